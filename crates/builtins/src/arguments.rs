@@ -1,9 +1,9 @@
-//! Reads the arguments of calls, whose types the executor has checked.
+//! Reads the arguments of calls. The executor has checked the types of the arguments.
 
 use pillion_core::tool::{JsonObject, ToolFailure};
 use serde_json::Value;
 
-/// Returns a text argument; empty if the call does not have it.
+/// Returns a text argument; empty if the call does not have the argument.
 pub(crate) fn text<'a>(arguments: &'a JsonObject, name: &str) -> &'a str {
     let text = arguments.get(name).and_then(Value::as_str);
     text.unwrap_or_default()

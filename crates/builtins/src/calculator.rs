@@ -1,9 +1,9 @@
 //! A calculator for one expression of Python arithmetic.
 //!
-//! A custom lexer and parser read an expression of Python's grammar, with limits on its size, and
-//! build an operator tree of `evalexpr`. That crate walks the tree, resolves names and holds the
-//! values. All operators and functions in the tree are custom, because those of evalexpr do not
-//! follow Python. See `docs/adr/0003-calculator-on-evalexpr.md`.
+//! A custom lexer and parser read an expression of Python's grammar, with limits on the size of the
+//! expression, and build an operator tree of `evalexpr`. The crate `evalexpr` walks the tree,
+//! resolves names and holds the values. All operators and functions in the tree are custom, because
+//! those of `evalexpr` do not follow Python. See `docs/adr/0003-calculator-on-evalexpr.md`.
 
 mod arguments;
 mod arithmetic;
@@ -88,8 +88,8 @@ fn calculate(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
 
 /// Evaluates one expression.
 ///
-/// Ints are exact up to 64 bits and become floats beyond that. Lists and tuples are the same: they
-/// may be arguments of functions and the result, but have no operators. Numbers may have
+/// Ints are exact up to 64 bits and become floats beyond that. Lists and tuples are the same type:
+/// they may be arguments of functions and the result, but have no operators. Numbers may have
 /// underscores between digits. Infinity, NaN and complex numbers are errors.
 ///
 /// # Errors

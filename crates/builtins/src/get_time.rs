@@ -42,11 +42,11 @@ pub struct GetTime {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Unknown timezone: {name}")]
 pub struct UnknownTimezone {
-    /// The beginning of the name.
+    /// The beginning of the unknown name.
     pub name: Excerpt,
 }
 
-/// Uses the system clock and UTC.
+/// Uses the system clock, and UTC as the default time zone.
 impl Default for GetTime {
     fn default() -> Self {
         Self::new("UTC", SystemTime::now).expect("the database has UTC")

@@ -1,9 +1,9 @@
 //! Pillion's built-in tools: [`calculator`], [`get_time`] and [`roll_dice`], which need no service;
 //! [`get_weather`] and [`web_search`], which use the network; and [`memory`], which uses a store.
 //!
-//! Each is a [`Tool`] for the registry of `pillion-core`. The first three are also available as
-//! plain functions or types. Invalid input is an error with the code `invalid_input`; no input
-//! makes a tool panic, hang or use unlimited memory.
+//! Each tool implements [`Tool`] for the registry of `pillion-core`. The first three tools are also
+//! available as plain functions or types. Invalid input is an error with the code `invalid_input`;
+//! no input makes a tool panic, hang or use unlimited memory.
 //!
 //! ```
 //! use pillion_core::registry::ToolRegistry;

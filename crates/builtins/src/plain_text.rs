@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// HTML elements that occur in titles and snippets. A `<` before anything else is kept: in
-/// `Vec<String>` it is not markup.
+/// HTML elements that occur in titles and snippets. A `<` before any other text is kept: in
+/// `Vec<String>`, the `<` is not markup.
 const ELEMENTS: [&str; 62] = [
     "a", "abbr", "article", "aside", "audio", "b", "base", "body", "br", "button", "code", "div",
     "em", "embed", "font", "footer", "form", "frame", "h1", "h2", "h3", "h4", "h5", "h6", "head",
@@ -24,7 +24,8 @@ const HIDDEN_ELEMENTS: [&str; 2] = ["script", "style"];
 pub(crate) fn plain_text(text: &str, max_chars: usize) -> String {
     let once = without_markup(text);
     let decoded = html_escape::decode_html_entities(&once);
-    // Invisible characters may split markup, so markup is removed again after they are removed.
+    // Invisible characters may split markup, so markup is removed again after the invisible
+    // characters.
     let seen = single_spaces(&decoded);
     let bare = without_markup(&seen);
     truncate(&single_spaces(&bare), max_chars)
@@ -54,8 +55,8 @@ fn without_markup(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// Removes the `<` of what looks like the beginning of markup at the end of the text, because
-/// removing markup must not join it with the text that follows.
+/// Removes the `<` of what looks like the beginning of markup at the end of the text: when later
+/// markup is removed, the `<` must not join the text that follows.
 fn remove_trailing_tag_start(text: &mut String) {
     const MAX_TAG_START_BYTES: usize = 16;
     let is_tag_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"/!-".contains(byte);
@@ -72,7 +73,7 @@ fn remove_trailing_tag_start(text: &mut String) {
     }
 }
 
-/// Returns the length of the markup at the beginning of a text that begins with `<`, in bytes.
+/// Returns the length in bytes of the markup at the beginning of a text that begins with `<`.
 fn markup_at(text: &str) -> Option<usize> {
     if let Some(comment) = text.strip_prefix("<!--") {
         return Some(comment.find("-->").map_or(text.len(), |end| end + 7));
@@ -87,7 +88,7 @@ fn markup_at(text: &str) -> Option<usize> {
     if name != "doctype" && !ELEMENTS.contains(&name.as_str()) {
         return None;
     }
-    // Markup without an end was cut off, and none of it is text.
+    // Markup without an end was cut off, and contains no text.
     let end = text.find('>').map_or(text.len(), |end| end + 1);
     if closes || !HIDDEN_ELEMENTS.contains(&name.as_str()) {
         return Some(end);
@@ -176,7 +177,8 @@ mod tests {
         }
     }
 
-    /// Returns whether the text has no element, not even one joined from separate parts.
+    /// Returns whether the text contains no element, not even an element joined from separate
+    /// parts.
     fn is_bare(plain: &str) -> bool {
         let mut begins = plain.match_indices('<');
         begins.all(|(at, _)| markup_at(&plain[at..]).is_none())
@@ -203,7 +205,7 @@ mod tests {
 
     #[test]
     fn d7_time_is_linear_in_the_length_of_the_text() {
-        // Code that reads the rest of the text again for each element would not finish.
+        // A function that reads the rest of the text again for each element would not finish.
         const LENGTH: usize = 4 * 1024 * 1024;
         for piece in [
             "<script></script>",

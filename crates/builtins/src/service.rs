@@ -25,7 +25,7 @@ pub(crate) const MAX_RESPONSE_LEN: usize = 1024 * 1024;
 /// Maximum length of a service's error message in errors, in characters.
 const MAX_MESSAGE_LEN: usize = 200;
 
-/// The characters that stay unencoded in a query.
+/// The characters of a query that are percent-encoded.
 const QUERY_ESCAPES: AsciiSet = NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -96,7 +96,7 @@ impl Service {
         Ok((status, headers, response.bytes(MAX_RESPONSE_LEN).await?))
     }
 
-    /// Returns the failure of a call for a fault that a provider has detected in a response.
+    /// Returns the failure of a call for a fault that a service has reported.
     pub(crate) fn failure(&self, fault: Fault) -> ToolFailure {
         let name = self.name;
         match fault {
@@ -134,8 +134,8 @@ impl Service {
         }
     }
 
-    /// Parses the body of a response in which no fault was detected; `invalid` describes any other
-    /// body.
+    /// Parses the body of a response in which no fault was detected. For a body of another form,
+    /// `invalid` describes the body in the error.
     pub(crate) fn parse<T: DeserializeOwned>(
         &self,
         response: &ServiceResponse,
@@ -170,7 +170,7 @@ impl Service {
         }
     }
 
-    /// Returns `: ` and the message without secrets; empty for an empty message.
+    /// Returns `: ` and the message without secrets; an empty text for an empty message.
     fn message_suffix(&self, message: &str) -> String {
         let mut message = message.to_owned();
         for secret in &self.secrets {
@@ -206,7 +206,7 @@ fn timeout_failure(name: &str, limit: Duration) -> ToolFailure {
     ToolFailure::new(ErrorCode::Timeout, text)
 }
 
-/// Returns the URL of a path below a base URL, which may have a path itself, with a query.
+/// Returns the URL of a path below a base URL, with a query. The base URL may have a path itself.
 fn join_url(base: &Url, path: &str, query: &[(&str, &str)]) -> Url {
     let mut url = base.clone();
     let base_path = base.path().trim_end_matches('/');

@@ -101,7 +101,7 @@ impl WebSearch {
     }
 }
 
-/// What a service responded with, if that is not a list of results.
+/// Describes a response of a service that is not a list of results.
 const INVALID_RESULTS: &str = "an invalid list of results";
 
 /// The error of a call while no service is configured.

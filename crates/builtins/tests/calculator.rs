@@ -119,7 +119,8 @@ fn d1_ints_beyond_64_bits_become_floats() {
         ("abs(-9223372036854775807 - 1)", 2f64.powi(63)),
         ("(-9223372036854775807 - 1) // -1", 2f64.powi(63)),
         ("round(9223372036854775807, -19)", 1e19),
-        // In Python, the result would be an int again; here, the power is already a float.
+        // In Python, the result of the negation would be an int again; here, the power is already a
+        // float.
         ("-2**63", -(2f64.powi(63))),
     ] {
         assert_eq!(
@@ -263,10 +264,10 @@ fn d1_long_and_deep_expressions_within_the_bounds_work() {
     );
     assert_eq!(value(&vec!["1"; terms].join("*")), CalculatedValue::Int(1));
 
-    // The deepest tree: every level is a sum, a product, a power and a call.
+    // This is the deepest tree: every level is a sum, a product, a power and a call.
     let level = "1+2*max(1,";
     let deep = format!("{}1{}", level.repeat(MAX_DEPTH), ",)**1".repeat(MAX_DEPTH));
-    // Half of a thread's default stack size; the test runs without compiler optimizations.
+    // The stack is half of a thread's default stack; the test runs without compiler optimizations.
     let small_stack = thread::Builder::new().stack_size(1024 * 1024);
     let value = small_stack.spawn(move || evaluate(&deep).unwrap()).unwrap();
     assert!(matches!(value.join().unwrap(), CalculatedValue::Float(_)));

@@ -12,7 +12,7 @@ use pillion_builtins::GetTime;
 use pillion_core::tool::{CallContext, ErrorCode, Tool, ToolFailure, ToolOutput};
 use serde_json::{Value, json};
 
-/// 2025-10-14 09:30:45 UTC, a Tuesday.
+/// The fixed time: 2025-10-14 09:30:45 UTC, a Tuesday.
 const SECONDS: u64 = 1_760_434_245;
 
 async fn call_at(micros: u64, zone: &str, arguments: Value) -> Result<ToolOutput, ToolFailure> {

@@ -13,7 +13,7 @@ use pillion_core::store::{Memory, MemorySearch, MemoryStore, StoreError, Timesta
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use serde_json::{Value, json};
 
-/// Finds all memories that the user may see, regardless of the query.
+/// A store that finds all memories that the user may see, regardless of the query.
 #[derive(Default)]
 struct List {
     memories: Mutex<Vec<Memory>>,
@@ -83,7 +83,7 @@ fn executor(store: List) -> Executor {
         ttl: std::time::Duration::from_secs(60),
         scope: CacheScope::Public,
     };
-    // A misconfiguration; even so, no user may receive another user's memories.
+    // This cache rule is a misconfiguration; even so, no user may receive another user's memories.
     config.cache.tools.insert("search_memory".to_owned(), rule);
     Executor::new(registry, config)
 }
@@ -151,7 +151,7 @@ async fn d5_users_cannot_find_or_remove_memories_of_other_users() {
         (&caller("alice", "elsewhere"), vec![]),
         (&caller("alice", ""), vec![]),
     ] {
-        // The same arguments as in alice's call, whose result is cached.
+        // The arguments are those of alice's call, whose result is cached.
         assert_eq!(found(&executor, context, 5).await, memories, "{context:?}");
     }
     let forget = json!({"id": id});

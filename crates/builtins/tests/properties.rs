@@ -7,7 +7,7 @@ use pillion_builtins::calculator::{CalculatedValue, evaluate};
 use pillion_builtins::roll_dice::{Dice, Notation};
 use proptest::prelude::*;
 
-/// Long enough for any machine under load, and short enough to detect a hang.
+/// The deadline is long enough for any machine under load, and short enough to detect a hang.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 fn is_finite(value: &CalculatedValue) -> bool {
@@ -124,7 +124,7 @@ fn roll(text: &str) -> Result<(), TestCaseError> {
     let sum: i64 = roll.kept.iter().copied().map(i64::from).sum();
     prop_assert_eq!(roll.total, sum + i64::from(notation.modifier));
     prop_assert!(roll.to_string().starts_with("Rolled "));
-    // The canonical notation means the same roll.
+    // The canonical notation gives the same roll.
     let again: Notation = notation
         .to_string()
         .parse()

@@ -40,7 +40,7 @@ fn rows() -> impl Iterator<Item = Row<'static>> {
         })
 }
 
-/// Returns whether an answer equals Python's result, or nearly equals it for functions of the C
+/// Returns whether a result equals Python's result, or nearly equals it for functions of the C
 /// library.
 fn agrees(value: &CalculatedValue, row: &Row<'_>) -> bool {
     match value {

@@ -5,12 +5,12 @@ use std::task::Poll;
 
 use tokio::sync::Notify;
 
-/// Counts the bytes of a chat's events that the reader has not read yet. A slow reader pauses the
+/// Counts the bytes of a chat's events that the client has not read yet. A slow client pauses the
 /// chat, so that a model with an endless response does not fill the memory.
 #[derive(Debug)]
 pub struct Backlog {
     max_bytes: usize,
-    /// The number of unread bytes.
+    /// The number of bytes that the client has not read yet.
     unread: AtomicUsize,
     was_read: Notify,
 }
@@ -37,7 +37,8 @@ impl Backlog {
         self.was_read.notify_one();
     }
 
-    /// Runs a job that adds to the backlog. The job is not polled while the backlog is full.
+    /// Runs a job whose output adds to the backlog. The job is not polled while the backlog is
+    /// full.
     pub async fn pace<T>(&self, job: impl Future<Output = T>) -> T {
         let mut job = pin!(job);
         loop {
@@ -86,7 +87,7 @@ mod tests {
         let reader = async {
             let mut read = 0;
             while read < 400 {
-                // The job gets as far as the limit allows, and no further.
+                // The job continues up to the limit of the backlog, and no further.
                 for _ in 0..50 {
                     yield_now().await;
                 }

@@ -30,10 +30,10 @@ use crate::{
 pub use native::NativeServer;
 use native::{NativeServers, ReportedCalls};
 
-/// The status line when either limit is reached.
+/// The status line when the chat reaches the limit of its tool calls or of its tool rounds.
 const LIMIT_REACHED: &str = "Maximum tool execution rounds reached. Generating final response...";
 
-/// Lets a model use tools until it answers in text.
+/// Lets a model use tools until the model responds with text only.
 #[derive(Clone)]
 pub struct ChatLoop {
     model: Arc<dyn LanguageModel>,
@@ -49,7 +49,7 @@ pub struct ChatLoop {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ChatEnd {
-    /// The model has answered in text.
+    /// The model has responded with text, without calls.
     Answered(FinalResponse),
     /// The calls wait for approval, and all other calls have run. Another run continues after the
     /// decisions.
@@ -71,7 +71,7 @@ impl ChatLoop {
         }
     }
 
-    /// Sets the tools that the model sees. The caller selects the tools that the model may see
+    /// Sets the tools that the model sees. The caller decides which tools the model may see
     /// ([`pillion_core::capability`]).
     #[must_use]
     pub fn with_tools(self, tools: Vec<Arc<ToolDefinition>>) -> Self {
@@ -103,7 +103,7 @@ impl ChatLoop {
         Self { limits, ..self }
     }
 
-    /// Sets whether the listener receives pieces of the responses as they arrive.
+    /// Sets whether the listener receives pieces of a response as the pieces arrive.
     #[must_use]
     pub fn streamed(self, is_streamed: bool) -> Self {
         Self {
@@ -164,7 +164,7 @@ impl ChatLoop {
         Ok(())
     }
 
-    /// Continues a chat until the model answers in text or calls wait for approval.
+    /// Continues a chat until the model responds with text or calls wait for approval.
     ///
     /// A call that waited runs again and names its approval in [`CallContext::approval`]. The
     /// caller sets other decisions, such as [`CallContext::approved`], in `context`. For an
@@ -175,7 +175,7 @@ impl ChatLoop {
     ///
     /// # Errors
     /// [`ChatError`]. A failed tool call is not an error: the model receives the failure as the
-    /// result.
+    /// result of the call.
     pub async fn run(
         &self,
         state: &mut ChatState,
@@ -186,11 +186,11 @@ impl ChatLoop {
         self.run_until(state, context, deadline, listener).await
     }
 
-    /// Continues a chat like [`run`](Self::run), until `deadline` instead of for the timeout of the
-    /// limits.
+    /// Continues a chat like [`run`](Self::run), until `deadline` instead of for the
+    /// [timeout](ChatLimits::timeout) of the chat's limits.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The same errors as [`run`](Self::run).
     pub async fn run_until(
         &self,
         state: &mut ChatState,
@@ -292,7 +292,7 @@ impl ChatLoop {
             state.rounds += 1;
             return save(state, deadline, listener).await;
         }
-        // Providers require a result for every call in a conversation.
+        // Providers require a result for every call in a conversation, so these calls get an error.
         let rejections: Vec<_> = calls.iter().map(rounds::reject_call).collect();
         let results = format_results(provider, &rejections);
         state.conversation.messages.extend(results);
@@ -314,7 +314,7 @@ impl ChatLoop {
         Ok(())
     }
 
-    /// Sends one request to the model. Permits for native calls go out with one request only,
+    /// Sends one request to the model. Permits for native calls are sent with one request only,
     /// unless that request certainly had no effect.
     async fn send_with_permits(
         &self,
@@ -344,7 +344,7 @@ impl ChatLoop {
         result
     }
 
-    /// Returns the limit that forbids further calls, if one is reached.
+    /// Returns the limit of tool calls or tool rounds that the chat has reached, if any.
     fn limit_reached(&self, state: &ChatState) -> Option<LimitReached> {
         if self.tools.is_empty() && self.native.is_empty() {
             None
@@ -370,7 +370,8 @@ impl ChatLoop {
 }
 
 /// Accepts a response without text if the model finished without text, reached its maximum length,
-/// was filtered or only paused. Any other finish is an error, so that the next run asks again.
+/// was filtered or only paused. Any other finish is an error, so that the next run repeats the
+/// request.
 fn check_finish(provider: Provider, finish: &Finish) -> Result<(), ModelError> {
     match finish {
         Finish::Stop | Finish::Length | Finish::Filtered => Ok(()),
@@ -428,7 +429,7 @@ fn rejection(message: impl Into<String>) -> ModelError {
     ModelError::new(ModelErrorKind::Rejected, message)
 }
 
-/// Saves the state of a chat, until the time at which a response of the chat is due.
+/// Saves the state of a chat. Stops waiting when a response of the chat is due.
 async fn save(
     state: &ChatState,
     deadline: Instant,

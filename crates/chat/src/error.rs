@@ -1,12 +1,12 @@
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_providers::ModelError;
 
-/// Why a chat stopped. The state keeps everything up to the failure, and another run continues from
-/// there.
+/// Why a chat stopped. The chat's state keeps everything up to the failure, and another run
+/// continues from this state.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChatError {
-    /// The model gave no response.
+    /// The request to the model failed.
     #[error(transparent)]
     Model(#[from] ModelError),
     /// The next request could exceed the chat's token limit.
@@ -15,7 +15,7 @@ pub enum ChatError {
         than the rest"
     )]
     Spent {
-        /// The chat's token limit.
+        /// The token limit of the chat.
         limit: u64,
         /// The number of tokens spent so far.
         spent: u64,
@@ -26,7 +26,8 @@ pub enum ChatError {
 }
 
 impl ChatError {
-    /// See [`ModelError::may_have_acted`].
+    /// Returns whether the provider may have acted although the chat failed
+    /// ([`ModelError::may_have_acted`]).
     #[must_use]
     pub fn may_have_acted(&self) -> bool {
         matches!(self, Self::Model(error) if error.may_have_acted)

@@ -67,7 +67,7 @@ impl ChatEvent {
 }
 
 impl EndedCall {
-    /// Returns the arguments from the model, repaired if they had to be.
+    /// Returns the arguments that the model has written, or their repaired form.
     #[must_use]
     pub fn arguments(&self) -> Value {
         let repaired = self.result.metadata.get(ToolResult::REPAIRED_ARGUMENTS);
@@ -78,7 +78,7 @@ impl EndedCall {
 }
 
 impl WaitingCall {
-    /// Returns the arguments that the call would run with.
+    /// Returns the arguments with which the waiting call would run.
     #[must_use]
     pub fn arguments(&self) -> Value {
         let arguments = self.result.metadata.get("arguments");
@@ -87,7 +87,7 @@ impl WaitingCall {
 }
 
 impl LimitReached {
-    /// Returns the limit's name.
+    /// Returns the name of the limit in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -97,8 +97,8 @@ impl LimitReached {
     }
 }
 
-/// Parses arguments that are JSON text, if the text is an object or an array within the depth
-/// limit. Missing arguments are an empty object.
+/// Parses arguments that are JSON text, if the text is an object or an array that is not nested too
+/// deeply. Missing arguments become an empty object.
 fn parse_text_arguments(arguments: Value) -> Value {
     match arguments {
         Value::Null => json!({}),

@@ -20,7 +20,7 @@ use crate::{
 };
 pub use key::KeySource;
 
-/// The minimum length of a key or header value that is removed from error messages, in bytes.
+/// The minimum length, in bytes, of a key or header value that is removed from error messages.
 const MIN_KEY_LEN: usize = 8;
 
 /// A language model at a provider or a compatible server, over HTTP. Cheap to clone; clones share
@@ -46,7 +46,7 @@ pub struct HttpModel {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct HttpModelConfig {
-    /// The API that the provider speaks.
+    /// The API of the provider.
     pub provider: Provider,
     /// The provider's name in error messages, next to the host. Default: the name of the API.
     pub provider_name: Option<String>,
@@ -261,8 +261,8 @@ impl LanguageModel for HttpModel {
                 return Err(error);
             }
             let pause = retry::pause(self.config.retry_pause, retries, error.retry_after);
-            // Compared as a duration: the pause that a server requests may be too long to add to an
-            // instant.
+            // Compared as a duration, because adding a very long pause to an instant would
+            // overflow.
             if pause >= deadline.saturating_duration_since(Instant::now()) {
                 return Err(error);
             }
@@ -276,10 +276,10 @@ impl LanguageModel for HttpModel {
     }
 }
 
-/// A failed attempt.
+/// An attempt to get a response that has failed.
 struct FailedAttempt {
     error: ModelError,
-    /// Whether a retry may succeed and is harmless, apart from what the provider has already done.
+    /// Whether a retry may succeed and does no harm beyond what the provider has already done.
     may_repeat: bool,
     /// Whether the provider may have begun the response.
     may_have_begun: bool,
@@ -294,8 +294,8 @@ impl FailedAttempt {
         }
     }
 
-    /// Removes a key from the message, in case the provider has repeated it. A value that is too
-    /// short for a key may occur anywhere by chance, so it is kept.
+    /// Removes a key from the message: the provider may have repeated the key. A value that is too
+    /// short for a key may occur in the message by chance, so such a value stays.
     fn redact(mut self, key: &str) -> Self {
         if key.len() >= MIN_KEY_LEN && self.error.message.contains(key) {
             self.error.message = self.error.message.replace(key, "(key)");
@@ -303,8 +303,8 @@ impl FailedAttempt {
         self
     }
 
-    /// Replaces the API's name in the message with the provider's name and host, which the code
-    /// that reads responses does not know.
+    /// Replaces the API's name in the message with the provider's name and host, which the response
+    /// parser does not know.
     fn name_provider(mut self, config: &HttpModelConfig) -> Self {
         let format = config.provider.as_str();
         let name = config.provider_name.as_deref().unwrap_or(format);
@@ -356,7 +356,7 @@ impl std::fmt::Debug for HttpModel {
 }
 
 impl std::fmt::Debug for HttpModelConfig {
-    /// Leaves out the key, and also the URL, which may contain one.
+    /// Omits the key, and the URL, which may contain a key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HttpModel")
             .field("provider", &self.provider)

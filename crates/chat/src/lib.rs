@@ -1,10 +1,10 @@
 //! The chat loop that lets a language model use tools, and the HTTP client of model providers.
 //!
-//! A [`LanguageModel`] answers one [`ModelTurn`] of a conversation; [`HttpModel`] is a model at a
-//! provider. [`ChatLoop`] runs the tool calls of a response and asks the model again, until the
-//! model answers without calls. The conversation stays in the provider's message format throughout,
-//! so that everything that a provider sends can be sent back unchanged; [`pillion_providers`]
-//! parses the calls in a response and formats the results.
+//! A [`LanguageModel`] responds to one [`ModelTurn`] of a conversation; [`HttpModel`] is a model at
+//! a provider. [`ChatLoop`] runs the tool calls of a response and sends the results to the model,
+//! until the model responds without calls. The conversation stays in the provider's message format
+//! throughout, so that everything that a provider sends can be sent back unchanged;
+//! [`pillion_providers`] parses the calls in a response and formats the results.
 
 mod backlog;
 mod chat_loop;

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatLimits {
-    /// Maximum number of tool calls per user message; after that, the model must answer in text.
+    /// Maximum number of tool calls per user message; after that, the model must respond with text.
     /// All calls of the response that reaches the limit still run. Default 5.
     pub max_tool_calls: usize,
     /// Maximum number of responses with tool calls per user message; after that, the model must
-    /// answer in text. Default 5.
+    /// respond with text. Default 5.
     pub max_tool_rounds: usize,
     /// Maximum number of calls that run from one response. The other calls get an error as their
     /// result. Default 32.
@@ -25,7 +25,7 @@ pub struct ChatLimits {
     /// estimated. `None`, the default, means no limit.
     pub max_total_tokens: Option<u64>,
     /// The size of the model's context, in tokens. In a longer conversation, the oldest tool
-    /// results are left out. `None`, the default, leaves the check to the provider.
+    /// results are omitted. `None`, the default, leaves the check to the provider.
     pub context_tokens: Option<u64>,
     /// Timeout of one run. The time between two runs, for example while a call waits for approval,
     /// does not count. Default 5 minutes.
@@ -45,13 +45,13 @@ impl Default for ChatLimits {
     }
 }
 
-/// The limit that forced the model to answer in text.
+/// The limit after which the model had to respond with text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LimitReached {
-    /// The number of tool calls ([`ChatLimits::max_tool_calls`]).
+    /// The chat has reached the maximum number of tool calls ([`ChatLimits::max_tool_calls`]).
     ToolCalls,
-    /// The number of tool rounds ([`ChatLimits::max_tool_rounds`]).
+    /// The chat has reached the maximum number of tool rounds ([`ChatLimits::max_tool_rounds`]).
     ToolRounds,
 }

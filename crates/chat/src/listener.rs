@@ -7,8 +7,8 @@ use crate::{ChatState, Delta, FinalResponse, Usage, WaitingCall};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ChatEvent {
-    /// A piece of the model's response, if the chat is streamed. After a failure in the middle of
-    /// an response, the next run begins the response again.
+    /// A piece of the model's response, if the chat is streamed. After a failure in the middle of a
+    /// response, the next run begins the response again.
     Delta(Delta),
     /// A human-readable status line: `Executing a, b...` or `Maximum tool execution rounds reached.
     /// Generating final response...`.
@@ -37,7 +37,7 @@ pub enum ChatEvent {
 pub struct EndedCall {
     /// The call as the model made it.
     pub call: ToolCall,
-    /// The result of the call.
+    /// The result of the call, successful or not, as the model reads it.
     pub result: ToolResult,
 }
 

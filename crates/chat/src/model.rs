@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// A language model at a provider, or a substitute for one.
 ///
-/// Object-safe: a loop, a tool or a test takes an `Arc<dyn LanguageModel>`.
+/// The trait is object-safe: a chat loop, a tool or a test takes an `Arc<dyn LanguageModel>`.
 #[async_trait]
 pub trait LanguageModel: Send + Sync {
     /// Returns the provider whose format the conversation and the responses have.
@@ -20,13 +20,13 @@ pub trait LanguageModel: Send + Sync {
     /// [`Rejected`](crate::ModelErrorKind::Rejected), with the position of the invalid message.
     fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError>;
 
-    /// Answers one turn. If the turn requests streaming, pieces of the response go to `listener` as
-    /// they arrive. The returned response is always complete.
+    /// Sends one turn to the model and returns the complete response. If the turn requests
+    /// streaming, `listener` also receives the pieces of the response as they arrive.
     ///
     /// Dropping the future cancels the request.
     ///
     /// # Errors
-    /// [`ModelError`], after the retries that are appropriate for the provider.
+    /// [`ModelError`], after the retries that suit the provider.
     async fn respond(
         &self,
         turn: &ModelTurn<'_>,

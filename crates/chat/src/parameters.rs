@@ -1,12 +1,13 @@
 //! The parameters of model providers' APIs that Pillion forwards from a client's request.
 //!
-//! Providers add parameters all the time, and some let the provider run tools, without approval and
-//! without an entry in the call log. Therefore only parameters are forwarded that are known to do no
-//! such thing ([`forwarded_parameters`](pillion_providers::ProviderApi::forwarded_parameters)), or
-//! that an operator allows.
+//! Providers add parameters all the time, and some parameters let the provider run tools, without
+//! approval and without an entry in the call log. Therefore Pillion forwards only parameters that
+//! are known to run no tools
+//! ([`forwarded_parameters`](pillion_providers::ProviderApi::forwarded_parameters)), or that an
+//! operator allows.
 
 /// Parameters that Pillion sets itself, or with which a provider would use other models, other
-/// messages or its own tools. No configuration allows them.
+/// messages or its own tools. No configuration allows these parameters.
 const RESERVED: [&str; 18] = [
     "betas",
     "container",
@@ -28,7 +29,7 @@ const RESERVED: [&str; 18] = [
     "tools",
 ];
 
-/// Returns whether no configuration may forward the parameter.
+/// Returns whether Pillion never forwards the parameter, whatever the configuration allows.
 #[must_use]
 pub fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)

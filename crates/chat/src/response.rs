@@ -11,7 +11,7 @@ pub struct FinalResponse {
     pub text: String,
     /// Why the response ended.
     pub finish: Finish,
-    /// The limit that forced the response, if there was one.
+    /// The limit after which the model had to respond with text, if a limit was reached.
     pub limit_reached: Option<LimitReached>,
     /// Details about the end of the response.
     #[serde(default, flatten)]

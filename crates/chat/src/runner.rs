@@ -8,9 +8,9 @@ use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 /// pipeline.
 #[async_trait]
 pub trait ToolRunner: Send + Sync {
-    /// Returns the canonical name of the tool that `name` refers to (different from `name` if that
-    /// is an alias), or `None` if there is no such tool. The chat runs a call only if the tool with
-    /// the canonical name was shown to the model.
+    /// Returns the canonical name of the tool that `name` refers to (different from `name` if
+    /// `name` is an alias), or `None` if there is no such tool. The chat runs a call only if the
+    /// model has seen the tool with the canonical name.
     fn canonical_name(&self, name: &str) -> Option<String>;
 
     /// Returns the maximum number of concurrent calls.

@@ -31,8 +31,8 @@ pub struct ChatState {
     /// The number of responses since the beginning of the chat.
     pub(crate) requests: usize,
     pub(crate) usage: Usage,
-    /// `usage.total()`, plus estimates for responses without a reported usage and for failed
-    /// requests that may have been billed.
+    /// The total of the reported usage, plus estimates for responses without a reported usage and
+    /// for failed requests that may have been billed.
     pub(crate) spent_tokens: u64,
     /// The index of the first message of the last round of calls.
     pub(crate) round_at: usize,

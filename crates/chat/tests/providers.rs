@@ -1,5 +1,5 @@
-//! Runs the loop with each provider over HTTP, from outside the crate: the server sends the golden
-//! files, and the tests compare the requests with them.
+//! Runs the chat loop with each provider over HTTP: a fake server sends the golden files, and the
+//! tests compare the loop's requests with the golden files.
 
 #![expect(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ fn json_of(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// Returns the results of the case for the calls of `parallel_calls`.
+/// Runs no tools: returns the results of the golden case for the calls of `parallel_calls`.
 struct Replay {
     results: Vec<Value>,
 }
@@ -87,8 +87,8 @@ async fn server(provider: Provider, stream: bool) -> FaultServer {
     .await
 }
 
-/// Removes what differs in a streamed request: the streaming members, and the `refusal: null` of a
-/// message that was not streamed.
+/// Removes the differences between a streamed and an unstreamed request: the streaming members, and
+/// the `refusal: null` of an unstreamed message.
 fn without_stream(mut body: Value) -> Value {
     let members = body.as_object_mut().unwrap();
     members.remove("stream");

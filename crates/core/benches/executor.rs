@@ -1,10 +1,10 @@
-//! What the pipeline of the executor adds to one call, against the tool's own future.
+//! Measures what the executor's pipeline adds to a call, compared with the tool's own future.
 //!
 //! `cargo bench -p pillion-core --bench executor`
 //!
-//! Each loop runs inside a task of the runtime, as calls do in the sidecar and behind the
-//! extension. `task` is the tool's future in a task of its own, which is the part of the
-//! overhead that the isolation of ADR 0006 costs.
+//! Each loop runs inside a task of the runtime, as calls do in the sidecar and in the PHP
+//! extension. The benchmark `task` runs the tool's future in its own task: that part of the
+//! overhead is the cost of the isolation of ADR 0006.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -45,7 +45,7 @@ fn executor(tool: &Arc<dyn Tool>, rate_limits: RateLimits) -> Result<Executor, B
     Ok(Executor::new(registry, config))
 }
 
-/// Times `call`, awaited over and over in one task of `runtime`.
+/// Measures `call`, repeated in one task of `runtime`.
 fn in_a_task<F, Fut>(bencher: &mut Bencher<'_>, runtime: &Runtime, call: F)
 where
     F: Fn() -> Fut + Clone + Send + 'static,
@@ -103,7 +103,7 @@ fn measure(
     };
     for (name, limits) in [
         ("execute_one", RateLimits::default()),
-        // Most of these calls are refused: what a refusal costs.
+        // The rate limit rejects most of these calls: measures the cost of a rejection.
         ("over_its_rate_limit", limits),
     ] {
         let executor = executor(&tool, limits)?;

@@ -6,7 +6,7 @@ use uuid::{NoContext, Uuid};
 
 use crate::timestamp::Timestamp;
 
-/// A smaller step back of the system clock counts as a correction and keeps ids in order.
+/// Maximum step back of the system clock that counts as a correction and keeps ids in order.
 const MAX_CLOCK_STEP_BACK: Duration = Duration::from_secs(10);
 
 /// The id of a recorded call: a UUID version 7. The id begins with its creation time, so ids sort
@@ -25,7 +25,7 @@ pub struct CallId([u8; 16]);
 impl CallId {
     /// Creates an id that is greater than every other id of this process. Exception: while the
     /// system clock is more than ten seconds behind the time of earlier ids, new ids are smaller
-    /// than those, and ids of one millisecond are unordered.
+    /// than the earlier ids, and ids of one millisecond are unordered.
     #[must_use]
     #[expect(
         clippy::new_without_default,
@@ -35,9 +35,9 @@ impl CallId {
         Self::clamp_to(Self(Uuid::now_v7().into_bytes()), SystemTime::now())
     }
 
-    /// Returns this id, or an id with the time `now` if this id is too far in the future. After the
-    /// clock was set back, the library reuses the old time until the clock has caught up, so all
-    /// calls of some hours would seem to arrive at one future time.
+    /// Returns `id`, or an id with the time `now` if the time of `id` is too far in the future.
+    /// After the system clock was set back, the `uuid` crate reuses the old time until the clock
+    /// has caught up, so all calls of some hours would seem to arrive at one future time.
     fn clamp_to(id: Self, now: SystemTime) -> Self {
         if id.creation_time() <= Timestamp::from(now).plus(MAX_CLOCK_STEP_BACK) {
             return id;
@@ -61,10 +61,11 @@ impl CallId {
     }
 
     /// Returns the id `offset` places after this id, with the same time, so that the ids of many
-    /// calls follow from the first. As unlikely to collide as a new id.
+    /// calls can be computed from the first id. The returned id is as unlikely to collide as a new
+    /// id.
     #[must_use]
     pub fn nth(self, offset: u64) -> Self {
-        // The other bits are the time, the version and the variant.
+        // The random bits of the id. The other bits are the time, the version and the variant.
         const RANDOM: u128 = (1 << 62) - 1;
         let id = u128::from_be_bytes(self.0);
         let offset = (id & RANDOM).wrapping_add(u128::from(offset)) & RANDOM;

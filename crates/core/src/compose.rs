@@ -70,14 +70,14 @@ pub struct Composition {
     steps: Vec<Step>,
     output: CompositionOutput,
     grants: Vec<String>,
-    /// SHA-256 of the whole declaration.
+    /// SHA-256 of the whole declaration, in hexadecimal digits.
     digest: String,
 }
 
-/// The output of a composed tool.
+/// What a composed tool returns.
 #[derive(Debug, Clone, PartialEq)]
 enum CompositionOutput {
-    /// The result of the step with this name.
+    /// The output is the result of the step with this name.
     Step(String),
     Template(Template),
 }

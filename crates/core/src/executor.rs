@@ -72,7 +72,7 @@ pub struct Executor {
     own_queue: Option<Arc<FairQueue>>,
 }
 
-/// Tools of one caller by name; they are in no registry.
+/// Tools of one caller by name. These tools are in no registry.
 pub type CallerOnlyTools = IndexMap<ToolName, Arc<RegisteredTool>>;
 
 struct SharedExecutor {
@@ -99,7 +99,8 @@ pub struct ExecutorHooks {
     pub observer: Option<Arc<dyn Observer>>,
     /// Creates a trace span for each call.
     pub tracer: Option<Arc<dyn Tracer>>,
-    /// Stores results that are larger than `max_result_bytes`. Without a store, such calls fail.
+    /// Stores results that are larger than `max_result_bytes`. Without a result store, calls with
+    /// larger results fail.
     pub result_store: Option<Arc<dyn ResultStore>>,
 }
 
@@ -117,7 +118,7 @@ pub struct ResolvedCall {
 /// A finished call.
 #[derive(Debug, Clone)]
 pub struct CompletedCall {
-    /// The result of the call.
+    /// The result that the caller gets, successful or not.
     pub result: ToolResult,
     /// Whether the tool started. `false` for a call that failed before its tool ran, or that was
     /// answered from the cache or by the gate: such a call has changed nothing.
@@ -222,7 +223,7 @@ impl Executor {
         config.approvals.requires_approval(tool, registry)
     }
 
-    /// Returns the tool that a call with this name or alias runs. If there is none, this is the
+    /// Returns the tool that a call with this name or alias runs. Without such a tool, returns the
     /// offered tool with one of the [repaired names](repaired_names), if there is one.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Arc<RegisteredTool>> {
@@ -313,7 +314,7 @@ impl Executor {
         &self.shared.registry
     }
 
-    /// Returns the maximum duration of a call of an unknown tool, of which only the name is given.
+    /// Returns the maximum duration of a call of which only the tool's name is known.
     #[must_use]
     pub fn timeout_of(&self, name: &str) -> Duration {
         let config = &self.shared.config;

@@ -43,8 +43,8 @@ pub fn is_hidden(c: char) -> bool {
         || c == '\r'
 }
 
-/// Escapes hidden characters, line breaks and tabs, so that the text is one line that cannot imitate
-/// others or control a terminal.
+/// Escapes hidden characters, line breaks and tabs, so that the text is one line that cannot
+/// imitate other lines or control a terminal.
 ///
 /// ```
 /// let line = pillion_core::escape_line("a\nINFO forged \u{1b}[2J\u{202e}");

@@ -25,7 +25,7 @@ pub use tool::PeerTool;
 /// The outcome of a job: what the application code returned, or that the peer ended first.
 pub type JobOutcome<T> = Result<Result<T, ToolFailure>, PeerGone>;
 
-/// The peer no longer waits for the execution, so that the job has no outcome.
+/// The error of a job whose peer no longer waits for the execution: the job has no outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the peer no longer waits for the execution")]
 pub struct PeerGone;
@@ -33,7 +33,7 @@ pub struct PeerGone;
 /// The thread or process that runs application code for the calls of one execution. A job whose
 /// caller has given up may still run, because application code cannot be interrupted.
 pub trait JobPeer: Send + Sync + 'static {
-    /// What identifies a tool for the peer.
+    /// How the peer identifies a tool.
     type Tool: Clone + Send + Sync + 'static;
 
     /// The name of the peer in errors, such as `PHP thread`.
@@ -63,13 +63,14 @@ pub trait JobPeer: Send + Sync + 'static {
     /// Receives a notification, without waiting for the peer.
     fn notify(&self, notification: CallNotification);
 
-    /// Resolves when no job of the execution runs whose caller has given up. Default: at once.
+    /// Resolves when the peer runs no job of the execution whose caller has given up. By default,
+    /// resolves at once.
     fn idle(&self) -> impl Future<Output = ()> + Send {
         async {}
     }
 }
 
-/// The kinds of jobs that a peer handles.
+/// The kinds of jobs that a peer handles, besides runs of tools.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HandledJobs {
     /// Whether the peer decides on approvals.
@@ -83,11 +84,11 @@ pub struct HandledJobs {
 /// A run of a tool by a peer.
 #[derive(Debug, Clone)]
 pub struct ToolRun<T> {
-    /// What identifies the tool for the peer.
+    /// How the peer identifies the tool.
     pub tool: T,
-    /// The tool's own name.
+    /// The tool's own name, which may differ from the name in the call.
     pub name: String,
-    /// The validated arguments.
+    /// The arguments of the call, validated and with defaults filled in.
     pub arguments: JsonObject,
     /// The id of the call.
     pub call_id: String,
@@ -96,7 +97,7 @@ pub struct ToolRun<T> {
 /// The start or the end of a call. Contains no arguments and no result.
 #[derive(Debug, Clone)]
 pub struct CallNotification {
-    /// The name that was called.
+    /// The name of the tool in the call.
     pub tool: String,
     /// The id of the call.
     pub call_id: String,
@@ -106,7 +107,7 @@ pub struct CallNotification {
     pub end: Option<CallEnd>,
 }
 
-/// How a call ended.
+/// How a call ended, and after what time.
 #[derive(Debug, Clone, Copy)]
 pub struct CallEnd {
     /// Why the call failed; `None` if it succeeded.
@@ -115,10 +116,10 @@ pub struct CallEnd {
     pub elapsed: Duration,
 }
 
-/// A call of an execution, and whether the peer runs its tool.
+/// A call of an execution, with whether the peer runs the call's tool.
 #[derive(Debug)]
 pub struct PeerCall {
-    /// The call.
+    /// The call to run.
     pub call: ToolCall,
     /// Whether the call waits until the peer is free. The timeout of the call then begins when it is
     /// the call's turn.
@@ -185,8 +186,8 @@ impl<P: JobPeer> JobChannel<P> {
     }
 
     /// Runs calls, and passes the index and the result of each call that has ended to `finished`.
-    /// The calls whose tools the peer runs follow one another; the other calls run concurrently
-    /// with each other and with the peer's.
+    /// The calls whose tools the peer runs run one after the other; all other calls run
+    /// concurrently with each other and with the peer's calls.
     pub async fn run<F>(
         self: &Arc<Self>,
         executor: &Executor,

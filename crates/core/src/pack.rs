@@ -68,8 +68,8 @@ pub use stream::{EventStream, StreamEvent, StreamListener, StreamMessage};
 use crate::tool::Tool;
 
 /// Tools, resources and event streams that belong together. A caller that may use none of the
-/// pack's tools does not see its resources and streams either. The methods are called once when the
-/// pack is added.
+/// pack's tools does not see the pack's resources and streams either. The methods are called once
+/// when the pack is added.
 pub trait Pack: Send + Sync {
     /// Returns the pack's name: lower-case letters, digits and `_`, beginning with a letter.
     fn name(&self) -> &str;

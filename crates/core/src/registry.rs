@@ -62,10 +62,10 @@ pub enum RegistryError {
         #[source]
         source: SchemaError,
     },
-    /// The alias target is not registered.
+    /// The target of the alias is not the name of a registered tool.
     #[error("Tool '{0}' is not registered")]
     UnknownAliasTarget(String),
-    /// The alias is the name of a registered tool, which it would hide.
+    /// The alias is the name of a registered tool, which the alias would hide.
     #[error("The alias '{0}' is already the name of a registered tool")]
     AliasIsTool(String),
 }
@@ -324,7 +324,7 @@ impl ToolRegistry {
     }
 
     /// Returns the tool with this name, alias or [short name](ToolName::short). A tool's name takes
-    /// precedence over the others.
+    /// precedence over aliases and short names.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         let inner = self.inner.read();

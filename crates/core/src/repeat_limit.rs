@@ -26,7 +26,7 @@ pub struct RepeatLimit {
 #[derive(Debug)]
 struct LastLine {
     at: Instant,
-    /// The number of failures since.
+    /// Number of failures since the last log line.
     unlogged: u64,
 }
 

@@ -6,8 +6,8 @@ const MIN_SIMILARITY: f64 = 0.85;
 const MAX_NAME_BYTES: usize = 64;
 const MAX_NAMES: usize = 256;
 
-/// Returns the name that a misspelled one probably stands for: the most similar of the names, if one
-/// is similar enough.
+/// Returns the name of which `name` is probably a misspelling: the most similar of `names`, if that
+/// name is similar enough.
 ///
 /// ```
 /// use pillion_core::similar_name;

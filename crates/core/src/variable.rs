@@ -1,10 +1,11 @@
 //! Environment variables in messages.
 
-/// Maximum length of a variable's name that messages show.
+/// Maximum length of a variable's name in a message, in characters.
 const MAX_SHOWN_CHARS: usize = 64;
 
-/// Returns a variable that the configuration names, for a message. The name is omitted unless it has
-/// only capital letters, digits and `_`: a credential may be in its place.
+/// Returns a variable that the configuration names, for a message. The name is omitted unless it
+/// has only capital letters, digits and `_`: the configuration may have a credential in place of
+/// the name.
 ///
 /// ```
 /// use pillion_core::variable::shown;

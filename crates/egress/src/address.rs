@@ -17,15 +17,15 @@ pub enum AddressClass {
     LinkLocal,
     /// A metadata service of a cloud provider with an address that is not link-local.
     Metadata,
-    /// 0.0.0.0/8, `::`: connecting to such an address reaches this machine.
+    /// An unspecified address: 0.0.0.0/8, `::`. Connecting to such an address reaches this machine.
     Unspecified,
-    /// 224.0.0.0/4, `ff00::/8`.
+    /// A multicast address: 224.0.0.0/4, `ff00::/8`.
     Multicast,
-    /// 255.255.255.255.
+    /// The broadcast address 255.255.255.255.
     Broadcast,
 }
 
-/// Metadata services outside the link-local networks, with their cloud providers.
+/// Addresses of metadata services outside the link-local networks, by cloud provider.
 const METADATA_V4: [Ipv4Addr; 3] = [
     Ipv4Addr::new(100, 100, 100, 200), // Alibaba Cloud
     Ipv4Addr::new(168, 63, 129, 16),   // Azure, also its DNS and health checks
@@ -98,7 +98,7 @@ fn classify_v6(address: Ipv6Addr) -> AddressClass {
         [0, 0, 0, 0, 0, 0, 0, 1] => AddressClass::Loopback,
         [0xfe80..=0xfebf, ..] => AddressClass::LinkLocal,
         [0xff00..=0xffff, ..] => AddressClass::Multicast,
-        // Site-local (RFC 3879), unique local (RFC 4193), local-use NAT64 (RFC 8215).
+        // Site-local (RFC 3879), unique local (RFC 4193) and local-use NAT64 (RFC 8215) addresses.
         [0xfec0..=0xfeff, ..] | [0xfc00..=0xfdff, ..] | [0x64, 0xff9b, 1, ..] => {
             AddressClass::Private
         }
@@ -106,8 +106,8 @@ fn classify_v6(address: Ipv6Addr) -> AddressClass {
     }
 }
 
-/// Returns the IPv4 addresses to which a gateway may forward packets for an IPv6 address. Empty for
-/// an IPv4 address.
+/// Returns the IPv4 addresses to which a gateway may forward packets for an IPv6 address. Returns
+/// no address for an IPv4 address.
 pub(super) fn embedded(address: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
     let found = match address {
         IpAddr::V4(_) => [None, None],
@@ -119,7 +119,7 @@ pub(super) fn embedded(address: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
 fn embedded_v6(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
     let v4 = |high: u16, low: u16| Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)));
     match address.segments() {
-        // `::` and `::1` embed no address.
+        // The addresses `::` and `::1` embed no IPv4 address.
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => [None, None],
         // IPv4-compatible (RFC 4291, section 2.5.5.1), IPv4-translated (RFC 2765) and NAT64
         // (RFC 6052).
@@ -128,14 +128,15 @@ fn embedded_v6(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => [v4(high, low), None],
         // Local-use NAT64: the operator chooses the prefix length, usually 48 or 96 bits.
         [0x64, 0xff9b, 1, first, second, third, high, low] => {
-            // With 48 bits, the address is split around a zero octet.
+            // With a prefix of 48 bits, the IPv4 address is split around a zero octet.
             let found = [v4(first, second << 8 | third >> 8), v4(high, low)];
-            // One of the two forms is unspecified if the other is used.
+            // If one of the two forms is used, the address in the other form is unspecified.
             found.map(|address| address.filter(|address| !address.is_unspecified()))
         }
         // 6to4 (RFC 3056).
         [0x2002, high, low, ..] => [v4(high, low), None],
-        // Teredo (RFC 4380): the server, and the client with all bits inverted.
+        // Teredo (RFC 4380): embeds the address of the server, and the client's address with all
+        // bits inverted.
         [0x2001, 0, server_high, server_low, _, _, high, low] => {
             [v4(server_high, server_low), v4(!high, !low)]
         }

@@ -10,13 +10,14 @@ use url::Url;
 use super::resolver::{self, CheckingResolver, Lookup};
 use super::{ClientError, EgressError, EgressPolicy, PoolUse, Proxies, is_local_host, redirect};
 
-/// Timeout of one connection attempt; the operation's deadline may be shorter.
+/// Timeout of one connection attempt; the deadline of the request may be earlier.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Idle time after which a pool closes a connection, unless the caller has a shorter limit.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Maximum number of clients with a shorter idle time; when exceeded, all of them are dropped.
+/// Maximum number of clients with a shorter idle time. When the number is exceeded, all these
+/// clients are dropped.
 const MAX_LIMITED_CLIENTS: usize = 64;
 
 /// The `User-Agent` of every request.
@@ -26,19 +27,20 @@ pub(super) const PRODUCT: HeaderValue =
 /// The certificates that a client trusts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// The certificates of the system.
+    /// The client trusts the certificates of the system.
     System,
-    /// No certificates, for plain `http` servers only. Reading the system's certificates takes
-    /// longer than a call on this machine.
+    /// No certificates are trusted: for plain `http` servers only. Reading the system's
+    /// certificates takes longer than a call on this machine.
     Nothing,
 }
 
 /// The settings of an [`EgressClient`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Purpose {
-    /// The trusted certificates.
+    /// The certificates that the client trusts.
     pub trust: Trust,
-    /// Whether to use HTTP/1.1 only. WebSocket over HTTP/2 differs, and few servers support it.
+    /// Whether to use HTTP/1.1 only. WebSocket over HTTP/2 works differently, and few servers
+    /// support it.
     pub http1_only: bool,
     /// Whether to follow redirects within the origin.
     pub redirects: bool,
@@ -62,8 +64,9 @@ impl Purpose {
 /// Creates requests of `reqwest`, which the caller sends; [`HttpClient`](super::HttpClient) also
 /// repeats requests and limits their time and size.
 ///
-/// The runtime that opened a connection drives it, and the connection ends with the runtime. Each
-/// runtime therefore has separate connections, so that none waits for another's thread.
+/// The runtime that opened a connection drives the connection, and the connection ends with the
+/// runtime. Each runtime therefore has separate connections, so that no runtime waits for another
+/// runtime's thread.
 #[derive(Clone)]
 pub struct EgressClient {
     shared: Arc<SharedEgressClients>,
@@ -76,7 +79,7 @@ struct SharedEgressClients {
     proxies: Proxies,
     /// Clients that use the environment's proxy, if there is one.
     clients: Clients,
-    /// Clients whose connections have a shorter idle time, or are not kept.
+    /// Clients whose connections have a shorter idle time, or are closed after one request.
     limited: RwLock<Vec<LimitedClient>>,
     /// Clients for requests to this machine, without a proxy: for a proxy, `localhost` is the
     /// proxy's own machine. `None` if the environment names no proxy.
@@ -87,9 +90,11 @@ struct SharedEgressClients {
 /// belongs to the first runtime that sends a request.
 type Clients = RwLock<Vec<(Option<runtime::Id>, reqwest::Client)>>;
 
-/// A client whose pool closes connections after `max_idle`; zero means that it keeps none.
+/// A client whose pool closes connections after `max_idle`. Zero means that the pool keeps no
+/// connections.
 struct LimitedClient {
-    /// `None` if the client keeps no connections: only a kept connection belongs to a runtime.
+    /// The runtime of the connections; `None` if the client keeps no connections, because only a
+    /// kept connection belongs to a runtime.
     runtime: Option<runtime::Id>,
     route: Route,
     max_idle: Duration,
@@ -150,8 +155,8 @@ impl EgressClient {
         })
     }
 
-    /// Creates a request with these headers. All requests must be created here, because the
-    /// resolver does not see IP addresses in URLs.
+    /// Creates a request with these headers. All requests must be created by this client, because
+    /// the resolver does not see IP addresses in URLs.
     ///
     /// # Errors
     /// The policy forbids the URL: see [`EgressPolicy::check_url`].
@@ -177,9 +182,9 @@ impl EgressClient {
         self.request_using(PoolUse::New, method, url, headers)
     }
 
-    /// Creates a request like [`request`](Self::request) that uses only these connections. A new
-    /// connection is kept for later requests with a similar idle time, unless `pool_use` is
-    /// [`PoolUse::New`].
+    /// Creates a request like [`request`](Self::request) that uses only the connections that
+    /// `pool_use` allows. A new connection is kept for later requests with a similar idle time,
+    /// unless `pool_use` is [`PoolUse::New`].
     ///
     /// # Errors
     /// The policy forbids the URL: see [`EgressPolicy::check_url`].
@@ -211,7 +216,7 @@ impl EgressClient {
         Ok(reqwest::RequestBuilder::from_parts(client, request))
     }
 
-    /// Returns the clients for this URL, and their route.
+    /// Returns the clients for this URL, and whether they use the proxies of the environment.
     fn clients(&self, url: &Url) -> (&Clients, Route) {
         let is_local = url.host().is_some_and(|host| is_local_host(&host));
         match &self.shared.direct {
@@ -221,7 +226,7 @@ impl EgressClient {
     }
 
     /// Returns the client of the current runtime for this URL whose pool closes connections after
-    /// `max_idle`, rounded down so that there are few clients.
+    /// `max_idle`. Idle times are rounded down, so that there are few clients.
     fn limited_client(&self, url: &Url, max_idle: Duration) -> reqwest::Client {
         let millis = u64::try_from(max_idle.as_millis()).unwrap_or(u64::MAX);
         let log = millis.checked_ilog2();
@@ -245,7 +250,8 @@ impl EgressClient {
         let (policy, lookup) = (&shared.policy, &shared.lookup);
         let proxies = route.proxies(&shared.proxies);
         let Ok(client) = build_client(policy, shared.purpose, lookup, &proxies, max_idle) else {
-            // Unlikely, because the first client was created with the same certificates.
+            // Creating a client is unlikely to fail, because the first client was created with the
+            // same certificates.
             return self.client(url);
         };
         if clients.len() >= MAX_LIMITED_CLIENTS {
@@ -287,8 +293,8 @@ impl EgressClient {
                 clients.push((current, client.clone()));
                 client
             }
-            // Unlikely, because the first client was created with the same certificates; this
-            // client works on every runtime.
+            // Creating a client is unlikely to fail, because the first client was created with the
+            // same certificates. The first client works on every runtime.
             Err(_) => clients[0].1.clone(),
         }
     }
@@ -306,12 +312,12 @@ fn build_client(
     proxies: &Proxies,
     max_idle: Duration,
 ) -> Result<reqwest::Client, reqwest::Error> {
-    // Fails only if a provider is already installed, which is fine.
+    // The installation fails only if a provider is already installed, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
         .user_agent(PRODUCT)
         .connect_timeout(CONNECT_TIMEOUT)
-        // A client must accept these in responses (RFC 9112, section 5.2).
+        // A client must accept folded header lines in responses (RFC 9112, section 5.2).
         .http1_allow_obsolete_multiline_headers_in_responses(true)
         .redirect(if purpose.redirects {
             redirect::same_origin_only()

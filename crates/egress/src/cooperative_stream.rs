@@ -8,13 +8,14 @@ use tokio::task::coop::poll_proceed;
 /// Maximum number of bytes of one read.
 const MAX_READ_BYTES: u64 = 16 * 1024;
 
-/// How many bytes use up one unit of a task's budget, of which a task has 128 until it yields.
+/// Number of bytes that use up one unit of a task's budget. A task has a budget of 128 units until
+/// it yields.
 const BYTES_PER_UNIT: usize = 512;
 
 /// A stream whose bytes count toward the budget of the task that reads them.
 ///
-/// Tokio counts reads, however many bytes they return. A peer that sends frames of one or two bytes
-/// would therefore occupy the thread of a task that handles each of them.
+/// Tokio counts reads, however many bytes a read returns. Without this type, a peer that sends
+/// frames of one or two bytes would occupy the thread of the task that handles each frame.
 #[derive(Debug)]
 pub struct CooperativeStream<S> {
     stream: S,

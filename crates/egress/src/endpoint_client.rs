@@ -19,7 +19,7 @@ pub struct EndpointClient {
 }
 
 impl EndpointClient {
-    /// Creates a client for `url`, which may be plain `http`, because the operator configured it.
+    /// Creates a client for `url`. The URL may be plain `http`, because the operator configured it.
     /// `timeout` limits each request.
     ///
     /// # Errors

@@ -23,9 +23,9 @@ pub enum EgressError {
     Address {
         /// The host, as the address in its usual notation.
         host: HostName,
-        /// The address.
+        /// The forbidden address.
         address: IpAddr,
-        /// The class of the address.
+        /// The class of the forbidden address.
         class: AddressClass,
     },
     /// All addresses of a name are forbidden.
@@ -35,9 +35,9 @@ pub enum EgressError {
     Resolved {
         /// The host whose name was looked up.
         host: HostName,
-        /// The first address of the name.
+        /// The first address to which the name resolves.
         address: IpAddr,
-        /// The class of the address.
+        /// The class of the first address.
         class: AddressClass,
     },
 }
@@ -71,8 +71,8 @@ impl EgressError {
 /// Message of the TLS library about a response that is not a TLS record.
 const NO_TLS: &str = "received corrupt message of type InvalidContentType";
 
-/// Returns the innermost cause, such as `Connection refused (os error 111)`: outer errors name the
-/// URL, which may contain a token.
+/// Returns the innermost cause of an error, such as `Connection refused (os error 111)`: outer
+/// errors contain the URL, which may contain a token.
 pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {
@@ -92,7 +92,7 @@ pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 pub fn suggests_restart(error: &reqwest::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error_cause) = cause {
-        // A canceled request was never started: its connection was closed before.
+        // A canceled request was never sent: its connection was closed before.
         if let Some(canceled) = error_cause.downcast_ref::<hyper::Error>()
             && canceled.is_canceled()
         {

@@ -18,13 +18,13 @@ use url::Host;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostName(String);
 
-/// Error for a text that is not a host.
+/// Error for a text that is not the host of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a host must be a name or an IP address without scheme, port and path")]
 pub struct InvalidHostName;
 
 impl HostName {
-    /// Maximum length of a DNS name; a server may announce a longer one.
+    /// Maximum length of a DNS name, in characters. A server may announce a longer name.
     const MAX_CHARACTERS: usize = 253;
 
     /// Returns the host in its normalized form, with which configured hosts are compared.
@@ -43,7 +43,7 @@ impl HostName {
         })
     }
 
-    /// Normalizes a name that is being resolved: of a URL's host, or of a proxy.
+    /// Normalizes a name that is being resolved: the host name of a URL or of a proxy.
     pub(super) fn from_name(name: &str) -> Self {
         Self(Self::normalized(name))
     }

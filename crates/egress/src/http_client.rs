@@ -14,8 +14,8 @@ use super::{
     root_cause, suggests_restart,
 };
 
-/// Maximum number of origins of which a client knows the reachability; when exceeded, all of them are
-/// forgotten.
+/// Maximum number of origins whose reachability a client knows. When the number is exceeded, the
+/// client forgets all origins.
 const MAX_ORIGINS: usize = 64;
 
 /// The HTTP client of tools and model providers. Enforces an egress policy, timeouts and size
@@ -55,13 +55,13 @@ pub struct LazyHttpClient {
 /// An HTTP request. `Debug` hides URL, headers and body, because each may contain a credential.
 #[derive(Clone)]
 pub struct HttpRequest {
-    /// The method. The request is repeated after a broken connection only if the method is safe.
+    /// The method. After a broken connection, the request is repeated only if the method is safe.
     pub method: Method,
     /// The URL, which is checked against the egress policy.
     pub url: Url,
     /// The headers; `User-Agent` is set if absent.
     pub headers: HeaderMap,
-    /// The body; empty for none.
+    /// The body of the request; empty for none.
     pub body: Bytes,
 }
 
@@ -95,7 +95,7 @@ pub enum HttpError {
     /// The body is larger than the limit.
     #[error("the response is longer than {limit} bytes")]
     TooLong {
-        /// The limit in bytes.
+        /// The maximum size of the body, in bytes.
         limit: usize,
     },
 }
@@ -241,7 +241,7 @@ impl HttpResponse {
         self.response.headers()
     }
 
-    /// Returns the next chunk of the body; `None` at its end.
+    /// Returns the next chunk of the body; `None` at the end of the body.
     ///
     /// # Errors
     /// [`HttpError::Timeout`]: the deadline of the request has passed. [`HttpError::Failed`]: the
@@ -258,7 +258,8 @@ impl HttpResponse {
     /// Returns the complete body, if it is no larger than `limit` bytes.
     ///
     /// # Errors
-    /// [`HttpError::TooLong`]: the body is larger than `limit`; or as for [`chunk`](Self::chunk).
+    /// [`HttpError::TooLong`]: the body is larger than `limit`. Also the errors of
+    /// [`chunk`](Self::chunk).
     pub async fn bytes(mut self, limit: usize) -> Result<Bytes, HttpError> {
         let mut read = BytesMut::new();
         while let Some(chunk) = self.chunk().await? {

@@ -6,38 +6,40 @@ use parking_lot::Mutex;
 /// Which connection a request may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionChoice {
-    /// A kept connection, or a new one. For a request that is safe to send again.
+    /// The request may use a kept connection, or a new connection. For a request that is safe to
+    /// send again.
     Any,
-    /// A kept connection only if the server is known to keep connections. For a request that must
-    /// not be sent again once a byte of it was written.
+    /// The request uses a kept connection only if the server is known to keep connections. For a
+    /// request that must not be sent again once a byte of it was written.
     Reliable,
-    /// A new connection. For a request that is sent again.
+    /// The request uses a new connection. For a request that is sent again.
     New,
 }
 
-/// Idle time after which an open connection shows that the server keeps connections.
+/// Minimum idle time after which a connection that is still open shows that the server keeps
+/// connections.
 const MIN_PERSISTENT_TIME: Duration = Duration::from_millis(50);
 
 /// Minimum idle time for which a kept connection is worthwhile.
 const MIN_IDLE_LIMIT: Duration = Duration::from_millis(2);
 
-/// How long the client remembers that a server has closed a kept connection; doubles with each
-/// further request that meets a close.
+/// How long the client remembers that a server has closed a kept connection. The time doubles with
+/// each further request that failed because of a close.
 const MIN_HABIT_TTL: Duration = Duration::from_secs(60);
 const MAX_HABIT_TTL: Duration = Duration::from_secs(3600);
 
 /// What is known about how long a server keeps idle connections.
 ///
-/// A server may close an idle connection at any time without announcing it. If the close and a
-/// request cross, the client cannot tell whether the server has received the request. This type
-/// makes that unlikely: a request that must not be sent again uses a kept connection only after the
-/// server has kept one, and after a close, connections are used only up to half of the idle time at
-/// which the server closed one, for a while.
+/// A server may close an idle connection at any time without announcing the close. If the close and
+/// a request cross, the client cannot tell whether the server has received the request. This type
+/// makes such crossings unlikely: a request that must not be sent again uses a kept connection only
+/// after the server has kept a connection, and for a while after a close, requests use connections
+/// only up to half of the idle time at which the server closed a connection.
 #[derive(Debug, Default)]
 pub struct KeepAliveHabit {
-    /// Whether the server has kept a connection since it last closed one early.
+    /// Whether the server has kept a connection since the server last closed a connection early.
     is_proven: AtomicBool,
-    /// Whether `closes` is set. If not, requests need not lock it.
+    /// Whether `closes` is set. Requests lock `closes` only if this is `true`.
     has_closes: AtomicBool,
     closes: Mutex<Option<Closes>>,
 }
@@ -46,7 +48,7 @@ pub struct KeepAliveHabit {
 struct Closes {
     /// Maximum idle time of a connection that may be used.
     idle_limit: Duration,
-    /// Number of requests that met a close.
+    /// Number of requests that failed because of a close.
     broken: u32,
     until: Instant,
 }
@@ -61,7 +63,7 @@ impl KeepAliveHabit {
 
     /// Returns the maximum idle time of a connection that a request may use; `None` if the request
     /// needs a new connection. `idle` is the time since a kept connection was last used; `None` if
-    /// there is no connection.
+    /// there is no kept connection.
     #[must_use]
     pub fn max_idle(&self, idle: Option<Duration>, choice: ConnectionChoice) -> Option<Duration> {
         let is_allowed = match choice {
@@ -87,7 +89,8 @@ impl KeepAliveHabit {
         !self.idle_limit().is_zero()
     }
 
-    /// Returns whether the server has kept a connection since it last closed one early.
+    /// Returns whether the server has kept a connection since the server last closed a connection
+    /// early.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.is_proven.load(Ordering::Relaxed)
@@ -106,7 +109,7 @@ impl KeepAliveHabit {
         self.record_close(idle, false);
     }
 
-    /// Records that a request failed because it met the close of a connection that had been idle for
+    /// Records that a request failed because the server closed a connection that had been idle for
     /// `idle`. After the second such request, no connection is kept for a while.
     pub fn note_broken(&self, idle: Duration) {
         self.record_close(idle, true);
@@ -137,7 +140,7 @@ impl KeepAliveHabit {
         }
     }
 
-    /// Forgets the closes: the server has restarted, which closes every connection.
+    /// Forgets the recorded closes, because a restart of the server closes every connection.
     pub fn forget_closes(&self) {
         if self.has_closes.swap(false, Ordering::AcqRel) {
             *self.closes.lock() = None;
@@ -181,7 +184,7 @@ mod tests {
             assert!(habit.allows(2 * SECOND, choice));
             assert!(!habit.allows(3 * SECOND, choice));
         }
-        // A later close after a longer time does not extend the limit.
+        // A later close after a longer idle time does not raise the limit.
         habit.note_closed(60 * SECOND);
         assert!(!habit.allows(3 * SECOND, ConnectionChoice::Any));
         habit.note_closed(MIN_PERSISTENT_TIME);

@@ -1,5 +1,5 @@
-//! The egress policy: which URLs and addresses requests may reach, and the HTTP clients that
-//! enforce it.
+//! The egress policy, which decides which URLs and addresses requests may reach, and the HTTP
+//! clients that enforce the policy.
 //!
 //! Each step of a request is checked:
 //!
@@ -7,10 +7,10 @@
 //!   [allowed by name](EgressPolicy::allow_http). An IP address in the URL is checked at once, in
 //!   any notation.
 //! - **The addresses of the host name.** Forbidden addresses are removed, and the client connects
-//!   to one of the rest. It connects to exactly the address that was checked, so DNS rebinding has
-//!   no effect.
+//!   to one of the other addresses. The client connects to exactly the address that was checked, so
+//!   DNS rebinding has no effect.
 //! - **Redirects** are followed only within the origin, so that credentials are not sent elsewhere,
-//!   and their connections are checked like those of other requests.
+//!   and the connections of redirects are checked like those of other requests.
 //!
 //! If the environment names a proxy (`HTTPS_PROXY` and similar variables), the proxy resolves
 //! names, and only the URL can be checked here. The address of the proxy is the operator's choice
@@ -55,8 +55,8 @@ pub use reachability::{Attempts, MAX_REPEATS, PoolUse, Reachability, SendFailure
 pub use restarts::{KnownDown, RestartPace, Restarts};
 pub use shortcut::{DirectClient, DirectError, SendOutcome};
 
-/// Request headers, in lower case, that the connection sets: operators, tools and components cannot
-/// set them.
+/// Request headers, in lower case, that the HTTP client sets for the connection: operators, tools
+/// and components cannot set these headers.
 pub const CONNECTION_HEADERS: [&str; 8] = [
     "connection",
     "content-length",
@@ -155,10 +155,10 @@ impl EgressPolicy {
             })
     }
 
-    /// Checks an address, and all IPv4 addresses embedded in it.
+    /// Checks an address, and all IPv4 addresses that the address embeds.
     ///
     /// # Errors
-    /// Returns the class of the forbidden address.
+    /// The class of the forbidden address.
     pub fn check_address(&self, address: IpAddr) -> Result<(), AddressClass> {
         let address = address.to_canonical();
         self.classify_address(address)?;
@@ -171,8 +171,8 @@ impl EgressPolicy {
         self.allow_http.extend(host);
     }
 
-    /// Returns this policy for URLs that a server names, rather than the operator: such URLs may
-    /// point to this machine only if the server runs on it.
+    /// Returns this policy for URLs that a server, and not the operator, has named: such URLs may
+    /// point to this machine only if the server runs on this machine.
     ///
     /// ```
     /// use pillion_egress::EgressPolicy;
@@ -211,8 +211,8 @@ impl EgressPolicy {
     }
 }
 
-/// Returns whether a host is this machine: a loopback address, `localhost`, or a name below it,
-/// which the resolver restricts to loopback addresses (RFC 6761, section 6.3).
+/// Returns whether a host is this machine: a loopback address, `localhost`, or a name below
+/// `localhost`, which the resolver restricts to loopback addresses (RFC 6761, section 6.3).
 fn is_local_host(host: &Host<&str>) -> bool {
     match host {
         Host::Ipv4(address) => address.is_loopback(),

@@ -25,13 +25,15 @@ pub enum InvalidNetwork {
     /// The text is neither an address nor an address with a prefix length.
     #[error("a network must be written like '10.1.0.0/16' or 'fd12::/16', or as a single address")]
     Form,
-    /// Addresses are compared in IPv4 form, so this network would match none.
+    /// The network is IPv4-mapped. Addresses are compared in IPv4 form, so the network would match
+    /// no address.
     #[error("write a network of IPv4 addresses in IPv4 notation, not within '::ffff:0:0/96'")]
     Mapped,
 }
 
 impl Network {
-    /// Returns whether the network contains the address. An IPv4-mapped address counts as IPv4.
+    /// Returns whether the network contains the address. An IPv4-mapped address counts as an IPv4
+    /// address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(&address.to_canonical())

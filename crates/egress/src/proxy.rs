@@ -12,9 +12,9 @@ const HTTPS_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "
 /// The variables that name hosts which are reached without a proxy, in the order of precedence.
 const EXCEPTION_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// The proxies that environment variables name. HTTP clients ignore an invalid variable, and then
-/// send requests directly: this type has parsed the variables, and clients get their proxies from
-/// it.
+/// The proxies that environment variables name. An HTTP client would ignore an invalid variable and
+/// send requests directly. This type parses the variables instead, and HTTP clients get their
+/// proxies from this type.
 #[derive(Clone, Default)]
 pub struct Proxies {
     http: Option<Url>,
@@ -38,7 +38,7 @@ impl Proxies {
     /// Returns the proxies that the environment of this process names.
     ///
     /// # Errors
-    /// As for [`from_variables`](Self::from_variables).
+    /// The errors of [`from_variables`](Self::from_variables).
     pub fn from_environment() -> Result<Self, InvalidProxy> {
         Self::from_variables(|name| {
             let value = std::env::var_os(name)?;
@@ -63,7 +63,8 @@ impl Proxies {
     pub fn from_variables(
         variable: impl Fn(&str) -> Option<Result<String, ()>>,
     ) -> Result<Self, InvalidProxy> {
-        // In a CGI process, the client of the web server sets this variable, with a header `Proxy`.
+        // In a CGI process, the client of the web server can set `HTTP_PROXY` with a header
+        // `Proxy`.
         let is_cgi = variable("REQUEST_METHOD").is_some();
         let proxy = |names: [&'static str; 4]| {
             let names = names.into_iter();
@@ -91,7 +92,7 @@ impl Proxies {
         })
     }
 
-    /// Returns whether no proxy is named.
+    /// Returns whether the variables name no proxy.
     pub(super) fn is_empty(&self) -> bool {
         self.http.is_none() && self.https.is_none()
     }
@@ -103,7 +104,7 @@ impl Proxies {
             .collect()
     }
 
-    /// Lets a client use these proxies, and no others.
+    /// Lets a client use these proxies, and no other proxies.
     pub(super) fn apply_to(&self, builder: ClientBuilder) -> Result<ClientBuilder, reqwest::Error> {
         let mut builder = builder.no_proxy();
         let http = self.http.clone().map(Proxy::http);
@@ -116,7 +117,8 @@ impl Proxies {
     }
 }
 
-/// Parses the URL of a proxy, which may lack a scheme. Accepts only what the HTTP client uses.
+/// Parses the URL of a proxy, which may lack a scheme. Accepts only the forms that the HTTP client
+/// uses.
 fn parse(value: &str) -> Result<Url, &'static str> {
     if value.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
         return Err("the proxy contains white space or a control character");
@@ -142,7 +144,7 @@ fn parse(value: &str) -> Result<Url, &'static str> {
 
 impl std::fmt::Debug for Proxies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The URLs may contain passwords.
+        // Omits the URLs, which may contain passwords.
         f.debug_struct("Proxies")
             .field("hosts", &self.hosts())
             .finish_non_exhaustive()
@@ -231,14 +233,14 @@ mod tests {
         assert_eq!(hosts(&[all]), [some("all"), some("all")]);
         let https = ("https_proxy", "http://tls:1");
         assert_eq!(hosts(&[all, https]), [some("all"), some("tls")]);
-        // An empty variable does not hide another.
+        // An empty variable does not hide a variable of lower precedence.
         let empty = ("HTTPS_PROXY", "");
         assert_eq!(hosts(&[all, https, empty]), [some("all"), some("tls")]);
-        // Clients of a CGI process choose HTTP_PROXY.
+        // In a CGI process, clients of the web server choose HTTP_PROXY.
         let cgi = [("REQUEST_METHOD", "GET"), ("HTTP_PROXY", "not valid")];
         assert_eq!(hosts(&cgi), [None, None]);
         assert_eq!(hosts(&[cgi[0], cgi[1], https]), [None, some("tls")]);
-        // A variable that is not used is not read.
+        // An invalid variable that no scheme uses is ignored.
         let socks = ("ALL_PROXY", "socks5://proxy:1");
         let http = ("HTTP_PROXY", "http://plain:1");
         assert_eq!(hosts(&[socks, http, https]), [some("plain"), some("tls")]);

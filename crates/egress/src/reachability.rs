@@ -9,20 +9,20 @@ use super::{ConnectionChoice, KeepAliveHabit, RestartPace, Restarts};
 /// Maximum number of times that one request is sent again because its connection broke.
 pub const MAX_REPEATS: u32 = 3;
 
-/// Pause before the second repetition; doubles with each further one. The first repetition follows at
-/// once, because usually a kept connection was closed.
+/// Pause before the second repetition; doubles with each further repetition. The first repetition
+/// follows at once, because usually the server has closed a kept connection.
 const REPEAT_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What is known about a server's availability and its connections.
 pub struct Reachability {
     restarts: Restarts,
-    /// How long the server keeps connections.
+    /// What is known about how long the server keeps idle connections.
     habit: KeepAliveHabit,
     last_response: Mutex<Option<LastResponse>>,
 }
 
-/// The last response that arrived over a kept connection. Responses over other connections say
-/// nothing about the kept ones.
+/// The last response that arrived over a kept connection. Responses over other connections show
+/// nothing about the kept connections.
 #[derive(Debug, Clone, Copy)]
 struct LastResponse {
     at: Instant,
@@ -33,11 +33,13 @@ struct LastResponse {
 /// Which connections a request uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolUse {
-    /// A new connection, which is not kept.
+    /// The request uses a new connection, which is not kept.
     New,
-    /// A kept connection that has been idle for at most `max_idle`, or a new one, which is kept.
+    /// The request uses a kept connection that has been idle for at most `max_idle`, or a new
+    /// connection, which is then kept.
     Pooled {
-        /// Longer idle connections are closed instead of used.
+        /// Maximum idle time of the connection. Connections that have been idle for longer are
+        /// closed.
         max_idle: Duration,
         /// How long the connection has been idle; `None` if the connection is new.
         idle: Option<Duration>,
@@ -55,7 +57,7 @@ impl PoolUse {
     }
 }
 
-/// Marks a response over a connection that had been idle for this time.
+/// Marks a response whose connection had been idle for this time before the request.
 #[derive(Debug, Clone, Copy)]
 struct IdleBefore(Duration);
 
@@ -70,11 +72,11 @@ impl Default for Reachability {
 }
 
 impl Reachability {
-    /// Returns which connections a request uses. If only a reliable connection is allowed, first
-    /// lets the client's tasks learn which of the kept connections the server has closed.
+    /// Returns which connections a request may use. If `choice` allows only reliable connections,
+    /// first lets the client's tasks detect which of the kept connections the server has closed.
     pub async fn pool_use(&self, choice: ConnectionChoice) -> PoolUse {
         if choice == ConnectionChoice::Reliable {
-            // Polls the operating system.
+            // Yielding lets the runtime poll the operating system.
             tokio::task::yield_now().await;
         }
         let idle = self.last_response.lock().map(|last| last.at.elapsed());
@@ -84,12 +86,12 @@ impl Reachability {
         }
     }
 
-    /// Records a response of the server, whichever client received it.
+    /// Records that the server has responded, whichever client received the response.
     pub fn note_response(&self) {
         self.restarts.note_response();
     }
 
-    /// Updates the habit with the response to a request.
+    /// Updates the record of kept connections with the response to a request.
     pub fn learn_response(&self, pool_use: PoolUse, response: &mut reqwest::Response) {
         if pool_use == PoolUse::New {
             return;
@@ -109,22 +111,24 @@ impl Reachability {
         }
     }
 
-    /// Updates the habit with a request whose connection broke before the response.
+    /// Updates the record of kept connections with a request whose connection broke before the
+    /// response.
     pub fn learn_break(&self, pool_use: PoolUse) {
         self.note_cut_off(pool_use.idle());
     }
 
-    /// Updates the habit with a response whose body was cut off, from
-    /// [`idle_before`](Self::idle_before). A server may do that to every connection that it has
-    /// kept.
+    /// Updates the record of kept connections with a response whose body was cut off. `idle` is the
+    /// result of [`idle_before`](Self::idle_before). A server may cut off the body on every
+    /// connection that the server has kept.
     pub fn note_cut_off(&self, idle: Option<Duration>) {
         if let Some(idle) = idle {
             self.habit.note_broken(idle);
         }
     }
 
-    /// Returns how long the connection of a response had been idle; `None` if the connection was
-    /// new, or not one of a [learned](Self::learn_response) response.
+    /// Returns how long the connection of a response had been idle before the request; `None` if
+    /// the connection was new, or the response was not passed to
+    /// [`learn_response`](Self::learn_response).
     #[must_use]
     pub fn idle_before(response: &reqwest::Response) -> Option<Duration> {
         let idle: Option<&IdleBefore> = response.extensions().get();
@@ -148,16 +152,17 @@ fn local_address(response: &reqwest::Response) -> Option<SocketAddr> {
 /// Why an attempt to send a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendFailure {
-    /// The server refused the connection, so nothing was sent.
+    /// The server refused the connection, so no byte was sent.
     ConnectionRefused,
-    /// The connection broke: the server may have received the request.
+    /// The connection broke, and the server may have received the request.
     Broken,
-    /// Another error, after which the request is not sent again.
+    /// The request failed with another error, and is not sent again.
     Other,
 }
 
 /// The attempts to send one request. A request that failed before a byte of it was sent may be sent
-/// again; a request that the server may have received only if it is harmless to repeat.
+/// again. A request that the server may have received is sent again only if a repetition is
+/// harmless.
 pub struct Attempts<'a> {
     reachability: &'a Reachability,
     is_harmless: bool,
@@ -166,7 +171,7 @@ pub struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    /// Begins to send a request. `is_harmless` says whether the server may run the request twice.
+    /// Begins to send a request. `is_harmless` is whether the server may run the request twice.
     #[must_use]
     pub fn new(reachability: &'a Reachability, is_harmless: bool) -> Self {
         Self {
@@ -194,7 +199,8 @@ impl<'a> Attempts<'a> {
         self.broken > 0
     }
 
-    /// Waits until the request may be sent again. Returns `false` if it must not be sent again.
+    /// Waits until the request may be sent again. Returns `false` if the request must not be sent
+    /// again.
     pub async fn wait_after(&mut self, failure: SendFailure) -> bool {
         let Reachability {
             restarts, habit, ..
@@ -203,7 +209,8 @@ impl<'a> Attempts<'a> {
             SendFailure::ConnectionRefused => {
                 let may_restart = restarts.wait_to_reconnect().await;
                 if may_restart {
-                    // A restart closes every connection, which says nothing about the habit.
+                    // A restart closes every connection, and does not show how long the server
+                    // keeps connections.
                     habit.forget_closes();
                 }
                 may_restart

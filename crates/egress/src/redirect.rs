@@ -11,9 +11,9 @@ const MAX_REDIRECTS: usize = 5;
 #[error("the server redirects to another origin or too often, which is not followed")]
 struct RedirectRejected;
 
-/// Follows redirects that keep the method (307, 308) and stay within the origin, so that
-/// credentials are not sent elsewhere. A redirect that would turn a POST into a GET is not
-/// followed; its response is returned.
+/// Returns a policy that follows redirects that keep the method (307, 308) and stay within the
+/// origin, so that credentials are not sent elsewhere. A redirect that would turn a POST into a GET
+/// is not followed; the redirect's response is returned.
 pub(super) fn same_origin_only() -> Policy {
     Policy::custom(|attempt: Attempt<'_>| {
         let leaves = attempt
@@ -33,11 +33,11 @@ pub(super) fn same_origin_only() -> Policy {
 /// How [`DirectClient`](super::DirectClient) treats a response, under the rules of
 /// [`same_origin_only`].
 pub(super) enum Redirect {
-    /// Return the response.
+    /// The client returns the response.
     None,
-    /// Follow the redirect to this URL.
+    /// The client follows the redirect to this URL.
     Within(Url),
-    /// Reject the redirect, because it leaves the origin.
+    /// The client rejects the redirect, because the redirect leaves the origin.
     Rejected,
 }
 

@@ -20,11 +20,11 @@ pub(super) fn system() -> Lookup {
     Arc::new(|name| Box::pin(async move { lookups::for_process().lookup(name).await }))
 }
 
-/// A resolver that removes forbidden addresses. The client connects only to the returned addresses:
-/// the name is not looked up again.
+/// A resolver that removes forbidden addresses. The client connects only to the returned addresses,
+/// because the name is not looked up again.
 pub(super) struct CheckingResolver {
     pub(super) policy: Arc<EgressPolicy>,
-    /// Host names of the environment's proxies, which are not checked.
+    /// Host names of the environment's proxies, whose addresses are not checked.
     pub(super) proxies: BTreeSet<HostName>,
     pub(super) lookup: Lookup,
 }
@@ -47,7 +47,7 @@ impl Resolve for CheckingResolver {
     }
 }
 
-/// Returns the addresses of `host` that `policy` allows; logs the others.
+/// Returns the addresses of `host` that `policy` allows, and logs the forbidden addresses.
 ///
 /// # Errors
 /// [`EgressError::Resolved`] if all addresses are forbidden.
@@ -56,7 +56,7 @@ pub(super) fn allowed(
     host: HostName,
     addresses: Vec<IpAddr>,
 ) -> Result<Vec<IpAddr>, EgressError> {
-    // Plain `http` is allowed to these names because they are this machine.
+    // Plain `http` is allowed to these names only because they refer to this machine.
     let must_be_loopback = is_localhost(host.as_str());
     let mut first_forbidden = None;
     let mut allowed = Vec::with_capacity(addresses.len());

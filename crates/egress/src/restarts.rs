@@ -7,8 +7,9 @@ use tokio::time::Instant;
 
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Maximum number of consecutive failed starts of a program, or refusals of a server that has never
-/// responded, for which callers wait; after more, calls fail until the backoff has elapsed.
+/// Maximum number of consecutive failures for which callers wait: failed starts of a program, or
+/// refused connections of a server that has never responded. After more failures, calls fail until
+/// the backoff has elapsed.
 const MAX_AWAITED_CRASHES: u32 = 3;
 
 /// A crash after this run time starts a new series of crashes.
@@ -17,7 +18,7 @@ const STABLE_RUN_TIME: Duration = Duration::from_secs(10);
 /// Minimum run time after which a program that has responded counts as stable.
 const STABLE_RUN_TIME_AFTER_RESPONSE: Duration = Duration::from_secs(1);
 
-/// Error for a server that has failed so often in a row that callers no longer wait for it.
+/// Error for a server that has failed so often in a row that callers no longer wait for the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the server keeps failing")]
 pub struct KnownDown {
@@ -38,15 +39,15 @@ pub struct RestartPace {
 }
 
 impl RestartPace {
-    /// For a program that this process starts: a start is expensive.
+    /// The pace for a program that this process starts: a start is expensive.
     pub const STDIO: Self = Self {
         min_backoff: Duration::from_millis(100),
         max_responding_backoff: Duration::from_secs(1),
         max_awaited_crashes: MAX_AWAITED_CRASHES,
     };
 
-    /// For a server that this process does not start: a refused connection costs hardly anything. A
-    /// caller waits for 2 to 4 seconds in total.
+    /// The pace for a server that this process does not start: a refused connection costs hardly
+    /// anything. A caller waits for 2 to 4 seconds in total.
     pub const HTTP: Self = Self {
         min_backoff: Duration::from_millis(10),
         max_responding_backoff: Duration::from_millis(200),
@@ -59,15 +60,15 @@ impl RestartPace {
 /// responded before.
 pub struct Restarts {
     pace: RestartPace,
-    /// Whether the server has responded and there was no failure since. If so, requests need not
-    /// lock `crashes`.
+    /// Whether the server has responded and has not failed since. If `true`, requests need not lock
+    /// `crashes`.
     is_healthy: AtomicBool,
     crashes: Mutex<Crashes>,
 }
 
 #[derive(Default)]
 struct Crashes {
-    /// Number of consecutive crashes.
+    /// Number of crashes in a row.
     in_a_row: u32,
     /// Number of consecutive starts without a response.
     failed_starts: u32,
@@ -89,8 +90,8 @@ impl Restarts {
     }
 
     /// Records that the server has refused a connection, and waits until another attempt is due.
-    /// Refusals of concurrent callers count as one. Returns `false`, without waiting, if the server
-    /// has refused too many consecutive connections.
+    /// Refusals of concurrent callers count as one refusal. Returns `false`, without waiting, if
+    /// the server has refused too many consecutive connections.
     pub async fn wait_to_reconnect(&self) -> bool {
         {
             let mut crashes = self.crashes.lock();
@@ -197,7 +198,8 @@ impl Restarts {
         crashes.has_responded && crashes.failed_starts <= self.max_awaited(&crashes)
     }
 
-    /// Discards the last crash: some servers exit when they receive a request before the handshake.
+    /// Discards the last recorded crash: some servers exit when they receive a request before the
+    /// handshake.
     pub fn undo_crash(&self) {
         let mut crashes = self.crashes.lock();
         crashes.in_a_row = crashes.in_a_row.saturating_sub(1);
@@ -229,7 +231,7 @@ mod tests {
             panic!()
         };
         assert!(retry_after <= Duration::from_millis(800));
-        // Half-open: one attempt is allowed after the backoff.
+        // After the backoff, one attempt is allowed (half-open).
         tokio::time::sleep(retry_after).await;
         restarts.wait().await.unwrap();
         for _ in 0..100 {
@@ -297,7 +299,7 @@ mod tests {
             }
             attempts
         };
-        // Refusals of concurrent callers count as one.
+        // Refusals of concurrent callers count as one refusal.
         let (first, second) = tokio::join!(caller(), caller());
         assert_eq!((first, second), (24, 24));
         let waited = started.elapsed();

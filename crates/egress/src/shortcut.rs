@@ -2,8 +2,8 @@
 //!
 //! The features of a full HTTP client (proxies, redirects, certificates, protocol versions, a task
 //! per connection) take longer than the response of a local server. Plain `http` to this machine
-//! needs none of them: the caller that waits for the response drives the connection, and leaves it
-//! idle for the next request.
+//! needs none of these features: the caller that waits for the response drives the connection, and
+//! leaves the connection idle for the next request.
 
 mod driven;
 mod watched_stream;
@@ -35,29 +35,30 @@ use super::redirect::Redirect;
 use super::resolver::{self, Lookup};
 use super::{ConnectionChoice, EgressPolicy, HostName, KeepAliveHabit, is_local_host};
 
-/// Timeout for connecting; after it, the full client is used.
+/// Timeout for connecting. After the timeout, the full HTTP client is used.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Interval at which connections that have been idle for as long are closed: an idle connection is
-/// closed after 90 to 180 s. Servers close idle connections, too.
+/// Interval of the sweeps, each of which closes the connections that have been idle for at least
+/// this time: an idle connection is closed after 90 to 180 s. Servers close idle connections, too.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Maximum number of idle connections of a runtime.
 const MAX_IDLE_CONNECTIONS: usize = 128;
 
-/// Maximum number of idle connections of a runtime before the server has kept one: calls use none of
-/// them until then.
+/// Maximum number of idle connections of a runtime while the server has not yet kept a connection.
+/// Calls use none of these connections until then.
 const MAX_UNPROVEN_CONNECTIONS: usize = 8;
 
 /// The outcome of a request.
 pub enum SendOutcome {
-    /// A response; its body has not been read yet.
+    /// The server has responded; the body of the response has not been read yet.
     Response(reqwest::Response),
     /// The connection broke after the server received, or may have received, the request.
     Broken(DirectError),
-    /// The server has not received the request: use the full client.
+    /// The server has not received the request. The caller must use the full HTTP client.
     NotSent,
-    /// The server redirects to this URL within the origin: use the full client.
+    /// The server redirects to this URL within the origin. The caller must use the full HTTP
+    /// client.
     Redirected(Url),
     /// The server redirects to another origin, which is forbidden.
     RedirectRejected,
@@ -68,7 +69,7 @@ pub enum SendOutcome {
 #[error("the direct connection broke")]
 pub struct DirectError(#[source] hyper::Error);
 
-/// Connections to one URL. Each belongs to the runtime that opened it.
+/// Connections to one URL. Each connection belongs to the runtime that opened it.
 pub struct DirectClient {
     policy: EgressPolicy,
     lookup: Lookup,
@@ -77,21 +78,21 @@ pub struct DirectClient {
     host_header: HeaderValue,
     idle_connections: Mutex<IdleConnections>,
     habit: KeepAliveHabit,
-    /// Whether the server redirects, so that the full client is faster.
+    /// Whether the server redirects requests, so that the full HTTP client is faster.
     redirects: AtomicBool,
 }
 
 #[derive(Default)]
 struct IdleConnections {
     by_runtime: Vec<RuntimeConnections>,
-    /// Closes expired idle connections; ends with this value.
+    /// Closes expired idle connections; ends when this client is dropped.
     sweeper: Option<AbortOnDropHandle<()>>,
 }
 
 /// The idle connections of one runtime.
 struct RuntimeConnections {
     runtime: runtime::Id,
-    /// In the order of their last use.
+    /// The idle connections in the order of their last use.
     idle: Vec<IdleConnection>,
 }
 
@@ -160,7 +161,7 @@ impl DirectClient {
                 Err(failure) => failure,
             };
             match (unsent, idle) {
-                // The connection had been closed while it was idle.
+                // The server closed the connection while the connection was idle.
                 (Some(unsent), Some(idle)) => {
                     self.habit.note_closed(idle);
                     request = unsent;
@@ -192,7 +193,7 @@ impl DirectClient {
         request
     }
 
-    /// Makes the outcome of a response, whose body drives `connection` when it is read.
+    /// Creates the outcome for a response. Reading the body of the response drives `connection`.
     async fn read_response(
         self: &Arc<Self>,
         response: Response<Incoming>,
@@ -207,7 +208,8 @@ impl DirectClient {
                 return SendOutcome::Redirected(url);
             }
         }
-        // Without a body, nothing would return the connection.
+        // A response without a body does not return its connection, so the connection is released
+        // here.
         let body_connection = if incoming.is_end_stream() && connection.is_free_now().await {
             self.release(connection)
         } else {
@@ -248,7 +250,7 @@ impl DirectClient {
         None
     }
 
-    /// Takes the connection that has been idle for the shortest time, and returns that time, too.
+    /// Removes and returns the connection that has been idle for the shortest time, with that time.
     /// Closes the connections that are too old.
     fn take(
         &self,
@@ -258,7 +260,8 @@ impl DirectClient {
         if choice == ConnectionChoice::New {
             return None;
         }
-        // Dropped after the lock, because closing a connection is a system call.
+        // The connections are dropped after the lock is released, because closing a connection is a
+        // system call.
         let _expired = {
             let mut idle_connections = self.idle_connections.lock();
             let idle = &mut idle_connections.get_mut(runtime)?.idle;
@@ -269,14 +272,14 @@ impl DirectClient {
             if !self.habit.is_expired(time) {
                 return None;
             }
-            // All others have been idle for longer.
+            // All other connections have been idle for longer.
             mem::take(idle)
         };
         None
     }
 
-    /// Makes a connection idle for the next request. Closes the connection if the server keeps none,
-    /// or if enough are idle. Always returns `None`.
+    /// Makes a connection idle for the next request. Closes the connection if the server keeps no
+    /// connections, or if enough connections are idle. Always returns `None`.
     fn release(self: &Arc<Self>, connection: DrivenConnection) -> Option<DrivenConnection> {
         let max = match (self.habit.keeps_connections(), self.habit.is_proven()) {
             (false, _) => return None,
@@ -303,7 +306,7 @@ impl DirectClient {
         None
     }
 
-    /// Closes expired connections until none are left.
+    /// Closes expired connections until no connection is left.
     async fn close_idle(client: Weak<Self>) {
         loop {
             sleep(IDLE_TIMEOUT).await;
@@ -322,10 +325,10 @@ impl DirectClient {
         }
     }
 
-    /// Returns the allowed addresses of the host.
+    /// Returns the addresses of the host that the policy allows.
     async fn addresses(&self) -> Vec<SocketAddr> {
         let (Some(host), Some(port)) = (self.url.host(), self.url.port_or_known_default()) else {
-            return Vec::new(); // Every `http` URL has both.
+            return Vec::new(); // Every `http` URL has a host and a port.
         };
         let addresses = match host {
             Host::Ipv4(address) => vec![address.into()],

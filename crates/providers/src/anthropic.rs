@@ -68,7 +68,8 @@ impl ProviderApi for Anthropic {
         Ok(headers)
     }
 
-    /// The betas in `extra`, and the beta of the MCP connector if the request uses it.
+    /// Returns a header with the beta features in `extra`, and the beta feature of the MCP
+    /// connector if the request uses the connector.
     fn turn_headers(&self, turn: &ModelTurn<'_>) -> HeaderMap {
         let extra = &turn.options.extra;
         let named = extra.get(BETAS).and_then(Value::as_array);
@@ -86,8 +87,8 @@ impl ProviderApi for Anthropic {
         HeaderMap::from_iter(value.map(|value| (HeaderName::from_static("anthropic-beta"), value)))
     }
 
-    /// Thinking counts toward `max_tokens`, so a thinking budget without a limit raises the default
-    /// limit.
+    /// Thinking counts toward `max_tokens`, so a thinking budget raises the default limit if the
+    /// options set no limit.
     fn body(&self, endpoint: &Endpoint<'_>, turn: &ModelTurn<'_>) -> Value {
         let options = turn.options;
         let default_tokens = self
@@ -173,7 +174,8 @@ impl ProviderApi for Anthropic {
 
     fn finish(&self, body: &Value, has_calls: bool) -> Finish {
         match ending::reason(body.get("stop_reason")) {
-            // The calls are of tools that Pillion does not run.
+            // A response with this reason but without calls has only calls of tools that Pillion
+            // does not run.
             Some(word @ "tool_use") if !has_calls => Finish::Other(word.to_owned()),
             reason => ending::finish(reason, ending_of, has_calls),
         }
@@ -202,7 +204,7 @@ impl ProviderApi for Anthropic {
 }
 
 /// Limits the response to one call in the tool choice. A choice that forbids calls does not accept
-/// this member.
+/// the member for this limit.
 fn disable_parallel_calls(body: &mut Map<String, Value>) {
     let choice = body
         .entry("tool_choice")
@@ -214,8 +216,8 @@ fn disable_parallel_calls(body: &mut Map<String, Value>) {
     }
 }
 
-/// Names the tools that were called and forbids them, for a request without tools: the API rejects
-/// a conversation with calls if the request has no tools.
+/// Adds the tools that the conversation has called and forbids calls, for a request without tools:
+/// the API rejects a conversation with calls if the request has no tools.
 fn forbid_tools_of_history(body: &mut Map<String, Value>, messages: &[Value]) {
     let mut names = Vec::new();
     for message in messages {

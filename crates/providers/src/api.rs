@@ -1,4 +1,4 @@
-//! Requests to a provider and its responses.
+//! Conversions of requests to a provider, and of the provider's responses.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -17,7 +17,7 @@ use crate::{
 /// responses and errors. Only this crate implements the trait;
 /// [`Provider::api`](crate::Provider::api) returns the implementations.
 pub trait ProviderApi: ToolFormat {
-    /// Returns the base URL of the provider itself.
+    /// Returns the base URL of the provider's own service, as opposed to a compatible server.
     fn base_url(&self) -> &'static str;
 
     /// Converts messages in the format of OpenAI's Chat Completions, which applications use, to the
@@ -51,7 +51,7 @@ pub trait ProviderApi: ToolFormat {
     /// Returns the request body.
     fn body(&self, endpoint: &Endpoint<'_>, turn: &ModelTurn<'_>) -> Value;
 
-    /// Returns the member of a request for a tool choice.
+    /// Returns a tool choice in the provider's format, as a member of the request body.
     fn tool_choice(&self, choice: &ToolChoice) -> Value;
 
     /// Returns the tokens of the thinking budget, if thinking counts toward the maximum length of
@@ -65,13 +65,13 @@ pub trait ProviderApi: ToolFormat {
         1
     }
 
-    /// Returns the parameters of a client's request to an API that imitates this API, which are
-    /// forwarded to the provider.
+    /// Returns the names of the parameters that Pillion forwards to the provider from a client's
+    /// request to an API that imitates this API.
     fn forwarded_parameters(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Reads an error body.
+    /// Reads the body of an error response.
     fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a>;
 
     /// Returns the JSON pointer to the calls and other parts of a complete response.
@@ -80,7 +80,7 @@ pub trait ProviderApi: ToolFormat {
     /// Returns why a response ended.
     fn finish(&self, body: &Value, has_calls: bool) -> Finish;
 
-    /// Returns the token usage of a response.
+    /// Returns the token usage that a response reports.
     fn usage(&self, body: &Value) -> Usage;
 
     /// Returns the stop sequence that ended the response, if the provider reports it.
@@ -133,7 +133,7 @@ pub trait ProviderApi: ToolFormat {
     }
 }
 
-/// The model of a request, and where it is.
+/// The model of a request, and the URL of the model's API.
 #[derive(Debug, Clone, Copy)]
 pub struct Endpoint<'a> {
     /// The provider's name for the model.
@@ -144,9 +144,9 @@ pub struct Endpoint<'a> {
     pub reasoning: Option<bool>,
 }
 
-/// Assembles a streamed response.
+/// Assembles a complete response from the events of a streamed response.
 pub trait TurnStream: Send {
-    /// Adds the next event and appends its new pieces to `deltas`.
+    /// Adds the next event and appends the event's new pieces of the response to `deltas`.
     ///
     /// # Errors
     /// [`ModelError`]: the event is invalid, or reports an error.

@@ -16,7 +16,7 @@ const PLACEHOLDERS: [&str; 4] = [
 /// What a documented reason means for the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The response and its calls are complete.
+    /// The response and all calls in the response are complete.
     Complete,
     /// The response reached its maximum length.
     Length,
@@ -24,15 +24,16 @@ pub(crate) enum Ending {
     Filtered,
     /// The provider paused its own tools.
     Paused,
-    /// The response broke off.
+    /// The response broke off with an error.
     Failed,
 }
 
-/// Returns what a reason of one provider means; `None` if the provider does not document it.
+/// Returns what a reason of one provider means; `None` if the provider does not document the
+/// reason.
 pub(crate) type ReadEnding = fn(&str) -> Option<Ending>;
 
-/// Returns the reason in a member of a response or a chunk. `None` if the member has no reason: it
-/// is absent, not a string, blank, or a placeholder.
+/// Returns the finish reason in a member of a response or a chunk. `None` if the member is absent,
+/// not a string, blank, or a placeholder.
 pub(crate) fn reason(member: Option<&Value>) -> Option<&str> {
     let word = member?.as_str()?.trim();
     let is_placeholder = |placeholder: &&str| word.eq_ignore_ascii_case(placeholder);
@@ -40,8 +41,8 @@ pub(crate) fn reason(member: Option<&Value>) -> Option<&str> {
 }
 
 /// Returns the finish of a complete response with this reason. A response without a reason is
-/// complete. The last call of a response with any other reason may have lost arguments, like that
-/// of a response that reached its maximum length.
+/// complete. If the reason is not documented, the last call of the response may have lost
+/// arguments, as in a response that reached its maximum length.
 pub(crate) fn finish(reason: Option<&str>, read: ReadEnding, has_calls: bool) -> Finish {
     let Some(word) = reason else {
         return complete(has_calls);
@@ -64,20 +65,20 @@ fn complete(has_calls: bool) -> Finish {
     }
 }
 
-/// The reason of a streamed response. Servers repeat reasons, send them before the last content,
-/// and send placeholders after them.
+/// The finish reason of a streamed response. Servers repeat reasons, send reasons before the last
+/// content, and send placeholders after reasons.
 #[derive(Default)]
 pub(crate) struct StreamedReason {
-    /// The reason, and its meaning if it is documented.
+    /// The finish reason, and its meaning if the provider documents the reason.
     reason: Option<(String, Option<Ending>)>,
-    /// Whether no content followed the reason in an event without a reason.
+    /// Whether no content followed the reason, except content whose event repeats the reason.
     is_current: bool,
     /// Whether content followed an earlier reason.
     was_premature: bool,
 }
 
 impl StreamedReason {
-    /// Adds content.
+    /// Notes that an event has content.
     pub(crate) fn add_content(&mut self) {
         if self.reason.is_some() {
             self.is_current = false;
@@ -85,14 +86,15 @@ impl StreamedReason {
         }
     }
 
-    /// Adds the member with the reason of an event, after the content of the event.
+    /// Adds the member of an event that has the reason, after the content of the event.
     pub(crate) fn add(&mut self, read: ReadEnding, member: Option<&Value>) {
         let Some(word) = reason(member) else {
             return;
         };
         let ending = read(word);
         self.is_current |= ending.is_some();
-        // A documented reason replaces an unknown reason, and a missing rest stays missing.
+        // A documented reason replaces an unknown reason, and the content that is missing stays
+        // missing.
         let is_final = match &self.reason {
             Some((_, Some(Ending::Complete))) => ending.is_none(),
             Some((_, known)) => known.is_some(),
@@ -103,12 +105,12 @@ impl StreamedReason {
         }
     }
 
-    /// Returns the reason, also if it is not documented.
+    /// Returns the reason, whether or not the provider documents the reason.
     pub(crate) fn reason(&self) -> Option<&str> {
         self.reason.as_ref().map(|(word, _)| word.as_str())
     }
 
-    /// Returns whether a documented reason arrived with or after the last content.
+    /// Returns whether a documented reason arrived together with the last content or later.
     pub(crate) fn has_ended(&self) -> bool {
         self.is_current
     }

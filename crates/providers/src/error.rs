@@ -12,7 +12,7 @@ pub enum ProviderError {
     /// The body is an error of the provider.
     #[error("The provider '{provider}' reported an error: {message}")]
     Reported {
-        /// The format of the response.
+        /// The provider whose format the response has.
         provider: Provider,
         /// The provider's error message.
         message: String,
@@ -20,9 +20,9 @@ pub enum ProviderError {
     /// A part of the body is missing or has the wrong type.
     #[error("Malformed response of the provider '{provider}': {fault}")]
     Malformed {
-        /// The format of the response.
+        /// The provider whose format the response has.
         provider: Provider,
-        /// The missing or wrong part.
+        /// The part that is missing or has the wrong type.
         fault: JsonFault,
     },
 }
@@ -30,15 +30,15 @@ pub enum ProviderError {
 /// The kind of failure of a request to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ModelErrorKind {
-    /// The API key is missing, or the provider rejected it.
+    /// The request has no API key, or the provider rejected the API key.
     Unauthorized,
-    /// Too many requests or tokens at the moment.
+    /// The account has sent too many requests or tokens at the moment.
     RateLimited,
     /// The account at the provider has no quota or credit left; retrying does not help.
     Exhausted,
     /// The provider is unreachable or reports that it is unavailable.
     Unavailable,
-    /// The deadline passed.
+    /// The response did not arrive before the deadline.
     Timeout,
     /// The provider rejected the request as invalid.
     Rejected,
@@ -56,13 +56,13 @@ pub enum ModelErrorKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
-    /// The kind of failure.
+    /// What kind of failure prevented the response.
     pub kind: ModelErrorKind,
     /// A human-readable message, with the provider's own message if that is short and safe to show.
     pub message: String,
     /// The HTTP status of the response, if there was one.
     pub status: Option<u16>,
-    /// When to retry, if the provider said so.
+    /// When to retry the request, if the provider reported a time.
     pub retry_after: Option<Duration>,
     /// Whether the provider may have called tools natively before the failure; then repeating the
     /// request would call the tools again. Set by a client whose provider can do so.
@@ -108,7 +108,7 @@ impl ProviderError {
     }
 }
 
-/// The error of a response that was received but cannot be read.
+/// Converts the error of a received response that cannot be read.
 impl From<ProviderError> for ModelError {
     fn from(error: ProviderError) -> Self {
         Self::new(ModelErrorKind::Malformed, error.to_string())

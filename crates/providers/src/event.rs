@@ -10,7 +10,7 @@ use crate::{ModelError, ProviderApi};
 /// open, and for `[DONE]`, which gateways to several providers send at the end of every stream.
 ///
 /// # Errors
-/// [`Malformed`](crate::ModelErrorKind::Malformed).
+/// [`Malformed`](crate::ModelErrorKind::Malformed): the data are not JSON.
 pub(crate) fn data(api: &impl ProviderApi, event: &SseEvent) -> Result<Option<Value>, ModelError> {
     if matches!(event.data.trim(), "" | "[DONE]") {
         return Ok(None);
@@ -24,7 +24,7 @@ pub(crate) fn data(api: &impl ProviderApi, event: &SseEvent) -> Result<Option<Va
 /// no type.
 ///
 /// # Errors
-/// [`Malformed`](crate::ModelErrorKind::Malformed).
+/// [`Malformed`](crate::ModelErrorKind::Malformed): the data are not JSON.
 pub(crate) fn typed_data(
     api: &impl ProviderApi,
     event: &SseEvent,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::redaction::redact;
 use crate::{ModelError, ModelErrorKind, Provider};
 
-/// The phrases by which providers report a conversation that is too long, regardless of status and
-/// code.
+/// The phrases by which providers report a conversation that is too long. The status and code of
+/// such errors differ between providers.
 const TOO_LONG_PHRASES: [&str; 8] = [
     "context_length_exceeded",
     "prompt is too long",
@@ -25,14 +25,14 @@ pub struct ProviderFailure<'a> {
     pub(crate) status: Option<u16>,
     /// The kind of failure, from the provider's own error code.
     pub(crate) kind: Option<ModelErrorKind>,
-    /// The provider's message.
+    /// The error message of the provider.
     pub(crate) message: Option<&'a str>,
-    /// When to retry, if the error body contains a time.
+    /// When to retry the request, if the error body contains a time.
     pub(crate) retry_after: Option<Duration>,
 }
 
 impl ProviderFailure<'_> {
-    /// Converts the failure to an error. The provider's message about an API key is left out,
+    /// Converts the failure to an error. The provider's message about an API key is omitted,
     /// because some providers repeat a part of the key.
     pub(crate) fn into_error(self, provider: Provider) -> ModelError {
         let kind = self.kind();

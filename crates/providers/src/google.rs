@@ -43,7 +43,8 @@ impl ProviderApi for Google {
         conversation::convert(messages)
     }
 
-    /// `model` may include the collection: `models/gemini-2.5-flash`, `tunedModels/mine`.
+    /// `model` may include the collection of the model, as in `models/gemini-2.5-flash` and
+    /// `tunedModels/mine`.
     fn path(&self, model: &str, stream: bool) -> String {
         let (kind, name) = match model.split_once('/') {
             Some((kind @ ("models" | "tunedModels"), name)) => (kind, name),
@@ -172,7 +173,7 @@ fn sign(content: &mut Value) {
     }
 }
 
-/// Reads a complete response.
+/// Reads a complete response in one JSON object.
 fn read_response(body: Value) -> Result<TurnResponse, ModelError> {
     let response = read_turn(&Google, body)?;
     let has_candidates = response.body.get("candidates").is_some_and(Value::is_array);
@@ -182,7 +183,7 @@ fn read_response(body: Value) -> Result<TurnResponse, ModelError> {
     Ok(response)
 }
 
-/// Returns why the prompt was blocked.
+/// Returns why Google blocked the prompt, if it did.
 fn block_reason(feedback: Option<&Value>) -> Option<&str> {
     ending::reason(feedback?.get("blockReason"))
 }

@@ -95,14 +95,14 @@ impl Provider {
     }
 }
 
-/// Whether `strict` is present in the format of [`Provider::OpenAiChat`]. For the other formats,
-/// see [`format_tool`].
+/// When [`format_tool`] adds `strict` to a tool in the format of [`Provider::OpenAiChat`]. The
+/// other formats ignore this flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum StrictFlag {
-    /// Only if it is true, as in the sidecar's list of schemas.
+    /// `strict` is present only if it is true, as in the sidecar's list of schemas.
     #[default]
     WhenTrue,
-    /// Always, as in HAWKI's `toOpenAiFormat`.
+    /// `strict` is always present, as in HAWKI's `toOpenAiFormat`.
     Always,
 }
 
@@ -115,8 +115,8 @@ pub enum StrictFlag {
 /// | `Anthropic` | `{name, description, input_schema}` |
 /// | `Google` | `{name, description, parameters}`, an entry of `functionDeclarations` |
 ///
-/// `OpenAiResponses` always contains `strict`, whatever `strict_flag` says: that API treats a
-/// missing `strict` as `true` and makes all parameters required.
+/// `OpenAiResponses` always contains `strict`, whatever `strict_flag` is: that API treats a missing
+/// `strict` as `true` and makes all parameters required.
 ///
 /// OpenAI rejects a request if the schema of a strict tool does not have the required form. The
 /// schema of a strict tool is therefore converted: every property is required, optional properties
@@ -147,8 +147,8 @@ pub fn format_tool(provider: Provider, tool: &ToolDefinition, strict_flag: Stric
 }
 
 /// Formats the definitions of several tools for `provider` in order, with [`StrictFlag::WhenTrue`].
-/// For Google, these are the entries of `functionDeclarations`; for the others, the `tools` of the
-/// request.
+/// For Google, the result is the entries of `functionDeclarations`; for the other providers, the
+/// `tools` of the request.
 ///
 /// The result is at most a few times larger than the definitions, plus a fixed size for the whole
 /// list: a short list with references that multiply does not become a large request.
@@ -210,8 +210,8 @@ pub fn format_tools_by_name<'a>(
     }
 }
 
-/// Parses the tool calls in a complete response body, in order. Returns an empty list if there are
-/// none.
+/// Parses the tool calls in a complete response body, in order. Returns an empty list for a body
+/// without calls.
 ///
 /// Uses the first of several choices or candidates. Skips calls of tools that run at the provider,
 /// and calls that are not function calls. Arguments are returned unchanged: a string is not parsed
@@ -237,8 +237,8 @@ pub fn format_tools_by_name<'a>(
 /// ```
 ///
 /// # Errors
-/// [`ProviderError`] if the body reports an error, or if it lacks a required part; the error
-/// contains the path.
+/// [`ProviderError`] if the body reports an error, or if the body lacks a required part; the error
+/// contains the path of the part.
 pub fn parse_tool_calls(
     provider: Provider,
     response: &Value,
@@ -260,7 +260,7 @@ pub fn parse_tool_calls(
 /// ```
 ///
 /// # Errors
-/// Same as [`parse_tool_calls`].
+/// The same errors as [`parse_tool_calls`].
 pub fn assistant_text(provider: Provider, response: &Value) -> Result<String, ProviderError> {
     read(provider, response, |body| {
         let text = provider.api().text(body)?;
@@ -284,7 +284,7 @@ pub fn assistant_text(provider: Provider, response: &Value) -> Result<String, Pr
 /// ```
 ///
 /// # Errors
-/// Same as [`parse_tool_calls`].
+/// The same errors as [`parse_tool_calls`].
 pub fn refusal(provider: Provider, response: &Value) -> Result<String, ProviderError> {
     read(provider, response, |body| {
         match provider.api().text(body)?.as_str() {
@@ -299,10 +299,10 @@ pub fn refusal(provider: Provider, response: &Value) -> Result<String, ProviderE
 ///
 /// Thoughts, signatures and unknown fields are unchanged, because providers reject a conversation
 /// in which they were modified. Parts that providers would reject are corrected: arguments that
-/// OpenAI requires as a JSON string become one, and arguments that the others require as an object
-/// [become one](ToolCall::arguments_object), including PHP's encoding of `{}`; blank text of
-/// Anthropic is removed; a message of OpenAI's chat completions without calls gets a `content`.
-/// Returns nothing for a response without content.
+/// OpenAI requires as a JSON string become a string, and arguments that the other providers require
+/// as an object [become an object](ToolCall::arguments_object), including PHP's encoding of `{}`;
+/// blank text of Anthropic is removed; a message of OpenAI's chat completions without calls gets a
+/// `content`. Returns nothing for a response without content.
 ///
 /// ```
 /// use pillion_providers::{Provider, assistant_messages};
@@ -316,7 +316,7 @@ pub fn refusal(provider: Provider, response: &Value) -> Result<String, ProviderE
 /// ```
 ///
 /// # Errors
-/// Same as [`parse_tool_calls`].
+/// The same errors as [`parse_tool_calls`].
 pub fn assistant_messages(
     provider: Provider,
     response: &Value,
@@ -336,9 +336,9 @@ pub fn assistant_messages(
 /// | `Anthropic` | one message of role `user` with all the `tool_result` blocks; a failure has `is_error: true` |
 /// | `Google` | one message of role `user` with all the `functionResponse` parts; `response` is `{result}`, or `{error}` for a failure |
 ///
-/// The content is that of [`ToolResult::content`]. A successful MCP result with images, recordings
-/// or files that the provider accepts is a list of text and these items instead: at most 8 items
-/// with 5 MB of Base64 each and 12 MB together. Google's items follow the `functionResponse` parts.
+/// The content is that of [`ToolResult::content`]. A successful MCP result with images, audio or
+/// files that the provider accepts is a list of text and these items instead: at most 8 items with
+/// 5 MB of Base64 each and 12 MB together. Google's items follow the `functionResponse` parts.
 /// `OpenAiChat` accepts only text.
 ///
 /// ```
@@ -359,8 +359,8 @@ pub fn format_results(provider: Provider, results: &[ToolResult]) -> Vec<Value> 
     provider.api().format_results(results)
 }
 
-/// Parses the calls that the provider makes itself in a complete response body. Empty for providers
-/// that make none.
+/// Parses the calls that the provider makes itself in a complete response body. Returns no calls
+/// for providers that make none.
 ///
 /// ```
 /// use pillion_providers::{Provider, native_calls};
@@ -376,7 +376,7 @@ pub fn format_results(provider: Provider, results: &[ToolResult]) -> Vec<Value> 
 /// ```
 ///
 /// # Errors
-/// Same as [`parse_tool_calls`].
+/// The same errors as [`parse_tool_calls`].
 pub fn native_calls(provider: Provider, response: &Value) -> Result<NativeCalls, ProviderError> {
     read(provider, response, |body| provider.api().native_calls(body))
 }
@@ -400,8 +400,8 @@ pub fn format_permits(provider: Provider, results: &[ToolResult]) -> Vec<Value> 
     provider.api().format_permits(results)
 }
 
-/// Reads a response body, unless the body reports an error. All providers report errors in `error`,
-/// which is otherwise `null` or absent.
+/// Reads a response body, unless the body reports an error. All providers report errors in the
+/// member `error`, which is otherwise `null` or absent.
 fn read<T>(
     provider: Provider,
     response: &Value,

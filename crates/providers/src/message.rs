@@ -1,5 +1,5 @@
 //! Reads messages in the format of OpenAI's Chat Completions, which applications use. Each
-//! provider's file writes them in the provider's format.
+//! provider's module writes the messages in the provider's format.
 
 mod part;
 
@@ -20,12 +20,12 @@ pub(crate) enum ParsedMessage<'a> {
     System(String),
     /// A message of the user.
     User(Vec<Part<'a>>),
-    /// A message of the model, with its calls.
+    /// A message of the model, with the calls that the model has made.
     Assistant {
         parts: Vec<Part<'a>>,
         calls: Vec<ToolCall>,
     },
-    /// The result of a call of an earlier message.
+    /// The result of a call that an earlier message contains.
     Tool {
         call_id: &'a str,
         tool_name: String,
@@ -51,12 +51,13 @@ pub(crate) fn failure_text(parts: &[Part<'_>]) -> Option<String> {
     }
 }
 
-/// Messages of which no two successive ones have the same role.
+/// Messages in which no two successive messages have the same role.
 #[derive(Default)]
 pub(crate) struct RoleMessages(Vec<(&'static str, Vec<Value>)>);
 
 impl RoleMessages {
-    /// Returns the content of the last message if it has this role, else of a new message.
+    /// Returns the content of the last message if the message has this role, otherwise the content
+    /// of a new message.
     pub(crate) fn content_of(&mut self, role: &'static str) -> &mut Vec<Value> {
         if self.0.last().is_none_or(|(last, _)| *last != role) {
             self.0.push((role, Vec::new()));
@@ -72,7 +73,7 @@ impl RoleMessages {
         }
     }
 
-    /// Returns the messages; `member` has their content.
+    /// Returns the messages; `member` is the name of the member for their content.
     pub(crate) fn into_values(self, member: &str) -> Vec<Value> {
         let messages = self.0.into_iter();
         messages

@@ -10,8 +10,8 @@ use crate::node::{JsonFault, Node, arguments};
 mod tests;
 
 /// An MCP server that the provider calls itself: an entry of `tools` in a request to OpenAI's
-/// Responses API, or of Anthropic's MCP connector. Its tools run at the provider, so their calls do
-/// not reach the executor.
+/// Responses API, or of Anthropic's MCP connector. The provider calls the server's tools, so these
+/// calls do not reach the executor.
 ///
 /// ```
 /// use pillion_providers::{NativeApproval, NativeMcpServer, Provider};
@@ -38,7 +38,7 @@ pub struct NativeMcpServer {
     pub description: Option<String>,
     /// The URL of the server, which the provider must be able to reach.
     pub url: String,
-    /// Which calls the provider requests approval for. Default: all.
+    /// The calls for which the provider requests approval. Default: all calls.
     pub require_approval: NativeApproval,
     /// The only tools that the model may call, by their names on the server; `None` means all.
     pub allowed_tools: Option<Vec<String>>,
@@ -46,21 +46,21 @@ pub struct NativeMcpServer {
     pub token: Option<SecretString>,
 }
 
-/// Which calls a provider requests approval for.
+/// The calls for which a provider requests approval.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum NativeApproval {
-    /// No calls.
+    /// The provider requests approval for no calls.
     Never,
-    /// All calls.
+    /// The provider requests approval for all calls.
     #[default]
     Always,
-    /// All calls except those of these tools.
+    /// The provider requests approval for all calls except calls of these tools.
     Except(Vec<String>),
 }
 
 impl NativeMcpServer {
-    /// Creates a server without description and token, whose tools may all be called, each call
-    /// with approval.
+    /// Creates a server without description and token. The model may call all tools of the server,
+    /// each call with approval.
     #[must_use]
     pub fn new(label: impl Into<String>, url: impl Into<String>) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl NativeMcpServer {
 pub struct NativeCalls {
     /// Calls that need approval; [`format_permits`](crate::format_permits) formats the decisions.
     pub permission_requests: Vec<NativeCall>,
-    /// Finished calls with their results.
+    /// Finished native calls, each with its result.
     pub ended: Vec<(NativeCall, ToolResult)>,
     /// Labels of the servers whose tools the provider could not list.
     pub unlisted: Vec<String>,
@@ -89,15 +89,15 @@ pub struct NativeCalls {
 /// A call of an MCP server's tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NativeCall {
-    /// The label of the server.
+    /// The label of the MCP server.
     pub server: String,
     /// The call, with the tool's name on the server.
     pub call: ToolCall,
 }
 
 impl NativeCall {
-    /// Parses a call; `server` and `input` are the members with the server's label and the
-    /// arguments.
+    /// Parses a call; `server` and `input` are the names of the members with the server's label and
+    /// the arguments.
     pub(crate) fn parse(node: &Node<'_>, server: &str, input: &str) -> Result<Self, JsonFault> {
         Ok(Self {
             server: node.required(server)?.text()?.to_owned(),

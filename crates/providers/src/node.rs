@@ -22,9 +22,9 @@ pub enum JsonFault {
     WrongType {
         /// The path of the part.
         path: String,
-        /// The expected type.
+        /// The expected JSON type.
         expected: &'static str,
-        /// The actual type.
+        /// The actual JSON type.
         found: &'static str,
     },
     /// A part has a value that is not allowed.
@@ -50,8 +50,8 @@ impl<'a> Node<'a> {
         self.value
     }
 
-    /// Returns the member `key`, or `None` if it is absent or `null`. `[]`, PHP's encoding of an
-    /// empty object, has no members.
+    /// Returns the member `key`, or `None` if the member is absent or `null`. `[]`, PHP's encoding
+    /// of an empty object, has no members.
     pub(crate) fn optional(&self, key: &str) -> Result<Option<Self>, JsonFault> {
         match self.value {
             Value::Object(_) => {}
@@ -78,7 +78,7 @@ impl<'a> Node<'a> {
         Ok(items.map(|(index, value)| Node::new(value, format!("{}[{index}]", self.path))))
     }
 
-    /// Returns the first item of an array, which is required.
+    /// Returns the first item of an array, which must not be empty.
     pub(crate) fn first(&self) -> Result<Self, JsonFault> {
         self.items()?.next().ok_or_else(|| JsonFault::Missing {
             path: format!("{}[0]", self.path),
@@ -91,12 +91,12 @@ impl<'a> Node<'a> {
             .ok_or_else(|| self.wrong_type("a string"))
     }
 
-    /// Returns whether the required member `type` is `kind`.
+    /// Returns whether the required member `type` has the value `kind`.
     pub(crate) fn is_type(&self, kind: &str) -> Result<bool, JsonFault> {
         Ok(self.required("type")?.text()? == kind)
     }
 
-    /// Returns the joined texts in `member` of all items of this kind.
+    /// Returns the joined texts in `member` of all items whose type is `kind`.
     pub(crate) fn joined_text(&self, kind: &str, member: &str) -> Result<String, JsonFault> {
         let mut text = String::new();
         for item in self.items()? {
@@ -142,8 +142,8 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Returns the arguments of a call for the executor: unchanged, or `{}` if they are missing or
-/// `[]`, PHP's encoding of an empty object.
+/// Returns the arguments of a call for the executor: unchanged, or `{}` for missing arguments and
+/// for `[]`, PHP's encoding of an empty object.
 pub(crate) fn arguments(node: Option<Node<'_>>) -> Value {
     node.map_or_else(empty_object, |node| restored(node.value))
 }

@@ -1,5 +1,5 @@
-//! What all providers accept of a tool's definition. The rest is said in another way, or left out:
-//! one definition that a provider rejects would fail the whole request.
+//! Reduces a tool's definition to what all providers accept. Everything else is expressed in
+//! another way or omitted: one definition that a provider rejects would fail the whole request.
 
 mod root_schema;
 
@@ -9,8 +9,8 @@ use pillion_core::tool::ToolDefinition;
 use pillion_schema::portable;
 use serde_json::Value;
 
-/// A tool as the providers accept it. Each provider's module makes the changes that the provider
-/// requires in addition.
+/// A tool in a form that all providers accept. Each provider's module makes the changes that only
+/// this provider requires.
 pub(crate) struct OfferedTool<'a> {
     pub(crate) name: Cow<'a, str>,
     pub(crate) description: Cow<'a, str>,

@@ -1,4 +1,4 @@
-//! What OpenAI's two APIs have in common.
+//! What OpenAI's Chat Completions API and Responses API have in common.
 
 mod array_items;
 
@@ -25,8 +25,8 @@ const MAX_DESCRIPTION: usize = 1_024;
 pub(crate) struct OpenAiTool<'a> {
     pub(crate) name: Cow<'a, str>,
     pub(crate) description: Cow<'a, str>,
-    /// The schema of the arguments: in the `strict` form, or with an empty `required` if it has
-    /// none.
+    /// The schema of the arguments: in the `strict` form, or with an empty `required` if the tool's
+    /// schema has no `required`.
     pub(crate) parameters: Value,
     /// Whether the schema is in the `strict` form.
     pub(crate) is_strict: bool,
@@ -63,7 +63,8 @@ impl<'a> OpenAiTool<'a> {
     }
 }
 
-/// Returns the tool choice; `named` is the form of a choice that names a tool.
+/// Returns the tool choice in OpenAI's format; `named` creates the form of a choice that names a
+/// tool.
 pub(crate) fn tool_choice(choice: &ToolChoice, named: impl FnOnce(&str) -> Value) -> Value {
     match choice {
         ToolChoice::Auto => json!("auto"),
@@ -73,7 +74,7 @@ pub(crate) fn tool_choice(choice: &ToolChoice, named: impl FnOnce(&str) -> Value
     }
 }
 
-/// Splits a text at the last space before `end`, if there is one near it.
+/// Splits a text at the last space before `end`, if there is a space near `end`.
 fn split_at_space(text: &str, end: usize) -> (&str, &str) {
     const MAX_WORD_BYTES: usize = 100;
     let space = text[..end].rfind(char::is_whitespace);

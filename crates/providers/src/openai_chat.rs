@@ -28,8 +28,8 @@ const OPENAI_HOSTS: [&str; 5] = [
     ".cognitiveservices.azure.com",
 ];
 
-/// Sampling, output and service parameters of OpenAI's chat completions, and those that servers
-/// with this API have in common: <https://platform.openai.com/docs/api-reference/chat/create>,
+/// Parameters for sampling, output and service of OpenAI's chat completions, and parameters that
+/// compatible servers have in common: <https://platform.openai.com/docs/api-reference/chat/create>,
 /// <https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html>.
 const PARAMETERS: [&str; 28] = [
     "audio",
@@ -62,7 +62,7 @@ const PARAMETERS: [&str; 28] = [
     "verbosity",
 ];
 
-/// <https://platform.openai.com/docs/api-reference/chat>
+/// OpenAI's Chat Completions API: <https://platform.openai.com/docs/api-reference/chat>
 pub(crate) struct OpenAiChat;
 
 impl ProviderApi for OpenAiChat {
@@ -70,7 +70,7 @@ impl ProviderApi for OpenAiChat {
         openai::BASE_URL
     }
 
-    /// The messages stay unchanged.
+    /// Returns the messages unchanged, because they are in this API's format.
     fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError> {
         for (index, message) in messages.iter().enumerate() {
             if !message["role"].is_string() {
@@ -120,8 +120,8 @@ impl ProviderApi for OpenAiChat {
         &PARAMETERS
     }
 
-    /// Reads an error. Most servers send `{"error": {"message", "type", "code"}}`; some leave out
-    /// the outer object, or send only a text.
+    /// Reads an error. Most servers send `{"error": {"message", "type", "code"}}`; some omit the
+    /// outer object, or send only a text.
     fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a> {
         /// JSON pointers to the message in errors of compatible servers.
         const MESSAGES: [&str; 7] = [
@@ -160,7 +160,7 @@ impl ProviderApi for OpenAiChat {
         "/choices/0/message/tool_calls"
     }
 
-    /// Some compatible servers send `stop`, or no reason, for a response with calls.
+    /// Some compatible servers send the reason `stop`, or no reason, for a response with calls.
     fn finish(&self, body: &Value, has_calls: bool) -> Finish {
         match ending::reason(body.pointer("/choices/0/finish_reason")) {
             Some("tool_calls" | "function_call") => Finish::ToolCalls,
@@ -187,7 +187,7 @@ impl ProviderApi for OpenAiChat {
         }
     }
 
-    /// Reads a complete response. Calls without an id get a generated one.
+    /// Reads a complete response. A call without an id gets a generated id.
     fn parse_response(&self, mut body: Value) -> Result<TurnResponse, ModelError> {
         self.check_error(&body)?;
         let response_id = body["id"].as_str().map(str::to_owned);
@@ -224,8 +224,8 @@ impl ProviderApi for OpenAiChat {
     }
 }
 
-/// Returns the member for the maximum length of a response. OpenAI's newer models reject
-/// `max_tokens`, and many compatible servers only know `max_tokens`.
+/// Returns the name of the member for the maximum length of a response. OpenAI's newer models
+/// reject `max_tokens`, and many compatible servers only accept `max_tokens`.
 fn max_length_member(base_url: &Url) -> &'static str {
     let host = base_url.host_str().unwrap_or_default();
     let is_openai = OPENAI_HOSTS
@@ -246,8 +246,9 @@ fn is_refusal(body: &Value) -> bool {
     refusal(OpenAiChat.provider(), body).is_ok_and(|words| !words.is_empty())
 }
 
-/// Takes the calls of another choice if the first has none. Gateways to Anthropic make a choice of
-/// each block, so that the text is in the first choice and the calls are in another.
+/// Takes the calls of another choice if the first choice has no calls. Gateways to Anthropic make a
+/// choice of each block, so that the text is in the first choice and the calls are in another
+/// choice.
 fn calls_of_other_choices(body: &mut Value) -> Option<Value> {
     let choices = body.get_mut("choices")?.as_array_mut()?;
     let (first, others) = choices.split_first_mut()?;
@@ -273,7 +274,8 @@ fn check_choice(choice: &mut Map<String, Value>) -> Result<(), ModelError> {
     }
 }
 
-/// Returns the error of a response without choices, which may be an error in a form of its own.
+/// Returns the error of a response without choices. The response may be an error in the server's
+/// own format.
 fn failure_without_choices(body: &Value) -> ModelError {
     let failure = OpenAiChat.parse_failure(body);
     match failure.message {
@@ -282,7 +284,7 @@ fn failure_without_choices(body: &Value) -> ModelError {
     }
 }
 
-/// Generates an id for a call without one.
+/// Adds a generated id to a call without an id.
 fn add_call_id(call: &mut Value, response_id: Option<&str>, index: usize) {
     let has_id = call["id"].as_str().is_some_and(|id| !id.is_empty());
     if let (false, Some(call)) = (has_id, call.as_object_mut()) {
@@ -291,7 +293,8 @@ fn add_call_id(call: &mut Value, response_id: Option<&str>, index: usize) {
     }
 }
 
-/// Generates a call id. The response's id is part of it, so that the ids of two responses differ.
+/// Generates a call id. The response's id is part of the call id, so that the ids of two responses
+/// differ.
 fn generate_call_id(response_id: Option<&str>, index: usize) -> String {
     let bytes = response_id.unwrap_or_default().bytes();
     let name: String = bytes
@@ -309,17 +312,17 @@ fn calls_of(choice: &Map<String, Value>) -> &[Value] {
     calls.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The reasons of OpenAI and of compatible servers. Gateways forward the reasons of other
-/// providers.
+/// Returns the meaning of a finish reason of OpenAI or of a compatible server. Gateways forward the
+/// reasons of other providers.
 fn ending_of(reason: &str) -> Option<Ending> {
     Some(match reason.to_ascii_lowercase().as_str() {
         "stop" | "tool_calls" | "function_call" => Ending::Complete,
-        // Text Generation Inference, and gateways to Anthropic.
+        // Text Generation Inference, and gateways to Anthropic, send these reasons.
         "eos_token" | "stop_sequence" | "end_turn" | "tool_use" => Ending::Complete,
         // `model_length` is Mistral's value; gateways to Anthropic and Google send `max_tokens`.
         "length" | "model_length" | "max_tokens" => Ending::Length,
         "content_filter" | "safety" | "refusal" => Ending::Filtered,
-        // DeepSeek, vLLM and OpenRouter.
+        // DeepSeek, vLLM and OpenRouter send these reasons.
         "insufficient_system_resource" | "abort" | "error" => Ending::Failed,
         _ => return None,
     })

@@ -39,7 +39,7 @@ impl ProviderApi for OpenAiResponses {
         "responses".to_owned()
     }
 
-    /// `stop` is not sent, because the API has no such member.
+    /// Omits `stop`, because the API has no such member.
     fn body(&self, endpoint: &Endpoint<'_>, turn: &ModelTurn<'_>) -> Value {
         let options = turn.options;
         let mut body = Map::new();
@@ -67,12 +67,12 @@ impl ProviderApi for OpenAiResponses {
         openai::tool_choice(choice, |name| json!({"type": "function", "name": name}))
     }
 
-    /// The API rejects a smaller `max_output_tokens`.
+    /// The API rejects a `max_output_tokens` below this minimum.
     fn min_output_tokens(&self) -> u64 {
         16
     }
 
-    /// Reads `{"error": {"message", "type", "param", "code"}}`.
+    /// Reads an error body `{"error": {"message", "type", "param", "code"}}`.
     fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a> {
         failure_of(&body["error"])
     }
@@ -93,8 +93,8 @@ impl ProviderApi for OpenAiResponses {
         }
     }
 
-    /// Cached tokens are part of the input tokens, and reasoning tokens are part of the output
-    /// tokens.
+    /// Cached tokens are a part of the API's input tokens, and reasoning tokens a part of its
+    /// output tokens.
     fn usage(&self, body: &Value) -> Usage {
         Usage {
             input_tokens: token_count(body, "/usage/input_tokens"),
@@ -162,7 +162,7 @@ fn is_reasoning_model(model: &str) -> bool {
     (is_of_series || is_late_gpt || name.starts_with("codex-")) && !name.contains("-chat")
 }
 
-/// The reasons of an incomplete response.
+/// Returns the meaning of the reason of an incomplete response.
 fn ending_of(reason: &str) -> Option<Ending> {
     Some(match reason {
         "max_output_tokens" => Ending::Length,

@@ -1,8 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The API of a model provider. Compatible servers (vLLM, Ollama and GWDG's Chat AI are compatible
-/// with `OpenAiChat`) have the same format.
+/// The API of a model provider. Compatible servers have the same format: vLLM, Ollama and GWDG's
+/// Chat AI are compatible with `OpenAiChat`.
 ///
 /// ```
 /// use pillion_providers::Provider;
@@ -38,7 +38,7 @@ impl Provider {
         Self::Google,
     ];
 
-    /// Returns the name, which [`FromStr`] accepts.
+    /// Returns the name of the provider, which [`FromStr`] accepts.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl Provider {
 impl FromStr for Provider {
     type Err = UnknownProvider;
 
-    /// Parses the names listed at the variants, case-insensitively.
+    /// Parses the names in the comments of the variants, case-insensitively.
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         match name.to_ascii_lowercase().as_str() {
             "openai" | "openai-chat" => Ok(Self::OpenAiChat),

@@ -12,7 +12,7 @@ const KEY_PREFIXES: [&str; 9] = [
 ];
 
 /// Returns a provider's message on one line: shortened, with URLs reduced to their host, and
-/// without anything that looks like a key or a part of one. Returns `None` if nothing is left.
+/// without anything that looks like a key or a part of a key. Returns `None` if nothing is left.
 pub(crate) fn redact(text: &str) -> Option<String> {
     let mut redacted = String::new();
     // Cutting first limits the work on a text of megabytes.
@@ -57,7 +57,8 @@ fn redact_word(word: &str) -> String {
 }
 
 /// Returns whether a word looks like a key, a masked key, or any random text that could be a key. A
-/// name like `claude-sonnet-4-5-20250929` does not: its runs of letters and digits are short.
+/// name like `claude-sonnet-4-5-20250929` does not look like a key: its runs of letters and digits
+/// are short.
 fn looks_like_key(word: &str) -> bool {
     if word.contains("**") || word.contains("key=") || word.contains("token=") {
         return true;

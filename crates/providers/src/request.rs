@@ -6,10 +6,11 @@ use serde_json::{Map, Value};
 
 use crate::{ModelError, ModelErrorKind, ModelTurn, ProviderApi, StrictFlag, ToolFormat};
 
-/// The lists that `extra` extends; any other value in `extra` replaces the value in the body.
+/// The lists that `extra` extends. For any other member, the value in `extra` replaces the value in
+/// the body.
 const EXTENDED_LISTS: [&str; 3] = ["tools", "include", "mcp_servers"];
 
-/// The characters that a path segment may contain unencoded (RFC 3986, `unreserved`).
+/// The characters of a path segment that are percent-encoded: all except `unreserved` in RFC 3986.
 const SEGMENT_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -21,8 +22,8 @@ pub(crate) fn json_headers() -> HeaderMap {
     HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))])
 }
 
-/// Adds a header, if there is a value, that is marked as sensitive, so that debug output omits the
-/// value.
+/// Adds a header that is marked as sensitive, if there is a value. Debug output omits the value of
+/// a sensitive header.
 ///
 /// # Errors
 /// [`Unauthorized`](ModelErrorKind::Unauthorized) if the value is not a valid header value.
@@ -73,7 +74,7 @@ pub(crate) fn add_extra(body: &mut Map<String, Value>, extra: &Map<String, Value
     }
 }
 
-/// Inserts a value if there is one.
+/// Inserts a member into a body, if there is a value.
 pub(crate) fn put(body: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
     if let Some(value) = value {
         body.insert(key.to_owned(), value.into());

@@ -1,4 +1,4 @@
-//! Images, recordings and files in tool results, in the providers' formats and within limits.
+//! Images, audio and files in tool results, in the providers' formats and within limits.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::ToolFormat;
 
-/// Maximum number of images, recordings and files in one request.
+/// Maximum number of images, audio items and files in one request.
 const MAX_ITEMS: usize = 8;
 
 /// Maximum length of one item in Base64, in bytes. Anthropic accepts images of 5 MB.
@@ -22,7 +22,7 @@ pub(crate) enum SentPart<'a> {
     Media(SentMedia<'a>),
 }
 
-/// An item that a provider accepts.
+/// An image, audio or a file, in a form that a provider accepts.
 pub(crate) struct SentMedia<'a> {
     pub(crate) media: Media<'a>,
     pub(crate) media_type: String,
@@ -39,7 +39,7 @@ impl SentMedia<'_> {
     }
 }
 
-/// The items that one request may still get.
+/// The number and the size of the media that one request can still contain.
 struct MediaBudget {
     items: usize,
     bytes: usize,
@@ -53,7 +53,7 @@ impl MediaBudget {
         }
     }
 
-    /// Returns whether an item fits, and takes its share.
+    /// Returns whether an item of this size fits, and if so, subtracts the item from the budget.
     fn take(&mut self, bytes: usize) -> bool {
         let fits = self.items > 0 && bytes <= self.bytes.min(MAX_ITEM_BYTES);
         if fits {
@@ -65,7 +65,7 @@ impl MediaBudget {
 }
 
 /// Returns the parts of each result of which the provider gets more than text, within the limits:
-/// the first items go first. `None` for a result of which the provider gets only text.
+/// earlier items take precedence. `None` for a result of which the provider gets only text.
 pub(crate) fn parts_of_results<'a>(
     format: &impl ToolFormat,
     results: &'a [ToolResult],
@@ -129,7 +129,7 @@ pub(crate) fn content_of<'a>(
 }
 
 /// Returns the item in a form that the provider accepts; `None` if the provider rejects requests
-/// with such an item.
+/// with items of this media type.
 fn accepted<'a>(format: &impl ToolFormat, media: Media<'a>) -> Option<SentMedia<'a>> {
     let media_type = media.media_type();
     let base64 = media
@@ -142,7 +142,7 @@ fn accepted<'a>(format: &impl ToolFormat, media: Media<'a>) -> Option<SentMedia<
     })
 }
 
-/// Returns whether this is a media type that every provider accepts that accepts any.
+/// Returns whether every provider that accepts media accepts this media type.
 pub(crate) fn is_common_type(media_type: &str) -> bool {
     matches!(
         media_type,
@@ -150,7 +150,8 @@ pub(crate) fn is_common_type(media_type: &str) -> bool {
     )
 }
 
-/// Returns the pointers to the items of a list that match; `is_match` gets the item before as well.
+/// Returns the JSON pointers to the matching items of a list; `is_match` also gets the preceding
+/// item.
 pub(crate) fn pointers(
     list: &Value,
     at: &str,
@@ -164,9 +165,9 @@ pub(crate) fn pointers(
     matching.map(|(index, _)| format!("{at}/{index}")).collect()
 }
 
-/// Returns the images, recordings and files of tool results that exceed the limits of one request,
-/// oldest first: at most 8 items, the newest, with at most 12 MB of Base64. Each is the index of its
-/// message and a JSON pointer within the message.
+/// Returns the images, audio and files of tool results that exceed the limits of one request,
+/// oldest first: a request has only the newest items, at most 8 with at most 12 MB of Base64. Each
+/// returned item is the index of its message and a JSON pointer within the message.
 #[must_use]
 pub fn excess_result_media(
     format: &(impl ToolFormat + ?Sized),
@@ -178,7 +179,8 @@ pub fn excess_result_media(
     for (index, message) in messages.iter().enumerate().rev() {
         for pointer in format.media_pointers(message).into_iter().rev() {
             let bytes = message.pointer(&pointer).map_or(0, data_len);
-            // No older item either, so that the model does not see an old one without a newer one.
+            // No older item is sent either, so that the model does not see an old item without a
+            // newer one.
             is_full = is_full || !budget.take(bytes);
             if is_full {
                 excess.push((index, pointer));

@@ -12,10 +12,11 @@ pub trait ToolFormat: Send + Sync {
     /// Returns the provider of this API.
     fn provider(&self) -> Provider;
 
-    /// See [`format_tool`](crate::format_tool). `tools` is the number of tools of the request.
+    /// Formats the definition of a tool ([`format_tool`](crate::format_tool)). `tools` is the
+    /// number of tools of the request.
     fn format_tool(&self, tool: &ToolDefinition, strict_flag: StrictFlag, tools: usize) -> Value;
 
-    /// See [`parse_tool_calls`](crate::parse_tool_calls).
+    /// Parses the calls in a response body ([`parse_tool_calls`](crate::parse_tool_calls)).
     fn parse_tool_calls(&self, body: &Node<'_>) -> Result<Vec<ToolCall>, JsonFault>;
 
     /// Returns all text blocks, joined, without thoughts.
@@ -26,27 +27,28 @@ pub trait ToolFormat: Send + Sync {
         Ok(String::new())
     }
 
-    /// See [`assistant_messages`](crate::assistant_messages).
+    /// Converts a response to messages ([`assistant_messages`](crate::assistant_messages)).
     fn assistant_messages(&self, body: &Node<'_>) -> Result<Vec<Value>, JsonFault>;
 
-    /// See [`format_results`](crate::format_results). There is at least one result.
+    /// Formats the results of calls, of which there is at least one
+    /// ([`format_results`](crate::format_results)).
     fn format_results(&self, results: &[ToolResult]) -> Vec<Value>;
 
     /// Returns JSON pointers to the tool results in a message of the conversation.
     fn result_pointers(&self, message: &Value) -> Vec<String>;
 
-    /// Returns the result that stands for a result that is left out.
+    /// Returns a result with this text, in place of a result that is omitted.
     fn text_result(&self, text: &str) -> Value {
         json!(text)
     }
 
-    /// Returns whether a result may have an item of this media type.
+    /// Returns whether the provider accepts an item of this media type in a result.
     fn accepts_media(&self, _media_type: &str) -> bool {
         false
     }
 
-    /// Returns JSON pointers to the images, recordings and files of tool results in a message of
-    /// the conversation, as [`format_results`](crate::format_results) writes them.
+    /// Returns JSON pointers to the images, audio and files of tool results in a message of the
+    /// conversation, as [`format_results`](crate::format_results) writes them.
     fn media_pointers(&self, _message: &Value) -> Vec<String> {
         Vec::new()
     }
@@ -56,10 +58,10 @@ pub trait ToolFormat: Send + Sync {
         json!({"type": "text", "text": text})
     }
 
-    /// Returns the members of a request by which the provider calls the server itself, including the
-    /// token, if there is one. The members are lists, to which further servers can be added. `None`
-    /// if the provider does not call MCP servers, or does not support the required approvals:
-    /// Anthropic never requests approval.
+    /// Returns the members of a request by which the provider calls the server itself, including
+    /// the server's token, if there is one. The members are lists, to which further servers can be
+    /// added. `None` if the provider does not call MCP servers, or does not support the required
+    /// approvals: Anthropic never requests approval.
     ///
     /// ```
     /// use pillion_providers::{NativeApproval, NativeMcpServer, Provider};
@@ -84,12 +86,12 @@ pub trait ToolFormat: Send + Sync {
         false
     }
 
-    /// See [`native_calls`](crate::native_calls).
+    /// Parses the native calls in a response body ([`native_calls`](crate::native_calls)).
     fn native_calls(&self, _body: &Node<'_>) -> Result<NativeCalls, JsonFault> {
         Ok(NativeCalls::default())
     }
 
-    /// See [`format_permits`](crate::format_permits).
+    /// Formats the decisions on native calls ([`format_permits`](crate::format_permits)).
     fn format_permits(&self, _results: &[ToolResult]) -> Vec<Value> {
         Vec::new()
     }

@@ -24,7 +24,7 @@ impl ProviderConversation {
     /// Creates the conversation of converted messages.
     ///
     /// # Errors
-    /// [`Rejected`](crate::ModelErrorKind::Rejected): no message is left.
+    /// [`Rejected`](crate::ModelErrorKind::Rejected): the conversation has no message.
     pub(crate) fn new(system: Option<Value>, messages: Vec<Value>) -> Result<Self, ModelError> {
         if messages.is_empty() {
             return Err(rejected("messages has no user or assistant message"));
@@ -64,7 +64,7 @@ pub struct TurnOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
     /// Limits a response to at most one tool call. Google's API has no such option, and not every
-    /// model respects it; then several calls of one response run one after the other.
+    /// model respects the option; several calls of one response then run one after the other.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub one_call_at_a_time: bool,
     /// Members that are merged into the request body last, in the provider's format: objects are
@@ -78,13 +78,13 @@ pub struct TurnOptions {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolChoice {
-    /// The model decides.
+    /// The model decides whether to call tools.
     Auto,
-    /// No tool: the model answers in text.
+    /// The model calls no tool and responds with text.
     None,
-    /// At least one tool.
+    /// The model calls at least one tool.
     Required,
-    /// The tool with this name.
+    /// The model calls the tool with this name.
     Tool(String),
 }
 
@@ -128,7 +128,7 @@ pub struct TurnResponse {
 /// back, in the format of OpenAI's Chat Completions; empty for other providers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProviderMembers {
-    /// Members of the message.
+    /// Members of the response's message.
     pub message: Map<String, Value>,
     /// Members of each call, in the order of the calls.
     pub calls: Vec<Map<String, Value>>,
@@ -171,7 +171,7 @@ impl Finish {
     }
 }
 
-/// Token usage, as counted by the provider; all 0 if the provider does not report it.
+/// Token usage, as counted by the provider; all 0 if the provider reports no usage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// The number of input tokens, including cached tokens.
@@ -199,12 +199,12 @@ impl Usage {
     }
 }
 
-/// Returns the token count at a JSON pointer in a body; 0 if there is none.
+/// Returns the token count at a JSON pointer in a body; 0 if the body has no count there.
 pub(crate) fn token_count(body: &Value, pointer: &str) -> u64 {
     body.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Returns the piece of a call whose id and name were reported.
+/// Returns a further piece of the arguments of a call whose id and name were reported.
 pub(crate) fn more_arguments(index: usize, arguments: impl Into<String>) -> Delta {
     Delta::ToolCall {
         index,

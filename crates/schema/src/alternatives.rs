@@ -12,9 +12,9 @@ const NUMBER: JsonTypes = 16;
 pub(super) const STRING: JsonTypes = 32;
 const ANY: JsonTypes = 63;
 
-/// Schemas that all apply.
+/// Schemas that a value must all match.
 type Alternative<'s> = Vec<&'s Map<String, Value>>;
-/// Alternatives, at least one of which applies.
+/// Alternatives, of which a value must match at least one.
 type Alternatives<'s> = Vec<Alternative<'s>>;
 
 /// Maximum number of alternatives at one location; with more, any value is assumed to be allowed.
@@ -26,8 +26,8 @@ pub(super) const MAX_STEPS: u32 = 100_000;
 /// Number of comparisons that count as one step.
 const COMPARISONS_PER_STEP: usize = 16;
 
-/// Reads a schema conservatively: parts that it does not understand (patterns, conditions, schema
-/// identifiers) count as allowing any value.
+/// Reads a schema conservatively: parts that the reader does not understand (patterns, conditions,
+/// schema identifiers) count as allowing any value.
 pub(super) struct SchemaReader<'s> {
     root: &'s Value,
     steps_left: u32,
@@ -113,7 +113,8 @@ impl<'s> SchemaReader<'s> {
             Some(others) => self.expand(others, 1),
             None => anything(),
         };
-        // Includes all pattern properties, whether or not the name matches.
+        // The schemas of all pattern properties are included, whether or not the name matches the
+        // pattern.
         let by_pattern = schema.get("patternProperties").and_then(Value::as_object);
         for schema in by_pattern.into_iter().flat_map(Map::values) {
             either.extend(self.expand(schema, 1));
@@ -155,7 +156,7 @@ impl<'s> SchemaReader<'s> {
         found
     }
 
-    /// Returns the alternatives of a location to which one of `one` and one of `other` apply.
+    /// Returns the combinations of an alternative of `one` with an alternative of `other`.
     fn combine(&mut self, one: &Alternatives<'s>, other: &Alternatives<'s>) -> Alternatives<'s> {
         if one.len() * other.len() > MAX_ALTERNATIVES {
             return anything();
@@ -172,7 +173,8 @@ impl<'s> SchemaReader<'s> {
         found
     }
 
-    /// Returns whether any alternative requires this member. Also true if all steps are used up.
+    /// Returns whether any alternative requires the member `name`. Also returns `true` if all steps
+    /// are used up.
     pub(super) fn requires(&mut self, location: &ValueLocation<'s>, name: &str) -> bool {
         location.0.iter().flatten().any(|schema| {
             let required = list(schema, "required").unwrap_or_default();
@@ -180,7 +182,7 @@ impl<'s> SchemaReader<'s> {
         })
     }
 
-    /// Removes the alternatives that this object cannot match, unless that would remove all.
+    /// Removes the alternatives that this object cannot match, unless no alternative would be left.
     pub(super) fn narrow(&mut self, location: &mut ValueLocation<'s>, value: &Map<String, Value>) {
         if location.0.len() < 2 {
             return;
@@ -196,8 +198,8 @@ impl<'s> SchemaReader<'s> {
         }
     }
 
-    /// Returns whether the object can match: it has the required members, and its strings are
-    /// allowed by `const` and `enum`.
+    /// Returns whether the object can match the schema: the object has the required members, and
+    /// `const` and `enum` allow the object's strings.
     fn may_match(&mut self, schema: &Map<String, Value>, value: &Map<String, Value>) -> bool {
         let properties = schema.get("properties").and_then(Value::as_object);
         let strings_match = properties.is_none_or(|properties| {
@@ -226,7 +228,7 @@ impl<'s> SchemaReader<'s> {
         self.steps_left > 0
     }
 
-    /// Uses the steps of comparing a value with `count` others.
+    /// Uses the steps of comparing a value with `count` other values.
     fn compare(&mut self, count: usize) -> bool {
         let steps = u32::try_from(count / COMPARISONS_PER_STEP).unwrap_or(u32::MAX);
         self.steps_left = self.steps_left.saturating_sub(steps);
@@ -253,12 +255,12 @@ impl ValueLocation<'_> {
     }
 }
 
-/// Returns the alternatives of a location where any value is allowed.
+/// Returns the alternatives for a location that allows any value.
 fn anything<'s>() -> Alternatives<'s> {
     vec![Alternative::new()]
 }
 
-/// Allows any value if there are more alternatives than the limit.
+/// Returns the alternatives, or alternatives that allow any value if there are too many.
 fn limit(alternatives: Alternatives<'_>) -> Alternatives<'_> {
     if alternatives.len() > MAX_ALTERNATIVES {
         return anything();

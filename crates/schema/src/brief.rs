@@ -1,5 +1,5 @@
-//! Checks that run at once, on the thread that serves the call. Longer checks run on other threads,
-//! because a schema and its arguments may be malicious.
+//! Brief checks, which run at once on the thread that serves the call. Longer checks run on other
+//! threads, because a schema and its arguments may be malicious.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ use super::{CompiledSchema, Effort, InvalidArguments, OptionalNull};
 /// Maximum duration of a brief check.
 const MAX_TIME: Duration = Duration::from_millis(5);
 
-/// Number of consecutive checks over the time limit after which brief checks are no longer tried. A
-/// single check may be late because the machine is busy.
+/// Number of consecutive checks over the time limit after which a schema gets no further brief
+/// checks. A single check may be late because the machine is busy.
 const MAX_OVERRUNS: u32 = 8;
 
 /// Maximum number of steps of a brief check. Usual schemas take some tens of steps.
@@ -26,7 +26,7 @@ const MAX_BYTES: usize = 16 * 1024;
 const MAX_BYTES_FOR_PATTERNS: usize = 1024;
 
 impl CompiledSchema {
-    /// Validates like [`validate_reading`](Self::validate_reading) if that takes at most a few
+    /// Validates like [`validate_reading`](Self::validate_reading) if the check takes at most a few
     /// milliseconds. Returns `None`, with `arguments` unchanged, if the arguments are large or the
     /// check takes more than some thousand steps.
     ///
@@ -65,7 +65,8 @@ impl CompiledSchema {
         };
         let checked = self.read_arguments(arguments, nulls, &effort);
         if may_be_long {
-            // A regular expression cannot be interrupted.
+            // A match of a regular expression cannot be interrupted, so the time is checked
+            // afterwards.
             if began.elapsed() > MAX_TIME {
                 self.overruns.fetch_add(1, Ordering::Relaxed);
             } else {
@@ -76,7 +77,7 @@ impl CompiledSchema {
     }
 }
 
-/// Subtracts the size of `value` from `left`. Returns `None` if `value` is larger.
+/// Subtracts the size of `value` from `left`. Returns `None` if `value` is larger than `left`.
 fn subtract_size(left: usize, value: &Value) -> Option<usize> {
     let left = left.checked_sub(1)?;
     match value {
@@ -147,7 +148,7 @@ mod tests {
         let began = Instant::now();
         assert_eq!(briefly(&hard, &json!({"a": "x"})), None);
         assert!(began.elapsed() < Duration::from_secs(1));
-        // A `null` from a model takes more steps.
+        // A check of arguments in which a model has set `null` takes more steps.
         assert_eq!(briefly(&hard, &json!({"a": null})), None);
         for pattern in ["^(?=(a+)+$)b", "(\\w{100}){9}", "(a)\\1"] {
             let schema = json!({"properties": {"a": {"pattern": pattern}}});

@@ -16,18 +16,19 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct SchemaSlot {
     compiled: ArcSwapOption<CompiledSchema>,
-    /// Whether the compiled form was used since the cache last looked.
+    /// Whether the compiled form was used since the cache last looked at this slot.
     was_used: AtomicBool,
-    /// Why the schema cannot be compiled.
+    /// Why the schema cannot be compiled, once an attempt has failed.
     pub(super) error: OnceLock<SchemaError>,
-    /// Held while the schema is compiled.
+    /// Locked while the schema is compiled.
     pub(super) compiling: Mutex<()>,
 }
 
 impl SchemaSlot {
-    /// Returns the compiled schema if there is one, without a lock.
+    /// Returns the compiled schema, if the schema is compiled, without a lock.
     pub(super) fn get(&self) -> Guard<Option<Arc<CompiledSchema>>> {
-        // Usually set already: writing each time would slow down concurrent calls.
+        // The flag is usually set already, and writing it each time would slow down concurrent
+        // calls.
         if !self.was_used.load(Ordering::Relaxed) {
             self.was_used.store(true, Ordering::Relaxed);
         }
@@ -47,17 +48,17 @@ struct SchemaCache {
 #[derive(Default)]
 struct CachedAccount {
     bytes: u64,
-    /// The entries that were used recently are closer to the back.
+    /// The entries of the account. Recently used entries are closer to the back.
     entries: VecDeque<SlotEntry>,
 }
 
 struct SlotEntry {
-    /// Dead if the schema was dropped.
+    /// Cannot be upgraded after the schema was dropped.
     slot: Weak<SchemaSlot>,
     bytes: u64,
 }
 
-/// Stores a compiled schema in its slot, and drops others if that exceeds the limit.
+/// Stores a compiled schema in its slot, and drops other compiled schemas beyond the size limit.
 pub(super) fn insert(account: &Arc<str>, slot: &Arc<SchemaSlot>, compiled: Arc<CompiledSchema>) {
     let bytes = compiled.bytes;
     slot.compiled.store(Some(compiled));
@@ -74,13 +75,13 @@ pub(super) fn insert(account: &Arc<str>, slot: &Arc<SchemaSlot>, compiled: Arc<C
         dropped.extend(cache.evict());
     }
     drop(cache);
-    // Dropping large schemas takes time, and needs no lock.
+    // The schemas are dropped after the lock, because dropping large schemas takes time.
     drop(dropped);
 }
 
 impl SchemaCache {
-    /// Removes an entry of the account with the most bytes: the oldest entry that was not used
-    /// since the cache last looked at it.
+    /// Removes an entry of the account with the most bytes: the oldest entry whose schema was not
+    /// used since the cache last looked at the entry.
     fn evict(&mut self) -> Option<Arc<CompiledSchema>> {
         let heaviest = self.accounts.iter_mut().max_by_key(|(_, it)| it.bytes);
         let Some((name, account)) = heaviest else {

@@ -21,13 +21,13 @@ const MAX_PATTERN_BYTES: u64 = 1024 * 1024;
 /// milliseconds.
 const MAX_TRANSLATION: u64 = 400_000;
 
-/// Limits of the patterns that are compiled together with the check of a schema: about a
-/// millisecond.
+/// Limits of the patterns that are compiled together with the check of a schema, which takes about
+/// a millisecond.
 const MAX_SMALL_PATTERN_BYTES: u64 = 128 * 1024;
 const MAX_SMALL_TRANSLATION: u64 = 2_000;
 
-/// Estimated sizes, measured with the allocator: of a compiled keyword without its location, and of
-/// a JSON value without its text, by type.
+/// Estimated sizes, measured with the allocator: the size of a compiled keyword without its
+/// location, and the size of a JSON value without its text, by type.
 const BYTES_PER_KEYWORD: u64 = 350;
 const BYTES_PER_VALUE: u64 = 64;
 const BYTES_PER_ITEM: u64 = 192;
@@ -55,12 +55,12 @@ impl CompiledSize {
         entries: &Map<String, Value>,
         path_bytes: usize,
     ) -> Result<(), SchemaError> {
-        // A step counter adds two keywords.
+        // The step counter of the subschema adds two keywords.
         let keywords = entries.len() as u64 + 2;
         let keyword_bytes: u64 = entries.keys().map(|keyword| keyword.len() as u64).sum();
         self.parts += keywords * (BYTES_PER_KEYWORD + path_bytes as u64) + keyword_bytes;
         for (keyword, value) in entries {
-            // Subschemas are added by themselves.
+            // Other subschemas in this keyword are counted by their own calls of `add_part`.
             if SubschemaKind::from_keyword(keyword).is_nothing() {
                 self.parts += value_bytes(value);
             }
@@ -71,13 +71,14 @@ impl CompiledSize {
     /// Adds the size and the translation of a pattern.
     ///
     /// # Errors
-    /// The patterns of the schema are too large, or the size of this one cannot be bounded.
+    /// The patterns of the schema are too large, or the size of this pattern cannot be bounded.
     pub(super) fn add_pattern(
         &mut self,
         pattern: &str,
         sizes: &mut PatternSizes,
     ) -> Result<(), SchemaError> {
-        // Reading a pattern that exceeds the limit would take too long already.
+        // The work is checked before the pattern is read, because reading a very long pattern takes
+        // too long.
         self.translation = self.translation.saturating_add(translation_work(pattern));
         self.check()?;
         let bytes = sizes
@@ -104,8 +105,8 @@ impl CompiledSize {
         self.parts + self.patterns
     }
 
-    /// Returns the size limit of each pattern, in bytes. Patterns of the meta-schemas, to which a
-    /// schema may refer, are small.
+    /// Returns the size limit of each pattern, in bytes. The meta-schemas, to which a schema may
+    /// refer, contain only small patterns.
     pub(super) fn max_pattern_bytes(&self) -> usize {
         let bytes = self
             .patterns

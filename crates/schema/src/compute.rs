@@ -1,8 +1,8 @@
 //! Long computations over data of other parties, such as a server's list of tools.
 //!
-//! They run on blocking threads, so that the threads that serve requests stay free. As many run at
-//! once as there are processors. Each account has one at a time, so an account with many
-//! computations delays the others by one computation.
+//! The computations run on blocking threads, so that the threads that serve requests stay free. As
+//! many computations run at once as there are processors. Each account has one computation at a
+//! time, so an account with many computations delays the other accounts by one computation.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -14,21 +14,22 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// Maximum size of data that is processed on the current thread, in bytes, because that is faster.
-/// Only for work whose time is proportional to the size.
+/// Maximum size of data that is processed on the current thread, in bytes, because a change of
+/// thread takes longer. Only for work whose time is proportional to the size.
 pub const MAX_INLINE_BYTES: usize = 64 * 1024;
 
-/// One limit for the process, because the processors are shared by the process.
+/// The permits of the processors: one limit for the process, because all accounts share the
+/// processors.
 static PROCESSORS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     let processors = available_parallelism().map_or(1, NonZeroUsize::get);
     Arc::new(Semaphore::new(processors))
 });
 
-/// The accounts with computations, each with one permit.
+/// The accounts with running or waiting computations; each account has one permit.
 static ACCOUNTS: LazyLock<Mutex<HashMap<String, Arc<Semaphore>>>> = LazyLock::new(Mutex::default);
 
-/// Runs `work` over `bytes` bytes of data: at once if that is little, or else on another thread when
-/// it is the turn of `account`. If the time of `work` is not proportional to the size, as when
+/// Runs `work` over `bytes` bytes of data: at once if the data are small, or else on another thread
+/// when it is the turn of `account`. If the time of `work` is not proportional to the size, as when
 /// schemas are compiled, `bytes` is [`usize::MAX`]. `work` that has begun is finished even if the
 /// future is dropped.
 ///
@@ -71,13 +72,13 @@ async fn run_in_turn<T: Send + 'static>(
         Ok(output) => output,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
-            // The runtime shuts down, and drops this future.
+            // The runtime is shutting down, and will drop this future.
             Err(_) => std::future::pending().await,
         },
     }
 }
 
-/// The semaphore of one account, which is removed with its last user.
+/// The semaphore of one account. The last user of the semaphore removes the account.
 struct AccountTurn {
     account: String,
     semaphore: Arc<Semaphore>,
@@ -99,7 +100,7 @@ impl AccountTurn {
 impl Drop for AccountTurn {
     fn drop(&mut self) {
         let mut accounts = ACCOUNTS.lock();
-        // The map and this value.
+        // Only the map and this value refer to the semaphore.
         if Arc::strong_count(&self.semaphore) <= 2 {
             accounts.remove(&self.account);
         }
@@ -133,7 +134,7 @@ mod tests {
         assert_ne!(thread, std::thread::current().id());
         let here = run("compute-gone", 1, || std::thread::current().id()).await;
         assert_eq!(here, std::thread::current().id());
-        // The thread drops its permits after it has sent its result.
+        // The thread drops its permits only after it has sent its result.
         let is_gone = || !ACCOUNTS.lock().contains_key("compute-gone");
         while !is_gone() {
             tokio::time::sleep(Duration::from_millis(5)).await;

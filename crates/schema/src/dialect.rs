@@ -9,7 +9,7 @@ const BOUNDS: [(&str, &str); 2] = [
     ("exclusiveMaximum", "maximum"),
 ];
 
-/// The forms of a dialect that 2020-12 does not have.
+/// Whether a dialect has the forms that JSON Schema 2020-12 does not have.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct OldForms {
     /// `exclusiveMinimum: true` beside `minimum`, up to draft 4.
@@ -19,7 +19,7 @@ pub(super) struct OldForms {
 }
 
 impl OldForms {
-    /// Returns the forms of the dialect that the schema declares.
+    /// Returns the old forms that the schema's declared dialect has.
     pub(super) fn from_schema(schema: &Value) -> Self {
         let declared = schema.get("$schema").and_then(Value::as_str);
         let is_any = |names: &[&str]| {
@@ -31,8 +31,8 @@ impl OldForms {
         }
     }
 
-    /// Converts the forms in a schema, at any depth, that are not among these, and returns whether
-    /// the schema has changed.
+    /// Converts the forms in a schema, at any depth, that the schema's dialect does not have.
+    /// Returns whether the schema has changed.
     pub(super) fn convert_others(self, schema: &mut Value) -> bool {
         let is_changed = self.convert_within(schema);
         if is_changed && !self.item_lists {
@@ -78,7 +78,7 @@ fn convert_bounds(keywords: &mut Map<String, Value>) -> bool {
 
 fn convert_items(keywords: &mut Map<String, Value>) -> bool {
     match keywords.get_mut("items") {
-        // An empty list is an empty map of PHP.
+        // An empty list in `items` is PHP's encoding of an empty map.
         Some(Value::Array(schemas)) if !schemas.is_empty() => {
             let schemas = std::mem::take(schemas);
             match keywords.shift_remove("additionalItems") {
@@ -92,7 +92,7 @@ fn convert_items(keywords: &mut Map<String, Value>) -> bool {
     }
 }
 
-/// Changes references to items of lists, which are in `prefixItems` now.
+/// Changes references to items of lists, because the conversion moves these lists to `prefixItems`.
 fn redirect_references(schema: &mut Value) {
     let Value::Object(keywords) = schema else {
         return;

@@ -1,4 +1,4 @@
-//! Malicious schemas. Results differ, but every check ends soon.
+//! Tests with malicious schemas: the results of the checks differ, but every check ends soon.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,8 @@ fn check(schema: Value, value: Value) -> Result<Option<String>, CheckAborted> {
     check.unwrap().join().unwrap()
 }
 
-/// Returns definitions `d0` to `dN`, each of which is `link` of the next; the last one is `end`.
+/// Returns definitions `d0` to `dN`, of which each is `link` of a reference to the next; the last
+/// definition is `end`.
 fn linked(count: usize, link: impl Fn(Value) -> Value, end: Value) -> Value {
     let mut definitions = Map::new();
     for nth in 0..count {
@@ -53,7 +54,7 @@ fn exponential_schemas_are_aborted() {
             let twice = |next: Value| json!({keyword: [next, {"not": {"not": next}}]});
             let schema = linked(60, twice, end.clone());
             for schema in [schema.clone(), with_draft_7(schema)] {
-                // The first alternative decides, so the work does not double.
+                // The first alternative decides the result, so the work does not double.
                 let checked = check(schema, value.clone());
                 assert_ne!(checked, Err(CheckAborted::Depth), "{keyword} {end}");
             }
@@ -209,7 +210,7 @@ fn names_times_patterns_are_bounded() {
         let checked = check(schema, json!(names(20_000)));
         assert_eq!(checked, Err(CheckAborted::Names));
     }
-    // A small number of matches is repeated many times.
+    // A small number of pattern matches is repeated for many values.
     let few = json!({"patternProperties": patterns(50, "^[b-z]+")});
     let twice = |next: Value| json!({"anyOf": [next, {"not": {"not": next}}]});
     let schema = linked(60, twice, json!({"allOf": [few, {"type": "string"}]}));
@@ -222,7 +223,7 @@ fn names_times_patterns_are_bounded() {
 fn a_pattern_that_never_fits_is_a_step_each_time() {
     let slow = json!({"pattern": "^(?=(a+)+$)b"});
     let text = json!(format!("{}!", "a".repeat(200)));
-    // `contains` checks all elements, because none matches.
+    // No element matches, so `contains` checks all elements.
     let checked = check(json!({"contains": slow}), json!(vec![text; 100_000]));
     assert_eq!(checked, Err(CheckAborted::Time));
 }
@@ -412,8 +413,8 @@ fn checking_and_compiling_any_schema_is_bounded() {
                 let schema = std::sync::Arc::new(schema);
                 let began = Instant::now();
                 let checked = LazySchema::check(schema, name);
-                // A check runs on threads that process the lists of a server, one list after the
-                // other. An unoptimized build takes some ten times as long.
+                // These checks run on threads that process the lists of a server, one list after
+                // the other. An unoptimized build takes some ten times as long.
                 let limit = Duration::from_secs(10);
                 assert!(began.elapsed() < limit, "{name}: {:?}", began.elapsed());
                 if let Ok(checked) = checked {

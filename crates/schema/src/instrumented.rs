@@ -11,23 +11,23 @@ use super::pattern_cost::PatternSizes;
 use super::patterns::Patterns;
 use super::{SchemaError, SchemaErrorKind};
 
-/// The keyword that counts a step.
+/// The keyword that counts a step of a check.
 pub(super) const STEP_KEYWORD: &str = "x-pillion-step";
 
-/// Maximum number of subschemas.
+/// Maximum number of subschemas of a schema.
 const MAX_PARTS: usize = 50_000;
-/// Maximum nesting of subschemas. Parsed JSON is never nested deeper.
+/// Maximum nesting of subschemas. Parsed JSON is never nested more deeply.
 const MAX_LEVELS: usize = 128;
-/// Maximum number of references: the compiler follows chains of references on the stack.
+/// Maximum number of references. The compiler follows chains of references on the stack.
 const MAX_REFERENCES: usize = 1_000;
-/// Maximum number of regular expressions: each takes time to compile.
+/// Maximum number of regular expressions, each of which takes time to compile.
 const MAX_PATTERNS: usize = 512;
 
-/// A schema with step counters, and what compiling the schema takes.
+/// A schema with step counters, and measures of the work to compile the schema.
 pub(super) struct InstrumentedSchema {
     /// The schema with its step counters.
     pub(super) schema: Value,
-    /// Number of subschemas.
+    /// Number of subschemas in the schema.
     pub(super) parts: usize,
     pub(super) patterns: Patterns,
     pub(super) size: CompiledSize,
@@ -38,15 +38,16 @@ struct SchemaCounts {
     parts: usize,
     references: Vec<String>,
     patterns: Patterns,
-    /// The patterns whose size is counted: the validator compiles equal patterns once.
+    /// The patterns that are already counted: the validator compiles equal patterns once.
     seen_patterns: HashSet<String>,
     pattern_sizes: PatternSizes,
     size: CompiledSize,
-    /// Whether a subschema has an identifier, to which references in it are relative.
+    /// Whether a subschema has an identifier. References in such a subschema are relative to the
+    /// identifier.
     has_named_subschemas: bool,
 }
 
-/// The location of a subschema.
+/// The location of a subschema, as far as instrumenting the subschema depends on it.
 #[derive(Clone, Copy, Default)]
 struct SubschemaLocation {
     level: usize,
@@ -57,7 +58,7 @@ struct SubschemaLocation {
 }
 
 impl SubschemaLocation {
-    /// Returns this location within `schema`, which may declare another dialect.
+    /// Returns this location with the dialect that `schema` declares, if it declares one.
     fn within(self, schema: &Value) -> Self {
         match schema.get("$schema").and_then(Value::as_str) {
             Some(dialect) => Self {
@@ -93,7 +94,7 @@ pub(super) fn instrument(schema: &Value) -> Result<InstrumentedSchema, SchemaErr
     let mut counts = SchemaCounts::default();
     let mut instrumented = schema.clone();
     visit(&mut instrumented, SubschemaLocation::default(), &mut counts)?;
-    // A reference can make a schema of a value at a location that is not a schema.
+    // A reference can use a value at a location that is not a schema as a schema.
     let location = SubschemaLocation::default().within(schema);
     let mut has_unusual_targets = false;
     let mut followed = 0;
@@ -106,7 +107,7 @@ pub(super) fn instrument(schema: &Value) -> Result<InstrumentedSchema, SchemaErr
         }
     }
     if has_unusual_targets && counts.has_named_subschemas {
-        // The base of the reference is ambiguous.
+        // The reference is relative to one of several identifiers, so its base is ambiguous.
         return Err(invalid("a $ref points to something that is not a schema"));
     }
     Ok(InstrumentedSchema {
@@ -259,7 +260,7 @@ pub(super) fn remove_counters(part: &mut Value) {
             let Some(counter) = all_of.iter().position(is_counter) else {
                 return;
             };
-            // Only moved parts follow the counter.
+            // Only parts that `instrument` has moved follow the counter.
             let moved = all_of.split_off(counter);
             if all_of.is_empty() {
                 entries.shift_remove("allOf");
@@ -276,8 +277,9 @@ pub(super) fn remove_counters(part: &mut Value) {
     }
 }
 
-/// Returns the target of a reference if that location is not normally a schema. Excludes references
-/// by name, which resolve only to schemas, and references to the JSON Schema meta-schemas.
+/// Returns the target of a reference if the target is not normally a schema. Returns `None` for
+/// references by name, which resolve only to schemas, and for references to the JSON Schema
+/// meta-schemas.
 fn unusual_target(reference: &str) -> Result<Option<String>, SchemaError> {
     let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
     let is_meta_schema = ["https://json-schema.org/", "http://json-schema.org/"]
@@ -314,7 +316,8 @@ fn visit_unusual_target(
     if all_of.is_some_and(|all| all.iter().any(|part| part.get(STEP_KEYWORD).is_some())) {
         return Ok(());
     }
-    // `const` and `enum` are compared with values, so they must not be instrumented.
+    // The validator compares `const` and `enum` with values, so these keywords must not contain
+    // step counters.
     if pointer
         .split('/')
         .any(|key| matches!(key, "const" | "enum"))

@@ -29,8 +29,8 @@ impl CompiledSchema {
     /// ```
     ///
     /// # Errors
-    /// As for [`validate_within`](Self::validate_within), with the violation of the arguments as
-    /// they are if the repaired arguments do not match either.
+    /// As for [`validate_within`](Self::validate_within). If the repaired arguments do not match
+    /// either, the error is the violation of the original arguments.
     pub fn repair_within(
         &self,
         arguments: &mut Map<String, Value>,
@@ -60,7 +60,8 @@ impl CompiledSchema {
     }
 }
 
-/// Decodes the texts in `value` at locations that allow no text. Returns whether there are any.
+/// Decodes the texts in `value` at locations that allow no text. Returns whether any text was
+/// decoded.
 fn decode_texts<'s>(
     reader: &mut SchemaReader<'s>,
     mut location: ValueLocation<'s>,
@@ -92,7 +93,7 @@ fn decode_texts<'s>(
     is_changed
 }
 
-/// Returns the value of one of the `types` that a text contains; `None` if text is one of the types.
+/// Returns the value of one of the `types` that a text contains; `None` if `types` include text.
 fn decoded(text: &str, types: JsonTypes) -> Option<Value> {
     if types & STRING != 0 {
         return None;
@@ -105,7 +106,7 @@ fn decoded(text: &str, types: JsonTypes) -> Option<Value> {
             Err(_) => break,
         }
     }
-    // The spelling of Python.
+    // Python writes booleans and null in this way.
     match text.trim() {
         "True" if types & BOOLEAN != 0 => Some(Value::Bool(true)),
         "False" if types & BOOLEAN != 0 => Some(Value::Bool(false)),
@@ -117,7 +118,7 @@ fn is_allowed(text: &str, value: &Value, types: JsonTypes) -> bool {
     let types = match value {
         // PHP's encoding of an empty object.
         Value::Array(items) if items.is_empty() && types & OBJECT != 0 => types | ARRAY,
-        // An integer that is too large would lose digits.
+        // A float would lose digits of an integer that is too large.
         Value::Number(number) if number.is_f64() => {
             let is_integer = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
             let digits = text.trim();

@@ -1,16 +1,16 @@
-//! A limit for the number of values of a JSON text of another party.
+//! A limit on the number of values in a JSON text of another party.
 //!
 //! In memory, a value of two bytes, such as `0,`, takes 72 bytes, and an array with one value takes
-//! 360, so a limit of bytes alone admits texts that need a hundred times their size. The values are
-//! counted before they are built.
+//! 360 bytes, so a limit of bytes alone admits texts that need a hundred times their size. The
+//! values are counted before the text is parsed.
 
 use std::fmt;
 
 use memchr::{memchr_iter, memchr2};
 use serde::de::{Deserialize, Error};
 
-/// Maximum number of values of a JSON text. In memory, so many values take 256 MB at most, beside
-/// their texts.
+/// Maximum number of values of a JSON text. In memory, a million values take at most 256 MB, in
+/// addition to their texts.
 pub const MAX_VALUES: usize = 1_000_000;
 
 /// Error of a JSON text with more than [`MAX_VALUES`] values.
@@ -49,7 +49,7 @@ pub fn count(json: &[u8]) -> usize {
 #[must_use]
 pub fn count_with_texts(json: &[u8]) -> usize {
     scan(json, usize::MAX, |text| {
-        // A backslash may be an escaped bracket.
+        // A backslash may begin an escaped bracket.
         match text.trim_ascii_start().first() {
             Some(b'[' | b'{' | b'\\') => count_separators(text),
             _ => 0,
@@ -57,8 +57,8 @@ pub fn count_with_texts(json: &[u8]) -> usize {
     })
 }
 
-/// Returns an upper bound of [`count_with_texts`], in a fraction of the time. The separators in all
-/// strings count, so this is also for pieces of a JSON text in several strings.
+/// Returns an upper bound of [`count_with_texts`], in a fraction of the time. Separators in all
+/// strings count, so this function also suits a JSON text that is split over several strings.
 #[must_use]
 pub fn count_with_strings(json: &[u8]) -> usize {
     1 + count_separators(json)
@@ -104,9 +104,10 @@ pub fn from_slice<'de, T: Deserialize<'de>>(json: &'de [u8]) -> serde_json::Resu
     serde_json::from_slice(json)
 }
 
-/// Counts `,`, `[` and `{` everywhere, also in strings: each may begin a value.
+/// Counts `,`, `[` and `{` everywhere, also in strings, because each may be followed by a value.
 fn count_separators(json: &[u8]) -> usize {
-    // Three passes: this iterator counts many bytes at a time, those over several bytes do not.
+    // Three passes, because this iterator searches for one byte much faster than for one of several
+    // bytes.
     let count_byte = |byte| memchr_iter(byte, json).count();
     count_byte(b',') + count_byte(b'[') + count_byte(b'{')
 }
@@ -134,7 +135,7 @@ fn scan(json: &[u8], max: usize, count_string: impl Fn(&[u8]) -> usize) -> usize
     values
 }
 
-/// Returns the length of a string, of which `json` is the text after the first quote.
+/// Returns the length of a string in JSON; `json` is the text after the string's first quote.
 fn string_end(json: &[u8]) -> usize {
     let mut from = 0;
     while let Some(found) = memchr2(b'"', b'\\', json.get(from..).unwrap_or_default()) {
@@ -154,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the number of values of a parsed text.
+    /// Returns the exact number of values of a parsed text.
     fn values(value: &Value) -> usize {
         match value {
             Value::Array(items) => 1 + items.iter().map(values).sum::<usize>(),
@@ -179,7 +180,7 @@ mod tests {
         }
     }
 
-    /// Any value, with strings and names that look like JSON.
+    /// Generates any value, with strings and names that look like JSON.
     fn any_value() -> impl Strategy<Value = Value> {
         let text = r#"[\[\]{},:"\\a ]{0,6}"#;
         let leaf = prop_oneof![
@@ -205,7 +206,7 @@ mod tests {
             let with_texts = count_with_texts(json.as_bytes());
             prop_assert!(counted <= with_texts, "{}", json);
             prop_assert!(with_texts <= count_with_strings(json.as_bytes()), "{}", json);
-            // As the arguments of a call.
+            // The text is a string, like the arguments of a call.
             let text = Value::from(format!(" {json}")).to_string();
             let is_list = value.is_array() || value.is_object();
             prop_assert!(!is_list || count_with_texts(text.as_bytes()) >= counted, "{}", json);
@@ -221,7 +222,7 @@ mod tests {
             let error = from_str::<Value>(&many).unwrap_err();
             assert_eq!(error.to_string(), TooManyValues.to_string(), "{value}");
             assert!(from_slice::<Value>(many.as_bytes()).is_err(), "{value}");
-            // In a string, the same text is one value.
+            // The same text counts as one value if it is a string.
             let text = Value::from(many).to_string();
             assert!(from_str::<Value>(&text).is_ok(), "{value}");
             assert!(count_with_texts(text.as_bytes()) > MAX_VALUES, "{value}");

@@ -16,15 +16,15 @@ pub(super) const TYPES: [&str; 7] = [
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubschemaKind {
-    /// One schema.
+    /// The keyword contains one schema.
     Schema,
-    /// A list of schemas.
+    /// The keyword contains a list of schemas.
     List,
-    /// A schema or a list of schemas.
+    /// The keyword contains a schema or a list of schemas.
     Either,
-    /// A map of schemas, whose keys are no keywords.
+    /// The keyword contains a map of schemas, whose keys are not keywords.
     Named,
-    /// No schemas: data, or an unknown keyword.
+    /// The keyword contains no schemas, only data, or is unknown.
     Nothing,
 }
 
@@ -80,7 +80,7 @@ pub fn subschemas<'s>(keyword: &str, value: &'s Value) -> impl Iterator<Item = &
         .chain(named.into_iter().flatten())
 }
 
-/// Returns the schemas in the value of a keyword, like [`subschemas`].
+/// Returns the schemas in the value of a keyword, like [`subschemas`], for changes.
 pub fn subschemas_mut<'s>(
     keyword: &str,
     value: &'s mut Value,

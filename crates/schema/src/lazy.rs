@@ -9,12 +9,12 @@ use super::{
     CompiledSchema, InvalidArguments, OptionalNull, SchemaError, SchemaErrorKind, build, repair,
 };
 
-/// A schema of another party, which is compiled when it is needed.
+/// A schema of another party, which is compiled on first use.
 ///
 /// The compiled form is dropped when the compiled schemas of the process exceed their limit of
-/// about 64 MiB, and compiled again when it is needed again. The account with the largest compiled
-/// schemas loses some of its schemas first, so that the tools of one server do not displace those
-/// of others.
+/// about 64 MiB, and compiled again on the next use. The account with the largest compiled schemas
+/// loses some of its schemas first, so that the tools of one server do not displace the tools of
+/// other servers.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -47,7 +47,8 @@ impl LazySchema {
     /// `account` is the party that the schema comes from, such as the label of a server.
     ///
     /// # Errors
-    /// Same as [`CompiledSchema::compile`], except that an invalid pattern may be reported later.
+    /// The same errors as [`CompiledSchema::compile`], except that an invalid pattern may be
+    /// reported later.
     pub fn check(schema: Arc<Value>, account: &str) -> Result<Self, SchemaError> {
         let instrumented = instrument(&schema)?;
         let slot = Arc::new(SchemaSlot::default());
@@ -65,7 +66,8 @@ impl LazySchema {
         })
     }
 
-    /// Creates a schema without checking it. The first [`compile`](Self::compile) reports its faults.
+    /// Creates a schema without checking the schema. The first [`compile`](Self::compile) reports
+    /// any error.
     #[must_use]
     pub fn unchecked(schema: Arc<Value>, account: &str) -> Self {
         Self {
@@ -75,8 +77,8 @@ impl LazySchema {
         }
     }
 
-    /// Creates a schema from JSON text without checking it. The schema is [repaired](repair()) when it
-    /// is compiled.
+    /// Creates a schema from JSON text without checking the text. The schema is
+    /// [repaired](repair()) when it is compiled.
     #[must_use]
     pub fn from_text(text: Box<RawValue>, account: &str) -> Self {
         Self {
@@ -101,16 +103,16 @@ impl LazySchema {
         self.if_compiled(|schema| schema.validate_briefly(arguments, nulls))?
     }
 
-    /// Returns the compiled schema, and compiles it if necessary. That may take some hundred
-    /// milliseconds: call this on a thread that serves no other requests.
+    /// Returns the compiled schema, and compiles the schema if necessary. Compiling may take some
+    /// hundred milliseconds: call this on a thread that serves no other requests.
     ///
     /// # Errors
-    /// Same as [`CompiledSchema::compile`].
+    /// The same errors as [`CompiledSchema::compile`].
     pub fn compile(&self) -> Result<Arc<CompiledSchema>, SchemaError> {
         if let Some(error) = self.error() {
             return Err(error.clone());
         }
-        // Concurrent callers wait for the first one.
+        // Concurrent callers wait until the first caller has compiled the schema.
         let _compiling = self.slot.compiling.lock();
         if let Some(compiled) = self.slot.get().as_ref() {
             return Ok(Arc::clone(compiled));
@@ -119,7 +121,7 @@ impl LazySchema {
         if let Err(error) = &compiled
             && error.kind != SchemaErrorKind::TooSlow
         {
-            // The slot is empty if two callers get here, which have the same error.
+            // If two callers get here, both have the same error, and only the first is stored.
             drop(self.slot.error.set(error.clone()));
         }
         compiled
@@ -142,14 +144,15 @@ impl LazySchema {
         Ok(compiled)
     }
 
-    /// Returns why the schema cannot be compiled, if that is known.
+    /// Returns why the schema cannot be compiled, if an attempt to compile it has failed.
     #[must_use]
     pub fn error(&self) -> Option<&SchemaError> {
         self.slot.error.get()
     }
 }
 
-/// Checks a schema. Costly patterns are replaced by others, because compiling them takes long.
+/// Checks a schema in which simple patterns replace the costly patterns, because compiling costly
+/// patterns takes long.
 pub(super) fn check(schema: &Value, instrumented: &InstrumentedSchema) -> Result<(), SchemaError> {
     if instrumented.size.has_small_patterns() {
         build(&instrumented.schema, schema, instrumented)?;

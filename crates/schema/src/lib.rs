@@ -3,15 +3,16 @@
 //! The `jsonschema` crate validates, without network and file access: a remote `$ref` is never
 //! fetched. The first violation, in the order of the parameters, becomes the error message.
 //!
-//! Schemas may come from untrusted servers, so the size of a schema, of its compiled form and the work
-//! of a check are limited. [`LazySchema`] compiles a schema when it is needed, and the total size of
-//! the schemas that stay compiled is limited. [`compute`] runs long computations on other threads.
+//! Schemas may come from untrusted servers, so the size of a schema, the size of its compiled form
+//! and the work of a check are limited. [`LazySchema`] compiles a schema on first use, and the
+//! total size of the schemas that stay compiled is limited. [`compute`] runs long computations on
+//! other threads.
 //! Regular expressions without look-around and back-references take linear time; other
 //! expressions fail after a number of steps. The number of names that are matched against patterns
 //! is limited, too. [`json_values`] limits the values of JSON texts before they are parsed.
 //!
-//! [`repair()`] repairs a schema where it enters: in the definition of a tool, and in the list of a
-//! server.
+//! [`repair()`] repairs a schema before any other use: in the definition of a tool, and in the tool
+//! list of a server.
 
 mod allowance;
 mod alternatives;
@@ -70,7 +71,8 @@ const MAX_MESSAGE_STEPS: u64 = 10_000;
 
 const MAX_BACKTRACKS: usize = 50_000;
 
-/// Maximum duration of compiling one schema. The limits of the size of a schema usually end sooner.
+/// Maximum duration of compiling one schema. The size limits of a schema usually end the
+/// compilation sooner.
 const MAX_COMPILE_TIME: Duration = Duration::from_secs(5);
 
 /// Maximum number of copies of subschemas in a compiled schema, and the maximum size of a copy, in
@@ -124,7 +126,7 @@ pub struct SchemaError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchemaErrorKind {
-    /// The schema is not valid.
+    /// The schema is not a valid JSON Schema.
     Invalid,
     /// The schema, or its compiled form, exceeds a size limit.
     TooLarge,
@@ -151,7 +153,7 @@ impl SchemaError {
 impl CompiledSchema {
     /// Compiles `schema`, as draft 2020-12 unless its `$schema` names another draft.
     ///
-    /// That may take some hundred milliseconds: for the schema of another party, use
+    /// Compiling may take some hundred milliseconds: for the schema of another party, use
     /// [`LazySchema`], or [`compute`].
     ///
     /// # Errors
@@ -162,7 +164,7 @@ impl CompiledSchema {
         Self::compile_counted(Arc::new(schema.clone()), &instrument(schema)?)
     }
 
-    /// Checks a schema like [`LazySchema::check`], without keeping the compiled form.
+    /// Checks a schema like [`LazySchema::check`], without storing the compiled form.
     ///
     /// # Errors
     /// As for [`compile`](Self::compile), except that costly patterns are not checked.
@@ -184,9 +186,9 @@ impl CompiledSchema {
         })
     }
 
-    /// Returns whether the schema has regular expressions. A match cannot be interrupted and takes
-    /// an unpredictable time, so such a check may overrun its limit by some milliseconds: run it on
-    /// a thread that serves no other requests.
+    /// Returns whether the schema has regular expressions. A match of a regular expression cannot
+    /// be interrupted and takes an unpredictable time, so a check with such a schema may overrun
+    /// its limit by some milliseconds: run the check on a thread that serves no other requests.
     #[must_use]
     pub fn has_patterns(&self) -> bool {
         self.patterns.count > 0
@@ -228,7 +230,8 @@ impl CompiledSchema {
         checked.unwrap_or_else(|unchecked| Err(InvalidArguments::unchecked(unchecked)))
     }
 
-    /// Validates like [`validate_reading`](Self::validate_reading), but stops after `time`.
+    /// Validates like [`validate_reading`](Self::validate_reading), but aborts the check after
+    /// `time`.
     ///
     /// # Errors
     /// [`CheckAborted`] if the check would exceed `time` or the stack limit, or if the arguments
@@ -293,8 +296,8 @@ impl CompiledSchema {
         properties.into_iter().flatten()
     }
 
-    /// Returns why a value of any type, such as a result, does not match the schema; `None` if it
-    /// matches. A value that takes longer than two seconds to validate does not match.
+    /// Returns why a value of any type, such as a result, does not match the schema; `None` if the
+    /// value matches. A value that takes longer than two seconds to validate does not match.
     #[must_use]
     pub fn mismatch(&self, value: &Value) -> Option<String> {
         let checked = self.mismatch_within(value, MAX_CHECK_TIME);
@@ -319,7 +322,7 @@ impl CompiledSchema {
             let error = self.validator.validate(value).err()?;
             let pointer = error.instance_path().to_string();
             let path = if pointer.is_empty() { "/" } else { &pointer };
-            // Without the value itself, which may be large or confidential.
+            // The message omits the value itself, which may be large or confidential.
             Some(format!(
                 "at '{path}': {}",
                 violation::reason(&error, "value")
@@ -369,7 +372,7 @@ impl CompiledSchema {
         match first {
             Ok(Some(first)) => Ok(first),
             Err(unchecked) if effort.is_brief() => Err(unchecked),
-            // There are too many violations to find the first one in time.
+            // There are too many violations to find the first violation in time.
             Ok(None) | Err(_) => Ok(InvalidArguments::unexplained()),
         }
     }
@@ -411,8 +414,8 @@ struct Built {
 /// Compiles `with_counters`, the form of `schema` with step counters, under the limits of
 /// `instrumented`.
 ///
-/// The compiler copies what references lead to for `unevaluatedProperties` and `unevaluatedItems`,
-/// which may take an astronomical number of copies.
+/// For `unevaluatedProperties` and `unevaluatedItems`, the compiler copies the targets of
+/// references, which may take an astronomical number of copies.
 fn build(
     with_counters: &Value,
     schema: &Value,
@@ -423,10 +426,11 @@ fn build(
     let steps = Arc::new(AtomicUsize::new(0));
     let is_aborted = Arc::new(AtomicBool::new(false));
     let (step, abort) = (Arc::clone(&steps), Arc::clone(&is_aborted));
-    // The engine enforces the estimate, so a wrong estimate is an error and not unaccounted memory.
+    // The engine enforces the estimated size, so a wrong estimate results in an error rather than
+    // in unaccounted memory.
     let max_pattern_bytes = instrumented.size.max_pattern_bytes();
     let built = options(max_pattern_bytes)
-        // Called each time a subschema is compiled.
+        // The compiler calls this function for each subschema.
         .with_keyword(instrumented::STEP_KEYWORD, move |_, _, _| {
             let is_over = step.fetch_add(1, Ordering::Relaxed) >= max_steps;
             if is_over || Instant::now() > until {
@@ -454,7 +458,8 @@ fn build(
     }
 }
 
-/// Returns the error of the original schema, which has the same fault as the instrumented one.
+/// Returns the error of the original schema, which has the same fault as the schema with step
+/// counters.
 fn compile_error(
     schema: &Value,
     found: &ValidationError<'_>,

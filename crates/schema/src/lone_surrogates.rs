@@ -1,7 +1,8 @@
 //! Halves of surrogate pairs in JSON texts of other parties.
 //!
-//! Programs that count text in UTF-16 units cut emoji in half, and write the half as an escape such as
-//! `\ud83d`. The grammar of JSON allows that (RFC 8259, section 8.2), but no Unicode text contains it.
+//! Programs that count text in UTF-16 units cut emoji in half, and write the half as an escape such
+//! as `\ud83d`. The grammar of JSON allows such an escape (RFC 8259, section 8.2), but no Unicode
+//! text contains half of a surrogate pair.
 
 use std::borrow::Cow;
 
@@ -26,7 +27,7 @@ pub fn replace(json: &str) -> Cow<'_, str> {
         at += found;
         let is_lone = match unit(bytes, at) {
             None => {
-                // The backslash escapes the next character.
+                // The backslash escapes the next character, which is skipped.
                 at = bytes.len().min(at + 2);
                 continue;
             }
@@ -77,7 +78,7 @@ mod tests {
             if serde_json::from_str::<Value>(&json).is_ok() {
                 prop_assert_eq!(&replaced, &json);
             }
-            // Any text is read without a panic.
+            // Reading a text that is cut off does not panic.
             let _ = replace(&json[..json.len() - 1]);
         }
     }

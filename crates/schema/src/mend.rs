@@ -9,11 +9,11 @@ use super::keywords::SubschemaKind;
 /// What `null` means as the value of an optional parameter whose schema does not allow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OptionalNull {
-    /// `null` is invalid, like any value of the wrong type.
+    /// `null` is an invalid value, like any other value of the wrong type.
     #[default]
     Wrong,
-    /// The parameter is absent. With OpenAI's `strict`, a model must send every parameter, and
-    /// sends `null` for an absent one.
+    /// `null` means that the parameter is absent. With OpenAI's `strict`, a model must send every
+    /// parameter, and sends `null` for an absent parameter.
     LeftOut,
 }
 
@@ -25,7 +25,7 @@ pub enum OptionalNull {
 ///   `nulls`
 ///
 /// # Errors
-/// [`CheckAborted::Time`] if reading the schema takes more than `max_steps` steps, if that limit
+/// [`CheckAborted::Time`] if reading the schema takes more than `max_steps` steps, if `max_steps`
 /// is given.
 pub(super) fn coerce_value(
     schema: &Value,
@@ -48,8 +48,8 @@ pub(super) fn coerce_value(
 }
 
 /// Replaces `[]` by `{}` in each `default` whose schema allows objects but no arrays, because PHP
-/// encodes an empty object as `[]`. Of a schema with a huge number of such defaults, the rest is left
-/// unchanged.
+/// encodes an empty object as `[]`. In a schema with a huge number of such defaults, only the first
+/// ones are replaced.
 pub fn coerce_defaults(schema: &mut Value) {
     let mut defaults = DefaultPointers::default();
     find_defaults(schema, &mut String::new(), &mut defaults);
@@ -74,7 +74,8 @@ pub fn coerce_defaults(schema: &mut Value) {
     }
 }
 
-/// Maximum total length of the pointers to defaults, in bytes: names may be long.
+/// Maximum total length of the pointers to defaults, in bytes. Property names in a pointer may be
+/// long.
 const MAX_POINTER_BYTES: usize = 1024 * 1024;
 
 /// The pointers of the subschemas whose default contains an empty list.

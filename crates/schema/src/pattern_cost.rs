@@ -1,9 +1,9 @@
 //! Bounds the size of a compiled regular expression before it is compiled.
 //!
-//! The regex engine limits one expression at a time, and compiles without interruption, so the sum
-//! must be bounded in advance. The expression is read by the translator and the parser that the
-//! validator itself uses, so comments, classes and escapes mean here what they mean there. The
-//! bound counts automaton states of the parsed expression.
+//! The regex engine limits the size of one expression, and compiles without interruption, so the
+//! total size must be bounded in advance. The validator's own translator and parser read the
+//! expression, so that comments, classes and escapes have the same meaning here as in the
+//! validator. The bound counts the states of the automaton for the parsed expression.
 
 use std::collections::HashMap;
 
@@ -12,53 +12,54 @@ use jsonschema_regex::to_rust_regex;
 use regex_syntax::hir::{Class, HirKind};
 use regex_syntax::utf8::Utf8Sequences;
 
-/// Bytes per state: a state of the forward and of the reverse automaton, and what the engine
-/// derives from both.
+/// Bytes per state of the automaton: a state of the forward and of the reverse automaton, and what
+/// the engine derives from both.
 const BYTES_PER_STATE: u64 = 256;
 
 /// Size of an engine without its states. An expression with look-around or back-references is
 /// compiled to several engines, at most one for each part.
 const BYTES_PER_ENGINE: u64 = 4096;
 
-/// States of any character.
+/// Number of automaton states for `.`, any character.
 const DOT_STATES: u64 = 24;
 
-/// Maximum number of states of a character whose case is ignored.
+/// Maximum number of automaton states for a character whose case is ignored.
 const CASELESS_CHAR_STATES: u64 = 24;
 
-/// States of `\R`.
+/// Number of automaton states for `\R`, any line break.
 const NEWLINE_STATES: u64 = 40;
 
-/// Maximum number of states of a class of Unicode properties, and of each byte of a long class.
+/// Maximum number of automaton states for a character class of Unicode properties, and for each
+/// byte of a long character class.
 const MAX_CLASS_STATES: u64 = 8_000;
 const MAX_CLASS_STATES_PER_BYTE: u64 = 3;
 
-/// Maximum length of a class that is parsed, in bytes: the parser takes quadratic time.
+/// Maximum length of a character class that is parsed, in bytes: the parser takes quadratic time.
 const MAX_PARSED_CLASS_BYTES: usize = 256;
 
-/// Work of parsing the classes of one schema, in bytes, and the work of a class of Unicode
-/// characters: about a millisecond in all.
+/// Maximum work of parsing the character classes of one schema, in bytes, and the work of a class
+/// of Unicode characters: about a millisecond in all.
 const MAX_CLASS_WORK: usize = 20_000;
 const UNICODE_CLASS_WORK: usize = 200;
 
-/// Maximum number of states of a look-behind, for which the engine has no limit.
+/// Maximum number of automaton states for a look-behind, for which the engine has no limit.
 const MAX_LOOKBEHIND_STATES: u64 = 4_096;
 
-/// Maximum number of states, to which repetitions multiply.
+/// Maximum number of automaton states that is counted. Repetitions multiply the number.
 const MAX_STATES: u64 = 1 << 40;
 
-/// Maximum nesting of an expression. The parser allows less.
+/// Maximum nesting of an expression. The regex parser allows less.
 const MAX_LEVELS: usize = 256;
 
-/// The size of a pattern cannot be bounded.
+/// Error for a pattern whose size cannot be bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unbounded;
 
-/// Returns the number of characters that are read to translate a pattern from the syntax of
-/// ECMAScript, at most: the translator reads the whole pattern, with the classes that it has
-/// written out so far, for each class such as `\d`.
+/// Returns an upper bound of the number of characters that are read to translate a pattern from the
+/// syntax of ECMAScript: for each class such as `\d`, the translator reads the whole pattern again,
+/// including the classes that the translator has expanded so far.
 ///
-/// Counts everything that looks like such a class, so the count needs no knowledge of the syntax.
+/// Counts everything that looks like such a class, so the count does not depend on the syntax.
 pub(super) fn translation_work(pattern: &str) -> u64 {
     let (mut classes, mut written_out) = (0, pattern.len() as u64);
     for pair in pattern.as_bytes().windows(2) {
@@ -77,7 +78,8 @@ pub(super) fn translation_work(pattern: &str) -> u64 {
 /// The sizes of the patterns of one schema.
 #[derive(Debug, Default)]
 pub(super) struct PatternSizes {
-    /// The states of each class that was parsed, by its text and whether its case is ignored.
+    /// The number of states of each character class that was parsed, by the text of the class and
+    /// whether case is ignored.
     classes: HashMap<(String, bool), u64>,
     class_work: usize,
 }
@@ -111,7 +113,7 @@ impl PatternSizes {
         Ok(states * BYTES_PER_STATE + engines * BYTES_PER_ENGINE + translated.len() as u64)
     }
 
-    /// Returns the maximum number of states of a class.
+    /// Returns the maximum number of automaton states for a character class.
     fn class_states(&mut self, class: &str, ignores_case: bool) -> u64 {
         let max = MAX_CLASS_STATES + MAX_CLASS_STATES_PER_BYTE * class.len() as u64;
         if class.len() > MAX_PARSED_CLASS_BYTES {
@@ -148,7 +150,7 @@ fn parsed_class_states(class: &str, ignores_case: bool) -> Option<u64> {
     }
 }
 
-/// Counts the states of one expression.
+/// Counts the automaton states for one expression.
 struct StateCounter<'a> {
     sizes: &'a mut PatternSizes,
     /// Number of parts that may be compiled to an engine.

@@ -16,14 +16,15 @@ const BACKTRACKING_MATCH_COST: u64 = 250;
 /// Number of bytes of a name whose cost equals one match.
 const NAME_BYTES_PER_MATCH: u64 = 64;
 
-/// The patterns of a schema.
+/// Measures of the patterns of a schema.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Patterns {
     /// Number of all patterns.
     pub(super) count: usize,
-    /// Number of patterns for names.
+    /// Number of patterns that property names are matched against.
     for_names: u64,
-    /// Cost of matching a short name against all patterns for names.
+    /// Cost of matching a short property name against all patterns that property names are matched
+    /// against.
     matches_a_name: u64,
     /// Number of patterns that may take long to match even a short text.
     intricate: usize,
@@ -39,7 +40,7 @@ impl Patterns {
     /// Counts a pattern, whatever keyword contains it.
     pub(super) fn add(&mut self, pattern: &str) {
         self.count += 1;
-        // A counted repetition multiplies the repeated pattern.
+        // A counted repetition multiplies the size of the repeated pattern.
         let is_simple =
             pattern.len() <= MAX_SIMPLE_BYTES && !may_backtrack(pattern) && !pattern.contains('{');
         self.intricate += usize::from(!is_simple);
@@ -50,7 +51,7 @@ impl Patterns {
         self.count <= MAX_SIMPLE && self.intricate == 0
     }
 
-    /// Adds a pattern for names.
+    /// Adds a pattern that property names are matched against.
     pub(super) fn add_for_names(&mut self, pattern: &str) {
         self.for_names += 1;
         self.matches_a_name += if may_backtrack(pattern) {
@@ -61,7 +62,7 @@ impl Patterns {
     }
 
     /// # Errors
-    /// [`CheckAborted::Names`] when `value` has too many names for these patterns.
+    /// [`CheckAborted::Names`] if `value` has too many property names for these patterns.
     pub(super) fn admit(&self, value: &Value) -> Result<(), CheckAborted> {
         let mut matches_left = MAX_MATCHES;
         if self.for_names == 0 || self.subtract_cost(value, &mut matches_left).is_some() {
@@ -70,8 +71,8 @@ impl Patterns {
         Err(CheckAborted::Names)
     }
 
-    /// Subtracts the cost of matching the names in `value`. Returns `None` if that is more than
-    /// what is left.
+    /// Subtracts the cost of matching the names in `value` from `matches_left`. Returns `None` if
+    /// the cost is higher than `matches_left`.
     fn subtract_cost(&self, value: &Value, matches_left: &mut u64) -> Option<()> {
         match value {
             Value::Object(members) => members.iter().try_for_each(|(name, member)| {
@@ -88,8 +89,8 @@ impl Patterns {
     }
 }
 
-/// Returns whether a pattern may have look-around, back-references or atomic groups. Also true for
-/// named groups.
+/// Returns whether a pattern may have look-around, back-references or atomic groups. Also returns
+/// `true` for named groups.
 pub(super) fn may_backtrack(pattern: &str) -> bool {
     let has_marks = ["++", "*+", "?+", "}+"]
         .iter()

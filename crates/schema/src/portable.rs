@@ -11,8 +11,8 @@ use super::keywords::{SubschemaKind, TYPES, subschemas, subschemas_mut};
 #[cfg(test)]
 mod tests;
 
-/// Returns the schema in a form that strict readers of JSON Schema 2020-12 accept. A provider
-/// rejects a whole request because of one schema that it cannot read.
+/// Returns the schema in a form that strict readers of JSON Schema 2020-12 accept: a provider
+/// rejects a whole request because of one schema that the provider cannot read.
 ///
 /// - A schema that declares an older dialect gets the form of 2020-12.
 /// - A keyword with a value that 2020-12 does not allow is removed, and so is a reference that leads
@@ -58,7 +58,7 @@ fn is_portable(schema: &Value, root: &Value) -> bool {
     };
     !is_dangling(keywords, root)
         && keywords.iter().all(|(keyword, value)| {
-            // `dependencies` may have lists of names among its schemas.
+            // The schemas in `dependencies` may be mixed with lists of names.
             let mut schemas = subschemas(keyword, value).filter(|it| !it.is_array());
             is_well_formed(keyword, value) && schemas.all(|schema| is_portable(schema, root))
         })
@@ -68,7 +68,7 @@ fn is_schema(value: &Value) -> bool {
     value.is_object() || value.is_boolean()
 }
 
-/// Returns whether 2020-12 allows the value of the keyword, apart from schemas in it.
+/// Returns whether 2020-12 allows the value of the keyword, ignoring schemas in the value.
 fn is_well_formed(keyword: &str, value: &Value) -> bool {
     match SubschemaKind::from_keyword(keyword) {
         SubschemaKind::Schema | SubschemaKind::Either => return is_schema(value),
@@ -172,7 +172,8 @@ fn correct(schema: &mut Value) {
     });
 }
 
-/// Returns whether the reference of a schema leads out of the document, or to nothing in it.
+/// Returns whether the reference of a schema leads out of the document, or to a location that does
+/// not exist.
 fn is_dangling(keywords: &Map<String, Value>, root: &Value) -> bool {
     let Some(reference) = keywords.get("$ref").and_then(Value::as_str) else {
         return false;

@@ -1,4 +1,4 @@
-//! Names of properties that every model provider accepts: `^[a-zA-Z0-9_.-]{1,64}$`. One other name
+//! Property names that every model provider accepts: `^[a-zA-Z0-9_.-]{1,64}$`. A single other name
 //! makes Anthropic reject the whole request.
 
 use std::collections::{HashMap, HashSet};
@@ -11,11 +11,11 @@ use crate::SubschemaKind;
 #[cfg(test)]
 mod tests;
 
-/// Maximum length of a name, in characters.
+/// Maximum length of a property name, in characters.
 const MAX_LENGTH: usize = 64;
 
-/// The properties of a tool's schema, at any depth, that need another name, and their names for the
-/// model.
+/// The properties of a tool's schema, at any depth, whose names are not accepted by every provider,
+/// and their other names for the model.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PropertyKeys {
     for_model: HashMap<String, String>,
@@ -23,8 +23,8 @@ pub struct PropertyKeys {
 }
 
 impl PropertyKeys {
-    /// Returns the properties of `schema` that need another name, if there are any. The names depend
-    /// on the schema only.
+    /// Returns the properties of `schema` that need another name, if there are any. The new names
+    /// depend only on the schema.
     #[must_use]
     pub fn new(schema: &Value) -> Option<Self> {
         let mut all = Vec::new();
@@ -48,7 +48,7 @@ impl PropertyKeys {
         Some(keys)
     }
 
-    /// Returns the schema with the names for the model.
+    /// Returns the schema with the property names for the model.
     #[must_use]
     pub fn renamed(&self, schema: &Value) -> Value {
         match schema {
@@ -117,7 +117,7 @@ impl PropertyKeys {
         names.collect()
     }
 
-    /// Gives the properties of a model's arguments their own names.
+    /// Restores the tool's own property names in a model's arguments.
     pub fn restore(&self, arguments: &mut Map<String, Value>) {
         *arguments = std::mem::take(arguments)
             .into_iter()
@@ -167,12 +167,12 @@ fn is_data(keyword: &str) -> bool {
     matches!(keyword, "enum" | "const" | "default" | "examples")
 }
 
-/// Returns whether the value of the keyword is a map, whose keys are not keywords.
+/// Returns whether the value of the keyword is a map whose keys are not keywords.
 fn has_names(keyword: &str) -> bool {
     SubschemaKind::from_keyword(keyword) == SubschemaKind::Named || has_property_names(keyword)
 }
 
-/// Returns whether the value of the keyword is a map by property.
+/// Returns whether the value of the keyword is a map whose keys are property names.
 fn has_property_names(keyword: &str) -> bool {
     matches!(
         keyword,
@@ -188,7 +188,7 @@ fn is_accepted_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-')
 }
 
-/// Names that no property has.
+/// Generates names that no property has.
 struct FreeNames {
     taken: HashSet<String>,
     /// The last number that was added to a name.
@@ -196,7 +196,8 @@ struct FreeNames {
 }
 
 impl FreeNames {
-    /// Returns a free, accepted name like `key`, which is then taken.
+    /// Returns a name like `key` that providers accept and that is free, and marks the name as
+    /// taken.
     fn take(&mut self, key: &str) -> String {
         let accepted = |character: char| match u8::try_from(character) {
             Ok(byte) if is_accepted_byte(byte) => character,

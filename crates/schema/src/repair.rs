@@ -8,8 +8,8 @@ use super::keywords::{SubschemaKind, TYPES};
 /// The annotation of a parameter that is mirrored in an HTTP header (MCP 2026-07-28).
 const HEADER_ANNOTATION: &str = "x-mcp-header";
 
-/// Keywords without schemas in which `null` means nothing, so that many programs write it for an
-/// absent keyword. `const` and `default` are not among them.
+/// Keywords that contain no schemas and cannot be `null`: many programs write `null` for an absent
+/// keyword. `const` and `default` are not among these keywords.
 const NEVER_NULL: [&str; 29] = [
     "$anchor",
     "$comment",
@@ -42,8 +42,8 @@ const NEVER_NULL: [&str; 29] = [
     "type",
 ];
 
-/// Keywords that describe a schema or name parts of it: they stay beside an `anyOf` that the rest of
-/// the schema moves into, so that references still lead to them.
+/// Keywords that describe a schema or name parts of the schema. These keywords stay beside an
+/// `anyOf` into which the rest of the schema moves, so that references still lead to them.
 const DESCRIPTIVE: [&str; 13] = [
     "$anchor",
     "$comment",

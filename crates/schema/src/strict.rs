@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 
 /// Maximum number of properties of all objects.
 const MAX_PROPERTIES: usize = 5_000;
-/// Maximum nesting of objects and arrays.
+/// Maximum nesting depth of objects and arrays.
 const MAX_LEVELS: usize = 10;
-/// Maximum number of values of all enums.
+/// Maximum total number of values of all enums.
 const MAX_VALUES: usize = 1_000;
-/// Maximum length of all property names and enum values, in characters.
+/// Maximum total length of all property names and enum values, in characters.
 const MAX_CHARACTERS: usize = 120_000;
 
 /// Annotations, which are dropped: OpenAI rejects some of them.
@@ -107,7 +107,8 @@ impl SubschemaPosition {
         Self::At(self.level() + 1)
     }
 
-    /// Returns the position of one of several schemas for the same value, which is not the root.
+    /// Returns the position of one of several schemas for the same value; such a schema is not the
+    /// root.
     fn sibling(self) -> Self {
         Self::At(self.level())
     }
@@ -147,7 +148,7 @@ impl StrictWriter {
                     });
                     Value::Object(parts.collect::<Option<_>>()?)
                 }
-                // `object` writes these.
+                // `object` writes `properties`, `required` and `additionalProperties`.
                 "properties" | "required" | "additionalProperties" => continue,
                 _ => return None,
             };
@@ -188,7 +189,7 @@ impl StrictWriter {
             Some(properties) => properties.as_object()?,
         };
         let is_closed = match schema.get("additionalProperties") {
-            // A root object without properties accepts none.
+            // A root object without properties accepts no properties.
             None => !properties.is_empty() || at == SubschemaPosition::Root,
             Some(others) => *others == json!(false),
         };
@@ -236,7 +237,8 @@ impl StrictWriter {
     }
 }
 
-/// Returns a reference to a definition or to the root; other references could become wrong.
+/// Returns a reference to a definition or to the root. The conversion could invalidate other
+/// references.
 fn reference(target: &Value) -> Option<Value> {
     let text = target.as_str()?;
     let name = text

@@ -173,7 +173,7 @@ fn e11_an_empty_list_is_unchanged_where_a_list_is_valid() {
             "{schema}"
         );
     }
-    // A list would match if it were not empty, so the list itself is the error.
+    // A list of items would match, but this list is empty, so the list itself is the error.
     let schema =
         object(json!({"o": {"anyOf": [{"type": "object"}, {"type": "array", "minItems": 1}]}}));
     assert!(check(&schema, json!({"o": []})).is_err());

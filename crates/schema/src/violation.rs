@@ -28,17 +28,17 @@ pub enum InvalidArguments {
     /// A value is not one of the allowed values.
     #[error("Invalid value for {path}: must be one of {allowed}")]
     NotAllowed {
-        /// Path of the value.
+        /// Path of the value that is not allowed.
         path: String,
         /// The allowed values, as a Python list.
         allowed: String,
     },
-    /// Any other violation. The message does not contain the value.
+    /// The value violates another rule. The message does not contain the value.
     #[error("Invalid value for {path}: {reason}")]
     Other {
-        /// Path of the value.
+        /// Path of the value that violates the rule.
         path: String,
-        /// The violated rule.
+        /// The rule that the value violates.
         reason: String,
     },
 }
@@ -90,8 +90,8 @@ impl InvalidArguments {
         }
     }
 
-    /// Creates the error of arguments that the validator rejected without a reason, which should not
-    /// happen.
+    /// Creates the error of arguments that the validator rejected without a reason. This indicates
+    /// a bug.
     pub(super) fn unexplained() -> Self {
         Self::Other {
             path: "arguments".to_owned(),
@@ -116,7 +116,8 @@ impl InvalidArguments {
     }
 }
 
-/// Returns the violated rule in the validator's words, with `value` as a placeholder for the value.
+/// Returns the violated rule as the validator words it, with `value` as a placeholder for the
+/// value.
 pub(super) fn reason(error: &ValidationError<'_>, value: &str) -> String {
     match error.kind() {
         ValidationErrorKind::Not { schema } => {
@@ -124,7 +125,8 @@ pub(super) fn reason(error: &ValidationError<'_>, value: &str) -> String {
             remove_counters(&mut schema);
             format!("{schema} is not allowed for {value}")
         }
-        // Property names are not confidential, and no placeholder fits them.
+        // The message contains property names, because they are not confidential and no placeholder
+        // fits.
         ValidationErrorKind::PropertyNames { error } => {
             reason(error, &error.instance().to_string())
         }
@@ -160,7 +162,7 @@ fn shorten(text: String) -> String {
     shorten_to(MAX_PART_LEN, text)
 }
 
-/// Shortens a list of allowed values, which models read to correct a call.
+/// Shortens a list of allowed values, which a model reads to correct its call.
 fn shorten_list(list: String) -> String {
     shorten_to(MAX_LIST_LEN, list)
 }

@@ -1,11 +1,12 @@
-//! The cost of recording a call: one record before the call runs and one when it has ended, each
-//! acknowledged when it survives the process. `sqlite` commits each record, as for calls that other
-//! processes record too; `file` uses the spool file beside the database, as for all other calls.
+//! Measures the cost of recording a call: one record before the call runs and one record when the
+//! call has ended. Each record is acknowledged once it would survive a crash of the process.
+//! `sqlite` commits each record, as the store does for calls that other processes record, too;
+//! `file` writes to the spool file beside the database, as the store does for all other calls.
 //!
 //! `cargo bench -p pillion-store --bench call_log`
 //!
-//! The time is that of one call with the given number of concurrent callers, each of which waits
-//! for its own records. Its inverse is the number of calls per second.
+//! The time is the time of one call with the given number of concurrent callers, each of which
+//! waits for its own records. The inverse of the time is the number of calls per second.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use pillion_core::store::{
 use pillion_store::{SqlStore, StoreOptions};
 use tokio::runtime::Builder;
 
-/// Where a call is recorded first.
+/// Where the store writes a record before it acknowledges the record.
 #[derive(Debug, Clone, Copy)]
 enum RecordMode {
     Sqlite,

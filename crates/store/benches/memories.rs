@@ -1,4 +1,4 @@
-//! The cost of a search among the 100,000 memories of one channel (docs/adr/0029).
+//! Measures the cost of a search among the 100,000 memories of one channel (docs/adr/0029).
 //!
 //! `cargo bench -p pillion-store --bench memories`
 
@@ -28,7 +28,8 @@ fn text(nth: usize) -> String {
 async fn fill(store: &SqlStore) -> Result<(), Box<dyn Error>> {
     let now = Timestamp::now();
     for nth in 0..MEMORIES {
-        // 5,000 shared memories, 10,000 of one user, and several hundred of each other user.
+        // The channel has 5,000 shared memories, 10,000 memories of one user, and several hundred
+        // memories of each other user.
         let user = match nth % 100 {
             0..5 => None,
             5..15 => Some("talkative".to_owned()),

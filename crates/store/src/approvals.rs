@@ -137,7 +137,7 @@ impl ApprovalStore for SqlStore {
         account: &QuotaAccount,
         at: Timestamp,
     ) -> Result<OpenApprovals, StoreError> {
-        // The conditions of `QuotaAccount::new`.
+        // These are the conditions of `QuotaAccount::new`.
         let (condition, name) = match account {
             QuotaAccount::Principal(principal) => {
                 let claims = "principal = $2 AND (user_name IS NULL OR user_is_verified = 0)";
@@ -205,7 +205,8 @@ impl ApprovalStore for SqlStore {
 }
 
 impl SqlStore {
-    /// Returns an error that explains why, if no approval was changed.
+    /// Returns an error if no approval was changed: `not_found`, or `conflict` with `why` as the
+    /// reason.
     async fn check_changed(&self, changed: u64, id: &str, why: &str) -> Result<(), StoreError> {
         if changed == 1 {
             return Ok(());

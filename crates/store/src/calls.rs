@@ -1,4 +1,4 @@
-//! The call log. [`CallSpool`] takes the records of calls that only this process records, in a
+//! The call log. [`CallSpool`] writes the records of calls that only this process records to a
 //! file. [`CallWriter`] takes all other records, and commits several records together. The module
 //! `log` reads the records.
 
@@ -22,8 +22,8 @@ pub(crate) use spool::{CallSpool, PendingRecords, damaged_files, files_with_reco
 pub(crate) use unwritten_calls::UnwrittenCalls;
 pub(crate) use writer::CallWriter;
 
-/// Returns a page. The query has requested one item more than the page holds, which shows whether
-/// there is another page.
+/// Returns a page of a list. The query has requested one item more than the page holds: if there is
+/// such an item, there is another page.
 pub(crate) fn build_page<T>(
     mut items: Vec<T>,
     page: &PageRequest,
@@ -38,8 +38,9 @@ pub(crate) fn build_page<T>(
     RecordPage { items, next }
 }
 
-/// Returns how many rows to read for a page: those that fit, and one more. `None` stands for all.
-/// `sizes` is the query for the rows' sizes, and `row_bytes` returns the size of a row.
+/// Returns how many rows to read for a page: the rows that fit on the page, and one more row.
+/// `None` means all rows. `sizes` is the query for the sizes of the rows, and `row_bytes` returns
+/// the size of a row.
 pub(crate) async fn count_page_rows(
     database: &Database,
     sizes: String,
@@ -59,7 +60,7 @@ pub(crate) async fn count_page_rows(
     Ok(i64::try_from(fitting + 1).ok())
 }
 
-/// Returns how many of the first items have at most `max_bytes` bytes together, at least 1.
+/// Returns how many of the first items have at most `max_bytes` bytes together. Returns at least 1.
 fn count_fitting(sizes: impl Iterator<Item = usize>, max_bytes: usize) -> usize {
     let totals = sizes.scan(0_usize, |total, bytes| {
         *total = total.saturating_add(bytes);
@@ -69,12 +70,12 @@ fn count_fitting(sizes: impl Iterator<Item = usize>, max_bytes: usize) -> usize 
     fitting.count().max(1)
 }
 
-/// The error for operations after the store was closed.
+/// Returns the error for operations on a closed store.
 fn closed() -> StoreError {
     StoreError::unavailable("the store is closed")
 }
 
-/// Copies the failure for another waiting caller.
+/// Copies a failure for another caller that waits for the same write.
 fn copy_error(failure: &Arc<StoreError>) -> StoreError {
     StoreError::new(failure.kind(), failure.to_string()).with_source(Arc::clone(failure))
 }

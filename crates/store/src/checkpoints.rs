@@ -30,7 +30,7 @@ impl StepCheckpointStore for SqlStore {
             return Ok(None);
         };
         let json = row.text("json")?;
-        // If several callers have read the entry, only one deletes and gets it.
+        // If several callers have read the entry, only one of them deletes the entry and gets it.
         let take = "DELETE FROM step_checkpoints WHERE name = $1 AND json = $2";
         let unchanged = vec![key.into(), json.as_str().into()];
         let is_taken = self.database.write(take, unchanged).await? == 1;

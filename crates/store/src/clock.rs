@@ -1,4 +1,4 @@
-//! How old records are, although the system clock can be wrong.
+//! Determines the age of records, although the system clock can be wrong.
 
 mod history;
 #[cfg(test)]
@@ -23,14 +23,14 @@ const MAX_ATTEMPTS: u32 = 20;
 /// Change of the system clock for which a reading is stored at once, in milliseconds.
 const MAX_UNNOTICED_CHANGE_MS: i64 = 60 * 1_000;
 
-/// Identifies the boot of this machine, and the clock namespace of this process: the time since the
-/// boot can be compared only between readings with the same id.
+/// Identifies the boot of this machine, and the clock namespace of this process: the uptimes of two
+/// readings can be compared only if both have the same id.
 static BOOT: LazyLock<String> = LazyLock::new(|| {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let namespace = fs::read_link("/proc/self/ns/time").unwrap_or_default();
     match boot {
         Ok(boot) => format!("{} {}", boot.trim(), namespace.display()),
-        // Readings of other processes cannot be compared with those of this process.
+        // The readings of this process cannot be compared with the readings of other processes.
         Err(_) => format!("{:032x}", rand::random::<u128>()),
     }
 });
@@ -58,7 +58,7 @@ pub(crate) struct StoreClock {
 struct StoredReading {
     uptime: i64,
     wall: i64,
-    /// The least and the greatest time of the records that were added since.
+    /// The earliest and the latest time of the records that were added since the stored reading.
     earliest: i64,
     latest: i64,
 }
@@ -73,7 +73,7 @@ impl StoredReading {
         }
     }
 
-    /// Returns whether records of these times can be written without storing a reading first.
+    /// Returns whether records with these times can be written without first storing a reading.
     fn covers(&self, now: &Reading, earliest: i64, latest: i64) -> bool {
         let passed = now.uptime.saturating_sub(self.uptime);
         let expected = self.wall.saturating_add(passed);
@@ -87,7 +87,7 @@ impl StoredReading {
 
 impl ClockHistory {
     /// Adds a reading, and the times of records that are written now and began at another time.
-    /// Returns as [`add`](Self::add).
+    /// Returns the result of [`add`](Self::add).
     fn add_with(&mut self, now: &Reading, earliest: i64, latest: i64) -> Option<i64> {
         let change = self.add(now);
         if earliest < now.wall - MAX_RECORD_DELAY_MS {
@@ -116,8 +116,8 @@ impl StoreClock {
         self.store(Reading::now(), None).await
     }
 
-    /// Stores a reading if the times of these records cannot be related to the last one. Called
-    /// before the records are written.
+    /// Stores a reading if the times of these records cannot be related to the last stored reading.
+    /// Called before the records are written.
     ///
     /// # Errors
     /// `unavailable` if a reading cannot be stored.

@@ -1,5 +1,5 @@
-//! A common interface to SQLite and Postgres: statements with `$1`, typed values, rows by column
-//! name.
+//! A common interface to SQLite and Postgres: statements with `$1`, typed values, and rows by
+//! column name.
 
 mod directory_watch;
 mod error;
@@ -60,8 +60,8 @@ impl Database {
         }
     }
 
-    /// Does the same as [`check_files`](Self::check_files) if the number of changes in the database's
-    /// directory is unknown or has increased since the last check.
+    /// Checks the files like [`check_files`](Self::check_files) if the number of changes in the
+    /// database's directory is unknown or has increased since the last check.
     ///
     /// # Errors
     /// `unavailable`: the file was deleted or replaced, so that writes would be lost.
@@ -127,7 +127,7 @@ impl Database {
         sql: impl SqlSafeStr,
         values: Vec<Value>,
     ) -> Result<Vec<Row>, StoreError> {
-        // A connection that is opened after the file was replaced would use another file than the
+        // After the file was replaced, a newly opened connection would use another file than the
         // existing connections.
         self.check_files()?;
         match self {
@@ -184,8 +184,8 @@ impl Database {
             Self::Sqlite {
                 writer, readers, ..
             } => {
-                // Moves the write-ahead log into the database file. If that fails, the log is as
-                // durable.
+                // Moves the write-ahead log into the database file. If the checkpoint fails, the
+                // data in the log stay durable.
                 let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
                 if let Err(error) = self.write(sql, vec![]).await {
                     tracing::debug!(

@@ -7,21 +7,21 @@ use tokio::time::timeout;
 
 use crate::sql_store::SqlStore;
 
-/// Minimum time between two checks.
+/// Minimum time between two checks of the store.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum duration of a check: longer than a write waits for a lock.
+/// Maximum duration of a check of the store: longer than a write waits for a lock.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(4);
 /// Size of the row that a check inserts and rolls back, in bytes.
 const TRIAL_BYTES: usize = 64 * 1024;
 
-/// Whether the store can be written, by the latest write.
+/// Whether the store can be written, as the latest write has shown.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     /// Why the latest write failed, if it failed.
     failure: Mutex<Option<Failure>>,
     /// Whether `failure` is set, so that a successful write needs no lock.
     has_failed: AtomicBool,
-    /// When [`SqlStore::check_health`] last checked. Locked during the check.
+    /// When [`SqlStore::check_health`] last checked the store. Locked during a check.
     checked_at: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -32,7 +32,7 @@ struct Failure {
 }
 
 impl SqlStore {
-    /// Remembers the outcome of recording a call for
+    /// Records whether a call could be recorded, for
     /// [`recording_failure`](Self::recording_failure).
     pub(crate) fn note_outcome(&self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
         let Health {
@@ -53,9 +53,9 @@ impl SqlStore {
                 });
                 has_failed.store(true, Ordering::Relaxed);
             }
-            // An invalid record says nothing about the store.
+            // An error for an invalid record shows nothing about the store.
             Err(_) => {}
-            // The ends of calls are still recorded while new calls cannot begin.
+            // Recording the end of a call can succeed while new calls cannot begin.
             Ok(()) if has_failed.load(Ordering::Relaxed) && !self.is_stuck() => {
                 has_failed.store(false, Ordering::Relaxed);
                 *failure.lock() = None;
@@ -65,8 +65,8 @@ impl SqlStore {
         outcome
     }
 
-    /// Returns why the store cannot be written, as far as the latest write or
-    /// [check](Self::check_health) has shown.
+    /// Returns why the store cannot be written, if the latest write or [check](Self::check_health)
+    /// has failed.
     #[must_use]
     pub fn recording_failure(&self) -> Option<String> {
         let failure = self.health.failure.lock();
@@ -87,8 +87,8 @@ impl SqlStore {
         self.health.has_failed.store(true, Ordering::Relaxed);
     }
 
-    /// Checks whether the store can be written, for [`recording_failure`](Self::recording_failure):
-    /// there may be no calls that would show it. Checks at most once a second.
+    /// Checks whether the store can be written, for [`recording_failure`](Self::recording_failure).
+    /// Without calls, no write would show a failure or a recovery. Checks at most once a second.
     pub async fn check_health(&self) {
         let mut checked_at = self.health.checked_at.lock().await;
         if checked_at.is_some_and(|at| at.elapsed() < CHECK_INTERVAL) {
@@ -102,7 +102,7 @@ impl SqlStore {
             .map(|failure| failure.at);
         let checked = match failed_at {
             None => timeout(CHECK_TIMEOUT, self.try_write()).await,
-            // Larger records may fail while this write succeeds.
+            // Larger records may fail while this small write succeeds.
             Some(at) if at.elapsed() < CHECK_INTERVAL => return,
             // Only a commit shows that writes succeed again.
             Some(_) => timeout(CHECK_TIMEOUT, async { self.clock().await.map(drop) }).await,
@@ -122,7 +122,7 @@ impl SqlStore {
         let sql = "INSERT INTO clock (id, json) VALUES (2, $1)";
         let row = " ".repeat(TRIAL_BYTES);
         transaction.write(sql, vec![row.into()]).await?;
-        // Rolls back.
+        // Dropping the transaction rolls back the write.
         drop(transaction);
         Ok(())
     }

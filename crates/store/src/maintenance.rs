@@ -10,8 +10,8 @@ use crate::sql_store::SqlStore;
 
 impl SqlStore {
     /// Checks the integrity of the whole store and returns the problems; empty if there are none.
-    /// Damaged files of recorded calls are problems until they are removed.
-    /// Does nothing for Postgres, which checks the data it reads.
+    /// Damaged files of recorded calls are problems until the files are removed. Does nothing for
+    /// Postgres, which checks data on each read.
     ///
     /// # Errors
     /// `unavailable`; `corrupt` if the store is too damaged to be checked.
@@ -32,8 +32,8 @@ impl SqlStore {
     /// Postgres); `unavailable` if the copy cannot be written; then there is no new file.
     pub async fn backup(&self, to: impl AsRef<Path> + Send) -> Result<(), StoreError> {
         let to = to.as_ref();
-        // Read before the copy: records that leave the spool files later are in the database by
-        // then.
+        // The spool files are read before the copy: records that leave the spool files later are in
+        // the database by then, and thus in the copy.
         let on_the_way = match &self.file {
             Some(file) => PendingRecords::for_database(file)?,
             None => PendingRecords::default(),
@@ -44,7 +44,7 @@ impl SqlStore {
             for companion in ["", "-wal", "-shm"] {
                 let mut path = to.as_os_str().to_owned();
                 path.push(companion);
-                let _ = std::fs::remove_file(path); // Usually absent.
+                let _ = std::fs::remove_file(path); // The file usually does not exist.
             }
         }
         added

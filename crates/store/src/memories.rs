@@ -53,7 +53,7 @@ impl MemoryStore for SqlStore {
         let mut sql =
             format!("SELECT * FROM memories WHERE channel = $1 AND user_name IS NULL{has_words}");
         if search.user.is_some() {
-            // With OR instead of two queries, SQLite would read all memories of the channel.
+            // With `OR` instead of two queries, SQLite would read all memories of the channel.
             values.push((&search.user).into());
             sql += &format!(
                 " UNION ALL SELECT * FROM memories WHERE channel = $1 AND user_name = ${}{has_words}",

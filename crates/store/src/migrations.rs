@@ -26,7 +26,7 @@ pub(crate) const LATEST_VERSION: i64 = latest(MIGRATIONS);
 /// The timeout of a migration in Postgres, which may have to rewrite all rows.
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Number of attempts to begin the migration.
+/// Number of attempts to begin a migration while another process may be migrating the store.
 const MAX_ATTEMPTS: u32 = 3;
 
 const CURRENT_VERSION_SQL: &str = "SELECT MAX(number) AS number FROM pillion_schema";
@@ -64,8 +64,8 @@ fn supported_version(rows: &[Row], latest: i64) -> Result<i64, StoreError> {
     Ok(present)
 }
 
-/// Begins the transaction. Another process may be migrating the store, which takes longer than
-/// other writes.
+/// Begins the transaction of a migration. Retries, because another process may be migrating the
+/// store, which takes longer than other writes.
 async fn begin(database: &Database) -> Result<Transaction, StoreError> {
     for _ in 1..MAX_ATTEMPTS {
         match database.begin().await {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     /// Migrates a store that has the first migration and data, with a second migration that fails
-    /// halfway at first.
+    /// halfway in the first attempt.
     async fn second_migration_is_all_or_nothing(options: &StoreOptions) {
         let database = Database::open(options).await.unwrap();
         migrate(&database).await.unwrap();
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(row.text("json").unwrap(), "1");
         assert_eq!(row.text("color").unwrap(), "red");
 
-        // Now the store is newer than the program.
+        // The schema of the store is now newer than the program.
         for outcome in [
             migrate(&database).await,
             current_version(&database).await.map(drop),

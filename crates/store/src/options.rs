@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use url::Url;
 
-/// The parameters of a Postgres URL that sqlx knows, beside `options[NAME]`. sqlx ignores other
-/// parameters, and logs them with their values.
+/// The parameters of a Postgres URL that sqlx supports, in addition to `options[NAME]`. sqlx
+/// ignores other parameters, and logs them with their values.
 const POSTGRES_PARAMETERS: [&str; 18] = [
     "application_name",
     "dbname",
@@ -35,11 +35,11 @@ const POSTGRES_PARAMETERS: [&str; 18] = [
 #[serde(try_from = "String")]
 #[non_exhaustive]
 pub enum StoreLocation {
-    /// In memory; lost when the process ends.
+    /// The store is in memory, and is lost when the process ends.
     Memory,
-    /// An SQLite file, which is created if it does not exist.
+    /// The store is an SQLite file, which is created if it does not exist.
     File(PathBuf),
-    /// A Postgres database. The URL may contain a password.
+    /// The store is in a Postgres database. The URL may contain a password.
     Postgres(SecretString),
 }
 
@@ -110,7 +110,8 @@ fn check_parameters(url: &str) -> Result<(), LocationError> {
     let Some(unknown) = keys.find(|key| !is_known(key)) else {
         return Ok(());
     };
-    // The query may be a part of a password that is not percent-encoded, or a value without a key.
+    // The text after `?` may be a part of a password that is not percent-encoded, or a value
+    // without a key.
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     let query = url.query().unwrap_or_default();
     let has_value = query.split('&').any(|pair| {
@@ -124,7 +125,8 @@ fn check_parameters(url: &str) -> Result<(), LocationError> {
     Err(LocationError::UnnamedParameter)
 }
 
-/// The text is not a store location. No error repeats the text, which may contain a password.
+/// The text is not a store location. The error messages do not contain the text, which may contain
+/// a password.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LocationError {
@@ -143,7 +145,7 @@ pub enum LocationError {
          special characters of the user and the password"
     )]
     UnnamedParameter,
-    /// A location of an SQLite file has parameters.
+    /// The location of an SQLite file has parameters.
     #[error(
         "a location sqlite:PATH has no parameters: write a path that contains `?` without sqlite:"
     )]
@@ -187,7 +189,7 @@ mod tests {
             assert_eq!(found, LocationError::UnnamedParameter, "{query}");
             assert!(!format!("{found} {found:?}").contains("secret"), "{query}");
         }
-        // An unencoded `?` in a password.
+        // The password contains an unencoded `?`.
         let url = "postgres://me:123?secret=1@localhost/p";
         assert_eq!(
             url.parse::<StoreLocation>().unwrap_err(),
@@ -217,11 +219,12 @@ mod tests {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Durability {
-    /// Any end of the process. After a power failure, the last writes may be missing, but the store
-    /// is consistent (`synchronous = NORMAL`).
+    /// A committed write survives any end of the process. After a power failure, the last writes
+    /// may be missing, but the store is consistent (`synchronous = NORMAL`).
     #[default]
     Process,
-    /// Also a power failure; each write waits for the disk (`synchronous = FULL`).
+    /// A committed write also survives a power failure; each write waits for the disk (`synchronous
+    /// = FULL`).
     PowerLoss,
 }
 
@@ -229,9 +232,9 @@ pub enum Durability {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StoreOptions {
-    /// Where the store is.
+    /// The memory, file or Postgres database of the store.
     pub location: StoreLocation,
-    /// What a committed write survives. Default: any end of the process.
+    /// What a committed write survives. Default: [`Process`](Durability::Process).
     pub durability: Durability,
     /// How long a write waits for other writers, including other processes, before it fails as
     /// `unavailable`. Default: 2 s; 5 s for Postgres.
@@ -240,7 +243,7 @@ pub struct StoreOptions {
     /// timeout, the statement fails as `unavailable` and the connection is closed, because an
     /// unresponsive server never reports an error. Default: 15 s.
     pub statement_timeout: Duration,
-    /// The number of connections for reading; for Postgres, of all connections. Default: 4.
+    /// The number of reading connections; for Postgres, the number of all connections. Default: 4.
     pub connections: u32,
     /// The maximum size of an SQLite file, in bytes; larger writes fail as `unavailable`. Default:
     /// no limit.

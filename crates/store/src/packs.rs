@@ -22,7 +22,7 @@ impl PackStore for SqlStore {
         check_names([pack, name])?;
         let mut transaction = self.database.begin().await?;
         let values = || vec![pack.into(), name.into(), json.into()];
-        // Another process may add or remove the document between the two statements; then both are
+        // Another process may add or remove the document between the two statements, which are then
         // repeated.
         let is_new = loop {
             let sql = "UPDATE pack_documents SET json = $3 WHERE pack = $1 AND name = $2";
@@ -88,7 +88,7 @@ impl PackStore for SqlStore {
     ) -> Result<LogEntry, StoreError> {
         check_names([pack, log])?;
         let mut transaction = self.database.begin().await?;
-        // Locks the log's row until the end of the transaction.
+        // This statement locks the log's row until the end of the transaction.
         let sql = "INSERT INTO pack_logs (pack, name, latest, latest_at) VALUES ($1, $2, 1, $3) \
                    ON CONFLICT (pack, name) \
                    DO UPDATE SET latest = pack_logs.latest + 1, latest_at = excluded.latest_at";
@@ -180,9 +180,8 @@ impl PackStore for SqlStore {
     async fn remove_log(&self, pack: &str, log: &str) -> Result<bool, StoreError> {
         let mut transaction = self.database.begin().await?;
         let values = || vec![pack.into(), log.into()];
-        // Deleting the log's row excludes concurrent appends, which change the same row, until the
-        // end of the transaction. Without a row there are no entries; a log that is created
-        // concurrently stays.
+        // Deleting the log's row excludes concurrent appends, which change the row, until the end
+        // of the transaction. A log without a row has no entries; a concurrently created log stays.
         let sql = "DELETE FROM pack_logs WHERE pack = $1 AND name = $2";
         let exists = transaction.write(sql, values()).await? == 1;
         if exists {
@@ -240,9 +239,9 @@ fn check_names(names: [&str; 2]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Checks that the pack does not exceed its limit, including the row that was just added; after an
+/// Checks that the pack does not exceed its limit, including the row that was just added. After an
 /// error, the caller does not commit. Transactions that add rows wait for each other here, because
-/// otherwise two of them would not see each other's row.
+/// otherwise two transactions would not see each other's row.
 async fn check_limit(
     transaction: &mut Transaction,
     pack: &str,
@@ -266,18 +265,19 @@ fn clamp_limit(limit: u32) -> i64 {
     limit.clamp(1, PageRequest::MAX_LIMIT).into()
 }
 
-/// Returns a condition for names with this prefix. Case-sensitive, unlike SQLite's LIKE.
+/// Returns a condition for names that begin with `prefix`. The condition is case-sensitive, unlike
+/// SQLite's LIKE.
 fn prefix_condition(prefix: &str, values: &mut Vec<Value>) -> String {
     if prefix.is_empty() {
         return String::new();
     }
     let letters = i64::try_from(prefix.chars().count()).unwrap_or(i64::MAX);
     values.push(prefix.into());
-    // The number is part of the SQL, because Postgres' `substr` does not accept a BIGINT.
+    // The number is a literal in the SQL, because Postgres' `substr` does not accept a BIGINT.
     format!(" AND substr(name, 1, {letters}) = ${}", values.len())
 }
 
-/// Returns a condition for names after `after`, if given.
+/// Returns a condition for names that sort after `after`, if given.
 fn after_condition(after: Option<&str>, values: &mut Vec<Value>) -> String {
     let Some(after) = after else {
         return String::new();

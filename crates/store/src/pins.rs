@@ -99,12 +99,13 @@ fn not_pinned() -> StoreError {
     StoreError::not_found("the tool is not pinned")
 }
 
-/// Returns the values of the columns `server` and `user_name`. The empty name means no user.
+/// Returns the values of the columns `server` and `user_name` for an owner. An empty name means no
+/// user.
 fn owner_values(owner: PinOwner<'_>) -> Vec<Value> {
     vec![owner.server.into(), owner.user.unwrap_or_default().into()]
 }
 
-/// Returns the values of the primary key's columns.
+/// Returns the values of the columns of a pin's primary key.
 fn tool_values(owner: PinOwner<'_>, tool: &str) -> Vec<Value> {
     let mut values = owner_values(owner);
     values.push(tool.into());

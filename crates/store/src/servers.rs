@@ -6,7 +6,7 @@ use pillion_core::store::{RecordOwner, ServerRecord, ServerStore, StoreError, Ti
 use crate::database::{Row, Transaction};
 use crate::sql_store::SqlStore;
 
-/// The Postgres timeout of statements that change all call records of a server.
+/// The Postgres timeout of statements that change all call records of an MCP server.
 const ALL_CALLS_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[async_trait]
@@ -52,7 +52,8 @@ impl ServerStore for SqlStore {
         let renamed_from =
             old_name.filter(|before| *before != server.name && records == RecordOwner::Own);
         if let Some(before) = &renamed_from {
-            // Pins that another server of this name has left behind do not apply to this server.
+            // Pins that another server of this name has left behind must not apply to the new
+            // server.
             let sql = "DELETE FROM tool_pins WHERE server = $1";
             transaction.write(sql, vec![(&server.name).into()]).await?;
             for sql in [
@@ -125,7 +126,7 @@ impl ServerStore for SqlStore {
 
 impl SqlStore {
     /// Renames the server in the records of calls that began during the renaming, unless another
-    /// server has the old name by now.
+    /// server has the old name now.
     async fn rename_recent_calls(&self, before: &str, name: &str) -> Result<(), StoreError> {
         self.flush_all_processes().await?;
         let sql = "UPDATE tool_calls SET server = $2 WHERE server = $1 \
@@ -150,7 +151,7 @@ fn read(row: &Row) -> Result<ServerRecord, StoreError> {
     })
 }
 
-/// Returns the server's name; call records refer to servers by name.
+/// Returns the name of the server with this id, because call records refer to servers by name.
 async fn server_name(
     transaction: &mut Transaction,
     id: &str,
@@ -162,7 +163,7 @@ async fn server_name(
 
 fn check_found(changed: u64) -> Result<(), StoreError> {
     match changed {
-        0 => Err(StoreError::not_found("Server not found")), // part of the API
+        0 => Err(StoreError::not_found("Server not found")), // The text is part of the API.
         _ => Ok(()),
     }
 }

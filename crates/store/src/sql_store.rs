@@ -12,7 +12,7 @@ use crate::health::Health;
 use crate::migrations;
 use crate::options::{Durability, StoreLocation, StoreOptions};
 
-/// How long closing a Postgres store may take.
+/// Maximum time to close a Postgres store.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The store in SQLite or Postgres. Implements all traits of [`pillion_core::store`].
@@ -21,10 +21,10 @@ pub struct SqlStore {
     pub(crate) database: Database,
     pub(crate) call_writer: CallWriter,
     pub(crate) clock: StoreClock,
-    /// The spool of call records; only for an SQLite file without the durability for power
-    /// failures.
+    /// The spool of call records. `None` unless the store is an SQLite file without durability for
+    /// power failures.
     pub(crate) call_spool: Option<CallSpool>,
-    /// The path of the SQLite file, if it has the current schema.
+    /// The path of the SQLite file; `None` if the file does not have the current schema.
     pub(crate) file: Option<PathBuf>,
     pub(crate) health: Health,
     lost_records: AtomicU64,
@@ -35,8 +35,8 @@ impl SqlStore {
     /// tokio runtime.
     ///
     /// # Errors
-    /// `unavailable` if the store cannot be opened for writing; `corrupt` if it is damaged, is not
-    /// a store, or was created by a newer program.
+    /// `unavailable` if the store cannot be opened for writing; `corrupt` if the store is damaged,
+    /// is not a store, or was created by a newer program.
     pub async fn open(options: &StoreOptions) -> Result<Self, StoreError> {
         let opening = async {
             if let StoreLocation::File(path) = &options.location {
@@ -60,7 +60,7 @@ impl SqlStore {
     ///
     /// # Errors
     /// `not_found` if the store does not exist; `corrupt` if it is not a store, or was created by a
-    /// newer program; `unavailable` if it cannot be opened.
+    /// newer program; `unavailable` if the store cannot be opened.
     pub async fn open_existing(options: &StoreOptions) -> Result<Self, StoreError> {
         if let StoreLocation::File(path) = &options.location {
             let exists = path.try_exists().map_err(|error| {
@@ -99,7 +99,7 @@ impl SqlStore {
         Ok(store)
     }
 
-    /// Starts the store, after writing the records that killed processes have left behind.
+    /// Starts the store, after writing the records of killed processes to the database.
     async fn start(database: Database, options: &StoreOptions) -> Result<Self, StoreError> {
         let clock = StoreClock::new(database.clone());
         let StoreLocation::File(path) = &options.location else {
@@ -137,20 +137,21 @@ impl SqlStore {
         self.lost_records.fetch_add(lost, Ordering::Relaxed);
     }
 
-    /// Returns the number of records of calls that this store could not read from damaged files of
-    /// ended processes.
+    /// Returns the number of call records that this store could not read from damaged spool files
+    /// of ended processes.
     #[must_use]
     pub fn lost_records(&self) -> u64 {
         self.lost_records.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the last write to the database failed and records wait for it.
+    /// Returns whether the last write to the database failed, so that records wait for the
+    /// database.
     pub(crate) fn is_stuck(&self) -> bool {
         self.call_spool.as_ref().is_some_and(CallSpool::is_stuck)
     }
 
-    /// Returns why an open store cannot be used, if its file was deleted or replaced. Checks the
-    /// file system, not the database.
+    /// Returns why an open store cannot be used, if its file was deleted or replaced. Only checks
+    /// the file system, not the database.
     #[must_use]
     pub fn file_failure(&self) -> Option<String> {
         let checked = self.database.check_files();
@@ -165,8 +166,8 @@ impl SqlStore {
         }
     }
 
-    /// Like [`catch_up`](Self::catch_up), but returns without the newest records if the database
-    /// cannot be written.
+    /// Waits like [`catch_up`](Self::catch_up), but returns without the newest records if the
+    /// database cannot be written.
     pub(crate) async fn catch_up_if_possible(&self) {
         if self.is_stuck() {
             return;
@@ -176,8 +177,9 @@ impl SqlStore {
         }
     }
 
-    /// Like [`catch_up`](Self::catch_up), and also writes the records of processes that have ended
-    /// since this process started. Required before deciding what became of their calls.
+    /// Waits like [`catch_up`](Self::catch_up), and also writes the records of processes that have
+    /// ended since this process started. Required before deciding how the calls of these processes
+    /// ended.
     pub(crate) async fn flush_ended_processes(&self) -> Result<(), StoreError> {
         self.catch_up().await?;
         match &self.file {
@@ -190,8 +192,8 @@ impl SqlStore {
         }
     }
 
-    /// Like [`catch_up`](Self::catch_up), and also writes the records of every process that uses
-    /// the same file.
+    /// Waits like [`catch_up`](Self::catch_up), and also writes the records of every process that
+    /// uses the same file.
     pub(crate) async fn flush_all_processes(&self) -> Result<(), StoreError> {
         self.catch_up().await?;
         match &self.file {
@@ -203,8 +205,8 @@ impl SqlStore {
         }
     }
 
-    /// Stores a reading of the system clock, and returns the readings during the life of the store,
-    /// which tell what may be removed.
+    /// Stores a reading of the system clock, and returns the readings since the creation of the
+    /// store, from which callers determine what may be removed.
     ///
     /// # Errors
     /// `unavailable` if the reading cannot be stored.
@@ -256,10 +258,11 @@ fn is_empty(path: &Path) -> bool {
         .is_ok_and(|file| file.is_file() && file.len() == 0)
 }
 
-/// Checks that a missing or empty file of the store is that of a new store.
+/// Checks that a missing or empty database file belongs to a new store.
 ///
 /// # Errors
-/// `corrupt` if files beside it have records, so that it was removed or emptied.
+/// `corrupt` if files beside the database file contain records, so that the database file was
+/// removed or emptied.
 fn check_not_emptied(path: &Path) -> Result<(), StoreError> {
     let is_empty = is_empty(path);
     if !is_empty && path.exists() {
@@ -294,7 +297,7 @@ fn check_not_emptied(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Adds the path to an error that does not contain it.
+/// Adds the path to an error whose message does not contain the path.
 fn with_path(path: &Path, error: StoreError) -> StoreError {
     let (path, message) = (path.display().to_string(), error.to_string());
     if message.contains(&path) {

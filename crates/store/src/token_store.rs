@@ -11,14 +11,14 @@ use crate::vault::{Vault, VaultError};
 
 /// A store of OAuth tokens in a [`Vault`], for one identity.
 ///
-/// A client may outlive the right to its tokens: after a server was removed, running calls continue
-/// and may renew a token. [`close`](Self::close) prevents these tokens from being stored.
+/// A client may outlive the right to its tokens: after an MCP server was removed, running calls
+/// continue and may renew a token. [`close`](Self::close) prevents these tokens from being stored.
 #[derive(Debug)]
 pub struct VaultTokenStore {
     vault: Arc<Vault>,
     identity: String,
     is_closed: AtomicBool,
-    /// Held while an entry is being changed.
+    /// Locked while an entry is being changed.
     changing: Mutex<()>,
 }
 
@@ -33,20 +33,20 @@ impl VaultTokenStore {
         }
     }
 
-    /// Closes the store: it appears empty, and nothing is saved or removed. Clients continue with
-    /// the tokens that they hold. Waits for saves in progress.
+    /// Closes the token store: it then appears empty, and saves and removes nothing. Clients
+    /// continue with the tokens that they hold. Waits for saves in progress.
     pub async fn close(&self) {
         self.mark_closed();
         drop(self.changing.lock().await);
     }
 
-    /// Like [`close`](Self::close), but does not wait for saves in progress.
+    /// Closes the token store like [`close`](Self::close), but does not wait for saves in progress.
     pub fn mark_closed(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
     }
 
-    /// Removes the identity's tokens for `key`, or all its tokens if `key` is `None`. Does not
-    /// close any store.
+    /// Removes the identity's tokens for `key`, or all tokens of the identity if `key` is `None`.
+    /// Closes no token store.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -68,7 +68,8 @@ impl VaultTokenStore {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// JSON, because each of the three parts may contain any separator.
+    /// Returns the id of the secret for a key: JSON, because each of the three parts may contain
+    /// any separator.
     fn id(&self, key: &TokenKey) -> String {
         serde_json::json!([self.identity, key.server, key.client]).to_string()
     }

@@ -14,12 +14,12 @@ use tokio::sync::RwLock;
 pub use error::VaultError;
 pub use key::{MasterKey, MasterKeyError};
 
-/// The plaintext of the value that verifies the key.
+/// The plaintext of the stored value by which the vault verifies the key.
 const CHECK_PLAINTEXT: &str = "pillion";
 /// Maximum number of attempts of a rotation while other processes change secrets.
 const MAX_ROTATION_ATTEMPTS: usize = 5;
 
-/// Stores secrets in a store that only receives ciphertext.
+/// Stores secrets in a store that receives only ciphertext.
 ///
 /// A ciphertext is bound to its kind and id, so that an attacker with write access to the store
 /// cannot use the secret of one server for another server. Such an attacker can still restore an
@@ -49,7 +49,8 @@ impl Vault {
     /// Opens the vault of a store. The first key becomes the key of the store.
     ///
     /// # Errors
-    /// [`VaultError::WrongKey`] if the store has another key; [`VaultError::Store`].
+    /// [`VaultError::WrongKey`] if the store is encrypted with another key; [`VaultError::Store`]
+    /// if the store cannot be read or written.
     pub async fn open(store: Arc<dyn SecretStore>, key: MasterKey) -> Result<Self, VaultError> {
         let secret_id = check_id();
         if store.secret(&secret_id).await?.is_none() {
@@ -59,7 +60,8 @@ impl Vault {
             let sealed = key.seal(&secret_id, &CHECK_PLAINTEXT.into())?;
             store.put_secret(&secret_id, &sealed).await?;
         }
-        // Read again, because another process may have set another key at the same time.
+        // The check value is read again, because another process may have set another key at the
+        // same time.
         let Some(check) = store.secret(&secret_id).await? else {
             return Err(VaultError::NoCheck);
         };
@@ -128,12 +130,12 @@ impl Vault {
         Ok(ids)
     }
 
-    /// Re-encrypts all secrets under a new key, atomically, and returns their number. After that,
-    /// only the new key opens the store.
+    /// Re-encrypts all secrets with a new key, atomically, and returns the number of secrets. After
+    /// the rotation, only the new key opens the store.
     ///
     /// # Errors
-    /// [`VaultError::Damaged`] if a secret cannot be read; [`VaultError::Store`], also if other
-    /// processes keep changing secrets. After an error, nothing has changed.
+    /// [`VaultError::Damaged`] if a secret cannot be read; [`VaultError::Store`] if the store fails
+    /// or other processes keep changing secrets. After an error, nothing has changed.
     pub async fn rotate(&self, new: MasterKey) -> Result<usize, VaultError> {
         let mut key = self.key.write().await;
         for _ in 0..MAX_ROTATION_ATTEMPTS {

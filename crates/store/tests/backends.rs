@@ -1,5 +1,5 @@
-//! Runs the contract on memory, a file and a real Postgres, and tests what is specific to files and
-//! servers.
+//! Runs the contract on memory, a file and a real Postgres, and tests the behavior that is specific
+//! to files and servers.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn run<F: Future>(future: F) -> F::Output {
     runtime.unwrap().block_on(future)
 }
 
-/// Runs each case on its own store.
+/// Runs each case of the contract on its own store.
 fn contract(mut options: impl FnMut(&str) -> StoreOptions) {
     run(async {
         for (name, case) in CASES {
@@ -215,7 +215,7 @@ fn a_silent_postgres_is_unavailable_until_it_responds_again() {
         let store = Arc::new(SqlStore::open(&options).await.unwrap());
         let recorded = running("roll");
         store.record_call(recorded.clone()).await.unwrap();
-        // Every connection has been used.
+        // After these requests, every connection has been used.
         send_many_requests(&store).await;
         relay.go_silent();
         let requests = async {
@@ -286,7 +286,7 @@ fn postgres_connections_use_the_runtime_that_opened_the_store() {
         })
         .join()
         .unwrap();
-        // The thread has ended. Connections that it left in the pool serve other threads.
+        // The thread has ended. The connections that it left in the pool serve other threads.
         send_many_requests(&store).await;
         store.close().await;
     });

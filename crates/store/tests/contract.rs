@@ -84,7 +84,7 @@ pub fn process(life: &str) -> ProcessLife {
     }
 }
 
-/// Marks the unfinished calls as interrupted, as the next process does.
+/// Marks the unfinished calls as interrupted, as the next process does at its start.
 pub async fn interrupt_all(
     store: &(impl CallLog + ?Sized),
     at: Timestamp,
@@ -107,7 +107,7 @@ pub fn ended(call: &ToolCallRecord, status: CallStatus) -> ToolCallRecord {
     }
 }
 
-/// Returns the pin that all users share.
+/// Returns a pin that applies to all users.
 pub fn pin(server: &str, tool: &str, hash: &str) -> ToolPin {
     ToolPin {
         server: server.to_owned(),

@@ -28,8 +28,8 @@ async fn a_spool_file_is_read_once_its_process_has_ended() {
         .map(|path| fs::read_to_string(path).unwrap())
         .collect();
     assert_eq!(text.matches("running").count(), 1, "{text}");
-    // As left by a process that was killed in the middle of a write, and by one whose record is not
-    // text.
+    // The files are those of a process that was killed in the middle of a write, and of a process
+    // whose record is not text.
     let (line, _checksum) = text.trim_start().rsplit_once(",\"crc32\":").unwrap();
     let line_of = |id: CallId| {
         let line = line.replace(&call.id.to_string(), &id.to_string());
@@ -44,7 +44,8 @@ async fn a_spool_file_is_read_once_its_process_has_ended() {
     fs::write(spool, bytes).unwrap();
     lock.release();
 
-    // Another process reads the files without an owner, and leaves this process's files alone.
+    // Another process reads the files without an owner, and does not touch the files of this
+    // process.
     let second = SqlStore::open(&options).await.unwrap();
     assert!(second.call(other.id).await.unwrap().is_some());
     assert_eq!(second.call(lost.id).await.unwrap(), None);
@@ -82,7 +83,7 @@ async fn a_killed_process_loses_no_acknowledged_call() {
     }
     assert!(acknowledged.len() > 12 * 8, "{}", acknowledged.len());
     let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
-    // Those of this store.
+    // The two spool files of this store are left.
     assert_eq!(spool_files(directory.path()).len(), 2);
     assert_has_all(&store, &acknowledged).await;
 }
@@ -110,7 +111,7 @@ async fn a_copy_contains_calls_that_another_process_acknowledged() {
     let reading = std::thread::spawn(move || {
         for line in other_process::printed_lines(output) {
             let (id, status) = line.split_once(' ').unwrap();
-            // The kill at the end may cut the last line.
+            // The kill of the process may cut the last line.
             if let Some(status) = CallStatus::from_name(status) {
                 seen.lock().unwrap().push((id.parse().unwrap(), status));
             }

@@ -1,5 +1,5 @@
-//! Files that were damaged while no process used the store: a start rejects them by name or
-//! reports the loss, and changes no acknowledged outcome silently.
+//! Files that were damaged while no process used the store: opening the store names the damaged
+//! file or reports the loss, and changes no acknowledged outcome silently.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::contract::{at, ended, interrupt_all, running};
 use crate::other_process::DatabaseLock;
 use crate::spool_files;
 
-/// The files of a killed process: the database, and files of calls with acknowledged records.
+/// The files of a killed process: the database, and spool files with acknowledged records.
 struct Crash {
     directory: tempfile::TempDir,
     ended: Vec<CallId>,
@@ -28,7 +28,7 @@ impl Crash {
         let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
         store.set_setting("a", "1").await.unwrap();
         store.clock().await.unwrap();
-        // While the database is locked, records stay in the files.
+        // While the database is locked, records stay in the spool files.
         let lock = DatabaseLock::acquire(&file);
         let calls: Vec<_> = (0..20).map(|_| running("roll")).collect();
         for call in &calls {
@@ -45,7 +45,7 @@ impl Crash {
         Self { directory, ended }
     }
 
-    /// Returns a copy of the files.
+    /// Returns a directory with a copy of the files.
     fn copy(&self) -> tempfile::TempDir {
         let copy = tempfile::tempdir().unwrap();
         copy_files(self.directory.path(), copy.path());
@@ -53,7 +53,7 @@ impl Crash {
     }
 }
 
-/// Copies all files but the index of the write-ahead log.
+/// Copies all files except the index of the write-ahead log.
 fn copy_files(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
@@ -70,7 +70,7 @@ async fn open(directory: &Path) -> Result<SqlStore, StoreError> {
     Ok(store)
 }
 
-/// Returns the number of ended calls that are not found as ended.
+/// Returns the number of ended calls that the store no longer finds as ended.
 async fn count_changed(store: &SqlStore, crash: &Crash) -> usize {
     let mut changed = 0;
     for id in &crash.ended {
@@ -124,7 +124,7 @@ async fn f4_damaged_records_are_counted_and_retained_for_examination() {
         assert!(changed == 0 || lost > 0, "{changed} changed silently");
         let problems = store.check().await.unwrap();
         store.close().await;
-        // The next process finds the same problems.
+        // The next process that opens the store finds the same problems.
         let again = SqlStore::open(&StoreOptions::at_file(copy.path().join("pillion.db"))).await;
         assert_eq!(again.unwrap().check().await.unwrap(), problems);
         *outcomes
@@ -155,7 +155,7 @@ async fn f4_a_missing_or_empty_database_beside_records_is_rejected_by_name() {
         let message = with_spool.to_string();
         assert!(message.contains("pillion.db.calls-"), "{message}");
         assert_eq!(empty, database.exists());
-        // Without its records, the store is created again.
+        // Without its spool files, the store is created again.
         for file in spool_files(copy.path()) {
             fs::remove_file(file).unwrap();
         }
@@ -184,7 +184,7 @@ async fn f4_a_cut_or_overwritten_database_is_rejected_by_name_or_reported() {
     for round in 0..12 {
         let copy = crash.copy();
         let database = copy.path().join("pillion.db");
-        // Without the log, the pages of the database file count.
+        // Without the write-ahead log, the pages of the database file count.
         let store = open(copy.path()).await.unwrap();
         store.close().await;
         let mut bytes = fs::read(&database).unwrap();

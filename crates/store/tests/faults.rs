@@ -1,5 +1,5 @@
-//! A full disk, and a locked, read-only or damaged file: clear errors, and no false
-//! acknowledgments.
+//! With a full disk, and with a locked, read-only or damaged file, errors are clear and no lost
+//! write is acknowledged.
 
 use std::fs::{self, Permissions};
 use std::io::{Seek, SeekFrom, Write};
@@ -52,7 +52,7 @@ async fn a_full_store_is_unavailable_and_loses_no_acknowledged_call() {
         }
     }
     assert!((1..100).contains(&stored_calls), "{stored_calls}");
-    // A small value either still fits or is rejected in the same way.
+    // A small value either still fits or is rejected with the same error.
     if let Err(error) = store.set_setting("a", "1").await {
         assert!(error.is_unavailable(), "{error:?}");
     }
@@ -68,7 +68,8 @@ async fn a_full_disk_is_unavailable_and_loses_no_acknowledged_call() {
 async fn fill_the_disk(task: &str) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
-    // 2 MiB. Without the trap, a signal would end the process at the limit.
+    // The maximum file size is 2 MiB. Without the trap, a signal would end the process when a file
+    // reaches this size.
     let mut command = Command::new("sh");
     let script = "trap '' XFSZ; ulimit -f 4096; exec \"$0\" \"$@\"";
     command
@@ -108,10 +109,10 @@ async fn a_locked_file_is_unavailable_until_the_lock_is_released() {
     }
     let opened = SqlStore::open(&options).await;
     assert_fails(opened, StoreErrorKind::Unavailable);
-    // Reads do not need the lock.
+    // Reads do not need the write lock.
     assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("1"));
 
-    // The spool file takes the calls of this process until the lock is noticed.
+    // The spool file takes the calls of this process until the store notices the lock.
     let (third, fourth) = (running("roll"), running("roll"));
     store.record_local_call(third.clone()).await.unwrap();
     // Acknowledged records are read from memory, and running calls may end.
@@ -168,7 +169,7 @@ async fn no_write_waits_long_for_a_lock_and_the_health_shows_the_lock_without_wr
                 0 => time_until_rejected(store.record_call(running("roll"))).await,
                 1 => time_until_rejected(store.set_setting("a", "1")).await,
                 _ => {
-                    // The file accepts calls until the lock is noticed.
+                    // The spool file accepts calls until the store notices the lock.
                     let start = Instant::now();
                     let _ = store.record_local_call(running("roll")).await;
                     start.elapsed()
@@ -197,10 +198,10 @@ async fn a_read_only_file_is_unavailable() {
     let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
     store.close().await;
     fs::set_permissions(&file, Permissions::from_mode(0o444)).unwrap();
-    // Root may write to any file, so another user runs the program.
+    // Root may write to any file, so the program runs as another user.
     let program = directory.path().join("program");
-    // Copied by another process: if this process had the copy open for writing, children of other
-    // tests would inherit the descriptor, and the program could not be run.
+    // Another process copies the program: if this process had the copy open for writing, children
+    // of other tests would inherit the descriptor, and the program could not be run.
     let this = std::env::current_exe().unwrap();
     let copied = Command::new("cp").arg(this).arg(&program).status();
     assert!(copied.unwrap().success());
@@ -235,7 +236,7 @@ async fn an_invalid_or_damaged_store_is_corrupt() {
         store.record_call(call).await.unwrap();
     }
     store.close().await;
-    // Everything except the first pages, which contain the schema.
+    // Overwrites everything except the first pages, which contain the schema.
     let length = fs::metadata(&file).unwrap().len();
     let from = 60 * 4_096;
     let mut damaged = fs::OpenOptions::new().write(true).open(&file).unwrap();

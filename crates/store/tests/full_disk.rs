@@ -1,4 +1,4 @@
-//! A full disk: a small file system in memory.
+//! Tests a full disk, with a small file system in memory.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -56,7 +56,7 @@ async fn a_call_that_ends_on_a_full_disk_keeps_its_outcome() {
     let (mut child, output) = other_process::spawn(&mut command);
     let ids: Vec<_> = other_process::printed_lines(output).collect();
     assert!(child.wait().unwrap().success(), "{ids:?}");
-    // Reads the files as a process finds them after a crash at this point.
+    // Reads the files as a process finds them after a crash at this moment.
     let options = StoreOptions::at_file(copy.join("pillion.db"));
     let store = SqlStore::open(&options).await.unwrap();
     interrupt_all(&store, at(9_000)).await.unwrap();
@@ -68,8 +68,8 @@ async fn a_call_that_ends_on_a_full_disk_keeps_its_outcome() {
     }
 }
 
-/// Ends calls while the disk of the file is full. Prints the calls, and copies all files beside the
-/// disk.
+/// Ends calls while the disk of the file is full. Prints the calls, and copies all files to a
+/// directory beside the disk.
 pub async fn end_on_a_full_disk(file: &Path) {
     let store = SqlStore::open(&StoreOptions::at_file(file)).await.unwrap();
     let begin = || ToolCallRecord {
@@ -90,7 +90,7 @@ pub async fn end_on_a_full_disk(file: &Path) {
     };
     assert_eq!(full.kind(), ErrorKind::StorageFull);
     drop(filler);
-    // The results of all calls do not fit into the reserved space together.
+    // The results of all calls together do not fit into the reserved space.
     for call in &calls {
         let mut end = ended(call, CallStatus::Success);
         end.result = Some("x".repeat(50_000));
@@ -126,7 +126,7 @@ pub async fn end_on_a_full_disk(file: &Path) {
     for call in calls {
         print_line(&call.id.to_string());
     }
-    // When the disk has room again, calls can begin, and the waiting records are in the database.
+    // When the disk has room again, calls can begin, and the waiting records reach the database.
     fs::remove_file(disk.join("filler")).unwrap();
     let last = begin();
     store.record_local_call(last.clone()).await.unwrap();

@@ -1,4 +1,5 @@
-//! If the file is deleted or replaced while the store is open, no lost write is acknowledged.
+//! If the database file is deleted or replaced while the store is open, no lost write is
+//! acknowledged.
 
 use std::fs;
 use std::path::Path;
@@ -46,7 +47,7 @@ async fn a_store_whose_file_was_removed_acknowledges_no_call() {
     let end_of_other = ended(&other, CallStatus::Success);
     let recorded = store.record_local_call(end_of_other.clone()).await;
     assert_fails(recorded, StoreErrorKind::Unavailable);
-    // Another file at the path is not this store.
+    // Another file at the path of the store is not this store.
     fs::write(&file, "a backup").unwrap();
     assert_unavailable(&store).await;
     fs::rename(&moved, &file).unwrap();
@@ -54,11 +55,12 @@ async fn a_store_whose_file_was_removed_acknowledges_no_call() {
     let end = ended(&call, CallStatus::Success);
     store.record_local_call(end.clone()).await.unwrap();
     assert_eq!(store.call(call.id).await.unwrap(), Some(end));
-    // The end that was rejected while the file was away is not lost: the call has run.
+    // The end of the call that was rejected while the file was away is not lost, because the call
+    // has run.
     assert_eq!(store.call(other.id).await.unwrap(), Some(end_of_other));
     assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("1"));
 
-    // The write-ahead log is part of the store: the latest commits are only there.
+    // The write-ahead log is part of the store: only the log contains the latest commits.
     let log = directory.path().join("pillion.db-wal");
     fs::rename(&log, &moved).unwrap();
     assert_unavailable(&store).await;

@@ -1,4 +1,4 @@
-//! Runs this test program as another process that performs one task with a store.
+//! Runs this test program as another process, which performs one task with a store.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -32,7 +32,7 @@ pub fn spawn(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
 /// Another process that has locked a database against other writers.
 pub struct DatabaseLock {
     process: Child,
-    /// Held, because printing to a closed pipe would end the process.
+    /// Kept open, because printing to a closed pipe would end the other process.
     _output: BufReader<ChildStdout>,
 }
 
@@ -65,7 +65,7 @@ pub fn add_task(command: &mut Command, task: &str, file: &Path) {
 /// Returns the lines that the other process prints with [`print_line`].
 pub fn printed_lines(output: impl BufRead) -> impl Iterator<Item = String> {
     let lines = output.lines().map_while(Result::ok);
-    // The test harness prints its own output, even on the same line.
+    // The test harness prints its own output, even on the same line as the task.
     lines.filter_map(|line| Some(line.split_once('>')?.1.to_owned()))
 }
 

@@ -76,7 +76,7 @@ async fn l1_a_wrong_key_is_detected_at_start() {
     };
     assert_eq!((stored, configured), ids);
 
-    // Secrets without the check value, which was removed.
+    // The store has secrets, but the check value was removed.
     let vault = open(&store, copy(&key)).await.unwrap();
     put(&vault, "a", "1").await;
     for (secret_id, _) in store.secrets().await.unwrap() {
@@ -103,7 +103,7 @@ async fn l1_a_secret_can_only_be_decrypted_under_its_kind_and_id() {
         store.put_secret(&moved, &sealed).await.unwrap();
         assert_damaged(vault.get(moved.kind, &moved.id).await);
     }
-    // One changed bit in each byte, and every shorter length.
+    // Tests one changed bit in each byte, and every shorter length.
     for byte in 0..sealed.sealed.len() {
         let mut changed = sealed.clone();
         changed.sealed[byte] ^= 1;
@@ -126,7 +126,7 @@ async fn l1_a_key_rotation_is_atomic() {
         put(&vault, &number.to_string(), &format!("secret {number}")).await;
     }
     let before = store.secrets().await.unwrap();
-    // Other tasks write during the rotation.
+    // Other tasks write secrets during the rotation.
     let writer = tokio::spawn({
         let vault = vault.clone();
         async move {

@@ -1,7 +1,7 @@
 //! Python's operators on numbers, except `**`, which is in [`super::power`].
 //!
 //! Ints are computed in 128 bits, in which no sum, product or quotient of two 64-bit ints
-//! overflows, and converted at the end.
+//! overflows. The result is converted at the end.
 
 use std::ops::{Add, Mul, Sub};
 
@@ -12,7 +12,7 @@ use super::power::power;
 
 type Outcome = Result<Number, ArithmeticError>;
 
-/// Returns `left operator right`.
+/// Returns the result of `left operator right`.
 pub(super) fn apply(operator: Operator, left: Number, right: Number) -> Outcome {
     match operator {
         Operator::Plus => add(left, right),
@@ -61,7 +61,8 @@ pub(super) fn absolute(number: Number) -> Number {
     }
 }
 
-/// True division: always returns a float; for two ints, the float nearest to the exact quotient.
+/// Returns the quotient of Python's true division: always a float; for two ints, the float nearest
+/// to the exact quotient.
 pub(super) fn divide(left: Number, right: Number) -> Outcome {
     match (left, right) {
         (_, Number::Int(0)) => Err(ArithmeticError::DivisionByZero),
@@ -72,7 +73,7 @@ pub(super) fn divide(left: Number, right: Number) -> Outcome {
 }
 
 /// Returns the float nearest to `left / right`. Converting both ints to floats first would round
-/// twice if one has more than 53 bits.
+/// twice if one int has more than 53 bits.
 fn quotient(left: i64, right: i64) -> f64 {
     if left == 0 {
         return 0.0;
@@ -81,8 +82,8 @@ fn quotient(left: i64, right: i64) -> f64 {
         u128::from(left.unsigned_abs()),
         u128::from(right.unsigned_abs()),
     );
-    // The dividend fills all 128 bits, so the quotient has at least 64 bits. Its last bit is set if
-    // there was a remainder, so that the conversion to a float rounds correctly.
+    // The dividend fills all 128 bits, so the quotient has at least 64 bits. The last bit of the
+    // quotient is set if there was a remainder, so that the conversion to a float rounds correctly.
     let shift = dividend.leading_zeros();
     let shifted = dividend << shift;
     let exact = shifted.is_multiple_of(divisor);
@@ -133,7 +134,8 @@ fn divide_with_remainder(left: Number, right: Number) -> Result<(Number, Number)
     })
 }
 
-/// Follows CPython's `_float_div_mod` step by step, so that the last bit agrees.
+/// Follows CPython's `_float_div_mod` step by step, so that the last bit of the result agrees with
+/// CPython.
 fn float_divmod(left: f64, right: f64) -> (f64, f64) {
     let mut remainder = left % right;
     let mut quotient = (left - remainder) / right;

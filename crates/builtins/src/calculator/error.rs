@@ -13,21 +13,21 @@ pub enum CalculatorError {
     /// The expression contains a word that belongs to code, not to arithmetic.
     #[error("Forbidden keyword: {keyword}")]
     ForbiddenKeyword {
-        /// The word, in lower case.
+        /// The forbidden word, in lower case.
         keyword: &'static str,
     },
     /// The expression is not arithmetic, or exceeds a limit.
     #[error("Invalid expression: {expression}{reason}")]
     Invalid {
-        /// The beginning of the expression.
+        /// The beginning of the invalid expression.
         expression: Excerpt,
-        /// The problem of the expression.
+        /// What is wrong with the expression.
         reason: SyntaxError,
     },
-    /// A name that is neither a function nor a constant.
+    /// The expression contains a name that is neither a function nor a constant.
     #[error("Unknown function or variable: {name}")]
     UnknownName {
-        /// The name, cut if it is long.
+        /// The unknown name, cut if it is long.
         name: Excerpt,
     },
     /// The expression is valid, but has no result.
@@ -38,7 +38,8 @@ pub enum CalculatorError {
     Engine(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// The problem of an expression. Its `Display` is a suffix of the error message, possibly empty.
+/// What is wrong with an expression. `Display` writes a suffix of the error message, possibly
+/// empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyntaxError {
@@ -57,75 +58,76 @@ pub enum SyntaxError {
     TooDeep,
 }
 
-/// Arithmetic without a result; most messages are Python's.
+/// Why arithmetic has no result; most messages are Python's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArithmeticError {
-    /// Division by zero with `/`, `//` or `%`, or a logarithm of base 1.
+    /// The expression divides by zero with `/`, `//` or `%`, or has a logarithm of base 1.
     #[error("division by zero")]
     DivisionByZero,
-    /// A number beyond the range of a 64-bit float.
+    /// A number is beyond the range of a 64-bit float.
     #[error("number too large")]
     TooLarge,
-    /// A square root or logarithm outside its domain.
+    /// A square root or logarithm has an argument outside its domain.
     #[error("math domain error")]
     Domain,
-    /// A negative number to the power of a fraction.
+    /// A negative number is raised to the power of a fraction, which gives a complex number.
     #[error("the result is a complex number")]
     Complex,
-    /// Zero to a negative power.
+    /// Zero is raised to a negative power.
     #[error("0.0 cannot be raised to a negative power")]
     ZeroToNegativePower,
-    /// `pow(x, y, 0)`.
+    /// The modulus of `pow(x, y, 0)` is zero.
     #[error("pow() 3rd argument cannot be 0")]
     ZeroModulus,
-    /// `pow(x, -y, m)` where x and m have a common factor.
+    /// The base of `pow(x, -y, m)` has no modular inverse, because `x` and `m` have a common
+    /// factor.
     #[error("base is not invertible for the given modulus")]
     NotInvertible,
-    /// A float where only an int makes sense.
+    /// A function that needs an int got a float.
     #[error("{function}() needs integers here")]
     NeedsInteger {
-        /// The function's name.
+        /// The name of the function that needs an int.
         function: &'static str,
     },
-    /// A list where a number is needed.
+    /// A function or an operator that needs a number got a list.
     #[error("{operation} needs a number, not a list")]
     NeedsNumber {
-        /// The operator's symbol or function's name.
+        /// The symbol of the operator, or the name of the function.
         operation: &'static str,
     },
-    /// A single number where a list is needed.
+    /// A function that needs a list got a single number.
     #[error("{function}() needs a list or several numbers")]
     NeedsList {
-        /// The function's name.
+        /// The name of the function that needs a list.
         function: &'static str,
     },
-    /// The minimum or maximum of an empty list.
+    /// The list of a minimum or a maximum is empty.
     #[error("{function}() arg is an empty sequence")]
     EmptyList {
-        /// The function's name.
+        /// The name of the function, `min` or `max`.
         function: &'static str,
     },
-    /// Too few or too many arguments.
+    /// A call has too few or too many arguments.
     #[error("{function}() takes {takes} ({count} given)")]
     ArgumentCount {
-        /// The function's name.
+        /// The name of the called function.
         function: &'static str,
         /// The valid numbers of arguments, in words.
         takes: &'static str,
         /// The number of arguments of the call.
         count: usize,
     },
-    /// A function's name without parentheses.
+    /// The name of a function has no parentheses.
     #[error("{function} is a function: write {function}(...)")]
     FunctionNotCalled {
-        /// The function's name.
+        /// The name of the function without parentheses.
         function: &'static str,
     },
-    /// A constant with parentheses.
+    /// The name of a constant has parentheses.
     #[error("{constant} is a number, not a function")]
     ConstantCalled {
-        /// The constant's name.
+        /// The name of the constant with parentheses.
         constant: &'static str,
     },
 }

@@ -13,8 +13,8 @@ use crate::Excerpt;
 /// Evaluates `tree` with evalexpr and the calculator's operators and functions.
 ///
 /// # Errors
-/// [`CalculatorError::UnknownName`] and [`CalculatorError::Arithmetic`], whichever comes first from
-/// left to right.
+/// [`CalculatorError::UnknownName`] or [`CalculatorError::Arithmetic`]: the first error from left
+/// to right.
 pub(super) fn evaluate(tree: &Node) -> Result<CalculatedValue, CalculatorError> {
     let context = PythonContext::new();
     match tree.eval_with_context(&context) {
@@ -26,11 +26,10 @@ pub(super) fn evaluate(tree: &Node) -> Result<CalculatedValue, CalculatorError> 
     }
 }
 
-/// The meaning of the names in a tree: Python's operators and functions, and none of evalexpr's
-/// own.
+/// The meaning of the names in a tree: Python's operators and functions, and none of evalexpr's.
 struct PythonContext {
     constants: [(&'static str, Value); CONSTANTS.len()],
-    /// Why the last function failed. evalexpr's errors only carry text.
+    /// Why the last function failed. An error of evalexpr can only carry text.
     failure: Cell<Option<ArithmeticError>>,
 }
 
@@ -64,7 +63,7 @@ impl PythonContext {
     }
 }
 
-/// Runs an operation or a function; `None` if there is none of that name.
+/// Runs an operation or a function; `None` if no operation or function has this name.
 fn apply(identifier: &str, values: &[Value]) -> Option<Result<Number, ArithmeticError>> {
     let operands = |function| Arguments { function, values };
     match identifier {
@@ -77,7 +76,7 @@ fn apply(identifier: &str, values: &[Value]) -> Option<Result<Number, Arithmetic
 }
 
 /// Applies operators of the same precedence from left to right. `values` alternates between
-/// operands and operators, starting with an operand; `None` if it does not.
+/// operands and operators, starting with an operand; returns `None` for any other list.
 fn chain(values: &[Value]) -> Option<Result<Number, ArithmeticError>> {
     let (first, links) = values.split_first()?;
     let mut total = Number::from_evalexpr(first);

@@ -43,7 +43,7 @@ const fn function(name: &'static str, run: fn(Arguments<'_>) -> Outcome) -> Func
 }
 
 impl Function {
-    /// Returns the function of that name.
+    /// Returns the function with this name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         FUNCTIONS.into_iter().find(|function| function.name == name)
     }
@@ -77,8 +77,8 @@ fn pow(arguments: Arguments<'_>) -> Outcome {
     power::modular_power(arguments.int(0)?, arguments.int(1)?, arguments.int(2)?)
 }
 
-/// `log(x)` is the natural logarithm; `log(x, base)` divides two natural logarithms, as Python
-/// does.
+/// Computes the natural logarithm for `log(x)`, and the quotient of two natural logarithms for
+/// `log(x, base)`, as Python does.
 fn log(arguments: Arguments<'_>) -> Outcome {
     arguments.expect(1..=2, "one or two arguments")?;
     let natural = |index| {
@@ -96,7 +96,8 @@ fn log(arguments: Arguments<'_>) -> Outcome {
     arithmetic::divide(logarithm, natural(1)?)
 }
 
-/// Returns the first smallest or first largest number of a list or of the arguments.
+/// Returns the smallest or the largest number of a list or of the arguments; of equal numbers, the
+/// first.
 fn extreme(arguments: Arguments<'_>, order: Ordering) -> Outcome {
     let function = arguments.function;
     let numbers = match (arguments.list(), arguments.values.len()) {
@@ -117,8 +118,8 @@ fn extreme(arguments: Arguments<'_>, order: Ordering) -> Outcome {
         .ok_or(ArithmeticError::EmptyList { function })
 }
 
-/// `sum(list)`, `sum(list, start)` and, in addition to Python, `sum(1, 2, 3)`. Ints are added in
-/// 128 bits, so that only the total must fit 64 bits.
+/// Adds the numbers of `sum(list)`, `sum(list, start)` and, in addition to Python, `sum(1, 2, 3)`.
+/// Ints are added in 128 bits, so that only the total must fit 64 bits.
 fn sum(arguments: Arguments<'_>) -> Outcome {
     let function = arguments.function;
     let (start, numbers) = match (arguments.list(), arguments.values.len()) {
@@ -142,7 +143,7 @@ fn sum(arguments: Arguments<'_>) -> Outcome {
     numbers.try_fold(Number::from(ints), arithmetic::add)
 }
 
-/// Applies a function of one real number within its domain.
+/// Applies a function of one real number, if the number is within the domain of the function.
 fn real(arguments: Arguments<'_>, domain: fn(f64) -> bool, apply: fn(f64) -> f64) -> Outcome {
     arguments.expect(1..=1, "one argument")?;
     let number = arguments.number(0)?.to_f64();

@@ -1,8 +1,8 @@
 use super::number::Number;
 use super::{CalculatorError, SyntaxError};
 
-/// Words of code that do not occur in arithmetic. They are harmless here, but a model that writes
-/// them should get a specific error.
+/// Words of code that do not occur in arithmetic. The words are harmless here, but a model that
+/// writes them should get a specific error.
 const FORBIDDEN: [&str; 6] = ["import", "exec", "eval", "open", "file", "compile"];
 
 /// A token of an expression.
@@ -30,8 +30,8 @@ pub(super) enum Operator {
 }
 
 impl Operator {
-    /// Longer symbols come before their prefixes. `PercentOf` comes last: it consists of two
-    /// tokens, and the lexer never finds it as one symbol.
+    /// All operators. Longer symbols come before their prefixes. `PercentOf` comes last: it
+    /// consists of two tokens, and the lexer never finds `PercentOf` as one symbol.
     const ALL: [Self; 8] = [
         Self::Power,
         Self::FloorDivide,
@@ -188,7 +188,7 @@ fn is_word(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 
-/// Returns the length of the number at the start of `text` in bytes: digits, a point, an exponent.
+/// Returns the length in bytes of the number at the start of `text`: digits, a point, an exponent.
 fn number_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut end = digits_end(bytes, 0);

@@ -4,7 +4,7 @@ use evalexpr::Value;
 
 use super::ArithmeticError;
 
-/// An int or a finite float; Python distinguishes the two.
+/// An int or a finite float, which Python distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Number {
     Int(i64),
@@ -15,7 +15,8 @@ impl Number {
     /// Returns a float, unless it is infinite or NaN.
     ///
     /// # Errors
-    /// [`ArithmeticError::TooLarge`]: no operand is infinite, so the only cause is an overflow.
+    /// [`ArithmeticError::TooLarge`]. No operand is infinite, so only an overflow causes this
+    /// error.
     pub(super) fn finite(float: f64) -> Result<Self, ArithmeticError> {
         if float.is_finite() {
             Ok(Self::Float(float))
@@ -33,7 +34,8 @@ impl Number {
         }
     }
 
-    /// Returns the number as a float, rounded to the nearest, ties to even, as Python does.
+    /// Returns the number as the nearest float; of two equally near floats, the even float, as in
+    /// Python.
     pub(super) fn to_f64(self) -> f64 {
         match self {
             Self::Int(int) => int as f64,
@@ -53,7 +55,7 @@ impl Number {
     }
 }
 
-/// An int if it fits 64 bits, else the nearest float.
+/// Converts to an int if the value fits 64 bits, otherwise to the nearest float.
 impl From<i128> for Number {
     fn from(int: i128) -> Self {
         i64::try_from(int).map_or(Self::Float(int as f64), Self::Int)
@@ -69,14 +71,14 @@ impl From<Number> for Value {
     }
 }
 
-/// Compares floats. `0.0` equals `-0.0`, as in Python and unlike `f64::total_cmp`. NaN does not
-/// occur.
+/// Compares floats, which are never NaN. `0.0` equals `-0.0`, as in Python and unlike
+/// `f64::total_cmp`.
 fn compare_floats(left: f64, right: f64) -> Ordering {
     left.partial_cmp(&right).unwrap_or(Ordering::Equal)
 }
 
 fn int_with_float(int: i64, float: f64) -> Ordering {
-    /// 2 to the power of 63, one more than the largest int.
+    /// 2 to the power of 63, which is one more than the largest int.
     const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
     if float >= TWO_TO_63 {
         return Ordering::Less;

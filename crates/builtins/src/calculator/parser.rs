@@ -49,7 +49,7 @@ struct ExpressionParser<'a> {
 type Parsed = Result<Node, CalculatorError>;
 
 impl ExpressionParser<'_> {
-    /// Parses one sum, or the items of a tuple if a comma follows.
+    /// Parses a sum, or the items of a tuple if a comma follows the sum.
     fn sum_or_items(&mut self) -> Parsed {
         let first = self.sum()?;
         if self.tokens.peek() != Some(&Token::Comma) {
@@ -60,7 +60,7 @@ impl ExpressionParser<'_> {
         Ok(self.tree.sequence(items))
     }
 
-    /// Parses the items up to `close`, and `close` itself.
+    /// Parses the items up to the bracket `close`, and the bracket itself.
     fn items_until(&mut self, close: Bracket) -> Result<Vec<Node>, CalculatorError> {
         let mut items = Vec::new();
         if !self.take(Token::Close(close)) {
@@ -71,7 +71,8 @@ impl ExpressionParser<'_> {
         Ok(items)
     }
 
-    /// Parses the items after the first one: a comma before each, and an optional trailing comma.
+    /// Parses the items after the first item: a comma before each item, and an optional trailing
+    /// comma.
     fn more_items(&mut self, items: &mut Vec<Node>) -> Result<(), CalculatorError> {
         while self.take(Token::Comma) {
             if matches!(self.tokens.peek(), None | Some(Token::Close(_))) {
@@ -163,7 +164,7 @@ impl ExpressionParser<'_> {
         }
     }
 
-    /// Parses the rest after an opening parenthesis; `()` is the empty tuple, as in Python.
+    /// Parses the text after an opening parenthesis; `()` is the empty tuple, as in Python.
     fn parenthesized(&mut self) -> Parsed {
         if self.take(Token::Close(Bracket::Round)) {
             return Ok(self.tree.sequence(Vec::new()));
@@ -173,7 +174,7 @@ impl ExpressionParser<'_> {
         Ok(inner)
     }
 
-    /// Runs `parse` one level deeper, if the limit allows it.
+    /// Runs `parse` one nesting level deeper, unless the level exceeds the limit.
     fn parse_nested<T>(
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<T, CalculatorError>,

@@ -4,7 +4,7 @@ use super::number::Number;
 type Outcome = Result<Number, ArithmeticError>;
 
 /// Returns `base ** exponent`: an int if both are ints, the exponent is not negative and the result
-/// fits 64 bits, else a float.
+/// fits 64 bits; otherwise a float.
 pub(super) fn power(base: Number, exponent: Number) -> Outcome {
     if let (Number::Int(base), Number::Int(exponent)) = (base, exponent)
         && let Some(exact) = int_power(base, exponent)
@@ -49,8 +49,8 @@ pub(super) fn modular_power(base: i64, exponent: i64, modulus: i64) -> Outcome {
     Ok(signed.into())
 }
 
-/// All values stay below `modulus`, which is at most 2 to the power of 63, so that products fit 128
-/// bits.
+/// Computes a modular power. All values stay below `modulus`, which is at most 2 to the power of
+/// 63, so that products fit 128 bits.
 fn square_and_multiply(mut base: i128, mut exponent: u64, modulus: i128) -> i128 {
     let mut power = 1 % modulus;
     while exponent > 0 {

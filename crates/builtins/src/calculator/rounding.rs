@@ -1,10 +1,10 @@
-//! Python's `round`: to the nearest value, and a tie to the even neighbor.
+//! Python's `round`: to the nearest value, and of two equally near values to the even value.
 
 use super::ArithmeticError;
 use super::number::Number;
 
-/// `round(number)`: returns an int, or the float itself if it does not fit a 64-bit int; such a
-/// float is already whole.
+/// Computes `round(number)`: an int, or the float itself if the float does not fit a 64-bit int and
+/// is thus already whole.
 pub(super) fn round_to_int(number: Number) -> Number {
     match number {
         Number::Int(_) => number,
@@ -20,14 +20,14 @@ pub(super) fn round_to_int(number: Number) -> Number {
     }
 }
 
-/// `round(number, digits)`: rounds to digits after the decimal point, or before it for a negative
-/// number. An int stays an int.
+/// Computes `round(number, digits)`: rounds to `digits` digits after the decimal point, or before
+/// the decimal point if `digits` is negative. An int stays an int.
 pub(super) fn to_digits(number: Number, digits: i64) -> Result<Number, ArithmeticError> {
     match number {
         Number::Int(_) if digits >= 0 => Ok(number),
         Number::Int(int) => Ok(int_to_tens(int, digits.unsigned_abs())),
         Number::Float(float) if digits >= 0 => {
-            // A float has at most 1074 decimals, so rounding to more changes nothing.
+            // A float has at most 1074 decimals, so rounding to more decimals changes nothing.
             let decimals = usize::try_from(digits.min(1_100)).unwrap_or(0);
             Number::finite(parse(&format!("{float:.decimals$}"), float))
         }
@@ -48,8 +48,8 @@ fn int_to_tens(int: i64, zeros: u64) -> Number {
     ((floor + i128::from(up)) * unit).into()
 }
 
-/// Rounds in decimal, where rounding is exact: Rust formats a float's digits correctly rounded,
-/// ties to even, for any number of digits from one up.
+/// Rounds a float in decimal, where rounding is exact: Rust formats a float with correctly rounded
+/// digits, ties to even, for any number of digits from one up.
 fn float_to_tens(float: f64, zeros: u64) -> f64 {
     let whole_digits = if float.abs() < 1.0 {
         0
@@ -77,7 +77,7 @@ fn float_to_tens(float: f64, zeros: u64) -> f64 {
     }
 }
 
-/// Parses text that `format!` wrote, which always succeeds.
+/// Parses text that `format!` wrote. Parsing such text always succeeds.
 fn parse(decimal: &str, otherwise: f64) -> f64 {
     decimal.parse().unwrap_or(otherwise)
 }

@@ -3,25 +3,25 @@ use evalexpr::{EvalexprError, Node, Operator as EngineOperator, Value, build_ope
 use super::lexer::Operator;
 use super::number::Number;
 
-/// The functions in a tree that represent operators. No name in an expression can be spelled like
-/// them, so expressions cannot call them by name.
+/// The names of the functions in a tree that represent operators. No name in an expression can be
+/// spelled like these names, so expressions cannot call the operators by name.
 pub(super) mod operation {
-    /// Alternating operands and operators, evaluated from left to right.
+    /// Takes alternating operands and operators, and evaluates them from left to right.
     pub(in crate::calculator) const CHAIN: &str = "left to right";
-    /// Base and exponent.
+    /// Takes a base and an exponent.
     pub(in crate::calculator) const POWER: &str = "**";
-    /// One operand after a `-`.
+    /// Takes one operand, which follows a `-`.
     pub(in crate::calculator) const MINUS: &str = "unary -";
-    /// One operand after a `+`.
+    /// Takes one operand, which follows a `+`.
     pub(in crate::calculator) const PLUS: &str = "unary +";
 }
 
 /// Builds nodes of evalexpr's operator tree.
 ///
-/// Trees are built directly instead of being printed and parsed again, because evalexpr's grammar
-/// is not Python's; so no input of a caller reaches evalexpr's parser.
+/// The builder creates the nodes directly instead of printing an expression for evalexpr's parser,
+/// because evalexpr's grammar is not Python's. No input of a caller reaches that parser.
 pub(super) struct TreeBuilder {
-    /// `Node` has no public constructor, but can be cloned and filled.
+    /// An empty node to clone and fill, because `Node` has no public constructor.
     blank: Node,
 }
 

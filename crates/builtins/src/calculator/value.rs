@@ -23,9 +23,9 @@ use super::number::Number;
 pub enum CalculatedValue {
     /// An exact integer of 64 bits.
     Int(i64),
-    /// A float; never infinite or NaN.
+    /// A float, which is never infinite or NaN.
     Float(f64),
-    /// A list or a tuple.
+    /// A list or a tuple of values.
     List(Vec<CalculatedValue>),
 }
 
@@ -40,7 +40,7 @@ impl CalculatedValue {
         }
     }
 
-    /// Returns the name of the type: `int`, `float` or `list`.
+    /// Returns the name of the value's type: `int`, `float` or `list`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ impl fmt::Display for CalculatedValue {
     }
 }
 
-/// Formats a float; a whole float that fits 64 bits as an integer, and `-0.0` as `0`.
+/// Formats a float: a whole float that fits 64 bits as an integer, and `-0.0` as `0`.
 fn float_text(float: f64) -> String {
     let int = float as i64;
     if int != i64::MAX && int as f64 == float {
@@ -93,7 +93,8 @@ fn float_text(float: f64) -> String {
 
 /// Formats a float like C's `%.6g`.
 fn format_six_digits(float: f64) -> String {
-    // Rounds to six digits, ties to even, as C does; the exponent is that of the rounded value.
+    // Rounds to six digits, ties to even, as C does; the exponent is the exponent of the rounded
+    // value.
     let scientific = format!("{float:.5e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

@@ -22,8 +22,8 @@ impl TimeFormat {
         Self::Timestamp,
     ];
 
-    /// Returns the format of that name. The executor rejects unknown formats, but a direct call may
-    /// contain one.
+    /// Returns the format with this name. The executor rejects unknown formats, but a direct call
+    /// of the tool may contain one.
     pub(super) fn from_name(name: &str) -> Result<Self, ToolFailure> {
         let mut all = Self::ALL.into_iter();
         all.find(|format| format.as_str() == name).ok_or_else(|| {
@@ -44,7 +44,7 @@ impl TimeFormat {
         }
     }
 
-    /// Returns the text for the model. Names of days and months are always English.
+    /// Returns the time as text for the model. Names of days and months are always English.
     pub(super) fn text(self, now: &ZonedDateTime) -> String {
         match self {
             Self::Full => now.strftime("%A, %B %d, %Y at %I:%M %p %Z").to_string(),
@@ -55,7 +55,7 @@ impl TimeFormat {
         }
     }
 
-    /// Returns the value for programs: text without the zone, or integer seconds since 1970.
+    /// Returns the time for programs: text without the zone, or integer seconds since 1970.
     pub(super) fn formatted(self, now: &ZonedDateTime) -> Value {
         match self {
             Self::Full => json!(now.strftime("%Y-%m-%d %H:%M:%S").to_string()),

@@ -1,26 +1,26 @@
-//! Determines the place that a location refers to.
+//! Determines the place to which a location refers.
 
 use pillion_core::tool::ToolFailure;
 
 use super::state_codes;
 use crate::Excerpt;
 
-/// A settlement of the same name makes a location ambiguous if this multiple of its inhabitants
-/// exceeds those of the most likely place.
+/// A location is ambiguous if another settlement of the same name has, multiplied by this factor,
+/// more inhabitants than the most likely place.
 const AMBIGUITY_FACTOR: u64 = 3;
 
 /// The maximum number of places that an error about an ambiguous location names.
 const MAX_NAMED: usize = 5;
 
-/// The location of a call.
+/// The location that a call names.
 #[derive(Debug, PartialEq)]
 pub(super) enum RequestedLocation {
-    /// Latitude and longitude, in degrees.
+    /// The location is a latitude and a longitude, in degrees.
     Coordinates(f64, f64),
     Name {
         /// The location as the caller wrote it.
         location: String,
-        /// The part before the first comma.
+        /// The name of the place: the part before the first comma.
         name: String,
         /// The parts after the first comma: region, country.
         within: Vec<String>,
@@ -100,11 +100,11 @@ impl Location {
     }
 }
 
-/// Returns the place that a location refers to, among the places that a service found, most likely
-/// first.
+/// Returns the place to which a location refers, among the places that a service has found, most
+/// likely place first.
 ///
 /// # Errors
-/// `invalid_input` if there is no such place, or more than one of that name and of similar size.
+/// `invalid_input` if there is no such place, or several places have this name and a similar size.
 pub(super) fn choose(
     location: &str,
     name: &str,
@@ -146,7 +146,7 @@ pub(super) fn choose(
     )))
 }
 
-/// Creates the error for an unknown place.
+/// Creates the error for a location that refers to no known place.
 pub(super) fn unknown(location: &str) -> ToolFailure {
     ToolFailure::invalid_input(format!("Unknown location: {}", Excerpt::new(location)))
 }

@@ -14,7 +14,7 @@ use crate::plain_text::plain_text;
 use crate::service::{Fault, Service, base_url};
 
 /// The number of places to request. If the location names areas, the maximum of one request is used
-/// instead, because the intended place may be small.
+/// instead, because the intended place may be small and thus far down in the list.
 const DEFAULT_LOCATION_COUNT: &str = "10";
 const MAX_LOCATION_COUNT: &str = "100";
 
@@ -103,7 +103,7 @@ impl OpenMeteo {
         }
         let headers = HeaderMap::new();
         let response = self.service.get(base, path, &query, headers).await?;
-        // Errors are `{"error": true, "reason": "..."}`, with any status.
+        // Open-Meteo reports errors as `{"error": true, "reason": "..."}`, with any status.
         let reason = response.text("/reason");
         let is_error = response
             .body
@@ -193,7 +193,7 @@ impl From<OpenMeteoLocation> for Location {
     }
 }
 
-/// Returns the meaning of a WMO weather code (table 4677), as far as Open-Meteo uses them.
+/// Returns the meaning of a WMO weather code (table 4677), for the codes that Open-Meteo uses.
 fn conditions(code: Option<u8>) -> &'static str {
     match code {
         Some(0) => "Clear sky",

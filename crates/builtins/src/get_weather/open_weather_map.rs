@@ -98,7 +98,7 @@ impl WeatherProvider for OpenWeatherMap {
     const NAME: &'static str = "OpenWeatherMap";
     const SOURCE: &'static str = "openweathermap";
 
-    /// Finds places. The service matches the areas itself, by codes, and only the order of its
+    /// Finds places. OpenWeatherMap matches the areas itself, by codes, and only the order of the
     /// results shows which place is most likely, so the first place is used.
     async fn find_locations<'a>(
         &self,
@@ -140,8 +140,8 @@ impl WeatherProvider for OpenWeatherMap {
     }
 }
 
-/// Reads an error: `{"cod": 401, "message": "..."}`. `cod` is a number or text, and may differ from
-/// the HTTP status.
+/// Reads an error of OpenWeatherMap: `{"cod": 401, "message": "..."}`. `cod` is a number or text,
+/// and may differ from the HTTP status.
 fn fault(response: &ServiceResponse) -> Option<Fault> {
     let message = response.text("/message");
     let code = match response.body.get("cod") {
@@ -175,7 +175,7 @@ impl From<OpenWeatherMapLocation> for Location {
     }
 }
 
-/// Returns the first description, such as `moderate rain`, with a capital letter.
+/// Returns the first description of the weather, such as `moderate rain`, with a capital letter.
 fn capitalized(weather: &[WeatherCondition]) -> String {
     let description = weather.first().map(|weather| weather.description.as_str());
     let text = plain_text(description.unwrap_or("unknown"), MAX_NAME_LEN);

@@ -1,4 +1,4 @@
-//! Gets a report from a weather service.
+//! Gets a weather report from a service.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ pub(super) trait WeatherProvider {
     /// The service's name in reports.
     const SOURCE: &'static str;
 
-    /// Finds the places of a name within areas, most likely first. Also returns the areas that the
-    /// service has not matched itself.
+    /// Finds the places with a name within areas, most likely place first. Also returns the areas
+    /// that the service has not matched itself.
     async fn find_locations<'a>(
         &self,
         name: &str,

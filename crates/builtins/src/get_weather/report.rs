@@ -37,7 +37,7 @@ impl Report {
         } = self.weather;
         let (temperature, sign) = match units {
             Units::Celsius => (number(celsius), "°C"),
-            // Always a float, even if it is whole, for compatibility.
+            // The temperature is always a float, even if it is whole, for compatibility.
             Units::Fahrenheit => (json!(round_to_tenths(celsius * 9.0 / 5.0 + 32.0)), "°F"),
         };
         let mut text = format!("{}: {temperature} {sign}, {conditions}", self.location);
@@ -73,7 +73,7 @@ impl Report {
 }
 
 fn round_to_tenths(value: f64) -> f64 {
-    // Converts -0.0 to 0.0.
+    // Adding 0.0 converts -0.0 to 0.0.
     (value * 10.0).round() / 10.0 + 0.0
 }
 

@@ -8,7 +8,7 @@ use url::Url;
 /// The settings of the tool [`GetWeather`](super::GetWeather).
 #[derive(Debug, Clone)]
 pub struct WeatherSettings {
-    /// The weather service.
+    /// The service from which the weather comes.
     pub service: WeatherService,
     /// The service's base URL, instead of its public URL.
     pub base_url: Option<Url>,
@@ -74,10 +74,10 @@ pub enum WeatherService {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Units {
-    /// Degrees Celsius.
+    /// Temperatures are in degrees Celsius.
     #[default]
     Celsius,
-    /// Degrees Fahrenheit.
+    /// Temperatures are in degrees Fahrenheit.
     Fahrenheit,
 }
 

@@ -1,6 +1,6 @@
 //! Short names of areas that people write after a city's name and that services do not list.
 
-/// The states of the United States by their codes (ANSI INCITS 38).
+/// The states of the United States, by code (ANSI INCITS 38).
 const STATES: [(&str, &str); 51] = [
     ("AL", "Alabama"),
     ("AK", "Alaska"),
@@ -55,7 +55,7 @@ const STATES: [(&str, &str); 51] = [
     ("WY", "Wyoming"),
 ];
 
-/// Names of countries that differ from the services' names.
+/// Names of countries that differ from the names that the services use.
 const COUNTRIES: [(&str, &str); 6] = [
     ("usa", "US"),
     ("u.s.", "US"),

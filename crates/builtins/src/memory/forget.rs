@@ -9,8 +9,8 @@ use serde_json::json;
 use super::{MemoryScope, sanitize, unavailable};
 use crate::{Excerpt, arguments};
 
-/// Returns the definition of `forget`. Argument: `{id}`. Result: `data = {id}`. A memory that the
-/// caller could not find is `not_found`.
+/// Returns the definition of `forget`. Argument: `{id}`. Result: `data = {id}`. A call for a memory
+/// that the caller could not find ends as `not_found`.
 pub(super) fn definition() -> ToolDefinition {
     let id = ToolParameter::new("id", ParameterType::String)
         .describe("The memory's id, as search_memory tells it");

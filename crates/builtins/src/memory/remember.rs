@@ -78,7 +78,7 @@ fn importance(argument: Option<&Value>) -> Result<u8, ToolFailure> {
     let Some(number) = argument else {
         return Ok(DEFAULT_IMPORTANCE);
     };
-    // A whole number may be written as a float.
+    // JSON may contain a whole number as a float.
     IMPORTANCE_RANGE
         .clone()
         .find(|one| number.as_f64() == Some(f64::from(*one)))

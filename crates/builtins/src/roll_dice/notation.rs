@@ -28,24 +28,24 @@ pub struct Notation {
     pub count: u32,
     /// The number of sides of each die, 1 to 1000.
     pub sides: u32,
-    /// Which dice count; `None` if all count.
+    /// Which of the dice count; `None` if all dice count.
     pub keep: Option<KeepRule>,
-    /// The number that is added to the sum.
+    /// The number that is added to the sum of the dice.
     pub modifier: i32,
-    /// Whether a single d20 is rolled twice; no effect on other dice.
+    /// Whether a single d20 is rolled twice. Has no effect on other dice.
     pub advantage: Option<Advantage>,
 }
 
 /// Which of several dice count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeepRule {
-    /// This number of the highest dice.
+    /// The highest dice count, in this number.
     Highest(u32),
-    /// This number of the lowest dice.
+    /// The lowest dice count, in this number.
     Lowest(u32),
 }
 
-/// How two rolls of a d20 become one.
+/// How two rolls of a d20 become one result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advantage {
     /// The higher of the two rolls counts.

@@ -18,8 +18,8 @@ impl Dice {
         Self(ChaCha20Rng::from_seed(key))
     }
 
-    /// Creates unpredictable dice, seeded by the operating system each time: a fork would copy the
-    /// state of a generator in the process, and PHP-FPM forks.
+    /// Creates unpredictable dice, seeded by the operating system each time: PHP-FPM forks, and a
+    /// fork would copy the state of a generator in the process.
     ///
     /// # Errors
     /// [`SysError`](rand::rngs::SysError) if the operating system provides no randomness.
@@ -31,7 +31,8 @@ impl Dice {
 
     /// Rolls one die: 1 to `sides`, all equally likely.
     pub(super) fn die(&mut self, sides: u32) -> u32 {
-        // Numbers beyond the last whole multiple of `sides` would favor the low faces.
+        // Numbers beyond the last whole multiple of `sides` are rejected, because they would favor
+        // the low faces.
         let fair = u32::MAX - u32::MAX % sides;
         loop {
             let number = self.0.next_u32();

@@ -14,9 +14,9 @@ pub struct Roll {
     /// The notation of the roll.
     pub notation: Notation,
     /// All dice in the order in which they were rolled; with advantage or disadvantage, both d20
-    /// and then the one that counts.
+    /// and then the d20 that counts.
     pub rolls: Vec<u32>,
-    /// The dice that count: in order of the rolls, or sorted if not all are kept.
+    /// The dice that count: in the order of the rolls, or sorted if not all dice are kept.
     pub kept: Vec<u32>,
     /// The sum of the dice that count, plus the modifier.
     pub total: i64,
@@ -24,10 +24,10 @@ pub struct Roll {
     pub crit: Crit,
 }
 
-/// The meaning of the face of a single d20, regardless of the modifier.
+/// What the face of a single d20 means, regardless of the modifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crit {
-    /// An ordinary face, or not a single d20.
+    /// The d20 shows another face, or the roll is not one d20.
     None,
     /// The d20 shows 20.
     Crit,
@@ -36,7 +36,7 @@ pub enum Crit {
 }
 
 impl Crit {
-    /// Returns `none`, `crit` or `fumble`.
+    /// Returns the value's name in JSON: `none`, `crit` or `fumble`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

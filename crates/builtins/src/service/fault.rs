@@ -5,12 +5,13 @@ use std::time::Duration;
 pub(crate) enum Fault {
     /// The service rejects the key, or the key lacks permission.
     WrongKey,
-    /// The service received too many requests; contains how long to wait.
+    /// The service has received too many requests. Contains how long to wait.
     Limit(Duration),
-    /// The service rejects the request as invalid, with its message.
+    /// The service rejects the request as invalid. Contains the service's message.
     Input(String),
     /// The service responded with a redirect.
     Redirect,
-    /// Any other status, with the service's message.
+    /// The service responded with any other error status. Contains the status and the service's
+    /// message.
     Status(u16, String),
 }

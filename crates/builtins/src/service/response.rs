@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::Fault;
 
-/// The default wait if the service does not specify one.
+/// The default time to wait before a retry, if the service specifies none.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// The maximum wait in a failure.
+/// The maximum time to wait that a failure contains.
 const MAX_WAIT: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 
 /// The response of a service.
@@ -44,7 +44,7 @@ impl ServiceResponse {
         })
     }
 
-    /// Returns the fault according to the status; `message` is the message in the body.
+    /// Returns the fault that the HTTP status shows; `message` is the message in the body.
     pub(crate) fn fault(&self, message: &str) -> Option<Fault> {
         let status = self.status;
         if status.is_success() {
@@ -58,7 +58,8 @@ impl ServiceResponse {
         })
     }
 
-    /// Returns how long to wait: `Retry-After`, in seconds or as a date (RFC 9110), else a minute.
+    /// Returns how long to wait: `Retry-After`, in seconds or as a date (RFC 9110), or else a
+    /// minute.
     pub(crate) fn retry_after(&self) -> Duration {
         self.headers
             .get(http::header::RETRY_AFTER)

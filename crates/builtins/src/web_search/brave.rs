@@ -11,7 +11,7 @@ use url::Url;
 use super::{Hit, Hits, INVALID_RESULTS, SearchSettings};
 use crate::service::{Fault, Service, ServiceResponse, base_url};
 
-/// The service's limits on a query; checked here for a clearer error message.
+/// Brave's limits on a query, in characters and in words; checked here for a clearer error message.
 const MAX_QUERY_LEN: usize = 400;
 const MAX_WORDS: usize = 50;
 
@@ -70,7 +70,7 @@ impl Brave {
         token.set_sensitive(true);
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        // Some plans reject a request without this header.
+        // Brave rejects a request without this header on some plans.
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert("x-subscription-token", token);
         let count = max_results.to_string();
@@ -91,8 +91,8 @@ impl Brave {
     }
 }
 
-/// Reads an error: `{"type": "ErrorResponse", "error": {"status", "code", "detail"}}`, with any
-/// status.
+/// Reads an error of Brave: `{"type": "ErrorResponse", "error": {"status", "code", "detail"}}`,
+/// with any status.
 fn fault(response: &ServiceResponse) -> Option<Fault> {
     let message = response.text("/error/detail");
     match response.text("/error/code") {
@@ -111,8 +111,8 @@ fn fault(response: &ServiceResponse) -> Option<Fault> {
     }
 }
 
-/// Returns how long to wait: `Retry-After`, else until all exhausted quotas are reset. The service
-/// lists every quota: `X-RateLimit-Remaining: 1, 0` and `X-RateLimit-Reset: 1, 1419704`.
+/// Returns how long to wait: `Retry-After`, or else the time until all exhausted quotas are reset.
+/// Brave lists every quota: `X-RateLimit-Remaining: 1, 0` and `X-RateLimit-Reset: 1, 1419704`.
 fn wait(response: &ServiceResponse) -> Duration {
     if response.headers.contains_key(header::RETRY_AFTER) {
         return response.retry_after();

@@ -37,7 +37,7 @@ struct GoogleResult {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SearchInformation {
-    /// The number of results, as text.
+    /// The total number of results, as text.
     total_results: Option<String>,
 }
 
@@ -81,8 +81,8 @@ impl Google {
     }
 }
 
-/// Reads an error: `{"error": {"code", "message", "status", "errors": [{"reason"}], "details":
-/// [{"reason"}]}}`, with any status.
+/// Reads an error of Google: `{"error": {"code", "message", "status", "errors": [{"reason"}],
+/// "details": [{"reason"}]}}`, with any status.
 fn fault(response: &ServiceResponse) -> Option<Fault> {
     let message = response.text("/error/message");
     let Some(error) = response.body.get("error") else {

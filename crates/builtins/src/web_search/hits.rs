@@ -5,12 +5,12 @@ use url::Url;
 use crate::Excerpt;
 use crate::plain_text::plain_text;
 
-/// Maximum lengths of a title and a snippet, in characters, and of a URL, in bytes.
+/// Maximum lengths in results: of a title and a snippet, in characters, and of a URL, in bytes.
 const MAX_TITLE_LEN: usize = 300;
 const MAX_SNIPPET_LEN: usize = 1000;
 const MAX_URL_LEN: usize = 2048;
 
-/// The results of a service, best first.
+/// The results of a search service, best result first.
 #[derive(Debug)]
 pub(super) struct Hits {
     pub(super) source: &'static str,

@@ -17,7 +17,7 @@ pub(super) struct SearXng {
 #[derive(Deserialize)]
 struct SearxngResponse {
     results: Vec<SearxngResult>,
-    /// 0 if the search engines do not report it.
+    /// The total number of results; 0 if the search engines do not report the number.
     number_of_results: Option<f64>,
 }
 
@@ -36,7 +36,7 @@ impl SearXng {
         }
     }
 
-    /// Searches. SearXNG always returns a full page of results.
+    /// Searches the web. SearXNG always returns a full page of results.
     pub(super) async fn search(&self, query: &str) -> Result<Hits, ToolFailure> {
         let query = [("q", query), ("format", "json")];
         let headers = HeaderMap::new();

@@ -60,7 +60,7 @@ pub enum SearchService {
     },
     /// A SearXNG instance whose settings allow the format `json`.
     SearXng {
-        /// The base URL of the instance.
+        /// The base URL of the SearXNG instance.
         base_url: Url,
     },
     /// Mock results that never change, for development and tests.

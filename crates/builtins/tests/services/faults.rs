@@ -13,11 +13,11 @@ use url::Url;
 
 use crate::{assert_failed, base, key, requests, run, service};
 
-/// A timeout for services that are too slow, and one for all other services.
+/// Timeouts for services that are too slow, and for all other services.
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(20);
 
-/// Calls one tool of each kind of service with a key, at `base`.
+/// Calls one tool of each kind of service, with an API key and with `base` as its base URL.
 async fn call_all(base: &Url, timeout: Duration, egress: &EgressPolicy) -> [ToolResult; 3] {
     let weather = WeatherSettings {
         service: WeatherService::OpenWeatherMap { api_key: key() },
@@ -105,7 +105,7 @@ async fn d7_truncated_and_malformed_responses_fail_clearly() {
             assert_failed(&result, ErrorCode::InternalError, " responded with ");
         }
     }
-    // The body is shorter than announced.
+    // The body is shorter than the announced length.
     let server = FaultServer::start(|_| {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"items\":";
         vec![Fault::Send(head.into()), Fault::Close]

@@ -17,7 +17,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use url::Url;
 
-/// The key, which no text may contain.
+/// The API key, which no text may contain.
 const KEY: &str = "k3y-0f-th3-t3st";
 
 fn key() -> SecretString {
@@ -39,7 +39,7 @@ async fn service(responses: &[(&'static str, Value)]) -> FaultServer {
     .await
 }
 
-/// Checks the code and the message of a failed call.
+/// Checks the error code and the message of a failed call.
 #[track_caller]
 fn assert_failed(result: &ToolResult, code: ErrorCode, message: &str) {
     assert_eq!(result.error_code, Some(code), "{result:?}");

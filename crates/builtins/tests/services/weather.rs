@@ -24,7 +24,7 @@ async fn weather(settings: &WeatherSettings, location: &str) -> ToolResult {
     run(GetWeather::new(settings), json!({"location": location})).await
 }
 
-/// The example in the geocoding API's documentation.
+/// Returns the example in the documentation of the geocoding API.
 fn berlins() -> Value {
     json!({"results": [
         {"id": 2950159, "name": "Berlin", "latitude": 52.52437, "longitude": 13.41053,
@@ -37,7 +37,7 @@ fn berlins() -> Value {
     ], "generationtime_ms": 0.67})
 }
 
-/// The example in the forecast API's documentation, with the requested variables.
+/// Returns the example in the documentation of the forecast API, with the requested variables.
 fn forecast() -> Value {
     json!({"latitude": 52.52, "longitude": 13.419998, "generationtime_ms": 0.08,
         "utc_offset_seconds": 0, "timezone": "GMT", "timezone_abbreviation": "GMT",
@@ -48,7 +48,7 @@ fn forecast() -> Value {
             "relative_humidity_2m": 81, "weather_code": 61, "wind_speed_10m": 11.9}})
 }
 
-/// The example in the documentation of the current weather API.
+/// Returns the example in the documentation of the current weather API.
 fn zocca() -> Value {
     json!({"coord": {"lon": 10.99, "lat": 44.34},
         "weather": [{"id": 501, "main": "Rain", "description": "moderate rain", "icon": "10d"}],

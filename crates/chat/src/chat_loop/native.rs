@@ -15,7 +15,7 @@ use crate::{ChatEvent, ChatListener, ChatState, EndedCall, ModelError, ToolChoic
 /// An MCP server that the provider calls natively, and its tools.
 #[derive(Debug, Clone)]
 pub struct NativeServer {
-    /// The description of the server for the provider.
+    /// The server as a request to the provider describes it.
     pub server: NativeMcpServer,
     /// The tools that the model may call, as pairs of the server's name and the local name. Events,
     /// approvals and [`ToolRunner::permit`](crate::ToolRunner::permit) use the local name.
@@ -31,8 +31,8 @@ impl NativeServers {
         self.0.is_empty()
     }
 
-    /// Adds the servers to the options of a request. A request that must be answered in text keeps
-    /// the servers, because the conversation refers to their tools, but forbids all calls.
+    /// Adds the servers to the options of a request. A request for a response in text keeps the
+    /// servers, because the conversation refers to their tools, but forbids all calls.
     pub(super) fn add_to_options<'a>(
         &self,
         options: Cow<'a, TurnOptions>,
@@ -64,7 +64,7 @@ impl NativeServers {
         Cow::Owned(options)
     }
 
-    /// Removes the servers' tokens from the error message, in case the provider has repeated one.
+    /// Removes the servers' tokens from the error message: the provider may have repeated a token.
     pub(super) fn without_tokens(&self, mut error: ModelError) -> ModelError {
         let tokens = self
             .0
@@ -78,7 +78,7 @@ impl NativeServers {
         error
     }
 
-    /// Parses the native calls in a response and gives them their local names.
+    /// Parses the native calls in a response and gives the tools their local names.
     pub(super) fn read(
         &self,
         provider: Provider,
@@ -119,11 +119,12 @@ impl NativeServers {
     }
 }
 
-/// What was already reported about native calls, so that nothing is reported twice: a streamed
-/// response reports each call when it ends, and all calls again at the end.
+/// The native calls and servers that were already reported to the listener, so that nothing is
+/// reported twice: a streamed response reports each call when the call ends, and all calls again
+/// when the response ends.
 #[derive(Debug, Default)]
 pub(super) struct ReportedCalls {
-    /// The ids of reported calls.
+    /// The ids of the calls that were reported.
     calls: HashSet<String>,
     /// The labels of servers that were reported as unreachable.
     unlisted: HashSet<String>,
@@ -150,8 +151,8 @@ impl ReportedCalls {
     }
 }
 
-/// Revokes permits that a request may have carried without getting a response: it is unknown
-/// whether the provider has made the calls, and it must not make them twice.
+/// Revokes permits that may have been sent with a request that got no response: it is unknown
+/// whether the provider has made the permitted calls, and the provider must not make them twice.
 pub(super) fn revoke_sent_permits(state: &mut ChatState, listener: &mut dyn ChatListener) {
     let Some(mut permitted) = state.permitted.take_if(|permitted| permitted.is_sent) else {
         return;

@@ -14,8 +14,8 @@ use crate::{
 };
 
 /// The maximum length of a response, in tokens, if the chat has a token limit and the options set
-/// no length. Every current model can write this much, and providers reject more than their model
-/// can write.
+/// no length. Every current model can write a response of this length, and providers reject a
+/// length that the model does not support.
 const MAX_DEFAULT_TOKENS: u64 = 8192;
 
 /// A conversation that is short enough to be sent.
@@ -43,7 +43,7 @@ impl FittedConversation<'_> {
     }
 }
 
-/// A failed request.
+/// A request to the model that failed.
 struct FailedRequest {
     error: ChatError,
     /// The size of the pieces received before the failure, as [`size`] counts; `None` if the
@@ -81,7 +81,7 @@ impl From<ChatError> for FailedRequest {
     }
 }
 
-/// How many tool results are left out.
+/// How many tool results a request omits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trim {
     AsNeeded,
@@ -112,12 +112,12 @@ impl ChatLoop {
         let result = self.send(state, &fitted, tools, deadline, reported_calls, listener);
         let (request, result) = match result.await {
             Err(failed) if is_too_long(&failed.error) => {
-                // The provider's count is more precise than the estimate: try once more without any
-                // old result.
+                // The provider's token count is more precise than the estimate, so the request is
+                // repeated once without any old result.
                 let (rejected, saved) = (fitted.size(), fitted.saved);
                 if failed.error.may_have_acted() || failed.has_partial_response() {
-                    // A repetition would act again, or send text to the listener again; only the
-                    // next run uses the knowledge.
+                    // A repeated request could act twice, or send text to the listener twice, so
+                    // only the next run uses the provider's count.
                     state.rejected_tokens = Some(rejected.tokens);
                     (rejected, Err(failed))
                 } else {
@@ -179,7 +179,8 @@ impl ChatLoop {
         let mut on_delta = |delta: Delta| {
             received_size += size::delta_size(&delta);
             match delta {
-                // If this body is invalid, the complete response will fail to parse as well.
+                // If the body of this delta is invalid, the complete response will fail to parse as
+                // well.
                 Delta::Native(body) => {
                     if let Ok(calls) = self.native.read(state.provider(), &body) {
                         reported_calls.report_new(&calls, listener);
@@ -202,8 +203,8 @@ impl ChatLoop {
         })
     }
 
-    /// Returns the conversation, with old results left out if it would be too long. `other_bytes`
-    /// is the size of the rest of the request.
+    /// Returns the conversation, without the oldest results if it would be too long. `other_bytes`
+    /// is the size of the other members of the request.
     fn trim_conversation<'a>(
         &self,
         state: &'a ChatState,
@@ -221,7 +222,7 @@ impl ChatLoop {
         let tokens = size::tokens(bytes, state.measured);
         let max_tokens = self.max_request_tokens();
         let old = state.round_at.min(messages.len());
-        // A size that was rejected once will be too long again.
+        // A request of a size that the provider rejected once would be rejected again.
         let known = state.rejected_tokens.map(|rejected| rejected / 4 * 3);
         let target = max_tokens.into_iter().chain(known).min();
         let mut fitted = FittedConversation {

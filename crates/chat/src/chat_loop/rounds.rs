@@ -9,8 +9,7 @@ use super::{ChatLoop, save, timeout_error};
 use crate::state::{CallProgress, Permitted, Results, Round, RoundCall};
 use crate::{ChatError, ChatEvent, ChatListener, ChatState, EndedCall, Finish};
 
-/// Maximum number of characters of a tool name, possibly invented by the model, that is repeated in
-/// messages.
+/// Maximum number of characters of a tool name in a message. The model may have invented the name.
 const MAX_NAME_LEN: usize = 128;
 
 impl ChatLoop {
@@ -56,7 +55,7 @@ impl ChatLoop {
         save(state, deadline, listener).await
     }
 
-    /// Ends calls of tools that the model was not shown.
+    /// Ends calls of tools that the model did not see.
     fn reject_hidden(&self, round: &mut Round, listener: &mut dyn ChatListener) {
         for call in &mut round.0 {
             let may_run = matches!(call.progress, CallProgress::Due | CallProgress::Waiting(_));
@@ -124,8 +123,8 @@ impl ChatLoop {
             round.0[index].end(result, *listener.lock());
         }
         drop(ends);
-        // After the timeout, calls that had started are cut off; the others may start in a later
-        // run.
+        // After the timeout, calls that have started are cut off; calls that have not started may
+        // start in a later run.
         let begun = begun.into_inner();
         for index in unfinished {
             let call = &mut round.0[index];
@@ -140,7 +139,7 @@ impl ChatLoop {
     }
 }
 
-/// A call that is ready to run.
+/// A call that is ready to run, with its context.
 struct DueCall {
     index: usize,
     call: ToolCall,
@@ -211,12 +210,12 @@ pub(super) fn reject_call(call: &ToolCall) -> ToolResult {
     )
 }
 
-/// Ends calls that an earlier run had started: their effect is unknown, and they must not run
-/// twice.
+/// Ends calls that an earlier run had started: the effect of these calls is unknown, and they must
+/// not run twice.
 pub(super) fn end_interrupted_calls(round: &mut Round, listener: &mut dyn ChatListener) {
     for call in &mut round.0 {
         if matches!(call.progress, CallProgress::Begun) && call.is_native {
-            // A permission request has no effect, so asking again does no harm.
+            // A permission request has no effect, so repeating the request does no harm.
             call.progress = CallProgress::Due;
         } else if matches!(call.progress, CallProgress::Begun) {
             let message = "The call was interrupted; whether it took effect is unknown";
@@ -228,8 +227,8 @@ pub(super) fn end_interrupted_calls(round: &mut Round, listener: &mut dyn ChatLi
     }
 }
 
-/// Marks the calls that are due as begun. An approval in the context applies to one call that
-/// waited for it; the same call later needs a new approval.
+/// Marks the calls that are due as begun. An approval in the context applies only to the one call
+/// that waited for the approval; later calls with the same arguments need a new approval.
 fn begin(round: &mut Round, context: &CallContext) -> Vec<DueCall> {
     let mut due = Vec::new();
     let mut unused = context.approved.clone();
@@ -274,8 +273,8 @@ fn failure(call: &ToolCall, code: ErrorCode, message: impl Into<String>) -> Tool
 }
 
 impl RoundCall {
-    /// Records the result and reports it. A permitted native call is reported when the provider has
-    /// made it.
+    /// Records the result of a call and reports the result to the listener. A permitted native call
+    /// is reported when the provider has made the call.
     fn end(&mut self, result: ToolResult, listener: &mut dyn ChatListener) {
         self.record_result(result.clone());
         if self.is_native && result.success {

@@ -12,8 +12,8 @@ use crate::{ChatError, ChatListener, ChatState, Finish, ModelError, ProviderMemb
 pub struct SingleTurn {
     /// The text of the response, possibly empty.
     pub text: String,
-    /// The calls in order; only the first if the options allow one call at a time. A call that was
-    /// cut off before its arguments is left out.
+    /// The calls in order; only the first call if the options allow one call at a time. A call that
+    /// was cut off before its arguments is omitted.
     pub calls: Vec<ToolCall>,
     /// Why the response ended.
     pub finish: Finish,
@@ -25,7 +25,7 @@ pub struct SingleTurn {
 
 impl ChatLoop {
     /// Sends one request to the model and runs no calls, for a caller that runs the calls
-    /// elsewhere. The limits on tokens, context and time are those of [`run`](Self::run). The
+    /// elsewhere. The same limits on tokens, context and time apply as for [`run`](Self::run). The
     /// state's conversation stays unchanged; the state's usage includes the turn.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl ChatLoop {
     }
 }
 
-/// Returns whether the call has no arguments, or lost all of them.
+/// Returns whether the call has no arguments, or has lost all arguments.
 fn has_no_arguments(call: &ToolCall) -> bool {
     match &call.arguments {
         Value::String(text) => matches!(text.trim(), "" | "{}"),

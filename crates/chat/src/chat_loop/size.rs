@@ -3,8 +3,8 @@ use serde_json::{Map, Value};
 
 use crate::Delta;
 
-/// The maximum number of characters that encoded data, such as an image, counts for: its tokens
-/// hardly depend on its length.
+/// The maximum number of characters that encoded data, such as an image, counts for: the number of
+/// tokens of such data hardly depends on its length.
 const MAX_ENCODED_CHARS: u64 = 4096;
 
 /// Members whose content is always text: what tools have returned, and the arguments that models
@@ -92,7 +92,7 @@ fn length(value: &Value, key: &str, may_be_encoded: bool) -> u64 {
 fn is_encoded(members: &Map<String, Value>, key: &str, name: &str, text: &str) -> bool {
     let is_of_type = |kind: &str| members.get("type").is_some_and(|it| it == kind);
     match (key, name) {
-        // OpenAI's images (both APIs) and audio.
+        // Images of OpenAI's two APIs, and audio.
         ("image_url", "url") | (_, "image_url") => text.starts_with("data:"),
         ("input_audio", "data") => true,
         // Anthropic's images, documents and redacted thinking.
@@ -125,11 +125,11 @@ fn weight(character: char) -> u64 {
     }
 }
 
-/// Returns the approximate number of tokens of a length: by the provider's count for the previous
-/// request, or else one token for four characters.
+/// Returns the approximate number of tokens of a text with this length: by the provider's count for
+/// the previous request, or else one token for four characters.
 pub(crate) fn tokens(bytes: u64, measured: Option<MeasuredRequest>) -> u64 {
     match measured {
-        // A ratio that no tokenizer produces is an error of the provider.
+        // A provider's token count is wrong if no tokenizer produces such a ratio.
         Some(MeasuredRequest {
             bytes: known,
             tokens,
@@ -170,7 +170,8 @@ mod tests {
     fn h4_a_token_is_four_letters_or_one_ideograph() {
         for (text, newer, older) in MEASURED {
             let estimated = tokens(bytes(&json!(text)), None);
-            // Not too few tokens for the newer tokenizer, and close to the larger of both counts.
+            // The estimate is not too low for the newer tokenizer, and close to the larger of both
+            // counts.
             assert!(estimated >= newer, "{text}: {estimated}");
             assert!(estimated <= 2 * older, "{text}: {estimated}");
             assert!(3 * estimated >= 2 * older, "{text}: {estimated}");

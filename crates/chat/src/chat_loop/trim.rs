@@ -3,14 +3,15 @@ use serde_json::Value;
 
 use super::size;
 
-/// Replaces a result that was left out.
+/// The text that replaces an omitted result.
 const TRIMMED_RESULT: &str = "[This result was left out to keep the conversation short]";
 
-/// Replaces an image, a recording or a file of an older result, of which a request has only the newest.
+/// The text that replaces an image, audio or a file of an older result: a request has only the
+/// newest.
 const OLD_MEDIA: &str = "[This item of an older result was left out]";
 
-/// Returns the messages of a request: without the oldest images, recordings and files of results, if
-/// all of them together exceed the limits of a request.
+/// Returns the messages of a request: without the oldest images, audio and files of results, if all
+/// of them together exceed the limits of a request.
 pub(crate) fn without_old_media(provider: Provider, messages: &[Value]) -> Option<Vec<Value>> {
     let excess = excess_result_media(provider.api(), messages);
     if excess.is_empty() {
@@ -32,7 +33,7 @@ pub(crate) fn last_round(provider: Provider, messages: &[Value]) -> usize {
     messages.len() - messages.iter().rev().take_while(is_result).count()
 }
 
-/// Leaves out tool results, oldest first, until `enough` bytes are saved or no result is left.
+/// Omits tool results, oldest first, until `enough` bytes are saved or all results are omitted.
 /// Returns the number of bytes saved.
 pub(crate) fn trim(provider: Provider, messages: &mut [Value], enough: u64) -> u64 {
     let api = provider.api();

@@ -3,8 +3,8 @@ use secrecy::SecretString;
 
 use crate::ModelError;
 
-/// The source of a provider's API key. Queried for each request, so that a changed key takes effect
-/// at once. A [`SecretString`] is a constant source; a closure is a source, too.
+/// The source of a provider's API key. The model reads the key for each request, so that a changed
+/// key takes effect at once. A [`SecretString`] is a constant source; a closure is a source, too.
 #[async_trait]
 pub trait KeySource: Send + Sync {
     /// Returns the key, or `None` to send no key.

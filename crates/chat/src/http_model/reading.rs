@@ -12,11 +12,11 @@ use crate::{Delta, ModelError, ModelErrorKind, TurnResponse};
 /// Maximum size of an error body that is read, in bytes.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// Maximum number of calls or other parts of a response.
+/// Maximum number of calls, or of other parts, of a response.
 const MAX_PARTS: usize = 16_384;
 
-/// Number of JSON values of an event that do not count: a response may have very many events, of
-/// which only pieces of text are kept.
+/// Number of JSON values of each event that do not count toward the limit of a response: a response
+/// may have very many events, of which only the pieces of text are stored.
 const FREE_VALUES_OF_EVENT: usize = 24;
 
 /// The size limits of a response.
@@ -26,8 +26,8 @@ pub(super) struct Limits {
     pub(super) event_bytes: usize,
 }
 
-/// Reads a response in the form that the server has sent: some servers send JSON although a stream
-/// was requested.
+/// Reads a response as JSON or as a stream, as the server has sent it: some servers send JSON
+/// although a stream was requested.
 pub(super) async fn read(
     provider: Provider,
     response: HttpResponse,
@@ -46,7 +46,7 @@ pub(super) async fn read(
         limit: limits.response_bytes,
     };
     let start = body.start().await?;
-    // No event begins with a bracket, whatever the content type says.
+    // No event begins with a bracket, so such a body is JSON, whatever the content type is.
     if !start.starts_with(b"{") && !start.starts_with(b"[") {
         let mut passed = |delta| {
             if is_streamed {
@@ -71,8 +71,8 @@ pub(super) fn connection_error(provider: Provider, error: &HttpError) -> ModelEr
     ModelError::new(kind, format!("The provider '{provider}': {error}"))
 }
 
-/// Classifies an error that the provider itself reported. Broken connections are classified
-/// elsewhere, because they may have a cost.
+/// Classifies an error that the provider reported. A broken connection is classified elsewhere,
+/// because the provider may bill the response.
 fn classify_error(error: ModelError) -> FailedAttempt {
     let may_repeat = match error.kind {
         ModelErrorKind::Unavailable | ModelErrorKind::RateLimited => true,
@@ -103,7 +103,7 @@ async fn rejection(provider: Provider, mut response: HttpResponse) -> FailedAtte
     let status = response.status().as_u16();
     let retry_after = retry::parse_retry_after(response.headers());
     let mut body = BytesMut::new();
-    // Errors while reading the body are ignored: the status is the most important information.
+    // Errors while reading the body are ignored, because the status is known and matters most.
     while let Ok(Some(chunk)) = response.chunk().await {
         let left_bytes = MAX_ERROR_BYTES - body.len();
         body.extend_from_slice(&chunk[..chunk.len().min(left_bytes)]);
@@ -148,7 +148,7 @@ async fn read_json(
         .api()
         .parse_response(json)
         .map_err(classify_error)?;
-    // The parts of an array of responses are added up.
+    // The limit applies to the total of the parts of an array of responses.
     check_parts(body.provider, &response.body)?;
     if is_streamed {
         let text = assistant_text(body.provider, &response.body).unwrap_or_default();
@@ -178,7 +178,8 @@ async fn read_events(
         };
         fed.map_err(|error| body.malformed(&error.to_string()))?;
         while let Some(event) = decoder.next_event() {
-            // Arguments arrive in pieces.
+            // The arguments of a call arrive in pieces, as strings of many events, so the values in
+            // strings count, too.
             let of_event = count_with_strings(event.data.as_bytes());
             values += of_event.saturating_sub(FREE_VALUES_OF_EVENT);
             if values > MAX_VALUES {
@@ -234,7 +235,7 @@ fn too_many_parts(provider: Provider) -> ModelError {
     provider.api().malformed(&what)
 }
 
-/// A body that is read up to a limit.
+/// The body of a response, which is read up to a limit.
 struct Body {
     response: HttpResponse,
     provider: Provider,
@@ -284,7 +285,7 @@ impl Body {
         Ok(response)
     }
 
-    /// Returns the account whose long computations take turns.
+    /// Returns the account under which long computations for this provider take turns.
     fn account(&self) -> String {
         format!("answers of {}", self.provider)
     }

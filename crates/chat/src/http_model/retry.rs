@@ -8,15 +8,15 @@ use rand::RngExt as _;
 const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Returns the pause before the next retry after `retries` retries: the time that the provider
-/// requested, or else a random time between half and all of a doubling pause, so that clients that
-/// failed together do not retry together.
+/// requested, or else a random time between half the pause and the whole pause, which doubles with
+/// each retry. The random time prevents clients that failed together from retrying together.
 pub(super) fn pause(first: Duration, retries: u32, requested: Option<Duration>) -> Duration {
     let max_pause = first
         .saturating_mul(1 << retries.min(16))
         .min(MAX_RETRY_INTERVAL);
     let share = rand::rng().random_range(0.5..=1.0);
     let own_pause = max_pause.mul_f64(share);
-    // All clients that were given the same time would retry at the same time, so a little is added.
+    // Clients that get the same time would all retry at that time, so a random time is added.
     requested.map_or(own_pause, |requested| {
         requested + first.min(requested).mul_f64(share / 10.0)
     })

@@ -50,7 +50,7 @@ async fn respond(
     model.respond(&turn, listener).await
 }
 
-/// A response with an error in place of the message, despite status 200.
+/// Returns a response with status 200 whose body is an error instead of a message.
 fn failing() -> LlmResponse {
     LlmResponse::text("x").with(LlmFault::Error(json!({"error": {"message": "no"}})))
 }
@@ -388,7 +388,7 @@ fn serve(content_type: &'static str, body: String) -> url::Url {
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        // The request is small.
+        // One read receives the request, which is small.
         let _ = stream.read(&mut [0; 65_536]).unwrap();
         let head = format!(
             "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
@@ -451,7 +451,7 @@ async fn the_values_and_parts_of_an_answer_are_limited() {
         let list = json!(calls(16_385)).to_string();
         bodies.push((provider, body(provider, "tool_calls", &list)));
     }
-    // The parts of several responses are added up.
+    // The limit applies to the total of the parts of several responses.
     let half = body(
         Provider::Google,
         "tool_calls",
@@ -472,7 +472,7 @@ async fn the_values_and_parts_of_an_answer_are_limited() {
         assert_eq!(failed.kind, Malformed, "{nth}: {failed}");
         assert!(is_shortened(&failed.message), "{nth}: {failed}");
     }
-    // Many events of ordinary size, and the largest permitted number of calls.
+    // The stream has many events of ordinary size, and the largest permitted number of calls.
     let piece = event(&chunk(json!({"content": "x", "reasoning_content": "y"})).to_string());
     let all_calls = tool_calls(json!(calls(16_384)));
     let stream = format!("{}{all_calls}data: [DONE]\n\n", piece.repeat(20_000));

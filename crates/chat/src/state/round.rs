@@ -28,9 +28,9 @@ pub(crate) enum CallProgress {
     Due,
     /// The call has started. In a state that was saved and loaded, its outcome is unknown.
     Begun,
-    /// The call waits for approval; holds the runner's result.
+    /// The call waits for approval. Contains the runner's result, which names the approval.
     Waiting(Box<ToolResult>),
-    /// The call has a result.
+    /// The call has ended, with this result.
     Ended(Box<ToolResult>),
 }
 
@@ -39,7 +39,7 @@ impl Round {
         self.0.iter().filter_map(RoundCall::waiting).collect()
     }
 
-    /// Returns the results, if all calls have one.
+    /// Returns the results of the round, if all calls have a result.
     pub(crate) fn results(&self) -> Option<Results> {
         let mut results = Results::default();
         for call in &self.0 {
@@ -101,8 +101,8 @@ pub(crate) struct Results {
     pub(crate) permits: Vec<ToolResult>,
 }
 
-/// Returns the result with values that are nested too deeply replaced by their JSON text, which is
-/// what the model reads.
+/// Returns the result, in which JSON text replaces values that are nested too deeply. The model
+/// reads the result as text in both cases.
 pub(super) fn readable(mut result: ToolResult) -> ToolResult {
     let parts = std::iter::once(&mut result.result).chain(result.metadata.values_mut());
     for part in parts.filter(|part| depth::is_too_deep(part)) {
@@ -117,7 +117,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl RoundCall {
-    /// Returns what the call waits for, if it waits.
+    /// Returns the waiting call with its approval, if the call waits.
     pub(crate) fn waiting(&self) -> Option<WaitingCall> {
         let CallProgress::Waiting(result) = &self.progress else {
             return None;
@@ -130,7 +130,7 @@ impl RoundCall {
         })
     }
 
-    /// Records the result.
+    /// Records the result of the call.
     pub(crate) fn record_result(&mut self, result: ToolResult) {
         let result = Box::new(readable(result));
         self.progress = match result.error_code {

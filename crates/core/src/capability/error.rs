@@ -6,13 +6,13 @@ pub enum ModelConfigError {
     /// The text is not valid JSON.
     #[error("The model configuration is not valid JSON: {reason}")]
     Json {
-        /// The parser's error and its location.
+        /// What the JSON parser rejects, and the location in the text.
         reason: String,
     },
     /// The text is not valid TOML.
     #[error("The model configuration is not valid TOML: {reason}")]
     Toml {
-        /// The parser's error and its location.
+        /// What the TOML parser rejects, and the location in the text.
         reason: String,
     },
     /// A value has the wrong type.

@@ -26,7 +26,7 @@ pub struct ModelConfig {
     pub id: String,
     /// The display name of the model.
     pub label: Option<String>,
-    /// The provider, such as `openai`.
+    /// The provider of the model, such as `openai`.
     pub provider: Option<String>,
     /// The model's tool capabilities; a model without the key `tools` gets no tools.
     pub tools: ToolCapabilities,

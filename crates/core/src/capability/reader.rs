@@ -17,7 +17,8 @@ impl<'a> ConfigReader<'a> {
         }
     }
 
-    /// Returns the value of `key`, if this is a map that contains it; `null` counts as absent.
+    /// Returns the value of `key` if this value is a map that contains `key`; `null` counts as
+    /// absent.
     pub(super) fn get(&self, key: &str) -> Option<Self> {
         let value = self.value.get(key).filter(|value| !value.is_null())?;
         Some(Self {
@@ -34,7 +35,7 @@ impl<'a> ConfigReader<'a> {
         }
     }
 
-    /// Returns this value if it is a map. `[]`, PHP's encoding of an empty map, counts as one.
+    /// Returns this value if it is a map. `[]`, PHP's encoding of an empty map, counts as a map.
     pub(super) fn map(self) -> Result<Self, ModelConfigError> {
         match self.value {
             Value::Object(_) => Ok(self),

@@ -7,7 +7,7 @@ use super::pointer::{Pointer, PointerRoot};
 use super::step::{self, Step};
 use super::{ComposeError, Composition, CompositionOutput, MAX_STEPS};
 
-/// The steps that have run before some point.
+/// The names of the steps that certainly, or perhaps, run before a given step.
 #[derive(Clone, Default)]
 struct PrecedingSteps<'a> {
     certainly: HashSet<&'a str>,
@@ -15,7 +15,7 @@ struct PrecedingSteps<'a> {
 }
 
 struct CompositionCheck<'a> {
-    /// The names of all steps.
+    /// The names of all steps of the composition.
     all: HashSet<&'a str>,
 }
 
@@ -124,7 +124,9 @@ impl<'a> CompositionCheck<'a> {
         Ok(())
     }
 
-    /// Returns what is wrong with a reference at a point before which these steps have run.
+    /// Returns why a reference in a step that runs after the steps in `before` is invalid; `None`
+    /// for a valid reference.
+    /// is.
     fn reference(
         &self,
         pointer: &Pointer,

@@ -31,8 +31,9 @@ pub type CheckpointSaveFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailu
 ///
 /// `key` identifies the declaration of the composed tool, the arguments and the caller.
 pub trait CheckpointStore: Send + Sync + 'static {
-    /// Removes and returns the checkpoint of a key; `None` if there is none or it has expired. Of
-    /// concurrent callers, only one gets it. After a failure, no step runs.
+    /// Removes and returns the checkpoint of a key; `None` if the key has no checkpoint or the
+    /// checkpoint has expired. Of concurrent callers, only one gets the checkpoint. If the removal
+    /// fails, no step runs.
     fn take(&self, key: String) -> CheckpointTakeFuture;
 
     /// Stores a checkpoint, replacing any other with this key.

@@ -8,9 +8,9 @@ use super::template::{ReferenceScope, Template};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum StepCondition {
     Compare(ComparisonOperator, Box<(Template, Template)>),
-    /// The first value is an item of the second, a list.
+    /// `in`: the first value is an item of the second value, which is a list.
     In(Box<(Template, Template)>),
-    /// The reference points to a value other than null.
+    /// `exists`: the reference points to a value other than null.
     Exists(Pointer),
     All(Vec<StepCondition>),
     Any(Vec<StepCondition>),
@@ -34,14 +34,14 @@ const KEYS: &str =
 /// Why a condition cannot be evaluated.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ConditionError {
-    /// A reference points to nothing.
+    /// A reference of the condition points to no value.
     MissingValue(Pointer),
     /// The values have the wrong type: `less` compares numbers, `in` requires a list.
     WrongType(&'static str),
 }
 
 impl StepCondition {
-    /// Parses a condition; returns what is wrong with it otherwise.
+    /// Parses a condition, or returns why the condition is invalid.
     pub(super) fn parse(value: Value) -> Result<Self, String> {
         Self::parse_at(value, 0)
     }
@@ -121,7 +121,7 @@ impl StepCondition {
         }
     }
 
-    /// Visits each reference, with whether it may point to nothing.
+    /// Calls `visit` with each reference, and with whether the reference may point to nothing.
     pub(super) fn for_each_reference(&self, visit: &mut impl FnMut(&Pointer, bool)) {
         match self {
             Self::Compare(_, sides) | Self::In(sides) => {
@@ -167,7 +167,7 @@ impl ComparisonOperator {
     }
 }
 
-/// Returns an integer exactly; a float could not represent it.
+/// Returns the value as an exact integer, if it is one; a float cannot represent every integer.
 fn whole(value: &Value) -> Option<i128> {
     value
         .as_i64()

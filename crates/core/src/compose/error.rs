@@ -5,7 +5,7 @@ pub struct ComposeError {
     /// The location in the declaration, such as `steps[1].parallel[0].arguments`; the name of a
     /// tool if several declarations are checked.
     pub path: String,
-    /// What is wrong at this location.
+    /// What is wrong with the declaration at `path`.
     pub what: String,
 }
 

@@ -11,7 +11,7 @@ pub(super) struct Pointer {
     path: Vec<String>,
 }
 
-/// The root of a pointer.
+/// Where a pointer begins: at the arguments of the composed tool, or at the value of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PointerRoot {
     Input,
@@ -22,7 +22,7 @@ pub(super) enum PointerRoot {
 const PARTS: [&str; 3] = ["result", "data", "text"];
 
 impl Pointer {
-    /// Parses a pointer; returns what is wrong with it otherwise.
+    /// Parses a pointer, or returns why the pointer is invalid.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
@@ -62,7 +62,7 @@ impl Pointer {
         self.path.first().map(String::as_str)
     }
 
-    /// Returns the value at this pointer in `root`, the value of its source.
+    /// Returns the value at this pointer in `root`, which is the value of the pointer's source.
     pub(super) fn find<'a>(&self, root: &'a Value) -> Option<&'a Value> {
         self.path.iter().try_fold(root, |value, token| match value {
             Value::Object(members) => members.get(token),

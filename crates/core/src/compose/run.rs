@@ -19,7 +19,7 @@ use crate::tool::{
     CallContext, ErrorCode, FurtherCalls, JsonObject, ToolCall, ToolFailure, ToolOutput, ToolResult,
 };
 
-/// One call of a composed tool.
+/// The run of a composed tool in one call.
 struct ComposedRun<'a> {
     composition: &'a Composition,
     context: &'a CallContext,
@@ -69,7 +69,8 @@ pub(super) async fn run(
         }
         Err(failure) => {
             if let Some(checkpoint) = checkpoint.filter(|_| run.is_rejected_resume(&failure)) {
-                // If that fails, the results are lost, as after any other failure.
+                // If the checkpoint cannot be saved, the results are lost, as after any other
+                // failure.
                 drop(checkpoints.save(key, checkpoint).await);
             }
             Err(failure)
@@ -77,8 +78,8 @@ pub(super) async fn run(
     }
 }
 
-/// Returns the checkpoint key for these arguments and this caller. It depends on the tools that the
-/// caller may use, because others must not see the results of those tools.
+/// Returns the checkpoint key for these arguments and this caller. The key depends on the tools
+/// that the caller may use, because other callers must not see the results of those tools.
 fn key(composition: &Composition, input: &Value, context: &CallContext) -> String {
     let mut call = json!({
         "arguments": input,
@@ -130,8 +131,8 @@ impl ComposedRun<'_> {
         }
     }
 
-    /// Runs steps in parallel. A failure does not abort the other steps, because their outcome
-    /// would be unknown. A failure other than a missing approval takes precedence.
+    /// Runs steps in parallel. A failure of one step does not abort the other steps, because their
+    /// outcome would be unknown. A failure other than a missing approval takes precedence.
     async fn parallel(&self, steps: &[Step]) -> Result<(), ToolFailure> {
         let outcomes = join_all(steps.iter().map(|step| self.step(step))).await;
         let failures = outcomes.into_iter().filter_map(Result::err);
@@ -191,7 +192,7 @@ impl ComposedRun<'_> {
         }
     }
 
-    /// Adds the steps to the metadata of the output.
+    /// Adds the reports of the finished steps to the metadata of the output.
     fn add_step_metadata(
         &self,
         output: ToolOutput,
@@ -216,8 +217,8 @@ impl ComposedRun<'_> {
         is_temporary && self.state.lock().step_reports.is_empty()
     }
 
-    /// Stores a checkpoint until the approval is decided. Returns `failure` with the information
-    /// whether that succeeded.
+    /// Stores a checkpoint until the approval is decided. Returns `failure`, with `steps_kept` in
+    /// its metadata: whether the checkpoint was stored.
     async fn stop(
         &self,
         checkpoints: &dyn CheckpointStore,
@@ -265,7 +266,7 @@ impl ComposedRun<'_> {
     }
 }
 
-/// Returns the value of a step for references.
+/// Returns the value of a finished step, into which references of later steps point.
 fn step_value(result: ToolResult) -> Value {
     let text = result.text();
     let structured = || result.result.get("structuredContent").cloned();
@@ -286,8 +287,8 @@ fn step_metadata(call: &StepCall, result: &ToolResult) -> Value {
     })
 }
 
-/// Converts the failure of a step to that of the outer call: with the step's name, its error code,
-/// and the metadata that a caller needs to continue.
+/// Converts the failure of a step to the failure of the outer call: with the step's name, the
+/// step's error code, and the metadata that a caller needs to continue.
 fn step_failure(call: &StepCall, result: ToolResult) -> ToolFailure {
     const FORWARDED_KEYS: [&str; 4] = [
         "approval_id",

@@ -5,7 +5,7 @@ use super::template::Template;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
     Call(StepCall),
-    /// Steps that run one after the other.
+    /// Steps that run one after the other, in this order.
     Sequence(Vec<Step>),
     /// Steps that run concurrently.
     Parallel(Vec<Step>),
@@ -13,7 +13,7 @@ pub(super) enum Step {
         condition: StepCondition,
         then: Vec<Step>,
         otherwise: Vec<Step>,
-        /// Location in the declaration, for errors.
+        /// Location of the step in the declaration, for errors.
         path: String,
     },
 }

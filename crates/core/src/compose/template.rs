@@ -42,7 +42,7 @@ impl ReferenceScope<'_> {
 }
 
 impl Template {
-    /// Parses a template; otherwise returns the location of the error and the error.
+    /// Parses a template, or returns the location of an error in the template and the error.
     pub(super) fn parse(value: Value) -> Result<Self, (String, String)> {
         Self::parse_at(value, 0)
     }
@@ -77,7 +77,7 @@ impl Template {
         }
     }
 
-    /// Fills in the references; returns the reference that points to nothing, if any.
+    /// Fills in the references, or returns the first reference that points to nothing.
     pub(super) fn fill(&self, scope: &ReferenceScope<'_>) -> Result<Value, Pointer> {
         Ok(match self {
             Self::Literal(value) => value.clone(),
@@ -144,7 +144,7 @@ impl Template {
         }
     }
 
-    /// Visits each reference, with whether it may point to nothing.
+    /// Calls `visit` with each reference, and with whether the reference may point to nothing.
     pub(super) fn for_each_reference(&self, visit: &mut impl FnMut(&Pointer, bool)) {
         match self {
             Self::Literal(_) => {}

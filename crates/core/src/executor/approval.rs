@@ -29,7 +29,7 @@ pub struct ApprovalRequest {
     /// have this id; other calls have another id. For an unverified user, the id also depends on
     /// the principal. The id is not a secret: every client can compute it.
     pub id: String,
-    /// The tool that would run.
+    /// The tool that runs if the call is approved.
     pub tool: Arc<RegisteredTool>,
     /// The arguments of the call, validated and with defaults filled in.
     pub arguments: JsonObject,
@@ -51,12 +51,12 @@ pub struct ApprovalRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
-    /// The call runs.
+    /// The call runs with its own arguments.
     Approved,
     /// The call runs with these arguments instead of its own. The executor checks them against the
     /// tool's schema.
     Edited(JsonObject),
-    /// The call ends as `denied`.
+    /// The call does not run, and ends as `denied`.
     Denied,
     /// There is no decision yet. The call ends as `approval_required`, with `approval_id` and
     /// `arguments` in the result's metadata, and can be repeated once there is a decision.
@@ -78,8 +78,9 @@ pub type ConsumeFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + 
 /// The executor asks the approver only if the approval rules require an approval and the call's
 /// context contains no decision. The approver may wait for a decision: the time that
 /// [`decide`](Self::decide) takes counts toward no deadline, except for work that the approver
-/// [counts](DecisionClock::count). Or it stores the request and returns [`Decision::Undecided`]; a
-/// later call with the same id then gets the decision. Everything else ends at the call's deadline.
+/// [counts](DecisionClock::count). Or the approver stores the request and returns
+/// [`Decision::Undecided`]; a later call with the same id then gets the decision. All other methods
+/// of the approver end at the call's deadline.
 pub trait Approver: Send + Sync + 'static {
     /// Decides on a request. A failure ends the call with that failure; the tool does not run.
     fn decide(&self, request: ApprovalRequest) -> ApprovalFuture;
@@ -114,7 +115,7 @@ pub(super) struct GrantedApproval {
     pub(super) took: Duration,
 }
 
-/// The approver did not respond before the deadline of the call.
+/// Returns the failure of a call whose approver did not respond before the call's deadline.
 pub(super) fn late() -> ToolFailure {
     let message = "The approval could not be read or written before the call's deadline";
     ToolFailure::new(ErrorCode::Unavailable, message)
@@ -136,9 +137,9 @@ pub(super) async fn spend(
     spent
 }
 
-/// Returns the approval of a call; `None` if it needs none because the rules do not ask. A denial in
-/// the context wins over everything else, and an approval in the context over the approver. Ends at
-/// `deadline`, which the time that a person takes extends.
+/// Returns the approval of a call; `None` if the approval rules require no approval. A denial in
+/// the call's context takes precedence over everything else, and an approval in the context over
+/// the approver. Ends at `deadline`, which is extended by the time that a person takes.
 pub(super) async fn check(
     asks: bool,
     approver: Option<&dyn Approver>,
@@ -218,7 +219,7 @@ pub(super) async fn check(
     })
 }
 
-/// Records that the call waits, and asks the approver.
+/// Records in the call log that the call waits, and asks the approver.
 async fn decide(
     approver: &dyn Approver,
     request: &mut ApprovalRequest,

@@ -93,8 +93,8 @@ fn not_an_object() -> ToolFailure {
     ToolFailure::invalid_input("The arguments must be a JSON object")
 }
 
-/// Checks of arguments that take long. These checks run on other threads than those that serve
-/// requests, and accounts take turns.
+/// Runs checks of arguments that take long, on other threads than those that serve requests.
+/// Accounts take turns.
 pub(super) struct Checks {
     queue: Arc<FairQueue>,
 }
@@ -109,13 +109,14 @@ pub(super) struct Checked {
 }
 
 impl Checks {
-    /// Allows as many concurrent checks as there are processors; one account can use half of them.
+    /// Allows as many concurrent checks as there are processors. One account can use half of the
+    /// checks.
     pub(super) fn new(config: &ExecutorConfig) -> Self {
         let queue = FairQueue::new(bounds(config));
         Self { queue }
     }
 
-    /// Returns checks with the limits of another configuration and this queue.
+    /// Returns checks with the limits of another configuration and the queue of this value.
     pub(super) fn reconfigured(&self, config: &ExecutorConfig) -> Self {
         self.queue.set_bounds(bounds(config));
         let queue = Arc::clone(&self.queue);

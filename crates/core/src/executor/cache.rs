@@ -32,7 +32,7 @@ pub struct CacheCounts {
     pub bytes: usize,
     /// Number of calls that returned a cached result or the result of a concurrent call.
     pub hits: u64,
-    /// Number of calls of tools with a rule that found no cached result.
+    /// Number of calls of tools with a cache rule that found no cached result.
     pub misses: u64,
 }
 
@@ -45,13 +45,13 @@ pub(super) struct ToolResultCache {
 #[derive(Default)]
 struct State {
     entries: CacheEntries,
-    /// Running calls with a rule that other calls may wait for, by key.
+    /// Running calls with a cache rule that other calls may wait for, by cache key.
     flights: HashMap<String, watch::Receiver<Option<Arc<ToolOutput>>>>,
     hits: u64,
     misses: u64,
 }
 
-/// A call that the cache may answer.
+/// A call that the cache may answer, and what its cache key depends on.
 pub(super) struct Request<'a> {
     config: &'a CacheConfig,
     tool: &'a RegisteredTool,
@@ -133,9 +133,10 @@ impl<'a> Request<'a> {
 /// The result of a cache lookup for a call with a cache rule.
 enum CacheLookup<'a> {
     Cached(Arc<ToolOutput>, Duration),
-    /// The same call is already running.
+    /// The call waits for the result of a running call with the same key.
     Follow(watch::Receiver<Option<Arc<ToolOutput>>>),
-    /// No such call is running; other calls may wait for this one.
+    /// No call with the same key is running: the call runs, and other calls may wait for its
+    /// result.
     Lead(SharedRun<'a>),
 }
 
@@ -233,7 +234,7 @@ impl ToolResultCache {
         })
     }
 
-    /// Returns the cached result of a tool without a rule, and its age.
+    /// Returns the cached result of a tool without a cache rule, and the age of the result.
     fn find(&self, key: &str) -> Option<(Arc<ToolOutput>, Duration)> {
         let mut state = self.state.lock();
         let found = state.entries.get(key, None)?;
@@ -241,8 +242,8 @@ impl ToolResultCache {
         Some(found)
     }
 
-    /// Handles a call without a rule. Only its result tells whether it may be cached, so concurrent
-    /// calls never wait for each other.
+    /// Handles a call of a tool without a cache rule. Only the result tells whether it may be
+    /// cached, so concurrent calls never wait for each other.
     async fn run_with_hints(
         &self,
         request: &Request<'_>,

@@ -51,9 +51,9 @@ pub struct ExecutorConfig {
     /// Maximum size of an output as JSON, in bytes. Longer error messages and results of failed
     /// calls are cut. Default 16 MiB.
     pub max_output_bytes: usize,
-    /// Larger results are stored ([`ResultStore`](super::ResultStore)), and the caller gets the
-    /// beginning.
-    /// Results of failed calls that are larger than this, and than 2 KiB, are cut. None by default.
+    /// Maximum size of a result, in bytes. Larger results are stored
+    /// ([`ResultStore`](super::ResultStore)), and the caller gets the beginning. Results of failed
+    /// calls that are larger than this maximum, and than 2 KiB, are cut. No maximum by default.
     pub max_result_bytes: Option<usize>,
     /// `max_result_bytes` of single tools, by name.
     pub tool_result_bytes: ToolSettings<usize>,
@@ -61,7 +61,7 @@ pub struct ExecutorConfig {
     pub cache: CacheConfig,
     /// Rate limits. None by default.
     pub rate_limits: RateLimits,
-    /// The calls that need approval.
+    /// Determines which calls need approval.
     pub approvals: ApprovalRules,
 }
 
@@ -172,10 +172,10 @@ pub struct RateLimits {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 pub struct RateWindows {
-    /// Calls in any 60 seconds.
+    /// Maximum number of calls in any 60 seconds.
     pub per_minute: Option<u32>,
-    /// Calls in any 60 minutes.
+    /// Maximum number of calls in any 60 minutes.
     pub per_hour: Option<u32>,
-    /// Calls in any 24 hours.
+    /// Maximum number of calls in any 24 hours.
     pub per_day: Option<u32>,
 }

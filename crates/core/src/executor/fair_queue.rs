@@ -60,7 +60,7 @@ pub(super) struct QueuePermit {
     counted: Box<CountedCall>,
 }
 
-/// The queue is full.
+/// The queue is full, so the call is rejected.
 #[derive(Debug)]
 struct Full;
 
@@ -75,9 +75,9 @@ struct QueuedCall {
 /// The number of running and queued calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueLoad {
-    /// Calls whose tools run or are about to run.
+    /// Number of calls whose tools run or are about to run.
     pub running: usize,
-    /// Calls that wait for a permit.
+    /// Number of calls that wait for a permit.
     pub queued: usize,
 }
 
@@ -126,7 +126,8 @@ impl FairQueue {
         request: PermitRequest,
     ) -> Result<Result<QueuePermit, QueuedCall>, Full> {
         let mut state = self.state.lock();
-        // If a permit is free, no queued call could use it: it would have got the permit already.
+        // If a permit is free, no queued call could use the permit: that call would have got it
+        // already.
         if state.may_run(&request) {
             let counted = state.count(request);
             let queue = Arc::clone(self);
@@ -141,7 +142,7 @@ impl FairQueue {
         let id = state.wait(request.clone(), sender);
         drop(state);
         if let Some(waiter) = evicted {
-            // The send fails if that call has stopped waiting, which is fine.
+            // The send fails if the removed call has stopped waiting, which is fine.
             drop(waiter.sender.send(Err(Full)));
         }
         Ok(Err(QueuedCall {

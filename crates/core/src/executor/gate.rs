@@ -8,7 +8,7 @@ use crate::tool::{CallContext, JsonObject, ToolFailure, ToolOutput};
 /// A validated call that has any approval that it needs.
 #[derive(Debug, Clone)]
 pub struct ReadyCall {
-    /// The tool of the call.
+    /// The tool that is about to run.
     pub tool: Arc<RegisteredTool>,
     /// The arguments of the call, validated and with defaults filled in.
     pub arguments: JsonObject,

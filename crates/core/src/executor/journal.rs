@@ -17,10 +17,11 @@ use crate::tool::{CallContext, ErrorCode, ToolCall, ToolFailure, ToolOrigin};
 pub(super) use entry::Entry;
 pub use redaction::Redaction;
 
-/// Maximum number of calls whose tools did not run and whose ends are being written repeatedly.
+/// Maximum number of calls for which the write of the end is being retried, of calls whose tool did
+/// not run.
 const MAX_REPEATED_ENDS: usize = 1_000;
 
-/// The call could not be recorded before its deadline.
+/// Returns the failure of a call that could not be recorded before its deadline.
 pub(super) fn late() -> ToolFailure {
     let message = "The call log was not written before the call's deadline";
     ToolFailure::new(ErrorCode::Unavailable, message)
@@ -30,26 +31,26 @@ pub(super) fn late() -> ToolFailure {
 ///
 /// A tool runs only after its call is recorded: if the log cannot be written, the call ends as
 /// `unavailable`. A result that cannot be recorded is still returned, because the tool has run,
-/// with `"recorded": false` in its metadata. So is a result that is not recorded
-/// [in time](super::RESPONSE_ALLOWANCE); its record is then written
-/// [in the background](Self::with_background).
+/// with `"recorded": false` in its metadata. A result that is not recorded [in
+/// time](super::RESPONSE_ALLOWANCE) is returned in the same way; its record is then written [in the
+/// background](Self::with_background).
 #[derive(Clone)]
 pub struct Journal {
     writer: Arc<Writer>,
     process: ProcessLife,
 }
 
-/// What the entries of a journal share.
+/// The part of a journal that the journal's entries share.
 #[derive(Clone)]
 struct Writer {
     log: Arc<dyn CallLog>,
     redaction: Redaction,
     /// Limits the log lines about records that cannot be written.
     failures: Arc<RepeatLimit>,
-    /// Runs the writes whose calls have ended.
+    /// Runs writes in the background for calls that have ended.
     background: TaskTracker,
-    /// Limits the calls without a result whose ends are written repeatedly: while the log fails, no
-    /// tool runs, but any number of calls is rejected.
+    /// Limits the calls without a result for which the write of the end is retried: while the log
+    /// fails, no tool runs, but any number of calls is rejected.
     repeats: Arc<Semaphore>,
 }
 
@@ -71,8 +72,8 @@ impl Journal {
         }
     }
 
-    /// Returns a journal that writes the ends of calls that do not wait for that on `background`.
-    /// A program that ends waits for this tracker.
+    /// Returns a journal that runs writes in the background on `background`. A program that exits
+    /// must wait for this tracker.
     #[must_use]
     pub fn with_background(mut self, background: TaskTracker) -> Self {
         Arc::make_mut(&mut self.writer).background = background;

@@ -42,7 +42,7 @@ impl NestedCallRunner for NestedCalls {
             nesting: Some(Arc::new(nesting)),
             further_calls: None,
             result_memory: None,
-            // The tool has written the arguments.
+            // The tool, not a model, has written the arguments.
             is_by_model: false,
             ..context
         };

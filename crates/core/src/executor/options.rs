@@ -58,7 +58,7 @@ pub enum OptionError {
     /// A duration is negative, not finite or too long.
     #[error("{name} must be a number of seconds, not negative and at most {MAX_SECONDS}")]
     Seconds {
-        /// The name of the option.
+        /// The name of the option with the invalid duration.
         name: &'static str,
     },
 }

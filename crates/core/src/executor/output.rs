@@ -26,7 +26,7 @@ pub struct OversizedResult {
     pub tool: Arc<RegisteredTool>,
     /// The context of the call, as the caller has set it.
     pub context: CallContext,
-    /// The complete output.
+    /// The complete output of the tool.
     pub output: ToolOutput,
 }
 
@@ -73,12 +73,13 @@ pub(super) fn max_result_bytes(
 pub(super) enum Excess {
     /// The result is larger than this maximum, in bytes.
     Size(usize),
-    /// There is no memory for the result while its client reads slowly.
+    /// No memory is available for the result while its client reads slowly.
     Memory,
 }
 
 impl Excess {
-    /// Returns why the output of a call with this maximum size cannot be returned, if so.
+    /// Returns why an output cannot be returned to its caller; `None` if the output can be
+    /// returned.
     pub(super) fn for_output(
         output: &ToolOutput,
         max_result_bytes: Option<usize>,
@@ -211,7 +212,7 @@ fn preview_of(result: &Value, max_bytes: usize) -> String {
 }
 
 /// Rejects an output of `size` bytes if that is more than `limit`. A later stage would otherwise
-/// truncate it without an explanation.
+/// truncate the output without an explanation.
 pub(super) fn cap(
     tool: &RegisteredTool,
     output: ToolOutput,

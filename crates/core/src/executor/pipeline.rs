@@ -44,8 +44,8 @@ type GrantedApproval<'a> = (&'a dyn Approver, &'a ApprovalRequest);
 impl Executor {
     /// Runs the pipeline. Each stage returns what the next stage needs, or ends the call.
     ///
-    /// The futures of the stages that few calls enter are boxed: this future is moved several times
-    /// during every call, and is as large as the largest future in it.
+    /// The futures of the stages that few calls enter are boxed: the future of the pipeline is
+    /// moved several times during every call, and is as large as the largest future inside.
     pub(super) async fn run_pipeline(
         &self,
         ResolvedCall { call, tool, waited }: ResolvedCall,
@@ -256,7 +256,7 @@ impl Executor {
         if let Some((approver, request)) = approval {
             approval::spend(approver, request, ready.deadline, open.entry()).await?;
         }
-        // Not longer than the call may take: the log waits for a locked database.
+        // Ends at the call's deadline, because the log waits for a locked database.
         let recorded = tokio::time::timeout_at(ready.deadline, open.record_running()).await;
         if let Some(record) = recorded.unwrap_or_else(|_| Err(journal::late()))? {
             ready.context.record = Some(record);

@@ -50,13 +50,13 @@ enum Subject {
 /// A call that passed the rate limits before this executor was created, or in another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastCall {
-    /// The tool's name.
+    /// The name of the called tool.
     pub tool: String,
     /// The label of the tool's MCP server.
     pub server: Option<String>,
     /// The account whose limits the call counts toward.
     pub account: QuotaAccount,
-    /// Time since the call passed.
+    /// Time since the call passed the rate limits.
     pub age: Duration,
 }
 
@@ -65,7 +65,7 @@ pub struct PastCall {
 pub(super) const UNREGISTERED_TOOL_TTL: Duration = Duration::from_secs(300);
 
 /// Number of admitted calls after which the ledger drops calls that are outside every window, so
-/// that it does not grow with the number of users.
+/// that the ledger does not grow with the number of users.
 const CALLS_PER_SWEEP: usize = 1024;
 
 /// Maximum number of pairs of an account and a tool or server that the ledger keeps between two
@@ -90,7 +90,7 @@ impl RateLimiter {
     }
 
     /// Returns a limiter with other limits that shares the counted calls. Calls older than the
-    /// longest old window are missing.
+    /// longest window of the old limits are not counted.
     pub(super) fn with_limits(&self, limits: RateLimits) -> Self {
         Self {
             limits,
@@ -113,7 +113,7 @@ impl RateLimiter {
         lookback.max(UNREGISTERED_TOOL_TTL)
     }
 
-    /// Counts calls that were admitted elsewhere.
+    /// Counts calls that another executor or process admitted.
     pub(super) fn count(&self, calls: impl IntoIterator<Item = PastCall>, registry: &ToolRegistry) {
         let now = Instant::now();
         let mut ledger = self.ledger.lock();
@@ -226,7 +226,7 @@ impl RateLimiter {
         let now = Instant::now();
         let mut ledger = self.ledger.lock();
         for (key, windows, cooldown) in &checks {
-            // This account may not have called before.
+            // The account may have made no call before.
             let mut none = CallTimes::default();
             let times = ledger.times.get_mut(key).unwrap_or(&mut none);
             cool(times, *cooldown, name, now)?;

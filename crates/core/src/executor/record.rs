@@ -19,15 +19,16 @@ use crate::tool::{
 };
 use crate::truncated;
 
-/// How long after its deadline a call ends at the latest, if its tool has returned a result and the
-/// result or the call must be stored: the stores then go on without the caller.
+/// Maximum time between the deadline of a call and its end, if the tool has returned a result and
+/// the result or the call must be stored. The stores then continue without the caller.
 pub const RESPONSE_ALLOWANCE: Duration = Duration::from_secs(1);
 
 /// Is notified when calls begin and end, for events and statistics.
 ///
-/// Runs on the task of the call, so it must neither block nor take long.
+/// An observer runs on the task of the call, so it must neither block nor take long.
 pub trait Observer: Send + Sync + 'static {
-    /// A call enters the pipeline and is pending. `origin` is `None` if there is no such tool.
+    /// A call enters the pipeline and is pending. `origin` is `None` if no tool has the call's
+    /// name.
     fn on_started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext);
 
     /// A call has ended with this result. For a call that its caller cancels,
@@ -68,7 +69,7 @@ pub trait Observer: Send + Sync + 'static {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ObservedCall<'a> {
-    /// The id of the call.
+    /// The caller's id of the call.
     pub id: &'a str,
     /// The tool name in the call.
     pub tool_name: &'a str,
@@ -145,7 +146,7 @@ pub(super) struct Open<'a> {
     repaired_arguments: Option<JsonObject>,
     /// The arguments that an approver set in place of the call's own.
     approved_arguments: Option<JsonObject>,
-    /// The deadline of the call, as far as it is known.
+    /// The deadline of the call, once the deadline is known.
     deadline: Option<TokioInstant>,
     respond_by: Option<TokioInstant>,
 }
@@ -167,8 +168,8 @@ impl<'a> Open<'a> {
         *self.deadline.insert(TokioInstant::now() + left)
     }
 
-    /// Returns when the call ends at the latest. From the first use on, which is when the call has
-    /// a result, this time does not change.
+    /// Returns when the call ends at the latest. The first use, when the call has a result, fixes
+    /// this time.
     pub(super) fn respond_by(&mut self) -> TokioInstant {
         let now = TokioInstant::now();
         // The deadline has passed if the call has waited for a person.
@@ -266,8 +267,8 @@ pub(super) fn span(call: &ToolCall, tool: Option<&RegisteredTool>, context: &Cal
     )
 }
 
-/// Turns the outcome of the call into its one result, with `execution_time` in seconds, and logs
-/// it. Arguments and results are not logged.
+/// Turns the outcome of the call into the call's one result, with `execution_time` in seconds, and
+/// logs the end of the call. Arguments and results are not logged.
 pub(super) struct Recorder {
     id: String,
     name: String,

@@ -121,7 +121,7 @@ async fn g3_an_approval_shows_the_repaired_arguments() {
     let meant = json!({"n": 10, "unit": "m"});
     assert_eq!(result.metadata["arguments"], meant);
     assert_eq!(result.metadata[ToolResult::REPAIRED_ARGUMENTS], meant);
-    // The approval holds for the call as the model repeats it, whichever form it has then.
+    // The approval is valid for the call as the model repeats it, in whichever form.
     let id = result.metadata["approval_id"].as_str().unwrap().to_owned();
     for arguments in [json!({"n": "10"}), json!({"n": 10})] {
         let context = CallContext {

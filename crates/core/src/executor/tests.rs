@@ -22,7 +22,7 @@ fn with_numbers(name: &str, parameters: &[&str]) -> ToolDefinition {
     defined.build().unwrap()
 }
 
-/// `add(a, b)`, `fail()`, `panic()`, `sleep(ms)`, `who()`.
+/// Returns a registry with the tools `add(a, b)`, `fail()`, `panic()`, `sleep(ms)` and `who()`.
 pub(super) fn registry() -> Arc<ToolRegistry> {
     let registry = ToolRegistry::new();
     add(
@@ -87,7 +87,8 @@ async fn run_one(config: ExecutorConfig, name: &str, arguments: Value) -> ToolRe
     Box::pin(run(&executor, name, arguments, &context)).await
 }
 
-/// Arguments of a model are a text, which no limit of the values of the model's answer counts.
+/// A model's arguments arrive as text, so the limit on the values of a model's response does not
+/// count them.
 #[tokio::test]
 async fn arguments_with_too_many_values_are_an_error_before_they_are_parsed() {
     for value in ["0", "[]", "[0]", "{}", r#"{"":0}"#] {
@@ -124,7 +125,7 @@ async fn l1_tools_of_a_caller_are_only_for_that_caller() {
     let of_caller = executor.with_caller_tools(Arc::new(tools));
     let mine = call_for(&of_caller, "alice", "mine").await;
     assert_eq!(mine.result, json!("my own"));
-    // A registered tool takes precedence.
+    // A registered tool takes precedence over a tool of the caller.
     let who = call_for(&of_caller, "alice", "who").await;
     assert_eq!(who.result, json!(["alice", "c"]));
     let others = call_for(&executor, "alice", "mine").await;
@@ -157,7 +158,7 @@ async fn g3_an_override_runs_under_the_limits_and_rules_of_its_tool() {
     // Both executors share one rate limit.
     let limited = run(&executor, "add", sum, &context).await;
     assert_eq!(limited.error_code, Some(ErrorCode::RateLimited));
-    // A repaired name means the override as well.
+    // A repaired name refers to the override as well.
     let found = |name: &str| overriding.find(name).map(|tool| Arc::as_ptr(&tool));
     assert_eq!(found("functions.add"), found("add"));
     let who = call_for(&overriding, "alice", "who").await;
@@ -422,7 +423,7 @@ async fn b5_a_name_that_no_tool_has_may_be_repaired() {
         "default_api:add",
         "add<|channel|>commentary",
         " functions.add <|end|>",
-        // An exact name takes precedence.
+        // A tool with exactly this name takes precedence over a repaired name.
         "functions.who",
         "functions.who<|end|>",
     ] {

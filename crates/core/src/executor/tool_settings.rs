@@ -18,7 +18,7 @@ use serde::Deserialize;
 #[serde(from = "HashMap<String, T>")]
 pub struct ToolSettings<T> {
     exact: HashMap<String, T>,
-    /// By the names in lower case.
+    /// Settings that apply in any case, by the tools' names in lower case.
     in_any_case: HashMap<String, T>,
 }
 
@@ -49,8 +49,8 @@ impl<T> ToolSettings<T> {
         self.exact.insert(name, setting);
     }
 
-    /// Sets the setting of all tools whose name differs from this one at most in case. Replaces
-    /// their settings.
+    /// Sets the setting of all tools whose name differs from `name` at most in case. Replaces the
+    /// previous settings of these tools.
     pub fn insert_in_any_case(&mut self, name: &str, setting: T) {
         self.remove_in_any_case(name);
         self.in_any_case.insert(name.to_ascii_lowercase(), setting);
@@ -67,8 +67,8 @@ impl<T> ToolSettings<T> {
         self.exact.remove(name)
     }
 
-    /// Removes the settings of all tools whose name differs from this one at most in case, and
-    /// returns one of them.
+    /// Removes the settings of all tools whose name differs from `name` at most in case, and
+    /// returns one of these settings.
     pub fn remove_in_any_case(&mut self, name: &str) -> Option<T> {
         let is_named = |known: &String, _: &mut T| known.eq_ignore_ascii_case(name);
         let removed = self.exact.extract_if(is_named).map(|(_, setting)| setting);

@@ -2,10 +2,10 @@ use crate::tool::{CallContext, ToolCall, ToolOrigin, ToolResult, TraceContext};
 
 /// Creates a trace span for every call of an executor.
 ///
-/// Runs on the task of the call, so it must neither block nor take long.
+/// A tracer runs on the task of the call, so it must neither block nor take long.
 pub trait Tracer: Send + Sync + 'static {
     /// A call enters the pipeline. The span is a child of the context's trace, if there is one.
-    /// `origin` is `None` if there is no such tool.
+    /// `origin` is `None` if no tool has the call's name.
     fn start(
         &self,
         call: &ToolCall,
@@ -14,7 +14,7 @@ pub trait Tracer: Send + Sync + 'static {
     ) -> Box<dyn CallSpan>;
 }
 
-/// The span of a running call. Dropping it before [`end`](Self::end) means that the call was
+/// The span of a running call. Dropping the span before [`end`](Self::end) means that the call was
 /// cancelled.
 pub trait CallSpan: Send {
     /// Returns the trace context for requests that the tool sends.

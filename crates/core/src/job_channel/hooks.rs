@@ -10,8 +10,8 @@ use crate::executor::{
 use crate::tool::{CallContext, ToolCall, ToolOrigin, ToolResult};
 
 /// Returns the hooks of an executor whose calls have channels to peers `P`: the peer decides on
-/// approvals, checks calls before they run, and is notified of calls, as far as it handles such
-/// jobs.
+/// approvals, checks calls before they run, and is notified of calls, if the peer
+/// [handles](super::HandledJobs) these jobs.
 #[must_use]
 pub fn hooks<P: JobPeer>() -> ExecutorHooks {
     let hooks = Arc::new(PeerHooks::<P>(PhantomData));

@@ -10,7 +10,7 @@ use crate::registry::ToolRegistry;
 use crate::tests::{add_echo, definition};
 use crate::tool::ToolOrigin;
 
-/// A peer that records its jobs. It is busy until `free` is notified.
+/// A peer that records its jobs. The peer is busy until `free` is notified.
 struct FakePeer {
     jobs: Mutex<Vec<String>>,
     free: Option<Notify>,

@@ -15,8 +15,8 @@ pub struct PeerTool<P: JobPeer> {
 }
 
 impl<P: JobPeer> PeerTool<P> {
-    /// Creates a tool with the approval policy of its MCP server, if it has one. `tool` identifies
-    /// the tool for the peer.
+    /// Creates a tool with the approval policy of its MCP server, if the server has a policy.
+    /// `tool` identifies the tool for the peer.
     pub fn new(
         definition: ToolDefinition,
         origin: ToolOrigin,

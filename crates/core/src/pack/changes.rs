@@ -41,7 +41,7 @@ impl ResourceChanges {
         self.notify(|| ResourceChange::ListChanged);
     }
 
-    /// Returns whether there are listeners, so that expensive checks can be skipped otherwise.
+    /// Returns whether there are listeners. Without listeners, a caller can skip expensive checks.
     #[must_use]
     pub fn has_listeners(&self) -> bool {
         self.0.receiver_count() > 0

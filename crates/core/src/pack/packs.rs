@@ -13,7 +13,7 @@ use crate::tool::{Tool, ToolName};
 #[derive(Clone, Default)]
 pub struct Packs(Vec<Arc<PackContents>>);
 
-/// The contents of one pack, as of when it was added.
+/// The contents of one pack at the time at which the pack was added.
 pub struct PackContents {
     name: String,
     tools: Vec<ToolName>,
@@ -27,37 +27,37 @@ pub struct PackContents {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackError {
-    /// The name is empty, too long, or has other characters than the message lists.
+    /// The name of the pack is empty, too long, or has a character that the message does not list.
     #[error(
         "invalid pack name '{0}': use lowercase letters, digits and '_', starting with a letter"
     )]
     BadName(String),
-    /// A pack with this name exists.
+    /// A pack with this name was already added.
     #[error("A pack named '{0}' already exists")]
     NameTaken(String),
     /// A tool of the pack cannot be registered.
     #[error("Pack '{pack}': {source}")]
     Tool {
-        /// The name of the pack.
+        /// The name of the pack that cannot be added.
         pack: String,
-        /// The error of the registry.
+        /// Why the tool cannot be registered.
         #[source]
         source: RegistryError,
     },
     /// A stream of the pack has the name of another stream.
     #[error("Pack '{pack}': a stream named '{stream}' already exists")]
     StreamTaken {
-        /// The name of the pack.
+        /// The name of the pack that cannot be added.
         pack: String,
-        /// The name of the stream.
+        /// The name that both streams have.
         stream: String,
     },
     /// A kind of stored items has an invalid or duplicate name.
     #[error("Pack '{pack}': the kind of data '{kind}' is invalid or declared twice")]
     BadKind {
-        /// The name of the pack.
+        /// The name of the pack that cannot be added.
         pack: String,
-        /// The name of the kind.
+        /// The invalid or duplicate name of the kind.
         kind: String,
     },
 }
@@ -104,7 +104,7 @@ impl PackContents {
 }
 
 impl Packs {
-    /// Adds a pack and registers its tools. If that fails, nothing is added.
+    /// Adds a pack and registers its tools. On failure, nothing is added.
     ///
     /// # Errors
     /// A name of the pack is invalid or taken, or a tool cannot be registered.

@@ -55,7 +55,7 @@ pub struct ResourceTemplate {
     pub uri_template: String,
     /// The name by which programs identify the template.
     pub name: String,
-    /// The description of its resources.
+    /// What the resources of the template contain, for people and models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The media type of the contents, if all resources have the same.
@@ -66,9 +66,9 @@ pub struct ResourceTemplate {
 /// The contents of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceContents {
-    /// The media type, such as `application/json`.
+    /// The media type of the contents, such as `application/json`.
     pub mime_type: String,
-    /// The contents themselves.
+    /// The text or the bytes of the contents.
     pub body: ResourceBody,
 }
 
@@ -78,7 +78,7 @@ pub struct ResourceContents {
 pub enum ResourceBody {
     /// Text of any media type, such as JSON.
     Text(String),
-    /// Anything other than text.
+    /// Contents other than text.
     Bytes(Vec<u8>),
 }
 
@@ -154,11 +154,12 @@ pub trait ResourceProvider: Send + Sync {
         Vec::new()
     }
 
-    /// Returns whether this provider owns a URI; other providers are then ignored. The resource need
-    /// not exist yet: subscribers are notified when it does.
+    /// Returns whether this provider owns a URI; other providers are then ignored. The resource
+    /// need not exist yet: subscribers are notified when the resource is created.
     fn owns(&self, uri: &str) -> bool;
 
-    /// Lists the existing resources; should be limited to a number that is useful to browse.
+    /// Lists the existing resources. An implementation should limit their number to what is useful
+    /// to browse.
     ///
     /// # Errors
     /// The resources cannot be listed; other providers are still listed.
@@ -174,7 +175,7 @@ pub trait ResourceProvider: Send + Sync {
         reader: ResourceReader<'_>,
     ) -> Result<ResourceContents, ResourceError>;
 
-    /// Returns a listener for later changes; `None` if nothing ever changes.
+    /// Returns a listener for later changes; `None` if the resources of this provider never change.
     fn changes(&self) -> Option<ChangeListener> {
         None
     }

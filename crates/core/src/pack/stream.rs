@@ -62,7 +62,7 @@ pub struct StreamEvent {
 pub enum StreamMessage {
     /// The first message for a new listener, which contains an id to resume from.
     Ready {
-        /// The id to resume from.
+        /// The id to resume from, for `Last-Event-ID`.
         id: String,
     },
     /// Events are missing, because the id to resume from is unknown or the listener was too slow.
@@ -134,7 +134,7 @@ impl EventStream {
             };
             ring.bytes -= oldest.data.len();
         }
-        // Under the lock, so that the numbers are in order.
+        // Updated while the lock is held, so that the numbers are in order.
         self.next.send_replace(number + 1);
         drop(ring);
         self.changes.updated(&self.uri);
@@ -228,12 +228,12 @@ impl ResourceProvider for EventStream {
     }
 }
 
-/// A listener of a stream. The stream stores no separate queue for it.
+/// A listener of a stream. The stream has no separate queue for each listener.
 #[derive(Debug)]
 pub struct StreamListener {
     stream: Arc<EventStream>,
     updates: watch::Receiver<u64>,
-    /// The number of the next event.
+    /// The number of the event that the listener receives next.
     next: u64,
     first_message: Option<StreamMessage>,
 }

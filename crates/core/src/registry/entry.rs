@@ -8,8 +8,8 @@ use crate::tool::{JsonObject, Tool, ToolDefinition, ToolName, ToolOrigin};
 use pillion_schema::{LazySchema, PropertyKeys, SchemaError};
 use serde_json::Value;
 
-/// Maximum duration of checking the schemas of one list of tools. The rest is checked by its first
-/// calls.
+/// Maximum duration of checking the schemas of one list of tools. Each remaining schema is checked
+/// by the first call of its tool.
 const MAX_LIST_CHECK_TIME: Duration = Duration::from_secs(5);
 
 /// The time in which the schemas of one list of tools are checked, so that a long list of expensive
@@ -34,7 +34,8 @@ pub struct RegisteredTool {
     tool: Arc<dyn Tool>,
     origin: ToolOrigin,
     schema: Arc<ArgumentSchema>,
-    /// The properties that have other names for some models, once a call has needed them.
+    /// The properties whose names differ for some models; computed by the first call that needs
+    /// them.
     property_keys: Arc<OnceLock<Option<PropertyKeys>>>,
     expected_output_bytes: AtomicUsize,
 }
@@ -49,8 +50,9 @@ enum ArgumentSchema {
 }
 
 impl RegisteredTool {
-    /// Checks the tool's schema, and compiles it unless its patterns are costly: these are compiled
-    /// by the first call. The tool need not become part of a registry.
+    /// Checks the tool's schema, and compiles the schema unless its patterns are costly: a schema
+    /// with costly patterns is compiled by the first call. The tool need not become part of a
+    /// registry.
     ///
     /// # Errors
     /// The schema of a native tool cannot be compiled. (An MCP tool with such a schema is accepted.)
@@ -170,8 +172,8 @@ impl RegisteredTool {
         }
     }
 
-    /// Gives the properties of a model's arguments their own names, if models get other names for
-    /// some of them.
+    /// Restores the tool's own property names in a model's arguments, if models get other names for
+    /// some properties.
     pub(crate) fn restore_property_keys(&self, arguments: &mut JsonObject) {
         let keys = self
             .property_keys

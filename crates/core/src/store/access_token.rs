@@ -17,7 +17,7 @@ pub struct AccessToken {
     pub expires_at: Option<Timestamp>,
     /// When the token was last used, accurate to about a minute.
     pub last_used_at: Option<Timestamp>,
-    /// When the token was revoked.
+    /// When the token was revoked; `None` if the token was not revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
@@ -33,19 +33,19 @@ pub trait AccessTokenStore: Send + Sync {
     /// Returns the token with this hash, even if it is revoked.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn access_token(&self, hash: &str) -> Result<Option<AccessToken>, StoreError>;
 
     /// Returns all tokens, ordered by name.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn access_tokens(&self) -> Result<Vec<AccessToken>, StoreError>;
 
     /// Records that a token was used. Does nothing if the token is gone.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn mark_access_token_used(&self, hash: &str, at: Timestamp) -> Result<(), StoreError>;
 
     /// Revokes the token with this name. Keeps the original time if the token is already revoked.

@@ -7,7 +7,7 @@ use crate::tool::QuotaAccount;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// The call may run once.
+    /// The call may run, but only once.
     Approved,
     /// The call must not run.
     Denied,
@@ -35,29 +35,29 @@ impl Verdict {
 /// A decision on an approval, with the decider and the time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalDecision {
-    /// The decision.
+    /// Whether the call may run.
     pub verdict: Verdict,
     /// The person or program that decided.
     pub by: String,
     /// When the decision was made.
     pub at: Timestamp,
-    /// The reason that the decider gave.
+    /// The reason for the decision, if the decider gave one.
     pub reason: Option<String>,
     /// The arguments with which the call runs, as JSON, if the decider changed them. A redacted
-    /// value of [`ApprovalRecord::arguments`] in the same place stands for the call's own value.
+    /// value at the same location as in [`ApprovalRecord::arguments`] means the call's own value.
     pub arguments: Option<String>,
 }
 
-/// A call that needs approval.
+/// The approval of a call: the request, and the decision once there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalRecord {
     /// The id of the approval.
     pub id: String,
     /// The call that waits or waited for the approval.
     pub call: Option<CallId>,
-    /// The tool of the call.
+    /// The name of the tool that the call wants to run.
     pub tool: String,
-    /// The name of the tool's server.
+    /// The name of the tool's MCP server; `None` for native tools.
     pub server: Option<String>,
     /// The id of the executor's [`ApprovalRequest`](crate::executor::ApprovalRequest), to which the
     /// decision is bound.
@@ -81,7 +81,7 @@ pub struct ApprovalRecord {
     pub expires_at: Timestamp,
     /// The decision, once there is one.
     pub decision: Option<ApprovalDecision>,
-    /// When the approved call ran.
+    /// When the approval was used by a call.
     pub used_at: Option<Timestamp>,
 }
 
@@ -134,9 +134,9 @@ pub struct ApprovalFilter {
 /// The number of approvals that wait for a decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpenApprovals {
-    /// Number for all accounts.
+    /// Number of open approvals of all accounts.
     pub all: u64,
-    /// Number for one account.
+    /// Number of open approvals of one account.
     pub of_account: u64,
 }
 
@@ -152,7 +152,7 @@ pub trait ApprovalStore: Send + Sync {
     /// Returns the approval with this id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn approval(&self, id: &str) -> Result<Option<ApprovalRecord>, StoreError>;
 
     /// Returns approvals, newest first.
@@ -169,7 +169,7 @@ pub trait ApprovalStore: Send + Sync {
     /// account.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn count_open_approvals(
         &self,
         account: &QuotaAccount,
@@ -195,6 +195,6 @@ pub trait ApprovalStore: Send + Sync {
     /// Removes the approvals that expired before this time, and returns their number.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn remove_expired_approvals(&self, before: Timestamp) -> Result<u64, StoreError>;
 }

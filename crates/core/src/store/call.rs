@@ -99,7 +99,7 @@ pub struct ToolCallRecord {
     pub process: ProcessLife,
     /// The name of the tool's MCP server; `None` for native tools.
     pub server: Option<String>,
-    /// The tool's name.
+    /// The name of the called tool.
     pub tool: String,
     /// The user on whose behalf the call runs.
     pub user: Option<String>,
@@ -116,9 +116,9 @@ pub struct ToolCallRecord {
     pub repaired_arguments: Option<String>,
     /// The arguments with which the tool ran, as JSON, redacted, if an approver changed them.
     pub approved_arguments: Option<String>,
-    /// The status of the call.
+    /// The status of the call at the time of this record.
     pub status: CallStatus,
-    /// When the call ended.
+    /// When the call ended; `None` for a call that has not ended.
     pub completed_at: Option<Timestamp>,
     /// How long the tool ran.
     pub duration: Option<Duration>,
@@ -141,7 +141,7 @@ pub struct RateLimitRecord {
     pub life: String,
     /// The name of the tool's MCP server; `None` for native tools.
     pub server: Option<String>,
-    /// The tool's name.
+    /// The name of the called tool.
     pub tool: String,
     /// The account whose limits the call counts toward.
     pub account: QuotaAccount,

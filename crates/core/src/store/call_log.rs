@@ -18,8 +18,9 @@ pub trait CallLog: Send + Sync {
     async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError>;
 
     /// Stores a call like [`record_call`](Self::record_call), for a call that runs at once and
-    /// whose id no other process or task uses. Can be much faster, because the store need not
-    /// compare the record with another one. Use the same method for all records of a call.
+    /// whose id no other process or task uses. This method can be much faster, because the store
+    /// need not compare the record with another record. Use the same method for all records of a
+    /// call.
     ///
     /// # Errors
     /// `unavailable` if it is unknown whether the write succeeded: the same record can be sent
@@ -38,7 +39,7 @@ pub trait CallLog: Send + Sync {
     /// Returns the call with this id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError>;
 
     /// Returns calls, newest first.
@@ -66,35 +67,35 @@ pub trait CallLog: Send + Sync {
     /// Returns statistics of the calls of each tool, ordered by server and tool.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn call_statistics(&self, filter: &CallFilter)
     -> Result<Vec<ToolStatistics>, StoreError>;
 
     /// Returns the ids of the processes of this owner that have unfinished calls.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn unfinished_processes(&self, owner: &str) -> Result<Vec<String>, StoreError>;
 
     /// Marks the unfinished calls of an ended process as `interrupted`, and returns their number.
     /// Does not mark a pending call whose approval can still be decided.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn interrupt_life(&self, ended: &ProcessLife, at: Timestamp) -> Result<u64, StoreError>;
 
     /// Marks the calls as `cancelled` whose approval expired, or was used for another call, before
     /// `before`. Returns their number.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn cancel_undecided(&self, before: Timestamp, at: Timestamp) -> Result<u64, StoreError>;
 
     /// Removes calls beyond the retention limits, in small steps, so that calls can be recorded
     /// meanwhile.
     ///
     /// # Errors
-    /// Errors of the store. Calls that were removed before the error stay removed.
+    /// The store cannot be written. Calls that were removed before the error stay removed.
     async fn prune_calls(
         &self,
         retention: &Retention,
@@ -105,6 +106,6 @@ pub trait CallLog: Send + Sync {
     /// [`call`](Self::call) did not find the call before, the call was never recorded.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn may_have_removed_call(&self, id: CallId) -> Result<bool, StoreError>;
 }

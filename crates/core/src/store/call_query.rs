@@ -5,17 +5,17 @@ use super::{CallId, CallStatus, Timestamp};
 /// Selects calls; `None` matches every call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallFilter {
-    /// The name of the server.
+    /// Only calls of tools of the MCP server with this name.
     pub server: Option<String>,
-    /// The tool's name.
+    /// Only calls of the tool with this name.
     pub tool: Option<String>,
-    /// The user on whose behalf the calls run.
+    /// Only calls that run on behalf of this user.
     pub user: Option<String>,
     /// Only calls of verified users.
     pub only_verified: bool,
-    /// The call that made the calls.
+    /// Only nested calls that this call made.
     pub parent: Option<CallId>,
-    /// The status of the calls.
+    /// Only calls with this status.
     pub status: Option<CallStatus>,
     /// Only calls that arrived at this time or later.
     pub from: Option<Timestamp>,
@@ -28,7 +28,7 @@ pub struct CallFilter {
 pub struct ToolStatistics {
     /// The name of the tool's MCP server; `None` for native tools.
     pub server: Option<String>,
-    /// The tool's name.
+    /// The name of the tool.
     pub tool: String,
     /// Number of all calls, whatever their status.
     pub calls: u64,
@@ -38,15 +38,15 @@ pub struct ToolStatistics {
     pub failed: u64,
     /// Median duration of the calls whose duration is known.
     pub p50: Option<Duration>,
-    /// 95th percentile of the durations.
+    /// 95th percentile of the durations of the calls whose duration is known.
     pub p95: Option<Duration>,
-    /// 99th percentile of the durations.
+    /// 99th percentile of the durations of the calls whose duration is known.
     pub p99: Option<Duration>,
 }
 
 impl ToolStatistics {
     /// Returns the share of successful calls among successful and failed calls, 0.0 to 1.0; `None`
-    /// if there are none.
+    /// without such calls.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -61,7 +61,7 @@ impl ToolStatistics {
 /// Retention limits of the call log. Calls that have not ended are always kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// Maximum age of calls.
+    /// Maximum age of the calls that are kept.
     pub max_age: Option<Duration>,
     /// Maximum number of calls. The oldest calls are removed first.
     pub max_calls: Option<u64>,

@@ -38,14 +38,14 @@ pub struct ChatClaim {
 pub struct ChatSummary {
     /// The id of the chat.
     pub id: String,
-    /// See [`ChatRecord::summary`].
+    /// The summary for lists of chats, as JSON ([`ChatRecord::summary`]).
     pub summary: String,
-    /// See [`ChatRecord::claim`].
+    /// The process that currently runs the chat ([`ChatRecord::claim`]).
     pub claim: Option<ChatClaim>,
 }
 
 impl std::fmt::Debug for ChatRecord {
-    /// Omits the messages.
+    /// Prints the record without the messages of the chat.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ChatRecord")
             .field("id", &self.id)
@@ -66,7 +66,7 @@ pub trait ChatStore: Send + Sync {
     /// Returns the owner's chat with this id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn chat(&self, owner: &str, id: &str) -> Result<Option<ChatRecord>, StoreError>;
 
     /// Replaces a chat with its next revision, if the chat was not changed meanwhile.
@@ -78,14 +78,14 @@ pub trait ChatStore: Send + Sync {
     /// Returns at most `limit` chats of the owner, most recently changed first.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn chats(&self, owner: &str, limit: u32) -> Result<Vec<ChatSummary>, StoreError>;
 
     /// Claims the owner's chat with this id, unless another claim is valid at `now`. Returns
     /// whether the claim was stored; `false` if there is no such chat.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn claim_chat(
         &self,
         owner: &str,
@@ -97,7 +97,7 @@ pub trait ChatStore: Send + Sync {
     /// Removes the claim of `by`, if there is one.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn release_chat(&self, owner: &str, id: &str, by: &str) -> Result<(), StoreError>;
 
     /// Removes the owner's chat with this id.
@@ -116,6 +116,6 @@ pub trait ChatStore: Send + Sync {
     /// Removes the chats last changed before this time, and returns their number.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn remove_old_chats(&self, before: Timestamp) -> Result<u64, StoreError>;
 }

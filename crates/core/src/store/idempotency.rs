@@ -29,9 +29,9 @@ pub enum KeyClaim {
     },
     /// The request with this key has already run.
     Recorded {
-        /// The fingerprint of that request.
+        /// The fingerprint of the request that has run.
         fingerprint: String,
-        /// The recorded result of that request.
+        /// The result of the request that has run.
         result: String,
         /// When the result expires or expired.
         expires_at: Timestamp,
@@ -51,7 +51,7 @@ pub trait IdempotencyStore: Send + Sync {
     /// or its process died and it is unknown whether the request ran.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read or written.
     async fn claim_key(
         &self,
         key: &IdempotencyKey,
@@ -64,7 +64,7 @@ pub trait IdempotencyStore: Send + Sync {
     /// although the system clock can be wrong. `None` if no key has surely expired.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn keys_expired_until(&self, ttl: Duration) -> Result<Option<Timestamp>, StoreError>;
 
     /// Stores the result of the request that claimed the key with `fingerprint`.
@@ -83,19 +83,19 @@ pub trait IdempotencyStore: Send + Sync {
     /// has a result or another claim: the release of an earlier claim may arrive late.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn release_key(&self, key: &IdempotencyKey, fingerprint: &str) -> Result<(), StoreError>;
 
     /// Returns the total size of the stored results of each scope, in bytes.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn key_bytes(&self) -> Result<Vec<(String, u64)>, StoreError>;
 
     /// Removes the results that expired by `until`, and the claims without a result that expired at
     /// least [`UNFINISHED_KEY_TTL`] earlier. Returns their number.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn remove_expired_keys(&self, until: Timestamp) -> Result<u64, StoreError>;
 }

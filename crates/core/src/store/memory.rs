@@ -6,11 +6,11 @@ use super::{StoreError, Timestamp};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MemoryCategory {
-    /// A fact.
+    /// The memory is a fact.
     Fact,
-    /// A preference of a user.
+    /// The memory is a preference of a user.
     Preference,
-    /// A topic of conversation.
+    /// The memory is a topic of conversation.
     Topic,
 }
 
@@ -50,7 +50,7 @@ pub struct Memory {
     pub category: MemoryCategory,
     /// The text of the memory.
     pub content: String,
-    /// Importance, 1 to 5. Default 1.
+    /// The importance of the memory, 1 to 5. Default 1.
     pub importance: u8,
     /// When the memory was created.
     pub created_at: Timestamp,
@@ -67,7 +67,7 @@ pub struct MemorySearch {
     pub user: Option<String>,
     /// The search text: a memory must contain its first five words, ignoring case.
     pub query: String,
-    /// Maximum number of memories.
+    /// Maximum number of memories that the search finds.
     pub limit: u32,
 }
 
@@ -106,7 +106,7 @@ pub trait MemoryStore: Send + Sync {
     /// marks them as accessed at `now`. A query without words finds nothing.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read or written.
     async fn search_memories(
         &self,
         search: &MemorySearch,

@@ -17,7 +17,7 @@ pub struct LogEntry {
 /// A log of a pack and its newest entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSummary {
-    /// The name of the log.
+    /// The name of the log, unique within its pack.
     pub log: String,
     /// The newest entry; its number is the number of entries ever added.
     pub latest: LogEntry,
@@ -55,26 +55,26 @@ pub trait PackStore: Send + Sync {
     /// Returns the document with this name.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn document(&self, pack: &str, name: &str) -> Result<Option<String>, StoreError>;
 
     /// Removes a document, and returns whether it existed.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn remove_document(&self, pack: &str, name: &str) -> Result<bool, StoreError>;
 
     /// Counts the documents whose names begin with `prefix`.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn count_documents(&self, pack: &str, prefix: &str) -> Result<u64, StoreError>;
 
     /// Returns documents (name and JSON) whose names begin with `prefix` and sort after `after`,
     /// ordered by name: at most `limit`, and at most 1,000.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn documents(
         &self,
         pack: &str,
@@ -101,7 +101,7 @@ pub trait PackStore: Send + Sync {
     /// first: at most `limit`, and at most 1,000. A log that does not exist is empty.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn last_entries(
         &self,
         pack: &str,
@@ -114,7 +114,7 @@ pub trait PackStore: Send + Sync {
     /// changed first: at most `limit`, and at most 1,000.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn logs(
         &self,
         pack: &str,
@@ -126,7 +126,7 @@ pub trait PackStore: Send + Sync {
     /// newest entry, ordered by name: at most `limit`, and at most 1,000.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn logs_by_name(
         &self,
         pack: &str,
@@ -138,13 +138,13 @@ pub trait PackStore: Send + Sync {
     /// Counts the logs whose names begin with `prefix`.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn count_logs(&self, pack: &str, prefix: &str) -> Result<u64, StoreError>;
 
     /// Removes a log with all its entries, and returns whether it existed. A concurrently added
     /// entry is removed too, or starts a new log with number 1.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn remove_log(&self, pack: &str, log: &str) -> Result<bool, StoreError>;
 }

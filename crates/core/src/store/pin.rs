@@ -2,21 +2,21 @@ use async_trait::async_trait;
 
 use super::{StoreError, Timestamp};
 
-/// A tool definition that differs from the accepted one.
+/// A tool definition that differs from the accepted definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingDefinition {
-    /// The hash of the definition.
+    /// The hash of the pending definition.
     pub hash: String,
-    /// The definition as JSON.
+    /// The pending definition, as JSON.
     pub definition: String,
-    /// When the definition was first seen.
+    /// When the pending definition was first seen.
     pub seen_at: Timestamp,
 }
 
 /// The owner of pins: a server whose tools are the same for all users, or one user of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PinOwner<'a> {
-    /// The name of the server.
+    /// The name of the MCP server.
     pub server: &'a str,
     /// The user; `None` if the server lists the same tools for all users.
     pub user: Option<&'a str>,
@@ -25,7 +25,7 @@ pub struct PinOwner<'a> {
 /// The accepted definition of an MCP server's tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolPin {
-    /// The name of the server.
+    /// The name of the MCP server.
     pub server: String,
     /// The user for whom the server lists the tool; `None` if the server lists the same tools for
     /// all users.
@@ -38,7 +38,7 @@ pub struct ToolPin {
     pub definition: String,
     /// When the definition was accepted.
     pub accepted_at: Timestamp,
-    /// The definition that the server now offers, if it differs.
+    /// The definition that the server now offers, if it differs from the accepted definition.
     pub pending: Option<PendingDefinition>,
 }
 
@@ -48,29 +48,29 @@ pub trait PinStore: Send + Sync {
     /// Pins a tool, and returns the stored pin: an earlier pin of the tool stays.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn insert_pin(&self, pin: &ToolPin) -> Result<ToolPin, StoreError>;
 
     /// Returns the pins of one owner, ordered by name.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn pins(&self, owner: PinOwner<'_>) -> Result<Vec<ToolPin>, StoreError>;
 
-    /// Returns all pins of a server: first those for all users, then by user and name.
+    /// Returns all pins of a server: first the pins for all users, then by user and name.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn server_pins(&self, server: &str) -> Result<Vec<ToolPin>, StoreError>;
 
     /// Returns the pin of one tool.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn pin(&self, owner: PinOwner<'_>, tool: &str) -> Result<Option<ToolPin>, StoreError>;
 
-    /// Stores the definition that the server offers in place of the accepted one; `None` if the
-    /// server offers the accepted one again.
+    /// Stores the definition that the server offers in place of the accepted definition; `None` if
+    /// the server offers the accepted definition again.
     ///
     /// # Errors
     /// `not_found` if there is no such pin.
@@ -96,6 +96,6 @@ pub trait PinStore: Send + Sync {
     /// Removes the pins of an owner. Succeeds if there are none.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn remove_pins(&self, owner: PinOwner<'_>) -> Result<(), StoreError>;
 }

@@ -5,12 +5,12 @@ use super::StoreError;
 /// Maximum number of attempts of [`write_once_available`].
 const MAX_ATTEMPTS: u32 = 64;
 
-/// The pauses between the attempts: each is twice as long as the one before, up to the maximum.
+/// The pauses between the attempts: each is twice as long as the previous pause, up to the maximum.
 const MIN_PAUSE: Duration = Duration::from_millis(200);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 
-/// Repeats a write while the store is unavailable, at most 64 times within at least two minutes:
-/// for records of what has happened, for which no caller waits.
+/// Repeats a write while the store is unavailable, at most 64 times within at least two minutes.
+/// Meant for records of past events, for which no caller waits.
 ///
 /// # Errors
 /// The error of the last attempt, or an error other than `unavailable`.

@@ -56,14 +56,14 @@ impl SecretKind {
 pub struct SecretId {
     /// The purpose of the secret.
     pub kind: SecretKind,
-    /// The id of the secret among those of its kind.
+    /// The id of the secret among the secrets of its kind.
     pub id: String,
 }
 
 /// An encrypted secret, opaque to the store.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SealedSecret {
-    /// The id of the encryption key.
+    /// The id of the key with which the secret is encrypted.
     pub key_id: String,
     /// Everything except the key that is needed to decrypt the secret.
     pub sealed: Vec<u8>,
@@ -82,9 +82,9 @@ impl fmt::Debug for SealedSecret {
 pub struct SecretReplacement {
     /// The key under which the secret is stored.
     pub secret_id: SecretId,
-    /// The expected current value.
+    /// The expected current form of the secret.
     pub old: SealedSecret,
-    /// The new value.
+    /// The re-encrypted form of the secret.
     pub new: SealedSecret,
 }
 
@@ -94,7 +94,7 @@ pub trait SecretStore: Send + Sync {
     /// Stores a secret, replacing any other with this id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn put_secret(
         &self,
         secret_id: &SecretId,
@@ -104,19 +104,19 @@ pub trait SecretStore: Send + Sync {
     /// Returns the secret with this id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn secret(&self, secret_id: &SecretId) -> Result<Option<SealedSecret>, StoreError>;
 
     /// Removes a secret. Succeeds if there is none.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn remove_secret(&self, secret_id: &SecretId) -> Result<(), StoreError>;
 
     /// Returns all secrets, ordered by kind and id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn secrets(&self) -> Result<Vec<(SecretId, SealedSecret)>, StoreError>;
 
     /// Replaces all secrets in one transaction.

@@ -25,9 +25,9 @@ pub struct ServerRecord {
 /// Which server owns the calls, approvals and pins that are recorded under a server's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordOwner {
-    /// The stored server of that name.
+    /// The stored server with the name owns the records.
     Own,
-    /// Another server of that name, which is not in the store.
+    /// Another server with the name, which is not in the store, owns the records.
     Anothers,
 }
 
@@ -41,7 +41,7 @@ pub trait ServerStore: Send + Sync {
     async fn insert_server(&self, server: &ServerRecord) -> Result<(), StoreError>;
 
     /// Changes everything except `id` and `created_at`. If the name changes and this server owns
-    /// the records under the old name, those are renamed, too.
+    /// the records under the old name, the records are renamed, too.
     ///
     /// # Errors
     /// `not_found`; `conflict` if another server has this name.
@@ -54,7 +54,7 @@ pub trait ServerStore: Send + Sync {
     /// Records that a connection was established. Does nothing if the server is gone.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn mark_server_connected(&self, id: &str, at: Timestamp) -> Result<(), StoreError>;
 
     /// Removes a server, with its calls and pins if this server owns the records under its name.
@@ -66,18 +66,18 @@ pub trait ServerStore: Send + Sync {
     /// Returns the server with this id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn server(&self, id: &str) -> Result<Option<ServerRecord>, StoreError>;
 
     /// Returns the server with this name.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn server_named(&self, name: &str) -> Result<Option<ServerRecord>, StoreError>;
 
     /// Returns all servers, ordered by name.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn servers(&self) -> Result<Vec<ServerRecord>, StoreError>;
 }

@@ -9,7 +9,7 @@ pub trait StepCheckpointStore: Send + Sync {
     /// Stores a checkpoint until `expires_at`, replacing any other with this key.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn save_step_checkpoint(
         &self,
         key: &str,
@@ -17,11 +17,11 @@ pub trait StepCheckpointStore: Send + Sync {
         expires_at: Timestamp,
     ) -> Result<(), StoreError>;
 
-    /// Removes and returns a checkpoint; `None` if there is none or it has expired. Of concurrent
-    /// callers, only one gets the checkpoint.
+    /// Removes and returns a checkpoint; `None` if the key has no checkpoint or the checkpoint has
+    /// expired. Of concurrent callers, only one gets the checkpoint.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read or written.
     async fn take_step_checkpoint(
         &self,
         key: &str,
@@ -31,6 +31,6 @@ pub trait StepCheckpointStore: Send + Sync {
     /// Removes the checkpoints that expired by `now`, and returns their number.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn remove_expired_step_checkpoints(&self, now: Timestamp) -> Result<u64, StoreError>;
 }

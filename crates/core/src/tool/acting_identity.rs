@@ -11,14 +11,14 @@ pub type ActingIdentityFuture =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActingIdentity {
     /// The acting identity; does not change when the credential is renewed. Approvals are bound to
-    /// it, and the tool must not act under another identity.
+    /// the identity, and the tool must not act under another identity.
     pub identity: String,
     /// Identifies the credential without containing it; changes with the credential. Cached results
-    /// are bound to it.
+    /// are bound to this value.
     pub credential: String,
     /// What the tool uses to act, such as a connection that has the credential, so that the tool
-    /// need not read the credential again when it runs. Opaque to the executor. A call that waited
-    /// for the decision of an approver runs without it: the credential may be gone by then.
+    /// need not read the credential again when it runs. Opaque to the executor. `None` for a call
+    /// that waited for the decision of an approver: the credential may be gone by then.
     pub connection: Option<Link>,
 }
 

@@ -27,7 +27,8 @@ pub struct ToolCall {
     /// The type of the call; always `function`.
     #[serde(default = "function", rename = "type")]
     pub kind: String,
-    /// The position of the call among those of one model response, if the provider sends it.
+    /// The position of the call among the calls of one model response, if the provider sends the
+    /// position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
 }
@@ -117,7 +118,7 @@ fn parse_text(text: &str) -> serde_json::Result<Value> {
     })
 }
 
-/// See [`ToolCall::arguments_text`].
+/// Returns arguments as a JSON string, like [`ToolCall::arguments_text`].
 #[must_use]
 pub fn arguments_text(arguments: &Value) -> String {
     match arguments {
@@ -128,7 +129,7 @@ pub fn arguments_text(arguments: &Value) -> String {
     }
 }
 
-/// See [`ToolCall::arguments_object`].
+/// Returns arguments as an object, like [`ToolCall::arguments_object`].
 #[must_use]
 pub fn arguments_object(arguments: &Value) -> Value {
     let empty = || Value::Object(Map::new());

@@ -37,14 +37,14 @@ pub struct CallContext {
     pub variant: Option<String>,
     /// The interface or program that the call came through, for the call log.
     pub caller: Option<String>,
-    /// The id of the call. The executor sets it before the tool runs.
+    /// The id of the call. The executor sets the id before the tool runs.
     pub call_id: String,
-    /// The deadline of the call, which an approval that a nested call waits for extends. The
-    /// executor sets it before the tool runs.
+    /// The deadline of the call, extended while a nested call waits for an approval. The executor
+    /// sets the deadline before the tool runs.
     pub deadline: Option<Instant>,
-    /// The tool's acting identity for this call, if it depends on the caller
-    /// ([`Tool::acting_identity`](super::Tool::acting_identity)). The executor sets it before it requests an
-    /// approval.
+    /// The tool's acting identity for this call, if the identity depends on the caller
+    /// ([`Tool::acting_identity`](super::Tool::acting_identity)). The executor sets the identity
+    /// before it requests an approval.
     pub acting_identity: Option<ActingIdentity>,
     /// The id for the call-log record; a new id by default. When the tool runs, the id of the
     /// actual record.
@@ -54,7 +54,7 @@ pub struct CallContext {
     pub may_use: Option<ToolFilter>,
     /// The position of the call, if it is nested.
     pub nesting: Option<Arc<Nesting>>,
-    /// Runs nested calls. The executor sets it before it runs a tool that [makes
+    /// Runs nested calls. The executor sets this field before it runs a tool that [makes
     /// calls](super::Tool::makes_calls).
     pub further_calls: Option<FurtherCalls>,
     /// Ids of granted approvals: calls with these ids run.
@@ -64,8 +64,8 @@ pub struct CallContext {
     /// Ids of denied approvals: calls with these ids end as `denied`.
     pub denied: HashSet<String>,
     /// The id of the approval under which the call runs, if the call needed one. The executor sets
-    /// it before the tool runs. Such a tool must use nothing of the caller that is not part of the
-    /// approval ([`Tool::forwarded`](super::Tool::forwarded)).
+    /// the id before the tool runs. A tool that runs under an approval must use nothing of the
+    /// caller that is not part of the approval ([`Tool::forwarded`](super::Tool::forwarded)).
     pub approval_id: Option<String>,
     /// Options of the approval that the call may need.
     pub approval: ApprovalRequestOptions,
@@ -73,7 +73,7 @@ pub struct CallContext {
     /// meant, arguments that do not match the schema are repaired
     /// ([`ToolResult::REPAIRED_ARGUMENTS`](super::ToolResult::REPAIRED_ARGUMENTS)).
     pub is_by_model: bool,
-    /// Further application data for tools.
+    /// Further data of the application, for its tools.
     pub extra: JsonObject,
     /// The link to the caller for progress and elicitation, if the interface supports either.
     pub link: Option<Link>,
@@ -130,7 +130,7 @@ impl CallContext {
 /// Options of the approval that a call may need, for an approver that stores approvals.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApprovalRequestOptions {
-    /// The id of the approval that the call wants to use.
+    /// The id of an existing approval that the call wants to use.
     pub named: Option<String>,
     /// How long the caller waits for a decision.
     pub wait: Duration,

@@ -48,19 +48,19 @@ pub enum DefinitionError {
     /// The description is empty or blank.
     #[error("{tool}: A tool needs a description")]
     EmptyDescription {
-        /// The tool's name.
+        /// The name of the tool without a description.
         tool: ToolName,
     },
     /// Two parameters have the same name.
     #[error("{tool}: Duplicate parameter names found")]
     DuplicateParameters {
-        /// The tool's name.
+        /// The name of the tool with the parameters.
         tool: ToolName,
     },
     /// The raw schema is not a JSON object, or its type is not `object`.
     #[error("{tool}: The parameters must be a JSON Schema of type object")]
     SchemaNotAnObject {
-        /// The tool's name.
+        /// The name of the tool with the schema.
         tool: ToolName,
     },
 }

@@ -27,7 +27,7 @@ pub enum ErrorCode {
     Unavailable,
     /// The caller cancelled the call.
     Cancelled,
-    /// The tool or Pillion failed.
+    /// The call failed because of an error in the tool or in Pillion.
     InternalError,
 }
 

@@ -34,7 +34,7 @@ impl FurtherCalls {
     }
 }
 
-/// Two values are equal if they are the same handle.
+/// Two values are equal if one is a clone of the other.
 impl PartialEq for FurtherCalls {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -50,15 +50,15 @@ impl fmt::Debug for FurtherCalls {
 /// The position of a nested call.
 #[derive(Debug, Clone)]
 pub struct Nesting {
-    /// The calling call, in the call log.
+    /// The id of the parent call in the call log.
     pub parent: Option<CallId>,
-    /// Number of calls above this call.
+    /// Number of ancestors of this call.
     pub depth: usize,
     /// Whether the call may use a tool that its caller may not use.
     pub is_granted: bool,
     /// Number of nested calls of the outermost call so far, at all levels.
     made: Arc<AtomicUsize>,
-    /// The pausable clocks of all calls above this call.
+    /// The pausable clocks of all ancestors of this call.
     above: Vec<Arc<PausableClock>>,
 }
 
@@ -70,7 +70,7 @@ impl Nesting {
     pub const MAX_CALLS: usize = 256;
 
     /// Creates the position of the calls that `parent` makes. `time` is the clock of `parent`, and
-    /// `above` its own position, if it is nested.
+    /// `above` the position of `parent`, if `parent` is nested.
     pub(crate) fn below(
         parent: Option<CallId>,
         time: Arc<PausableClock>,
@@ -90,8 +90,8 @@ impl Nesting {
         nesting
     }
 
-    /// Returns the clocks of all calls above this one, which are paused while this call waits for a
-    /// person.
+    /// Returns the clocks of all ancestors of this call, which are paused while this call waits for
+    /// a person.
     pub(crate) fn clocks_above(&self) -> &[Arc<PausableClock>] {
         &self.above
     }
@@ -128,8 +128,8 @@ type Admits = dyn Fn(&str, &ToolOrigin) -> bool + Send + Sync;
 
 impl ToolFilter {
     /// Creates a filter that allows the tools for which `admits` returns `true`. Filters may have
-    /// the same `fingerprint` only if they allow the same tools: it is part of the cache key of
-    /// nested calls, also across restarts.
+    /// the same `fingerprint` only if they allow the same tools: the fingerprint is part of the
+    /// cache key of nested calls, also across restarts.
     pub fn new(
         fingerprint: impl Into<Arc<str>>,
         admits: impl Fn(&str, &ToolOrigin) -> bool + Send + Sync + 'static,

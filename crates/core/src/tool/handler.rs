@@ -26,8 +26,8 @@ pub struct ForwardedParameters {
 ///
 /// Implement this trait for a tool with state; for a single function, use [`FnTool`].
 pub trait Tool: Send + Sync + 'static {
-    /// Returns the definition. It must not change while the tool is registered: register a new tool
-    /// instead.
+    /// Returns the definition. The definition must not change while the tool is registered:
+    /// register a new tool instead.
     fn definition(&self) -> &ToolDefinition;
 
     /// Returns the tool's origin. Default: `Native`.
@@ -47,17 +47,17 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
-    /// Returns whether lists show the tool. A tool that is not offered lacks something that it
-    /// needs; a call of the tool returns an error that says what. Must not change while the tool is
-    /// registered. Default: `true`.
+    /// Returns whether lists show the tool. A tool that is not offered lacks something that the
+    /// tool needs; a call of the tool returns an error that names what is missing. Must not change
+    /// while the tool is registered. Default: `true`.
     fn is_offered(&self) -> bool {
         true
     }
 
     /// Returns the tool's own approval policy, for example from the configuration of its MCP
-    /// server. The executor's rules for the tool or its server take precedence over it, and it
-    /// takes precedence over their default. Must not change while the tool is registered. Default:
-    /// `None`.
+    /// server. The executor's rules for the tool or its server take precedence over this policy,
+    /// and this policy takes precedence over the executor's default. Must not change while the tool
+    /// is registered. Default: `None`.
     fn approval_policy(&self) -> Option<ApprovalPolicy> {
         None
     }
@@ -68,10 +68,11 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
-    /// Returns the acting identity for this caller, if it depends on the caller. Results of such a
-    /// tool are cached only for the same caller. A failure ends the call before an approval is
-    /// requested. When the tool runs, [`CallContext::acting_identity`] contains the returned identity. If it
-    /// has no [connection](super::ActingIdentity::connection) and the identity has changed since, the tool must not
+    /// Returns the acting identity for this caller, if the identity depends on the caller. Results
+    /// of such a tool are cached only for the same caller. A failure ends the call before an
+    /// approval is requested. When the tool runs, [`CallContext::acting_identity`] contains the
+    /// returned identity. If the returned identity has no
+    /// [connection](super::ActingIdentity::connection) and has changed since, the tool must not
     /// act. Default: `None`.
     fn acting_identity(&self, context: &CallContext) -> Option<ActingIdentityFuture> {
         let _ = context;
@@ -81,8 +82,8 @@ pub trait Tool: Send + Sync + 'static {
     /// Returns what the tool gets from the caller besides its arguments, the user and the channel,
     /// such as further parameters of an MCP request. An approval is valid only for calls with the
     /// same digest, and the person who decides sees the parameters. Called only for calls that need
-    /// approval. The position in a distributed trace does not belong to it: the executor removes
-    /// its `tracestate` from such calls. Default: `None`.
+    /// approval. The returned parameters exclude the position in a distributed trace: the executor
+    /// removes `tracestate` from calls that need approval. Default: `None`.
     ///
     /// # Errors
     /// If a person could not see what the tool gets; the call then ends with the failure.
@@ -104,8 +105,8 @@ pub trait Tool: Send + Sync + 'static {
         false
     }
 
-    /// Returns the names of the tools that this tool calls, if known. Where tools are looked up on
-    /// demand, these are looked up with this tool.
+    /// Returns the names of the tools that this tool calls, if known. A program that looks up tools
+    /// on demand looks up the called tools together with this tool.
     fn called_tools(&self) -> Vec<&str> {
         Vec::new()
     }

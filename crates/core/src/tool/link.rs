@@ -21,14 +21,14 @@ impl Link {
         Self(Arc::new(end))
     }
 
-    /// Returns the other end, if it has the type `T`.
+    /// Returns the other end of the link, if that end has the type `T`.
     #[must_use]
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }
 }
 
-/// Two links are equal if they are the same link.
+/// Two links are equal if one is a clone of the other.
 impl PartialEq for Link {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -90,7 +90,7 @@ impl ToolName {
     }
 
     /// Returns the name for providers that accept at most 64 characters, such as OpenAI: this name,
-    /// or its beginning and a hash of it. A registry finds a tool by this name too.
+    /// or the beginning of this name and its hash. A registry also finds a tool by this short name.
     ///
     /// ```
     /// use pillion_core::tool::ToolName;
@@ -109,7 +109,7 @@ impl ToolName {
 
     /// Returns whether the name is too long for some providers and `short` is its short form.
     pub(crate) fn is_shortened_to(&self, short: &str) -> bool {
-        // A hash takes long.
+        // The lengths are compared first, because computing a hash takes long.
         self.0.len() > Self::MAX_SHORT_LENGTH
             && short
                 .as_bytes()

@@ -12,9 +12,9 @@ use super::ToolName;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolNamePattern {
-    /// Exactly this tool.
+    /// The tool with exactly this name.
     Exact(ToolName),
-    /// The tools whose names begin so; empty for all tools.
+    /// The tools whose names begin with this text; an empty text matches all tools.
     Prefix(String),
 }
 

@@ -10,7 +10,7 @@ pub enum ToolOrigin {
     Mcp {
         /// The server's label in the configuration.
         server_label: String,
-        /// The server's URL; if it is empty, the tool is not offered to any model.
+        /// The server's URL. A tool of a server with an empty URL is not offered to any model.
         server_url: String,
     },
 }

@@ -70,7 +70,7 @@ impl ToolOutput {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolFailure {
-    /// The error code.
+    /// The code that tells programs why the call failed.
     pub code: ErrorCode,
     /// The error message, without internal details.
     pub message: String,

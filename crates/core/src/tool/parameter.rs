@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "&'static str")]
 pub enum ParameterType {
-    /// Text.
+    /// The value is text.
     String,
-    /// Any JSON number.
+    /// The value is any JSON number.
     Number,
-    /// A number without a fraction, including `5.0`; never a boolean.
+    /// The value is a number without a fraction, such as `5` or `5.0`; never a boolean.
     Integer,
-    /// `true` or `false`.
+    /// The value is `true` or `false`.
     Boolean,
-    /// An array.
+    /// The value is an array.
     Array,
-    /// An object.
+    /// The value is an object.
     Object,
 }
 
@@ -94,12 +94,12 @@ impl fmt::Display for ParameterType {
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolParameter {
-    /// The key in the arguments.
+    /// The name of the parameter: its key in the arguments.
     pub name: String,
     /// The JSON type of the value.
     #[serde(rename = "type")]
     pub kind: ParameterType,
-    /// The description for the model.
+    /// The description of the parameter for the model.
     #[serde(default)]
     pub description: Option<String>,
     /// Whether a call must contain the parameter. Default `true`.

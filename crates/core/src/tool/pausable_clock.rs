@@ -5,8 +5,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The pausable clock of a call that needs a decision, or makes nested calls. It is paused while the
-/// call or a nested call waits for a person, because such waits count toward no deadline.
+/// The pausable clock of a call that needs a decision, or makes nested calls. The clock is paused
+/// while the call or a nested call waits for a person, because such waits count toward no deadline.
 #[derive(Debug, Default)]
 pub(crate) struct PausableClock {
     state: Mutex<State>,
@@ -15,7 +15,7 @@ pub(crate) struct PausableClock {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Number of calls that are waiting.
+    /// Number of calls that are waiting for a person.
     waiting: usize,
     /// When the current pause began.
     since: Option<Instant>,

@@ -20,7 +20,7 @@ pub struct ToolResult {
     pub tool_call_id: String,
     /// The tool name in the call.
     pub tool_name: String,
-    /// Whether the tool succeeded.
+    /// Whether the call succeeded.
     pub success: bool,
     /// The output for the model.
     #[serde(default)]
@@ -28,10 +28,10 @@ pub struct ToolResult {
     /// The output for programs, if it differs from `result`.
     #[serde(default)]
     pub data: Option<Value>,
-    /// The error message.
+    /// Why the call failed, as a message; `None` for a successful call.
     #[serde(default)]
     pub error: Option<String>,
-    /// The error code.
+    /// Why the call failed, as a code; `None` for a successful call.
     #[serde(default)]
     pub error_code: Option<ErrorCode>,
     /// Information about the run; after a run, always contains `execution_time`, in seconds.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pillion_deadline::timeout_at;
 use tokio::time::Instant;
 
-/// Waits until memory is reserved.
+/// Resolves when the requested memory is reserved.
 pub type ReserveFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The memory of an interface for results that wait until their client reads them. Many clients
@@ -15,13 +15,14 @@ pub trait ReserveMemory: Send + Sync + 'static {
     /// that resolves when the memory is reserved.
     fn reserve(&self, bytes: usize) -> Option<ReserveFuture>;
 
-    /// Reserves memory only if there is room now. Returns whether the memory is reserved.
+    /// Reserves memory for a result only if there is room now. Returns whether the memory is
+    /// reserved.
     fn try_reserve(&self, bytes: usize) -> bool;
 
     /// Releases reserved memory that no result needs.
     fn release(&self, bytes: usize);
 
-    /// Returns whether clients of the same principal use memory or wait for it.
+    /// Returns whether clients of the same principal use reserved memory or wait for memory.
     fn is_in_use(&self) -> bool;
 }
 
@@ -69,7 +70,8 @@ impl ResultMemory {
         }
     }
 
-    /// Reserves memory only if there is room now. Returns whether the memory is reserved.
+    /// Reserves memory for a result only if there is room now. Returns whether the memory is
+    /// reserved.
     #[must_use]
     pub fn try_reserve(&self, bytes: usize) -> bool {
         self.memory.try_reserve(bytes)
@@ -80,7 +82,7 @@ impl ResultMemory {
         self.memory.release(bytes);
     }
 
-    /// Returns whether clients of the same principal use memory or wait for it.
+    /// Returns whether clients of the same principal use reserved memory or wait for memory.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         self.memory.is_in_use()

@@ -6,14 +6,14 @@ use super::{ToolFailure, ToolOutput};
 /// that forwards responses unchanged. Two responses are equal if their texts are equal.
 #[derive(Debug, Clone)]
 pub enum ServerResponse {
-    /// The `result` of the response.
+    /// The member `result` of the response.
     Result(Box<RawValue>),
-    /// The `error` of the response.
+    /// The member `error` of the response.
     Error(Box<RawValue>),
 }
 
 impl ServerResponse {
-    /// Adds this response to the outcome that was read from it.
+    /// Adds this response to `outcome`, which was read from the response.
     ///
     /// # Errors
     /// The failure of `outcome`, with this response.

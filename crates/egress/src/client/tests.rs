@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::super::{AddressClass, HostName};
 use super::*;
 
-/// Returns a lookup with these addresses for every name, and the number of lookups.
+/// Returns a lookup that finds these addresses for every name, and the counter of its lookups.
 fn names(addresses: &[&str]) -> (Lookup, Arc<AtomicUsize>) {
     let parsed = addresses.iter().map(|text| text.parse().unwrap());
     let addresses: Vec<IpAddr> = parsed.collect();
@@ -19,7 +19,7 @@ fn names(addresses: &[&str]) -> (Lookup, Arc<AtomicUsize>) {
     (lookup, lookups)
 }
 
-/// Starts a server on 127.0.0.1 that sends one response; returns its port.
+/// Starts a server on 127.0.0.1 that sends one response. Returns the server's port.
 fn server(response: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -110,7 +110,7 @@ async fn localhost_is_never_resolved_by_dns() {
 
 #[tokio::test]
 async fn a_redirect_within_the_origin_is_checked_like_a_request() {
-    // The name changes to a metadata address between the request and its redirect.
+    // The name resolves to a metadata address between the request and its redirect.
     const ELSEWHERE: &str = "HTTP/1.1 307 Elsewhere\r\nLocation: /other\r\n\
         Content-Length: 0\r\nConnection: close\r\n\r\n";
     let lookups = AtomicUsize::new(0);
@@ -139,7 +139,7 @@ async fn a_name_without_addresses_is_not_a_denial() {
     assert!(EgressError::cause_of(&error).is_none(), "{error:?}");
 }
 
-/// Starts a server that keeps its connections, and counts them.
+/// Starts a server that keeps its connections, and counts the connections.
 fn keeping_server() -> (Url, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -182,7 +182,7 @@ async fn a_kept_connection_is_not_used_after_its_idle_time() {
     for _ in 0..3 {
         assert_eq!(send(short).await, 2, "the new connection is kept");
     }
-    // Without a limit, and with one that allows no connection.
+    // Requests have no limit of the idle time, or a limit that allows no connection.
     for max_idle in [Duration::MAX, POOL_IDLE_TIMEOUT] {
         assert_eq!(send(max_idle).await, 3);
     }

@@ -9,8 +9,8 @@ use super::*;
 /// A timeout that is long enough for any response on this machine.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Starts a server on 127.0.0.1 that sends these bytes on each connection, and optionally keeps it
-/// open; returns its address.
+/// Starts a server on 127.0.0.1 that sends these bytes on each connection, and optionally keeps the
+/// connection open. Returns the server's address.
 async fn server(response: String, keeps_open: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -125,11 +125,11 @@ async fn l1_errors_and_debug_texts_contain_only_the_host_of_a_url() {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Closes {
     AfterResponse,
-    /// When the next request arrives, without running it.
+    /// The server closes the connection when the next request arrives, without running the request.
     OnNextRequest,
 }
 
-/// Serves requests with an empty body, and counts the requests that it has run.
+/// Serves requests with an empty body, and counts the requests that the server has run.
 async fn serve(listener: TcpListener, closes: Closes, ran: Arc<AtomicUsize>) {
     while let Ok((mut peer, _)) = listener.accept().await {
         let ran = Arc::clone(&ran);
@@ -209,11 +209,11 @@ async fn only_safe_requests_are_sent_again_over_a_new_connection() {
                     succeeded += 1;
                 }
             }
-            // The server did not run the requests that failed.
+            // The server did not run the requests that failed on the client.
             assert_eq!(ran.load(Ordering::SeqCst), succeeded, "{method}");
             match method.is_safe() {
                 true => assert_eq!(succeeded, 12, "{method}"),
-                // The client learns that the server keeps no connections.
+                // The client detects that the server keeps no connections.
                 false => assert!(succeeded >= 10, "{method}: {succeeded}"),
             }
         }

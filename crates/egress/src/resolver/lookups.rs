@@ -9,23 +9,24 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// Maximum number of lookups at a time, each of which occupies a thread. If DNS does not answer, a
-/// lookup takes many seconds and cannot be cancelled, also if its caller has given up.
+/// Maximum number of concurrent lookups, each of which occupies a thread. If DNS does not respond,
+/// a lookup takes many seconds and cannot be cancelled, even if its caller has given up.
 const MAX_LOOKUPS: usize = 32;
 
-/// Maximum number of lookups of one name at a time, so that names whose DNS server does not answer
-/// leave room for other names.
+/// Maximum number of concurrent lookups of one name, so that names whose DNS server does not
+/// respond leave room for other names.
 const MAX_LOOKUPS_PER_NAME: usize = 2;
 
-/// Age of a lookup after which another one of its name starts: the DNS server may answer by now.
+/// Age of a lookup after which a caller starts another lookup of the name: the DNS server may
+/// respond by now.
 const MAX_SHARED_AGE: Duration = Duration::from_secs(2);
 
 type Outcome = Result<Vec<IpAddr>, Arc<io::Error>>;
 type OutcomeReceiver = watch::Receiver<Option<Outcome>>;
 type ResolveFn = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
 
-/// Looks up names with the system's resolver, each on a thread that it starts: an unlimited number of lookups
-/// would fill the runtime's pool of blocking threads, on which other work waits.
+/// Looks up names with the system's resolver, each on a new thread: on the runtime's pool of
+/// blocking threads, an unlimited number of lookups would delay the pool's other work.
 ///
 /// Concurrent lookups of a name share one thread. Results are not cached.
 pub(super) struct Lookups {
@@ -40,7 +41,7 @@ struct RunningLookup {
     outcome: OutcomeReceiver,
 }
 
-/// Removes a lookup when its thread ends, and then frees its permit.
+/// Removes a lookup when the lookup's thread ends, and then releases its permit.
 struct LookupGuard {
     lookups: Arc<Lookups>,
     name: String,
@@ -48,8 +49,9 @@ struct LookupGuard {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Returns the lookups of this process. All clients share them, because the limit is for the
-/// process. A forked process begins without any: the threads of its parent do not exist in it.
+/// Returns the lookups of this process, which all clients share, because the limit is for the
+/// process. A forked process begins without lookups: the threads of the parent process do not exist
+/// in the forked process.
 pub(super) fn for_process() -> Arc<Lookups> {
     static LOOKUPS: Mutex<Option<(u32, Arc<Lookups>)>> = Mutex::new(None);
     let mut shared = LOOKUPS.lock();
@@ -75,11 +77,11 @@ impl Lookups {
         })
     }
 
-    /// Returns the addresses of a name. A caller that gives up while it waits for a thread leaves
-    /// nothing behind.
+    /// Returns the addresses of a name. A caller that gives up while it waits for a thread starts
+    /// no lookup.
     ///
     /// # Errors
-    /// Fails if the system's resolver fails, or if no thread can be started.
+    /// The system's resolver fails, or no thread can be started.
     pub(super) async fn lookup(self: &Arc<Self>, name: String) -> io::Result<Vec<IpAddr>> {
         if let Ok(address) = name.parse() {
             return Ok(vec![address]);
@@ -104,7 +106,8 @@ impl Lookups {
         }
     }
 
-    /// Returns the outcome of a running lookup, unless another one should start.
+    /// Returns the receiver of a running lookup's outcome, unless the caller should start another
+    /// lookup.
     fn join(&self, name: &str) -> Option<OutcomeReceiver> {
         let running = self.running.lock();
         let same_name = running.get(name)?;
@@ -140,7 +143,8 @@ impl Lookups {
         let thread = thread::Builder::new().name("dns-lookup".to_owned());
         thread.spawn(move || {
             let found = (guard.lookups.resolve)(&guard.name).map_err(Arc::new);
-            // Before the outcome is sent, so that a later caller does not join a lookup that has ended.
+            // The lookup is removed before its outcome is sent, so that a later caller does not
+            // join a finished lookup.
             drop(guard);
             sender.send_replace(Some(found));
         })?;
@@ -172,7 +176,8 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(100);
 
-    /// A DNS server that does not answer for names that start with `slow`, until it is opened.
+    /// A DNS server that does not respond for names that start with `slow`, until the test unblocks
+    /// it.
     #[derive(Default)]
     struct FakeDns {
         is_open: Mutex<bool>,
@@ -260,7 +265,7 @@ mod tests {
             assert_eq!(error.to_string(), "no such host");
             assert!(lookups.running.lock().is_empty());
         }
-        // An address needs no lookup.
+        // An address needs no lookup, and thus no permit.
         let _all = Arc::clone(&lookups.permits)
             .acquire_many_owned(MAX_LOOKUPS as u32)
             .await;

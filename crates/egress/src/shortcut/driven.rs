@@ -21,12 +21,12 @@ use super::watched_stream::{SocketCheck, WatchedStream};
 
 type UnsentRequest = Option<Request<Full<Bytes>>>;
 
-/// A connection, which makes progress only while it is polled.
+/// An HTTP connection, which makes progress only while it is polled.
 pub(super) struct DrivenConnection {
     /// The runtime that opened the connection.
     pub(super) runtime: runtime::Id,
     sender: SendRequest<Full<Bytes>>,
-    /// `None` after the connection has ended; pending responses then fail.
+    /// The connection; `None` after the connection has ended, so that pending responses fail.
     connection: Option<Connection<TokioIo<WatchedStream>, Full<Bytes>>>,
     check: SocketCheck,
     /// How long the connection was idle before its current request; `None` for the first request.
@@ -37,7 +37,7 @@ impl DrivenConnection {
     pub(super) async fn new(stream: TcpStream, runtime: runtime::Id) -> Option<Self> {
         let _ = stream.set_nodelay(true); // An error only makes the connection slower.
         let (stream, check) = WatchedStream::new(stream);
-        // A client must accept folded headers in responses (RFC 9112, section 5.2).
+        // A client must accept folded header lines in responses (RFC 9112, section 5.2).
         let handshake = Builder::new()
             .allow_obsolete_multiline_headers_in_responses(true)
             .handshake(TokioIo::new(stream));
@@ -51,7 +51,7 @@ impl DrivenConnection {
         })
     }
 
-    /// Makes progress without waiting. An error reaches the caller that waits for the response.
+    /// Makes progress without waiting. The caller that waits for the response receives any error.
     fn advance(&mut self, context: &mut Context<'_>) {
         if let Some(connection) = &mut self.connection
             && Pin::new(connection).poll(context).is_ready()
@@ -70,8 +70,8 @@ impl DrivenConnection {
         poll_fn(|context| Poll::Ready(self.is_free(context))).await
     }
 
-    /// Returns whether the connection is ready, and this machine has received no close of the
-    /// server.
+    /// Returns whether the connection is ready, and this machine has not received the server's
+    /// close.
     pub(super) async fn is_open_now(&mut self) -> bool {
         self.check.request();
         self.is_free_now().await && !self.check.is_pending()
@@ -95,11 +95,11 @@ impl DrivenConnection {
     }
 }
 
-/// The body of a response. Reading it drives the connection; after its end, the connection becomes
-/// idle.
+/// The body of a response. Reading the body drives the connection; at the end of the body, the
+/// connection becomes idle.
 pub(super) struct DrivenBody {
     pub(super) incoming: Incoming,
-    /// Only needed for `Sync`.
+    /// The connection, in a mutex only because the body must be `Sync`.
     pub(super) connection: Mutex<Option<DrivenConnection>>,
     pub(super) client: Arc<DirectClient>,
 }
@@ -113,7 +113,7 @@ impl Body for DrivenBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = self.get_mut();
-        // Frames can be as small as a byte, and a read contains many.
+        // A frame can be as small as a byte, and a single read contains many frames.
         let unit = ready!(poll_proceed(context));
         let mut polled = Pin::new(&mut this.incoming).poll_frame(context);
         if polled.is_pending()
@@ -145,8 +145,8 @@ impl Body for DrivenBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        // Without this, the body would not be polled to its end, and the connection would never
-        // become idle.
+        // If this returned `true`, the body would not be polled to its end, and the connection
+        // would never become idle.
         false
     }
 

@@ -15,7 +15,7 @@ const CHUNKED: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
 const EMPTY: &str = "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n";
 
 /// A server that sends one of these responses for each request of a connection, and closes the
-/// connection after the last.
+/// connection after the last response.
 struct Server {
     url: Url,
     connections: Arc<AtomicUsize>,
@@ -92,7 +92,7 @@ fn response(sent: SendOutcome) -> reqwest::Response {
     }
 }
 
-/// Sends a POST and reads the complete response.
+/// Sends a POST request and reads the complete response.
 async fn text(shortcut: &Arc<DirectClient>) -> String {
     response(post(shortcut).await).text().await.unwrap()
 }
@@ -204,7 +204,7 @@ async fn a_closed_idle_connection_is_replaced() {
     let shortcut = server.shortcut();
     for _ in 0..3 {
         assert_eq!(text(&shortcut).await, "{}");
-        // Waits until the end of the connection has arrived.
+        // Waits until the end of the connection has arrived at the client.
         let taken = shortcut.take(Handle::current().id(), ConnectionChoice::Any);
         if let Some((mut connection, _)) = taken {
             poll_fn(|context| {
@@ -240,7 +240,8 @@ fn a_close_that_the_runtime_has_not_noticed_is_noticed_before_a_request_is_writt
             }
             closing.recv().unwrap();
             if unread {
-                // A message that nothing requested, such as the reason for the close.
+                // The server sends a message that nothing requested, such as the reason for a
+                // close.
                 let timeout = b"HTTP/1.1 408 Request Timeout\r\n\r\n";
                 first.write_all(timeout).unwrap();
             }
@@ -260,7 +261,7 @@ fn a_close_that_the_runtime_has_not_noticed_is_noticed_before_a_request_is_writt
                 assert_eq!(text(&shortcut).await, "{}");
             }
             close.send(()).unwrap();
-            // Blocks the thread, so that the runtime does not learn of the close.
+            // Blocks the thread, so that the runtime does not detect the close.
             was_closed.recv().unwrap();
             response(post_over(&shortcut, ConnectionChoice::Reliable).await);
         });
@@ -373,7 +374,7 @@ async fn a_configured_host_header_is_sent() {
 
 #[tokio::test]
 async fn a_broken_connection_is_an_error_without_a_retry() {
-    // The connection ends without a response, or with half a response.
+    // The server closes the connection without a response, or after half a response.
     let server = Server::with(&[""]).await;
     let sent = post(&server.shortcut()).await;
     assert!(matches!(sent, SendOutcome::Broken(_)));

@@ -10,10 +10,10 @@ use tokio::net::TcpStream;
 
 use crate::CooperativeStream;
 
-/// A request to check the socket itself with the next read.
+/// Requests that the next read checks the socket itself.
 ///
-/// The runtime learns of a close only when it polls the operating system between tasks. Until then,
-/// a read returns `Pending` even if the server has closed the connection.
+/// The runtime detects a close only when the runtime polls the operating system between tasks.
+/// Until then, a read returns `Pending` even if the server has closed the connection.
 #[derive(Clone, Default)]
 pub(super) struct SocketCheck(Arc<AtomicBool>);
 
@@ -23,14 +23,14 @@ impl SocketCheck {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether there was no read since the request.
+    /// Returns whether no read has happened since the request.
     pub(super) fn is_pending(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 /// A stream that checks the socket itself on request: if the server has closed the connection, or
-/// sent anything, the next read fails.
+/// sent any data, the next read fails.
 pub(super) struct WatchedStream {
     stream: CooperativeStream<TcpStream>,
     check: SocketCheck,
@@ -46,7 +46,8 @@ impl WatchedStream {
         (watched, check)
     }
 
-    /// Returns whether nothing has arrived: neither data, nor the end of the stream, nor an error.
+    /// Returns whether nothing has arrived on the socket: no data, no end of the stream and no
+    /// error.
     fn is_quiet(&self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         recv(self.stream.get_ref(), &mut [0_u8; 1][..], flags) == Err(rustix::io::Errno::AGAIN)

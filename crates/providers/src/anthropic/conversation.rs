@@ -88,7 +88,7 @@ fn tool_result(call_id: &str, parts: &[Part<'_>]) -> Value {
 }
 
 /// Replaces characters that the API does not accept in an id: only letters, digits, `_` and `-` are
-/// allowed, but models of other providers use others.
+/// allowed, but the ids of other providers contain other characters.
 fn fitting_id(id: &str) -> String {
     id.chars()
         .map(|c| match c {

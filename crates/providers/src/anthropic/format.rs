@@ -15,7 +15,7 @@ mod tests;
 
 const TOOL_USE: &str = "tool_use";
 
-/// Blocks with an `input`; Anthropic runs all but the first kind.
+/// Blocks with an `input`. Anthropic runs the calls of all these kinds except the first.
 const BLOCKS_WITH_INPUT: [&str; 3] = [TOOL_USE, "server_tool_use", "mcp_tool_use"];
 
 /// Blocks with the thoughts of a model.
@@ -58,8 +58,9 @@ impl ToolFormat for Anthropic {
     }
 
     /// Returns the content unchanged, because the API checks the signatures of thinking blocks,
-    /// with two exceptions. Blank text, which a model may begin or end with, is removed, because
-    /// the API rejects it; and so is thinking at the end, with which no message may end.
+    /// with two exceptions: blank text, which a model may begin or end with, is removed, because
+    /// the API rejects blank text; and thinking at the end is removed, because no message may end
+    /// with thinking.
     fn assistant_messages(&self, body: &Node<'_>) -> Result<Vec<Value>, JsonFault> {
         self.parse_tool_calls(body)?;
         let mut content = Vec::new();
@@ -89,7 +90,8 @@ impl ToolFormat for Anthropic {
         Ok(vec![json!({"role": "assistant", "content": content})])
     }
 
-    /// Returns one message, because the API requires the results of all calls in the next message.
+    /// Returns one message, because the API requires the results of all calls in the message after
+    /// the calls.
     fn format_results(&self, results: &[ToolResult]) -> Vec<Value> {
         let parts = parts_of_results(self, results);
         let blocks = results.iter().zip(parts).map(|(result, parts)| {

@@ -12,7 +12,7 @@ use crate::{Delta, Finish, ModelError, ProviderApi, TurnResponse, TurnStream, ev
 /// Assembles a streamed message: `message_start`, the blocks in order, `message_delta` and
 /// `message_stop`. A compatible server that omits `message_stop` must at least end all blocks and
 /// send a stop reason. Unknown events and deltas are ignored, as Anthropic's documentation
-/// requires. Unknown blocks stay as they were at their start.
+/// requires. Blocks of an unknown type stay as their start event defines them.
 #[derive(Default)]
 pub(super) struct MessageStream {
     message: Option<Map<String, Value>>,
@@ -27,11 +27,11 @@ pub(super) struct MessageStream {
     is_complete: bool,
 }
 
-/// A content block.
+/// A content block of a streamed message.
 #[derive(Clone)]
 struct Block {
     value: Value,
-    /// The pieces of `input` so far.
+    /// The pieces of the call's `input` that have arrived so far, joined.
     input: String,
     /// The position of the call among the response's calls, if the block is a call that Pillion
     /// runs.
@@ -93,15 +93,16 @@ impl TurnStream for MessageStream {
 }
 
 impl MessageStream {
-    /// Returns whether the response has all its content without a `message_stop`.
+    /// Returns whether all content of the response has arrived, although `message_stop` has not.
     fn has_ended(&self) -> bool {
         self.has_final_reason
             && self.stop_reason.has_ended()
             && self.blocks.iter().all(|block| block.is_closed)
     }
 
-    /// Starts the message. The content is usually empty; a response that continues after a call of
-    /// Anthropic's code execution has the whole content. Some gateways send this event twice.
+    /// Starts the message. The content of the start event is usually empty; a response that
+    /// continues after a call of Anthropic's code execution has the whole content there. Some
+    /// gateways send this event twice.
     fn start(&mut self, message: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         match message {
             Value::Object(mut message) if self.blocks.is_empty() => {
@@ -215,8 +216,9 @@ impl MessageStream {
         Ok(())
     }
 
-    /// Ends a block. A call without arguments, or with all arguments in its start event, has had no
-    /// pieces of arguments yet. The result of a native call is emitted together with the call.
+    /// Ends a block. Emits the arguments of a call for which no piece of arguments arrived, because
+    /// the call has no arguments or its start event contains all of them. The result of a native
+    /// call is emitted together with the call.
     fn close_block(&mut self, position: usize, deltas: &mut Vec<Delta>) {
         let Some(block) = self.blocks.get_mut(position) else {
             return;
@@ -296,7 +298,7 @@ impl MessageStream {
 }
 
 impl Block {
-    /// Returns whether the block is a call that did not end and of whose arguments nothing arrived.
+    /// Returns whether the block is a call that did not end and of which no arguments arrived.
     fn lacks_arguments(&self) -> bool {
         let has_input = self.value["input"]
             .as_object()
@@ -304,8 +306,8 @@ impl Block {
         self.call.is_some() && !self.is_closed && self.input.is_empty() && !has_input
     }
 
-    /// Returns the block in the form that it has in a message that is not streamed. An `input` that
-    /// is invalid JSON because the response ended stays a string, and the call then fails.
+    /// Returns the block in the form of an unstreamed message. An `input` that is invalid JSON
+    /// because the response was cut off stays a string, and the call then fails.
     fn into_value(mut self) -> Value {
         if !self.input.is_empty() {
             self.value["input"] =

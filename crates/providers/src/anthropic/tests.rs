@@ -120,7 +120,7 @@ fn h4_parallel_calls_can_be_disabled_with_every_tool_choice() {
     let one = json!({"type": "tool", "name": "ping", "disable_parallel_tool_use": true});
     let ping = ToolChoice::Tool("ping".to_owned());
     assert_eq!(choice_of(Some(ping), json!({})), one);
-    // A choice that forbids calls has no limit on their number.
+    // A tool choice that forbids calls accepts no limit on the number of calls.
     let forbidden = json!({"tool_choice": {"type": "none"}});
     assert_eq!(choice_of(None, forbidden), json!({"type": "none"}));
     assert_eq!(
@@ -140,7 +140,7 @@ fn stream(blocks: &[Value]) -> Result<(TurnResponse, Vec<Delta>), ModelError> {
     read_stream(&Anthropic, &events)
 }
 
-/// If the response ended in the arguments of a call, the arguments stay as they are and the call
+/// If the response was cut off in the arguments of a call, the arguments stay a string and the call
 /// fails.
 #[test]
 fn a6_truncated_arguments_stay_a_string() {
@@ -234,8 +234,8 @@ fn h6_null_in_a_delta_is_an_empty_piece() {
     assert_eq!(deltas, [Delta::Thought("Hm".to_owned())]);
 }
 
-/// Without `message_stop`, a response is complete if a documented reason follows its last content
-/// and all blocks have ended.
+/// Without `message_stop`, a response is complete if a documented stop reason follows its last
+/// content and all blocks have ended.
 #[test]
 fn h6_a_stop_reason_ends_an_answer_whose_blocks_have_ended() {
     let events = |start_reason: Value, reason: &str| {

@@ -84,7 +84,7 @@ fn h6_only_documented_reasons_end_an_answer() {
         finish(Some("bored"), ending, false),
         Finish::Other("bored".to_owned())
     );
-    // The last call may have lost arguments.
+    // After an undocumented reason, the last call may have lost arguments.
     assert_eq!(finish(Some("bored"), ending, true), Finish::Length);
 }
 

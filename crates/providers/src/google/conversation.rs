@@ -42,10 +42,10 @@ struct GoogleContents {
     contents: RoleMessages,
     /// The positions of the calls since the last results, by call id.
     call_positions: HashMap<String, usize>,
-    /// The number of calls so far.
+    /// The number of calls so far, which is the position of the next call.
     calls: usize,
     /// Results that are not in the contents yet, with the positions of their calls. Results may
-    /// arrive in any order, but without ids Google matches them to calls by order.
+    /// arrive in any order, but Google matches results without ids to calls by order.
     results: Vec<(usize, Value)>,
 }
 
@@ -55,11 +55,12 @@ impl GoogleContents {
         self.contents.add(role, parts);
     }
 
-    /// Registers calls whose results come next.
+    /// Registers calls whose results are expected in the next messages.
     fn expect(&mut self, calls: &[ToolCall]) {
         let before = self.calls;
         self.calls += calls.len();
-        // If several calls of a message have the same id, the id refers to the first of them.
+        // If several calls of a message have the same id, the id refers to the first of these
+        // calls.
         for (position, call) in calls.iter().enumerate().rev() {
             self.call_positions
                 .insert(call.id.clone(), before + position);
@@ -121,7 +122,8 @@ fn media_type_of(url: &str) -> Option<&'static str> {
     }
 }
 
-/// Leaves out the id, which is another provider's: the API then matches calls and results by order.
+/// Returns a call without its id, which another provider has generated: the API then matches calls
+/// and results by order.
 fn call(call: &ToolCall) -> Value {
     json!({"functionCall": {"name": call.name, "args": call.arguments_object()}})
 }

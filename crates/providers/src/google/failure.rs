@@ -5,7 +5,8 @@ use serde_json::Value;
 use crate::ModelErrorKind;
 use crate::failure::{ProviderFailure, kind_for_status};
 
-/// Reads `{"error": {"code", "message", "status", "details"}}`, also in an array.
+/// Reads an error body `{"error": {"code", "message", "status", "details"}}`, which may also be in
+/// an array.
 pub(super) fn parse(body: &Value) -> ProviderFailure<'_> {
     let error = &body.get(0).unwrap_or(body)["error"];
     let list = error.get("details").and_then(Value::as_array);

@@ -12,20 +12,20 @@ use crate::{Provider, StrictFlag, ToolFormat};
 #[cfg(test)]
 mod tests;
 
-/// The prefix of generated ids. The API rejects an id in the result of a call without an id, so
+/// The prefix of generated call ids. The API rejects the id of a result whose call has no id, so
 /// generated ids must be recognizable.
 const GENERATED_ID_PREFIX: &str = "pillion_call_";
 
 /// Maximum length of a response id that becomes part of a generated call id, in bytes.
 const MAX_RESPONSE_ID: usize = 64;
 
-/// Maximum expansion of the schemas of one request, and of one schema in it, in the unit of
-/// [`schema::parameters`]. Schemas of 16 bytes a unit are common, so that is half a megabyte of JSON
-/// in addition to what the tools' authors wrote.
+/// Maximum expansion of the schemas of one request, and of one schema in a request, in the unit of
+/// [`schema::parameters`]. Schemas of 16 bytes a unit are common, so the limit is about half a
+/// megabyte of JSON in addition to what the tools' authors wrote.
 const MAX_EXPANSION: usize = 20_000;
 pub(super) const MAX_TOOL_EXPANSION: usize = 4_000;
 
-/// The beginning of the text before an image, a recording or a file of a result.
+/// The beginning of the text before an image, audio or a file of a result.
 const MEDIA_LABEL: &str = "[Result of ";
 
 impl ToolFormat for Google {
@@ -33,8 +33,8 @@ impl ToolFormat for Google {
         Provider::Google
     }
 
-    /// All tools of a request have the same limit, so the tools of one server take nothing from
-    /// those of another.
+    /// All tools of a request have the same limit, so that the tools of one server do not use up
+    /// the limit of another server's tools.
     fn format_tool(&self, tool: &ToolDefinition, _: StrictFlag, tools: usize) -> Value {
         let max_expansion = (MAX_EXPANSION / tools.max(1)).min(MAX_TOOL_EXPANSION);
         let offered = OfferedTool::new(tool);
@@ -76,7 +76,8 @@ impl ToolFormat for Google {
         Ok(text)
     }
 
-    /// Returns the content unchanged, because thought signatures must stay on their part.
+    /// Returns the content unchanged, because a thought signature must stay on the part that it
+    /// signs.
     fn assistant_messages(&self, body: &Node<'_>) -> Result<Vec<Value>, JsonFault> {
         self.parse_tool_calls(body)?;
         let mut sent = Vec::new();
@@ -107,8 +108,8 @@ impl ToolFormat for Google {
                 json!({"functionResponse": response})
             })
             .collect();
-        // Every model that sees images accepts them beside the results; only few accept them
-        // within.
+        // Every model that sees images accepts images beside the results; only few models accept
+        // images within results.
         for (result, sent) in results.iter().zip(parts_of_results(self, results)) {
             for part in sent.into_iter().flatten() {
                 if let SentPart::Media(media) = part {
@@ -161,16 +162,17 @@ impl ToolFormat for Google {
         json!({"text": text})
     }
 
-    /// If the response would have been streamed in chunks, the API wraps the error in an array.
+    /// Returns the error of a body. If the response would have been streamed in chunks, the API
+    /// wraps the error in an array.
     fn error<'a>(&self, body: &'a Value) -> Option<&'a Value> {
         let error = body.get(0).unwrap_or(body).get("error");
         error.filter(|error| !error.is_null())
     }
 }
 
-/// Returns the id of a call, or a generated id if the call has none: the same id for the same
-/// response and index. The id of the response, if there is one, distinguishes the calls of
-/// different responses.
+/// Returns the id of a call, or a generated id if the call has no id. The generated id is the same
+/// for the same response and index. The id of the response, if there is one, distinguishes the
+/// calls of different responses.
 pub(super) fn id_or_generated(id: &str, response_id: Option<&str>, index: usize) -> String {
     match response_id {
         _ if !id.is_empty() => id.to_owned(),
@@ -181,7 +183,8 @@ pub(super) fn id_or_generated(id: &str, response_id: Option<&str>, index: usize)
     }
 }
 
-/// Returns the parts that follow the results for an item of a result.
+/// Returns the parts for an image, audio or a file of a result: a label and the data. The parts
+/// follow the results.
 fn media_parts(media: &SentMedia<'_>, result: &ToolResult) -> [Value; 2] {
     let marker = media.media.marker();
     let label = format!("{MEDIA_LABEL}{}: {marker}]", result.tool_name);
@@ -189,8 +192,8 @@ fn media_parts(media: &SentMedia<'_>, result: &ToolResult) -> [Value; 2] {
     [json!({"text": label}), json!({"inlineData": data})]
 }
 
-/// Returns the `response` object of a result. The result has a separate key, so that a result with
-/// a member `error` is not mistaken for a failure.
+/// Returns the `response` object of a result. The result is in its own member, so that a result
+/// with a member `error` is not mistaken for a failure.
 fn response_of(result: &ToolResult) -> Value {
     let mut response = json!({});
     if !result.success {
@@ -205,8 +208,8 @@ fn response_of(result: &ToolResult) -> Value {
     response
 }
 
-/// Returns the parts of the first candidate. A blocked prompt has no candidate, and an aborted
-/// candidate has no content or no parts; there are then no calls and no text.
+/// Returns the parts of the first candidate. Returns no parts if the prompt was blocked, and the
+/// response thus has no candidate, or if the candidate was aborted and has no content or no parts.
 fn parts<'a>(body: &Node<'a>) -> Result<Vec<Node<'a>>, JsonFault> {
     let candidates = match body.optional("candidates")? {
         Some(candidates) => candidates,

@@ -1,9 +1,9 @@
 //! Converts JSON Schema to the `Schema` of Gemini's function declarations.
 //!
-//! That type is a subset of OpenAPI 3.0, and the API rejects a request with any other keyword. In
+//! `Schema` is a subset of OpenAPI 3.0, and the API rejects a request with any other keyword. In
 //! the output, each node therefore has one `type`, and no keywords other than `title`,
-//! `description`, `default`, `nullable` and those of its type; or it has `anyOf` and nothing else
-//! (Vertex AI: "When using any_of, it must be the only field set"). The conversion works as
+//! `description`, `default`, `nullable` and those of its type; or the node has `anyOf` and nothing
+//! else (Vertex AI: "When using any_of, it must be the only field set"). The conversion works as
 //! follows:
 //!
 //! - `$ref` within the schema and `allOf` are resolved; a recursive reference (a tree, a list)
@@ -20,7 +20,8 @@
 //!   `multipleOf`, `uniqueItems`, `examples`, formats other than `date-time`, `float`, `double`,
 //!   `int32` and `int64`, ...
 //!
-//! The output may allow more than the schema; the executor validates against the original.
+//! The output may allow more than the schema; the executor validates arguments against the
+//! original.
 
 mod resolve;
 mod types;
@@ -34,11 +35,11 @@ use pillion_core::tool::{JsonObject, ParameterType};
 use resolve::{Resolved, Resolver};
 use types::{Check, declared_types};
 
-/// Maximum nesting of nodes; deeper nodes are reduced to their type.
+/// Maximum nesting of nodes. Nodes beyond this depth are reduced to their type.
 const MAX_DEPTH: usize = 32;
 
 /// Returns the `parameters` of a function declaration: always an object schema with `properties`,
-/// even for functions without parameters, because the API requires it in the mode `ANY`.
+/// even for functions without parameters, because the API requires such a schema in the mode `ANY`.
 ///
 /// `expansion` limits how much larger than `schema` the result may be, in nodes, keywords and units
 /// of 16 bytes of text. Nodes beyond the limit are reduced to their type.
@@ -76,7 +77,7 @@ impl<'s> Conversion<'s> {
             let (nulls, others): (Vec<_>, Vec<_>) = branches.iter().partition(|b| is_null(b));
             nullable |= !nulls.is_empty();
             if node.has_type() {
-                // The union cannot be combined with a type, and is less specific.
+                // A union cannot be combined with a type, and says less than the type.
                 continue;
             }
             match others[..] {
@@ -92,7 +93,7 @@ impl<'s> Conversion<'s> {
             [kind] => self.typed(&node, kind, nullable, depth),
             _ => {
                 let branches = kinds.iter().enumerate().map(|(index, kind)| {
-                    // The keywords are copied to each branch.
+                    // The keywords of the node are copied to each branch of the union.
                     if index == 0 || self.resolver.spend_budget_again(&node) {
                         self.typed(&node, *kind, nullable, depth)
                     } else {
@@ -104,7 +105,7 @@ impl<'s> Conversion<'s> {
         }
     }
 
-    /// Returns a union. It cannot have a description and `nullable`, so its branches get them.
+    /// Returns a union. A union cannot have a description and `nullable`, so the branches get both.
     fn union_of(
         &mut self,
         branches: &[&'s Value],
@@ -197,7 +198,7 @@ impl<'s> Conversion<'s> {
     }
 }
 
-/// Returns the minimal node of a type.
+/// Returns a node of this type without optional keywords.
 fn bare(kind: ParameterType) -> JsonObject {
     let mut node = Map::from_iter([("type".to_owned(), json!(kind.as_str()))]);
     if kind == ParameterType::Array {

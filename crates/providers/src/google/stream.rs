@@ -6,15 +6,15 @@ use super::{Google, block_reason, ending_of, read_response};
 use crate::ending::StreamedReason;
 use crate::{Delta, ModelError, ProviderApi, TurnResponse, TurnStream, event};
 
-/// Assembles a streamed response. Each event is a response with some of the parts; for other
-/// members, the last event that has the member counts.
+/// Assembles a streamed response. Each event is a response with some of the parts; for any other
+/// member, the last event with the member counts.
 #[derive(Default)]
 pub(super) struct ContentStream {
     /// The response without its candidates.
     response: Map<String, Value>,
-    /// The first candidate without its parts, once there is one.
+    /// The first candidate without its parts, once an event has had a candidate.
     candidate: Option<Map<String, Value>>,
-    /// The candidate's content without its parts.
+    /// The content of the first candidate without its parts.
     content: Map<String, Value>,
     parts: Vec<Value>,
     calls: usize,
@@ -71,7 +71,7 @@ impl TurnStream for ContentStream {
 }
 
 impl ContentStream {
-    /// Adds a chunk, which has some parts of the response.
+    /// Adds a chunk: a response with some of the parts.
     fn add_response(&mut self, response: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         Google.check_error(&response)?;
         let Value::Object(mut data) = response else {
@@ -166,7 +166,7 @@ impl ContentStream {
 
     fn add_part(&mut self, part: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         if let Some(call) = part.get("functionCall") {
-            // The remaining arguments would arrive in events of a format that is only sent on
+            // The remaining arguments would arrive in events of a format that Google sends only on
             // request.
             if call["willContinue"] == json!(true) || call.get("partialArgs").is_some() {
                 return Err(Google.malformed(
@@ -190,7 +190,7 @@ impl ContentStream {
         Ok(())
     }
 
-    /// Emits a complete call.
+    /// Returns the delta for a complete call.
     fn call(&self, call: &Value) -> Delta {
         let response_id = self.response.get("responseId").and_then(Value::as_str);
         let id = call["id"].as_str().unwrap_or_default();
@@ -203,8 +203,9 @@ impl ContentStream {
         }
     }
 
-    /// Appends plain text to the previous part, as in a response that is not streamed. Parts with
-    /// signatures stay separate: Google's documentation forbids merging them.
+    /// Appends plain text to the previous part, as in an unstreamed response. Parts with signatures
+    /// stay separate: Google's documentation forbids merging them. Returns whether the text was
+    /// appended.
     fn join(&mut self, part: &Value) -> bool {
         let Some(text) = plain_text(part) else {
             return false;

@@ -70,7 +70,7 @@ fn h5_results_are_in_the_order_of_their_calls() {
         result("2", "sun"),
         result("1", "rain"),
         {"role": "user", "content": "Again"},
-        // The same ids again, in two messages.
+        // The same ids occur again, in two messages.
         calls(&[call("2", "Oslo")]),
         calls(&[call("1", "Rome")]),
         result("1", "hail"),
@@ -227,7 +227,7 @@ fn h6_streamed_calls_without_ids_get_the_same_ids_as_in_a_response() {
     for chunks in [
         vec![chunk(&json!([part, part]))],
         vec![with_id(chunk(&json!([part])), "r1"), chunk(&json!([part]))],
-        // The response id arrives late.
+        // The response id arrives after the first call.
         vec![chunk(&json!([part])), with_id(chunk(&json!([part])), "r1")],
     ] {
         let (response, deltas) = stream(&chunks).unwrap();

@@ -8,12 +8,12 @@ use crate::node::{JsonFault, Node};
 #[derive(Debug)]
 pub(crate) enum Part<'a> {
     Text(Cow<'a, str>),
-    /// The text in which a model refused to answer.
+    /// The text with which a model refused the request.
     Refusal(Cow<'a, str>),
     Image(Image<'a>),
 }
 
-/// An image.
+/// An image in a message.
 #[derive(Debug)]
 pub(crate) struct Image<'a> {
     pub(crate) source: ImageSource<'a>,
@@ -25,14 +25,14 @@ pub(crate) struct Image<'a> {
 
 #[derive(Debug)]
 pub(crate) enum ImageSource<'a> {
-    /// The content of a data URL.
+    /// The data URL contains the image.
     Inline {
         /// The media type in lower case, without parameters, such as `image/png`.
         media_type: String,
-        /// The data in base64.
+        /// The data of the image in Base64.
         data: &'a str,
     },
-    /// A URL that the provider fetches.
+    /// The provider fetches the image from the URL.
     Url,
 }
 

@@ -74,7 +74,8 @@ fn h1_invalid_messages_are_rejected_with_their_path() {
             "messages has no user or assistant message",
         ),
     ] {
-        // Messages for Chat Completions are in this format already and stay unchanged.
+        // For Chat Completions, the messages are in the provider's format already and stay
+        // unchanged.
         for provider in Provider::ALL.into_iter().skip(1) {
             let messages = messages.as_array().unwrap();
             let error = provider.api().conversation(messages).unwrap_err();
@@ -86,7 +87,7 @@ fn h1_invalid_messages_are_rejected_with_their_path() {
     }
 }
 
-/// Data URLs as browsers and PHP write them.
+/// Browsers and PHP write data URLs in different forms.
 #[test]
 fn h1_all_forms_of_data_urls_are_read() {
     for url in [

@@ -1,6 +1,6 @@
-//! Rewrites the root of a tool's schema. No provider accepts a combination of schemas there:
-//! OpenAI rejects a request with `anyOf`, `oneOf`, `allOf`, `enum` or `not` at the root of a
-//! tool's schema, Anthropic with the first three, and Google knows none beside a `type`.
+//! Rewrites the root of a tool's schema. No provider accepts a combination of schemas at the root:
+//! OpenAI rejects a request with `anyOf`, `oneOf`, `allOf`, `enum` or `not` there, Anthropic a
+//! request with `anyOf`, `oneOf` or `allOf`, and Google accepts none of them beside a `type`.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -21,10 +21,10 @@ const MAX_DEPTH: usize = 8;
 /// Maximum length of the text that describes alternatives, in bytes.
 const MAX_NOTE_BYTES: usize = 500;
 
-/// Returns the schema with a root of which every provider accepts the keywords, and what that root
-/// does not say, as a text for the model. The properties of all combined schemas become properties
-/// of the root; a property is required if each alternative requires it. The result may allow more
-/// than the schema; the executor validates against the original.
+/// Returns the schema with a root whose keywords every provider accepts, and a text for the model
+/// about everything that this root cannot express. The properties of all combined schemas become
+/// properties of the root; a property is required if each alternative requires the property. The
+/// result may allow more than the schema; the executor validates arguments against the original.
 pub(super) fn simplified(schema: &Value) -> (Cow<'_, Value>, Option<String>) {
     let Some(root) = schema.as_object().filter(|root| has_rejected(root)) else {
         return (Cow::Borrowed(schema), None);
@@ -56,8 +56,8 @@ struct Flat {
 
 struct Merger<'s> {
     document: &'s Value,
-    /// References that were followed. Each is followed once, so that the result is not larger than
-    /// the schema.
+    /// References that were followed. Each reference is followed once, so that the result is not
+    /// larger than the schema.
     followed: HashSet<&'s str>,
 }
 
@@ -100,7 +100,7 @@ impl<'s> Merger<'s> {
 }
 
 impl Flat {
-    /// Adds a schema that also applies.
+    /// Adds a schema that must match, too.
     fn merge_all(&mut self, other: Self) {
         self.required.extend(other.required);
         deduplicate(&mut self.required);
@@ -110,7 +110,7 @@ impl Flat {
         }
     }
 
-    /// Adds schemas of which one applies.
+    /// Adds schemas of which one must match.
     fn merge_alternatives(&mut self, alternatives: Vec<Self>) {
         let Some((first, others)) = alternatives.split_first() else {
             return;
@@ -140,7 +140,7 @@ impl Flat {
         }
     }
 
-    /// Describes what the alternatives require in addition to what is always required.
+    /// Describes what each alternative requires beyond the properties that are always required.
     fn describe(&self, alternatives: &[Self]) -> Option<String> {
         let mut sets: Vec<String> = alternatives
             .iter()

@@ -1,4 +1,4 @@
-//! The `items` of arrays. OpenAI rejects a request with an array without them, even beside
+//! Adds the `items` of arrays. OpenAI rejects a request with an array without `items`, even beside
 //! `prefixItems`.
 
 use pillion_schema::subschemas_mut;

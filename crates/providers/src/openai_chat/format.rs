@@ -24,7 +24,7 @@ const MESSAGE_MEMBERS: [&str; 4] = [
 const CALL_MEMBERS: [&str; 4] = ["id", "type", "function", "index"];
 
 /// A tool message has only text, and many compatible servers and models reject images anywhere, so
-/// results have no media.
+/// results contain no media.
 impl ToolFormat for OpenAiChat {
     fn provider(&self) -> Provider {
         Provider::OpenAiChat
@@ -66,7 +66,7 @@ impl ToolFormat for OpenAiChat {
         joined_text(body, "text")
     }
 
-    /// Returns the refusal, which is beside the content or part of it.
+    /// Returns the refusal, which is a member beside the content or a part of the content.
     fn refusal(&self, body: &Node<'_>) -> Result<String, JsonFault> {
         match message(body)?.optional("refusal")? {
             Some(refusal) => refusal.text().map(str::to_owned),
@@ -84,7 +84,7 @@ impl ToolFormat for OpenAiChat {
             let has_calls = message.get("tool_calls").is_some_and(is_list);
             let has_content = message.get("content").is_some_and(|it| !it.is_null());
             if !has_calls && !has_content {
-                // The API requires one of the two.
+                // The API requires content or calls in a message.
                 message.insert("content".to_owned(), json!(""));
             }
         }
@@ -111,9 +111,9 @@ impl ToolFormat for OpenAiChat {
         Vec::from_iter(is_result.then(|| "/content".to_owned()))
     }
 
-    /// Google's compatible endpoint sends errors in a list. Some servers send `false` or an empty
-    /// `error` beside the choices of an ordinary response, and some send an error without a member
-    /// `error`.
+    /// Returns the error of a body. Google's compatible endpoint sends errors in a list. Some
+    /// servers send `false` or an empty `error` beside the choices of an ordinary response, and
+    /// some send an error without a member `error`.
     fn error<'a>(&self, body: &'a Value) -> Option<&'a Value> {
         let body = body.get(0).unwrap_or(body);
         let has_choices = body.get("choices").is_some_and(Value::is_array);
@@ -154,7 +154,7 @@ fn parse_call(call: &Node<'_>) -> Result<ToolCall, JsonFault> {
     Ok(parsed)
 }
 
-/// Returns the joined content parts of this kind; a string counts as one text part.
+/// Returns the joined content parts of this type; a string counts as one text part.
 fn joined_text(body: &Node<'_>, kind: &str) -> Result<String, JsonFault> {
     let Some(content) = message(body)?.optional("content")? else {
         return Ok(String::new());

@@ -21,10 +21,11 @@ const KEEP_ALIVE_EVENTS: [&str; 4] = ["ping", "keepalive", "keep-alive", "heartb
 const KEEP_ALIVE_DATA: [&str; 4] = ["", "ping", "keep-alive", "null"];
 
 /// Assembles the chunks of a chat completion. OpenAI ends a stream with `[DONE]`; a compatible
-/// server that does not must at least send a finish reason.
+/// server that omits `[DONE]` must at least send a finish reason.
 #[derive(Default)]
 pub(super) struct ChunkStream {
-    /// The members of the completion except the choices; the last chunk with a member counts.
+    /// The members of the completion except the choices. If several chunks have a member, the last
+    /// chunk counts.
     completion: Map<String, Value>,
     message: Map<String, Value>,
     calls: Calls,
@@ -58,12 +59,13 @@ impl TurnStream for ChunkStream {
         let Value::Object(mut chunk) = chunk else {
             return Err(OpenAiChat.malformed("an event is not an object"));
         };
-        // Read before the calls, wherever it is in the chunk: generated call ids contain the
-        // response's id.
+        // The id is read before the calls, whatever the order of the chunk's members: generated
+        // call ids contain the response's id.
         if let Some(id) = chunk.remove("id") {
             self.completion.insert("id".to_owned(), id);
         }
-        // Added after the choices: the usage of the chunk replaces the usage of a choice.
+        // The usage is added after the choices: the usage of the chunk replaces the usage of a
+        // choice.
         let usage = chunk.remove("usage").filter(|usage| !usage.is_null());
         for (key, value) in chunk {
             match (key.as_str(), value) {
@@ -146,7 +148,7 @@ impl ChunkStream {
         if self.finish_reason.has_ended() {
             self.calls.report_held_arguments(deltas);
         }
-        // Moonshot's place for the usage.
+        // Moonshot sends the usage in the choice.
         if let Some(usage) = choice.remove("usage").filter(Value::is_object) {
             self.completion.insert("usage".to_owned(), usage);
         }
@@ -180,7 +182,7 @@ impl ChunkStream {
                         if name == "refusal" {
                             deltas.push(Delta::Text(text.to_owned()));
                         } else if THINKING_MEMBERS.contains(&name) && !has_thought {
-                            // Some servers send the same text in both members.
+                            // Some servers send the same thinking in both members.
                             has_thought = true;
                             deltas.push(Delta::Thought(text.to_owned()));
                         }

@@ -3,7 +3,7 @@ use super::*;
 use crate::tests::fixtures;
 use crate::{Delta, Provider, assistant_messages, parse_tool_calls};
 
-/// Reads the events of this text, also if the stream breaks off.
+/// Reads the events of this text as a stream, which may break off.
 fn read(text: &str) -> (Result<TurnResponse, ModelError>, Vec<Delta>) {
     let mut stream = OpenAiChat.stream();
     let mut deltas = Vec::new();
@@ -120,7 +120,7 @@ fn h6_a_streamed_call_reports_its_id_and_name_once() {
 
 #[test]
 fn h6_compatible_servers_may_omit_indexes_and_ids() {
-    // Complete calls, each in its own chunk, that differ only in their names.
+    // The calls are complete, each in its own chunk, and differ only in their names.
     let (response, _) = streamed(&[
         json!({"tool_calls": [{"function": {"name": "roll", "arguments": "{}"}}]}),
         json!({"tool_calls": [{"function": {"name": "roll", "arguments": {"dice": "1d4"}}}]}),
@@ -132,7 +132,7 @@ fn h6_compatible_servers_may_omit_indexes_and_ids() {
             call("call_c1_1", "roll", "{\"dice\":\"1d4\"}")
         ]
     );
-    // Every call has index 0.
+    // Every call of this server has index 0.
     let (response, _) = streamed(&[
         json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "roll", "arguments": "{}"}}]}),
         json!({"tool_calls": [{"index": 0, "id": "b", "function": {"name": "time", "arguments": "{"}}]}),

@@ -75,7 +75,7 @@ fn image_block(image: &Image<'_>) -> Value {
     })
 }
 
-/// Returns the text of a result, or its parts if it has more than text.
+/// Returns the text of a result, or the parts of the result if they include more than text.
 fn result(parts: &[Part<'_>]) -> Value {
     match parts {
         [] => json!(""),

@@ -55,9 +55,9 @@ impl ToolFormat for OpenAiResponses {
         joined_text(body, "refusal", "refusal")
     }
 
-    /// Returns all items, because a call of a reasoning model is rejected without the reasoning
-    /// before it. Reasoning at the end, which a truncated response may have, is removed, because it
-    /// is rejected, too.
+    /// Returns all items, because the API rejects a call of a reasoning model without the reasoning
+    /// before the call. Reasoning at the end, which a truncated response may have, is removed,
+    /// because the API rejects it, too.
     fn assistant_messages(&self, body: &Node<'_>) -> Result<Vec<Value>, JsonFault> {
         self.parse_tool_calls(body)?;
         let mut items = Vec::new();
@@ -127,7 +127,7 @@ impl ToolFormat for OpenAiResponses {
     }
 }
 
-/// Returns the joined texts in `member` of all parts of this kind.
+/// Returns the joined texts in `member` of all parts of this type.
 fn joined_text(body: &Node<'_>, kind: &str, member: &str) -> Result<String, JsonFault> {
     let mut text = String::new();
     for item in body.required("output")?.items()? {

@@ -1,4 +1,4 @@
-//! MCP servers that OpenAI calls.
+//! MCP servers that OpenAI calls natively.
 
 use pillion_core::tool::{JsonObject, ToolResult};
 use secrecy::ExposeSecret;
@@ -56,7 +56,7 @@ pub(super) fn parse_calls(body: &Node<'_>) -> Result<NativeCalls, JsonFault> {
     Ok(calls)
 }
 
-/// Formats the decision on a call that needs approval.
+/// Formats the decision on a native call that needs approval.
 pub(super) fn format_permit(result: &ToolResult) -> Value {
     let mut response = json!({
         "type": "mcp_approval_response",

@@ -84,8 +84,8 @@ impl TurnStream for ResponseStream {
                 return Err(failure_of(error).into_error(OpenAiResponses.provider()));
             }
             None => OpenAiResponses.check_error(&data)?,
-            // Events that repeat complete values, events of the provider's own tools, and unknown
-            // events.
+            // Ignored: events that repeat complete values, events of the provider's own tools, and
+            // unknown events.
             _ => {}
         }
         Ok(())
@@ -135,7 +135,7 @@ impl ResponseStream {
     }
 }
 
-/// Sets the status of a response that its event says, unless the response has a final status.
+/// Sets the status that an event reports for its response, unless the response has a final status.
 fn put_status(response: &mut Value, status: String) {
     let is_final = !matches!(
         ending::reason(response.get("status")),
@@ -146,7 +146,7 @@ fn put_status(response: &mut Value, status: String) {
     }
 }
 
-/// Returns a text that is not empty.
+/// Returns the text of a value, if the value is a string that is not empty.
 fn text_of(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
 }

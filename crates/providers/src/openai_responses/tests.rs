@@ -37,7 +37,7 @@ fn h5_messages_become_items() {
     );
 }
 
-/// Other models reject a request for encrypted reasoning.
+/// Models without reasoning reject a request for encrypted reasoning.
 #[test]
 fn h5_only_reasoning_models_are_asked_for_encrypted_reasoning() {
     for (model, thinks) in [

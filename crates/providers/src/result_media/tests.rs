@@ -165,7 +165,7 @@ fn e10_the_newest_items_stay_in_later_requests() {
     }
 }
 
-/// The user's images are not those of results.
+/// Images that the user has sent are not counted as images of results.
 #[test]
 fn e10_images_of_the_user_do_not_count() {
     let data = json!({"inlineData": {"mimeType": "image/png", "data": PNG}});

@@ -1,5 +1,5 @@
-//! The documented shapes of responses, and the shapes that compatible servers send, cut at every
-//! byte: what arrives is the complete response or an error.
+//! Reads the documented shapes of responses, and the shapes that compatible servers send, cut at
+//! every byte: the outcome is the complete response or an error.
 
 mod shapes;
 
@@ -59,7 +59,7 @@ impl Outcome {
     }
 }
 
-/// Reads a stream that arrives in these pieces and ends properly.
+/// Reads a stream that arrives in these pieces and does not break off.
 fn read_pieces<'a>(
     api: &dyn ProviderApi,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -82,7 +82,8 @@ fn read_pieces<'a>(
     Ok((stream.finish()?, deltas))
 }
 
-/// Checks that a response is that of the shape; `part` says how much of it was read.
+/// Checks that a response is the response of the shape; `part` describes how much of the stream was
+/// read.
 fn checked_outcome(
     provider: Provider,
     shape: &Shape,

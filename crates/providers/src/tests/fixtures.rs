@@ -1,4 +1,4 @@
-//! What the tests of the crate share.
+//! Helpers that the tests of this crate share.
 
 use std::time::Instant;
 

@@ -31,7 +31,7 @@ fn root() -> PathBuf {
     pillion_testkit::checkout().join("crates/providers/tests/golden")
 }
 
-/// Returns the provider's cases.
+/// Returns the directories of the provider's cases.
 pub(super) fn cases(provider: Provider) -> Vec<PathBuf> {
     let mut cases: Vec<_> = fs::read_dir(root().join(provider.as_str()))
         .unwrap()
@@ -63,7 +63,7 @@ fn assert_file(path: &Path, value: &Value) {
     assert!(text == expected, "{path:?}: this is written:\n{text}");
 }
 
-/// A case and the parts of its turn.
+/// A golden case and the parts of its turn.
 struct Case {
     path: PathBuf,
     content: Value,
@@ -145,7 +145,7 @@ impl Case {
         })
     }
 
-    /// Returns the results under `key` of the case.
+    /// Returns the tool results under `key` of the case.
     fn results(&self, key: &str) -> Vec<ToolResult> {
         let results = self.content[key].as_array().cloned().unwrap_or_default();
         results

@@ -9,7 +9,7 @@ use crate::{Provider, StrictFlag, format_tools, format_tools_with};
 /// size of the definitions.
 const MAX_ADDED_BYTES: usize = 2_000_000;
 
-/// Returns definitions `d0` to `dN`, each of which is `link` of a reference to the next one.
+/// Returns definitions `d0` to `dN`, of which each contains `link` of a reference to the next.
 fn linked(count: usize, link: impl Fn(Value) -> Value, end: Value) -> Value {
     let mut definitions: Map<_, _> = (0..count)
         .map(|nth| {

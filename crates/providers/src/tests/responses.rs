@@ -1,4 +1,4 @@
-//! What the parsers and readers of all providers have in common.
+//! Tests for what the parsers of all providers have in common.
 
 use serde_json::{Value, json};
 

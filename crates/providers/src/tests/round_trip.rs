@@ -118,8 +118,8 @@ proptest! {
             for (again, call) in again.iter().zip(&calls) {
                 prop_assert_eq!((&again.id, &again.name), (&call.id, &call.name));
                 prop_assert_eq!(again.arguments_object(), call.arguments_object());
-                // Always an object, because some providers reject a conversation with anything
-                // else.
+                // The arguments are always an object, because some providers reject a conversation
+                // with arguments of any other type.
                 let is_object = match &again.arguments {
                     Value::String(text) => serde_json::from_str(text).is_ok_and(|it: Value| it.is_object()),
                     arguments => arguments.is_object(),

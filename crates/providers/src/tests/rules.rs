@@ -1,5 +1,5 @@
-//! Each provider rejects a whole request because of one tool that violates its rules: whatever the
-//! definition of a tool is, what is sent follows them.
+//! Each provider rejects a whole request because of one tool that violates the provider's rules.
+//! The formatted tools follow the rules, whatever the definition of a tool is.
 
 use pillion_core::tool::{JsonObject, ToolDefinition};
 use pillion_schema::{PropertyKeys, subschemas};
@@ -55,7 +55,7 @@ fn schema() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Returns a root that combines what the parts contain, and definitions for the references.
+/// Generates a root that combines the parts, and definitions for the references.
 fn root() -> impl Strategy<Value = JsonObject> {
     (prop::collection::vec(schema(), 1..4), schema(), dialect()).prop_map(
         |(parts, definition, dialect)| {
@@ -151,7 +151,7 @@ fn check(provider: Provider, tool: &Value) -> Result<(), String> {
     if let Some(keyword) = rejected.iter().find(|keyword| root.contains_key(**keyword)) {
         return Err(format!("{keyword} at the root"));
     }
-    // Of an older dialect, a provider only ignores the name.
+    // Providers ignore the name of an older dialect.
     let mut read = schema.clone();
     read.as_object_mut().unwrap().remove("$schema");
     if let Err(error) = jsonschema::draft202012::meta::validate(&read) {
@@ -185,7 +185,7 @@ proptest! {
                 prop_assert_eq!(check(provider, &tool), Ok(()), "{:?} {}", provider, tool);
             }
         }
-        // Nothing of the description is lost.
+        // The whole description is sent.
         let tool = format_tool(Provider::OpenAiChat, &definition, StrictFlag::WhenTrue);
         let rest = tool["function"]["parameters"]["description"].as_str().unwrap_or_default();
         let sent = format!("{}{rest}", tool["function"]["description"].as_str().unwrap());

@@ -33,7 +33,7 @@ fn h6_the_deltas_of_an_answer_add_up_to_the_answer() {
     }
 }
 
-/// A stream that ends early is not a response, and a stream is complete exactly at its end.
+/// A stream that breaks off is not a response, and a stream is complete only at its end.
 #[test]
 fn h6_a_stream_that_breaks_off_is_malformed() {
     for api in Provider::ALL.map(Provider::api) {
@@ -74,7 +74,7 @@ fn h6_an_event_that_is_not_json_is_malformed() {
     }
 }
 
-/// Unknown events, events with blank data, and the `[DONE]` that some servers add.
+/// Readers ignore unknown events, events with blank data, and the `[DONE]` that some servers add.
 #[test]
 fn h6_unknown_events_are_ignored() {
     for api in Provider::ALL.map(Provider::api) {
@@ -201,7 +201,7 @@ fn stream_of(provider: Provider, text: &[&str], arguments: &[&str]) -> Vec<SseEv
             all.push(json!({"type": "message_stop"}));
         }
         Provider::OpenAiResponses => {
-            // As from a server whose last event has no output.
+            // The streamed events are those of a server whose last event has no output.
             all.extend(text.iter().map(|text| {
                 json!({"type": "response.output_text.delta", "output_index": 0, "delta": text})
             }));

@@ -57,7 +57,7 @@ fn c3_text_is_decoded_where_the_schema_allows_no_text() {
             json!({"node": "{\"value\": \"1\", \"next\": \"{\\\"value\\\": 2}\"}"}),
             json!({"node": {"value": 1, "next": {"value": 2}}}),
         ),
-        // The rest of the arguments stays as it is.
+        // Only the text that can be repaired changes.
         (
             json!({"n": "10", "s": "10", "either": "10", "any": "[1]", "unknown": "1"}),
             json!({"n": 10, "s": "10", "either": "10", "any": "[1]", "unknown": "1"}),
@@ -91,7 +91,7 @@ fn c3_nothing_else_is_repaired() {
         json!({"o": "[1]"}),
         json!({"s": 10}),
         json!({"level": "3"}),
-        // One value that cannot be repaired.
+        // One value of several cannot be repaired.
         json!({"n": "10", "b": "yes"}),
     ] {
         assert_eq!(
@@ -123,7 +123,7 @@ fn c3_the_alternative_decides_what_is_text() {
     }
 }
 
-/// A schema, and a value that matches the schema.
+/// Generates a schema, and a value that matches the schema.
 fn schema_and_value() -> impl Strategy<Value = (Value, Value)> {
     let leaf = prop_oneof![
         any::<i64>().prop_map(|n| (json!({"type": "integer"}), json!(n))),
@@ -177,7 +177,7 @@ proptest! {
         }
     }
 
-    /// Whatever the arguments: they stay, or become arguments that match.
+    /// Valid arguments stay unchanged, and repaired arguments match the schema.
     #[test]
     fn c3_repaired_arguments_match(
         (schema, _) in schema_and_value(),
@@ -193,7 +193,7 @@ proptest! {
                 prop_assert_eq!(compiled.mismatch(&read), None);
                 prop_assert!(compiled.mismatch(&arguments).is_some());
             }
-            // `[]` may stand for `{}` in valid arguments.
+            // Valid arguments may contain `[]` in place of `{}`.
             (Some(false), read) => prop_assert_eq!(compiled.mismatch(&read), None),
             (None, read) => prop_assert_eq!(read, arguments),
         }

@@ -68,7 +68,7 @@ fn comments_classes_and_quotes_hide_no_repetition() {
 #[test]
 fn constructs_that_multiply_are_rejected() {
     for pattern in [
-        // The translator leaves everything beside a look-around unread.
+        // The translator does not read the expression beside a look-around.
         "(?=x)(?<a>x{1,100}\\g<a>?\\g<a>?)",
         "(?=x)(x\\g<1>?\\g<1>?)",
         "(?=x)(a)?(?(1)b|c)",
@@ -107,7 +107,8 @@ fn is_compiled(pattern: &str, limit: usize) -> bool {
     })
 }
 
-/// Expressions with all the constructs that engines know, most of which are valid.
+/// Generates expressions with all constructs that regex engines support; most expressions are
+/// valid.
 fn patterns() -> impl Strategy<Value = String> {
     let atom = prop_oneof![
         6 => "[a-zA-Z0-9 _/-]{1,12}",

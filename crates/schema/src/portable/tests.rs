@@ -77,7 +77,7 @@ fn a_property_stays_whatever_its_schema_is() {
     assert_eq!(*portable(&schema), expected);
 }
 
-/// Values of which each is invalid for most keywords.
+/// Generates values that are invalid for most keywords.
 fn odd_value() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(json!(null)),

@@ -45,7 +45,7 @@ fn names_are_changed_at_any_depth_and_restored() {
     keys.restore(&mut arguments);
     let own = json!({"$filter": "x", "_filter": "y", "rows[]": [{"uids[]": "z"}]});
     assert_eq!(Value::from(arguments.clone()), own);
-    // Arguments with their own names stay as they are.
+    // Arguments that already have the tool's own names stay unchanged.
     keys.restore(&mut arguments);
     assert_eq!(Value::from(arguments), own);
 }
@@ -159,7 +159,7 @@ proptest! {
     }
 }
 
-/// Returns schemas in schemas, each with a number in `$comment`.
+/// Generates nested schemas, each with a number in `$comment`.
 fn nested() -> impl Strategy<Value = Value> {
     let name = || {
         prop_oneof![

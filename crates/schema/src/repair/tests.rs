@@ -138,7 +138,7 @@ fn null_is_an_absent_keyword() {
     assert_eq!(repaired(written), expected);
 }
 
-/// Wraps a schema in another one. Also returns the function that wraps a value in the same way.
+/// Wraps a schema in another schema. Also returns the function that wraps a value in the same way.
 type WrapSchema = fn(Value) -> (Value, fn(Value) -> Value);
 
 #[test]
@@ -245,13 +245,13 @@ fn a_nullable_schema_keeps_its_description_and_its_definitions() {
     assert_eq!(repaired(union), expected);
     let plain = json!({"type": "string", "nullable": false});
     assert_eq!(repaired(plain), json!({"type": "string"}));
-    // Arguments are objects, whatever the root says.
+    // Arguments are always objects, even if the root is `nullable`.
     let mut root = json!({"type": "object", "nullable": true});
     assert!(repair(&mut root));
     assert_eq!(root, json!({"type": "object"}));
 }
 
-/// Any JSON value that is not part of a schema.
+/// Generates any JSON value that is not part of a schema.
 fn data() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!([])),
@@ -265,7 +265,7 @@ fn data() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Any schema, with all keywords that contain schemas, and with data.
+/// Generates any schema, with all keywords that contain schemas, and with data.
 fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         3 => Just(json!({})),

@@ -13,7 +13,7 @@ use crate::database::{Database, Value};
 const BATCH_SIZE_COUNT: usize = 7;
 pub(super) const MAX_BATCH_SIZE: usize = 1 << (BATCH_SIZE_COUNT - 1);
 
-/// A batch of at least this many bytes takes no further record.
+/// Size from which a batch takes no further record, in bytes.
 const FULL_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
 /// A queued record, and the channel to its caller.
@@ -25,7 +25,7 @@ pub(super) struct QueuedRecord {
 }
 
 impl QueuedRecord {
-    /// Sends the outcome to the caller, who may no longer be waiting.
+    /// Sends the outcome to the caller of the record, who may no longer be waiting.
     pub(super) fn finish(self, outcome: Result<(), StoreError>) {
         let _ = self.done.send(outcome);
     }
@@ -33,7 +33,7 @@ impl QueuedRecord {
 
 /// The statements that write records.
 pub(super) struct Statements {
-    /// By the exponent of the batch size.
+    /// The SQL of the statements, by the exponent of the batch size.
     sql: [Arc<str>; BATCH_SIZE_COUNT],
     clock: StoreClock,
 }
@@ -47,8 +47,8 @@ impl Statements {
         }
     }
 
-    /// Writes the records in one statement and one commit, and returns how many were written. A
-    /// record of a call that has already ended is not written.
+    /// Writes the records in one statement and one commit, and returns how many records were
+    /// written. The record of a call that has already ended is not written.
     pub(super) async fn write(
         &self,
         database: &Database,
@@ -77,7 +77,8 @@ pub(super) async fn write_waiting(
     }
 }
 
-/// Checks that the store has this record; if not, it has another state of the same call.
+/// Checks that the store contains exactly this record. If not, the store contains another state of
+/// the call.
 pub(super) async fn check_written(
     database: &Database,
     call: &ToolCallRecord,
@@ -97,11 +98,11 @@ pub(super) async fn check_written(
     Ok(())
 }
 
-/// Returns the statement that writes this number of records, each of which replaces a record with
-/// one of the statuses in `replaces`.
+/// Returns the statement that writes this number of records. Each record replaces a record of the
+/// same call that has one of the statuses in `replaces`.
 fn insert(database: &Database, records: usize, replaces: &str) -> String {
-    // SQLite treats `$1` as a named parameter, and sqlx looks up each name with a linear search,
-    // which takes a third of the time of a batch. `?` has no name.
+    // SQLite treats `$1` as a named parameter, and sqlx searches for each name linearly, which
+    // takes a third of the time of a batch. `?` has no name.
     let value: fn(usize) -> String = match database {
         Database::Sqlite { .. } => |_| "?".to_owned(),
         Database::Postgres(_) => |number| format!("${number}"),
@@ -153,8 +154,8 @@ pub(super) fn take(waiting: &mut VecDeque<QueuedRecord>) -> Vec<QueuedRecord> {
     waiting.drain(..size).collect()
 }
 
-/// Returns how many of the records fit into one statement: a power of two, and not much more than
-/// [`FULL_BATCH_BYTES`]; 0 without records. No two records may be of one call.
+/// Returns how many of the records one statement can write: a power of two, whose records have not
+/// much more than [`FULL_BATCH_BYTES`]; 0 without records. All records must be of different calls.
 pub(super) fn next_batch_size<'a>(calls: impl Iterator<Item = &'a ToolCallRecord>) -> usize {
     let mut bytes = 0;
     let fitting = calls.take(MAX_BATCH_SIZE).take_while(|call| {

@@ -8,14 +8,15 @@ use sqlx::AssertSqlSafe;
 use super::{batch, query, record, retention, spool, statistics};
 use crate::sql_store::SqlStore;
 
-/// The calls of the owner `$1` that have not ended. SQLite uses the index of all statuses but
-/// `success` only if a query has this condition.
+/// The condition for calls of the owner `$1` that have not ended. SQLite uses the index of all
+/// statuses but `success` only if a query has this condition.
 const UNFINISHED: &str = "owner = $1 AND status IN ('pending', 'running') AND status <> 'success'";
 
 #[async_trait]
 impl CallLog for SqlStore {
     async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
-        // The call has run: if the database cannot store its end, the spool file does.
+        // The call has run, so if the database cannot store the end of the call, the spool file
+        // does.
         let spool = self.call_spool.as_ref().filter(|_| spool::has_run(&call));
         let end = spool.map(|spool| (spool, call.clone()));
         let mut written = self.call_writer.write(call).await;
@@ -47,7 +48,8 @@ impl CallLog for SqlStore {
         let sql = "SELECT * FROM tool_calls WHERE id = $1";
         let mut row = self.database.read_one(sql, vec![id.into()]).await?;
         if row.is_none() {
-            // Another process may have recorded the call and ended.
+            // Another process may have recorded the call and exited before its records were in the
+            // database.
             self.flush_ended_processes().await?;
             row = self.database.read_one(sql, vec![id.into()]).await?;
         }
@@ -149,7 +151,8 @@ impl CallLog for SqlStore {
 }
 
 impl SqlStore {
-    /// Returns the call if the database cannot be written and does not have its current state.
+    /// Returns the call if the database cannot be written and does not contain the current state of
+    /// the call.
     fn stuck_call(&self, id: CallId) -> Option<ToolCallRecord> {
         let spool = self.call_spool.as_ref()?;
         let stuck = spool.stuck_calls(&CallFilter::default())?;

@@ -27,7 +27,7 @@ pub(super) async fn calls(
         values.push(after.into());
         conditions += &format!(" AND id < ${}", values.len());
     }
-    // Reads additional rows, because some rows may be outdated.
+    // The query reads additional rows, because some rows may be outdated.
     let outdated = i64::try_from(ids.len()).unwrap_or(i64::MAX / 2);
     let limit = i64::from(page.size()) + 1 + outdated;
     values.push(limit.into());
@@ -112,7 +112,7 @@ pub(super) async fn counted_calls(
         .iter()
         .map(read_rate_limit_record)
         .collect::<Result<_, _>>()?;
-    // The records have no JSON.
+    // The records contain no JSON.
     let bytes = |_: &RateLimitRecord| 0;
     Ok(build_page(items, page, bytes, |call| cursor(call.id)))
 }
@@ -139,7 +139,7 @@ fn read_rate_limit_record(row: &Row) -> Result<RateLimitRecord, StoreError> {
     })
 }
 
-/// Returns the condition after `WHERE`, and its values.
+/// Returns the condition after `WHERE` for a filter, and the values of the condition.
 pub(super) fn conditions(filter: &CallFilter) -> (String, Vec<Value>) {
     let columns: [(&str, Option<Value>); 8] = [
         ("server =", filter.server.as_ref().map(Value::from)),
@@ -164,8 +164,8 @@ pub(super) fn conditions(filter: &CallFilter) -> (String, Vec<Value>) {
         values.push(value);
         sql += &format!(" AND {comparison} ${}", values.len());
     }
-    // The index of calls without success is partial, and SQLite only uses it if the query repeats
-    // the index's condition.
+    // The index of calls without success is partial, and SQLite uses the index only if the query
+    // repeats the condition of the index.
     if filter
         .status
         .is_some_and(|status| status != CallStatus::Success)

@@ -58,7 +58,7 @@ pub(super) fn values(call: &ToolCallRecord) -> [Value; 20] {
     ]
 }
 
-/// Returns the number of bytes that count toward the log's size limit.
+/// Returns the number of bytes of a record that count toward the size limit of the call log.
 pub(super) fn bytes(call: &ToolCallRecord) -> usize {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let changed = length(&call.repaired_arguments) + length(&call.approved_arguments);

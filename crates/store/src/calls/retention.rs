@@ -8,16 +8,17 @@ use crate::clock::ClockHistory;
 use crate::database::{Database, Value};
 use crate::sql_store::SqlStore;
 
-/// The number of rows that one statement removes: so other writers wait only a few milliseconds.
+/// The number of rows that one statement removes. The number is small, so that other writers wait
+/// only a few milliseconds.
 const ROWS_PER_STATEMENT: i64 = 500;
 
-/// Notes that calls with ids up to `$1` are removed. A reader that does not find a
-/// call can then tell a removed call from one that was never recorded.
+/// Notes that calls with ids up to `$1` are removed. A reader that does not find a call can then
+/// distinguish a removed call from a call that was never recorded.
 const NOTE_REMOVAL: &str = "INSERT INTO removed_calls (only_row, newest) VALUES (1, $1) \
      ON CONFLICT (only_row) DO UPDATE SET newest = excluded.newest \
      WHERE removed_calls.newest < excluded.newest";
 
-/// How far the time of a record may be ahead of the readings of the clock.
+/// Maximum time by which the time of a record may be ahead of the readings of the clock.
 const MAX_UNREAD_TIME: Duration = Duration::from_secs(3_600);
 
 pub(super) async fn prune(
@@ -47,7 +48,8 @@ pub(super) async fn prune(
 
 impl SqlStore {
     /// Removes the calls that are older than `max_age` by the running time of the store, whatever
-    /// the system clock shows now or showed when the calls were recorded. Returns their number.
+    /// the system clock shows now or showed when the calls were recorded. Returns the number of
+    /// removed calls.
     ///
     /// # Errors
     /// `unavailable` or `corrupt`. Calls that were removed before the error stay removed.
@@ -62,7 +64,7 @@ impl SqlStore {
         self.catch_up_if_possible().await;
         let database = &self.database;
         let mut removed = remove_before(database, CallId::min_at(before)).await?;
-        // These were recorded while the clock was ahead.
+        // Calls with a later id were recorded while the system clock was ahead.
         let latest = CallId::min_at(range.latest.plus(MAX_UNREAD_TIME));
         removed += remove_after(database, latest).await?;
         if removed > 0 {
@@ -119,7 +121,8 @@ async fn remove(
     if first.await?.is_none() {
         return Ok(0);
     }
-    // First, so that a process that dies in between has not removed a call without a note.
+    // The note is written first, so that a process that dies before the removal has not removed a
+    // call without a note.
     database.write(NOTE_REMOVAL, vec![newest.into()]).await?;
     let mut removed = 0;
     loop {

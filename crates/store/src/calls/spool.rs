@@ -1,10 +1,10 @@
-//! The records of calls on their way to the database.
+//! The spool: the records of calls on their way to the database.
 //!
 //! A commit of SQLite takes longer than many calls. A record is therefore acknowledged once a small
-//! file beside the database contains it, which takes one `write`: like a commit, the record then
-//! survives the process. A task writes the gathered records to the database a moment later; by then
-//! most calls have ended, so that each is written once. The process that opens the store next reads
-//! the files that a crashed process left.
+//! file beside the database contains the record, which takes one `write`: like a committed record,
+//! the record then survives a crash of the process. A task writes the gathered records to the
+//! database a moment later; by then most calls have ended, so that each call is written once. The
+//! process that opens the store next reads the files that a crashed process left.
 
 mod buffer;
 mod contents;
@@ -32,17 +32,17 @@ use contents::SpoolContents;
 
 /// How long records gather before they are written to the database.
 const WRITE_INTERVAL: Duration = Duration::from_millis(25);
-/// Delay before a failed write is repeated, unless a caller requests it sooner.
+/// Delay before a failed write is repeated, unless a caller requests a repetition sooner.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of gathered calls, and maximum size of their records in bytes. Further calls
-/// wait.
+/// Maximum number of gathered calls, and maximum size of their records in bytes. Records of further
+/// calls wait.
 const MAX_CALLS: usize = 4_096;
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 type SpooledCalls = IndexMap<CallId, ToolCallRecord>;
 
-/// Acknowledges records immediately and writes them to the database later. Until then, the files
-/// contain the current state of the calls.
+/// Acknowledges records immediately and writes the records to the database later. Until then, the
+/// spool files contain the current state of the calls.
 #[derive(Debug)]
 pub(crate) struct CallSpool {
     shared: Arc<SharedSpool>,
@@ -60,11 +60,11 @@ struct SharedSpool {
 }
 
 impl CallSpool {
-    /// Creates the files beside the database, and starts the task, which ends when this value is
-    /// dropped.
+    /// Creates the spool files beside the database, and starts the task that writes to the
+    /// database. The task ends when this value is dropped.
     ///
     /// # Errors
-    /// `unavailable` if the files cannot be created.
+    /// `unavailable` if the spool files cannot be created.
     pub(crate) fn start(
         path: &Path,
         database: Database,
@@ -97,10 +97,11 @@ impl CallSpool {
         })
     }
 
-    /// Stores the record; when this returns, the record survives the process. If too many records
-    /// wait, or the database cannot be written, the record of a call that begins waits for the
-    /// database. The record of a call that has run is stored as long as its file accepts it. The
-    /// record is buffered even while the database's file is missing, but not acknowledged.
+    /// Stores a record; when this method returns, the record survives a crash of the process. If
+    /// too many records wait, or the database cannot be written, the record of a call that begins
+    /// waits for the database. The record of a call that has run is stored as long as the spool
+    /// file accepts it. While the file of the database is missing, the record is buffered, but not
+    /// acknowledged.
     ///
     /// The `write` runs on this thread: using another thread takes longer than most writes.
     pub(crate) async fn append(&self, call: ToolCallRecord) -> Result<(), StoreError> {
@@ -126,17 +127,17 @@ impl CallSpool {
         added
     }
 
-    /// Returns the calls whose current state the database does not have while it cannot be written,
-    /// or `None` if the database can be written.
+    /// While the database cannot be written, returns the calls whose current state is not in the
+    /// database. Returns `None` if the database can be written.
     pub(crate) fn stuck_calls(&self, filter: &CallFilter) -> Option<UnwrittenCalls> {
         let buffer = self.shared.buffer.lock();
         buffer.is_stuck().then(|| buffer.unwritten_calls(filter))
     }
 
-    /// Waits until all appended records are in the database and can be read there.
+    /// Waits until all appended records are in the database and can be read from the database.
     ///
     /// # Errors
-    /// `unavailable` if the database cannot be written, so that records are missing there.
+    /// `unavailable` if the database cannot be written, so that it lacks records.
     pub(crate) async fn catch_up(&self) -> Result<(), StoreError> {
         let is_due = {
             let buffer = self.shared.buffer.lock();
@@ -150,7 +151,7 @@ impl CallSpool {
         self.shared.buffer.lock().is_stuck()
     }
 
-    /// Writes all records to the database and removes the files. Later records are rejected.
+    /// Writes all records to the database and removes the spool files. Later records are rejected.
     pub(crate) async fn finish(&self) {
         self.shared.buffer.lock().close();
         match self.flush().await {
@@ -178,7 +179,7 @@ struct Spooler {
     shared: Arc<SharedSpool>,
     database: Database,
     statements: Statements,
-    /// Records that must be written before further records are taken.
+    /// Records that must be written before the task takes further records.
     batch: Arc<Vec<ToolCallRecord>>,
     failures: RepeatLimit,
 }
@@ -206,7 +207,8 @@ impl Spooler {
                     }
                 }
                 Err(error) => {
-                    // Requests of the meantime would fail in the same way, each after the same wait.
+                    // Requests that arrived during the failed write would fail in the same way,
+                    // each after the same wait.
                     while let Ok(reply) = received_requests.try_recv() {
                         replies.push(reply);
                     }
@@ -260,8 +262,9 @@ impl Spooler {
     }
 }
 
-/// Writes the records in files of ended processes to the database. A concurrent call in another
-/// process waits for this one. Returns the number of records that cannot be read.
+/// Writes the records in spool files of ended processes to the database. A concurrent call in
+/// another process waits until this call has ended. Returns the number of records that cannot be
+/// read.
 pub(crate) async fn recover(
     path: &Path,
     database: &Database,
@@ -297,7 +300,7 @@ pub(crate) async fn recover(
     Ok(lost)
 }
 
-/// Returns the damaged files that [`recover`] has kept, with a description of each.
+/// Returns the damaged spool files that [`recover`] has kept, with a description of each file.
 pub(crate) fn damaged_files(path: &Path) -> Result<Vec<String>, StoreError> {
     let unreadable = |error| unreadable(path, error);
     let mut descriptions = Vec::new();
@@ -308,27 +311,27 @@ pub(crate) fn damaged_files(path: &Path) -> Result<Vec<String>, StoreError> {
     Ok(descriptions)
 }
 
-/// Returns the files beside the database that contain records.
+/// Returns the spool files beside the database that contain records.
 pub(crate) fn files_with_records(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = file::read_all(path)?;
     found.retain(|(_, bytes)| contents::has_records(bytes));
     Ok(found.into_iter().map(|(path, _)| path).collect())
 }
 
-/// The records in the files beside a database, which may not be in the database yet.
+/// The records in the spool files beside a database, which may not be in the database yet.
 #[derive(Debug, Default)]
 pub(crate) struct PendingRecords(Vec<ToolCallRecord>);
 
 impl PendingRecords {
-    /// Reads the files of all processes, including running ones. A record that is in no file is in
-    /// the database.
+    /// Reads the spool files of all processes, including running processes. A record that is in no
+    /// spool file is in the database.
     ///
     /// # Errors
-    /// `unavailable` if the files cannot be read.
+    /// `unavailable` if the spool files cannot be read.
     pub(crate) fn for_database(path: &Path) -> Result<Self, StoreError> {
         let mut calls = SpooledCalls::new();
         for (_, bytes) in file::read_all(path).map_err(|error| unreadable(path, error))? {
-            // The owner of the file may be writing the last record.
+            // The owner of the spool file may be writing its last record at this moment.
             SpoolContents::read(&bytes, &mut calls);
         }
         Ok(Self(calls.into_values().collect()))
@@ -344,22 +347,22 @@ impl PendingRecords {
         database: &Database,
         clock: &StoreClock,
     ) -> Result<(), StoreError> {
-        // The owner of a file may already have written the end of a call to the database.
+        // The owner of a spool file may already have written the end of a call to the database.
         let statements = Statements::new(database, clock.clone());
         let written = write(database, &statements, &self.0).await;
         written.map(drop)
     }
 }
 
-/// Returns whether the record is the end of a call that was allowed to run, so that its beginning
-/// was acknowledged. A rejected call has no duration.
+/// Returns whether the record is the end of a call that was allowed to run, so that the beginning
+/// of the call was acknowledged. A rejected call has no duration.
 pub(super) fn has_run(call: &ToolCallRecord) -> bool {
     let took_time = call.duration.is_some() || call.status == CallStatus::Success;
     call.status.is_final() && took_time
 }
 
-/// Adds a record, unless the end of the call is known: the end may be in the file that is read
-/// first.
+/// Adds a record, unless the end of the call is already known: the file that is read first may
+/// contain the end.
 fn merge_record(mut call: ToolCallRecord, calls: &mut SpooledCalls) {
     match calls.get_mut(&call.id) {
         Some(known) if known.status.is_final() => {}

@@ -6,7 +6,7 @@ use sqlx::AssertSqlSafe;
 use super::query;
 use crate::database::{Database, Row, unreadable};
 
-/// Returns the statistics of each tool. Percentiles use the nearest rank, computed with row
+/// Returns the statistics of each tool. Percentiles use the nearest-rank method, computed with row
 /// numbers, because SQLite has no percentile function.
 pub(super) async fn by_tool(
     database: &Database,

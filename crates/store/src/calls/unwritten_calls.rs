@@ -3,8 +3,8 @@ use pillion_core::store::{CallId, ToolCallRecord};
 /// The current state of calls that wait to be written to the database.
 #[derive(Debug, Default)]
 pub(crate) struct UnwrittenCalls {
-    /// Those calls that match a filter.
+    /// The unwritten calls that match a filter.
     pub(crate) matching: Vec<ToolCallRecord>,
-    /// The ids of all those calls, whose rows in the database are outdated.
+    /// The ids of all unwritten calls, whose rows in the database are outdated.
     pub(crate) ids: Vec<CallId>,
 }

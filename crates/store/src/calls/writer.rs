@@ -21,7 +21,7 @@ enum WriterMessage {
 }
 
 /// Writes call records: a task commits all queued records together, so that many callers share one
-/// commit, and a single caller does not wait for others.
+/// commit, and a single caller does not wait for other callers.
 #[derive(Debug)]
 pub(crate) struct CallWriter {
     queue: Sender<WriterMessage>,
@@ -29,7 +29,7 @@ pub(crate) struct CallWriter {
 }
 
 impl CallWriter {
-    /// Starts the task, which ends when the writer is dropped.
+    /// Starts the task that writes records. The task ends when the writer is dropped.
     pub(crate) fn start(database: Database, clock: StoreClock) -> Self {
         let (queue, messages) = mpsc::channel(MAX_QUEUED_RECORDS);
         let writer = RecordWriter {
@@ -43,7 +43,7 @@ impl CallWriter {
         Self { queue, capacity }
     }
 
-    /// Stores the record. The record is committed when this returns.
+    /// Stores a record. The record is committed when this method returns.
     pub(crate) async fn write(&self, call: ToolCallRecord) -> Result<(), StoreError> {
         let kib = u32::try_from(record::bytes(&call) / 1024).unwrap_or(u32::MAX);
         // A record larger than the limit is queued alone.
@@ -64,7 +64,7 @@ impl CallWriter {
         outcome.await.unwrap_or_else(|_| Err(closed()))
     }
 
-    /// Writes the queued records; later records are rejected.
+    /// Writes the queued records. Later records are rejected.
     pub(crate) async fn finish(&self) {
         let (done, finished) = oneshot::channel();
         if self.queue.send(WriterMessage::Finish(done)).await.is_ok() {
@@ -78,7 +78,7 @@ struct RecordWriter {
     database: Database,
     statements: Statements,
     waiting: VecDeque<QueuedRecord>,
-    /// The caller of `finish`, which has stopped the queue.
+    /// The channel to the caller of `finish`, which has closed the queue.
     finishing: Option<oneshot::Sender<()>>,
 }
 
@@ -108,7 +108,7 @@ impl RecordWriter {
             };
             self.accept(message, messages);
         }
-        // Lets other tasks queue their records first.
+        // Yields, so that other tasks queue their records first.
         tokio::task::yield_now().await;
         true
     }

@@ -4,26 +4,28 @@ use std::time::Duration;
 use pillion_core::store::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Differences of the system clock that count as corrections, in milliseconds.
+/// Maximum change of the system clock that counts as a correction, in milliseconds.
 const MAX_DRIFT_MS: i64 = 5 * 60 * 1_000;
-/// How long after the last stored reading a record may still have been written with that reading.
-/// Readings are stored at least every ten minutes.
+/// Maximum time after the last stored reading at which a record can still have been written with
+/// that reading, in milliseconds. Readings are stored at least every ten minutes.
 const READING_LAG_MS: i64 = 30 * 60 * 1_000;
-/// Maximum time between the readings of one of several machines, so that the time counts.
+/// Maximum time between two readings of one machine that counts as running time if several machines
+/// use the store, in milliseconds.
 const MAX_READING_GAP_MS: i64 = 20 * 60 * 1_000;
-/// Calls get their time when they begin, and are written up to this much later without a reading.
+/// Maximum delay between the begin time of a call, which is the time of its record, and the write
+/// of the record without a reading, in milliseconds.
 pub(super) const MAX_RECORD_DELAY_MS: i64 = 60 * 60 * 1_000;
 /// How long a change of the system clock lasts before it counts as intended.
 const SETTLING_TIME: Duration = Duration::from_secs(600);
 const MAX_BOOTS: usize = 64;
 const MAX_SPANS: usize = 256;
 
-/// A reading of two clocks at one moment, in milliseconds.
+/// A reading of the system clock and of the uptime at one moment, in milliseconds.
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
-    /// Identifies the boot that `uptime` refers to.
+    /// Identifies the boot since which `uptime` counts.
     pub(super) boot: String,
-    /// The time since the boot, which no user can set.
+    /// The time since the boot, which users cannot change.
     pub(super) uptime: i64,
     /// The time of the system clock, in milliseconds since 1970.
     pub(super) wall: i64,
@@ -31,11 +33,12 @@ pub(super) struct Reading {
 
 /// The readings of the system clock during the life of a store.
 ///
-/// The system clock can be wrong at any time, also at a start, so that no single reading tells the
-/// age of a record. The *running time* of the store can: the time during which a machine that uses
-/// the store has been up, measured by the time since its boot. It never runs ahead of the real time,
-/// so a record older than a retention period by the running time is older in fact. Records contain
-/// only readings of the system clock, so this history relates both.
+/// The system clock can be wrong at any time, also at a start, so no single reading tells the age
+/// of a record. The *running time* of the store does: the time for which a machine that uses the
+/// store has been up, measured by the machine's time since boot. The running time never runs ahead
+/// of the real time, so a record that is older than a retention period by the running time is
+/// really older. Records contain only readings of the system clock, so this history relates the
+/// system clock to the running time.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockHistory {
@@ -43,7 +46,7 @@ pub struct ClockHistory {
     pub(super) running: i64,
     /// The running time at the last reading of each boot of each machine.
     boots: BTreeMap<String, BootMark>,
-    /// The boot of the last reading.
+    /// The id of the boot of the last reading.
     last_boot: String,
     spans: Vec<ClockSpan>,
 }
@@ -59,7 +62,7 @@ struct BootMark {
 struct ClockSpan {
     from: i64,
     until: i64,
-    /// The least and the greatest difference between the system clock and the running time.
+    /// The smallest and the greatest difference between the system clock and the running time.
     min_offset: i64,
     max_offset: i64,
 }
@@ -67,9 +70,10 @@ struct ClockSpan {
 /// The readings of the system clock during a period that ends now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockRange {
-    /// A record with an earlier time is older than the period.
+    /// The earliest reading. A record with an earlier time is older than the period.
     pub earliest: Timestamp,
-    /// A record with a later time is older than the period, too: the clock was ahead.
+    /// The latest reading. A record with a later time is older than the period, too: the system
+    /// clock was ahead when the record was written.
     pub latest: Timestamp,
 }
 
@@ -97,8 +101,9 @@ impl ClockHistory {
             if passed < 0 {
                 return;
             }
-            // If only other machines used the store in the meantime, some of them may have started
-            // since: the running time of their readings is too small to be compared.
+            // If only other machines used the store in the meantime, some of these machines may
+            // have started since: the running time of their readings is then too small for a
+            // comparison.
             if self.last_boot == reading.boot || passed <= MAX_READING_GAP_MS {
                 self.running = self.running.max(mark.running.saturating_add(passed));
             }
@@ -142,7 +147,8 @@ impl ClockHistory {
         true
     }
 
-    /// Replaces the two oldest spans by one that covers both, which only protects more records.
+    /// Replaces the two oldest spans with one span that covers both, so that more records, and
+    /// never fewer, are kept.
     fn merge_oldest(&mut self) {
         self.spans.sort_by_key(|span| span.until);
         let oldest = self.spans.remove(0);
@@ -176,7 +182,7 @@ impl ClockHistory {
     }
 
     /// Returns the time before which records are surely older than `age`, also records whose time
-    /// is that of a call that had begun earlier. `None` if no record is surely as old.
+    /// is the begin of a call. `None` if no record is surely as old.
     #[must_use]
     pub fn before(&self, age: Duration) -> Option<Timestamp> {
         let delay = i64::try_from(age.as_millis())
@@ -186,16 +192,16 @@ impl ClockHistory {
         Some(Timestamp::from_millis(earliest.saturating_sub(delay)))
     }
 
-    /// Returns the time of the system clock, or an earlier time if the clock was set forward in the
-    /// last ten minutes of running time and may be set back.
+    /// Returns the time of the system clock, or an earlier time if the system clock was set forward
+    /// in the last ten minutes of running time and may be set back.
     #[must_use]
     pub fn settled_time(&self, now: Timestamp) -> Timestamp {
         let settled = self.during(SETTLING_TIME);
         settled.map_or(now, |range| range.earliest.plus(SETTLING_TIME).min(now))
     }
 
-    /// Returns the time until which records have surely expired that expire `ttl` after they were
-    /// written. `None` if no record has surely expired.
+    /// Returns the time until which records with a lifetime of `ttl` from their write have surely
+    /// expired. `None` if no record has surely expired.
     #[must_use]
     pub fn expired(&self, ttl: Duration) -> Option<Timestamp> {
         self.before(ttl).map(|before| before.plus(ttl))

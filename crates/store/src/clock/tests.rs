@@ -7,12 +7,12 @@ const SECOND: i64 = 1_000;
 const HOUR: i64 = 3_600 * SECOND;
 const DAY: i64 = 24 * HOUR;
 
-/// A machine: the true time of its boot, and by how much its system clock is wrong.
+/// A machine, with the true time of its boot and the error of its system clock.
 struct Machine {
     boot: u64,
     booted_at: i64,
     error: i64,
-    /// What the running process of this machine has stored; `None` after a restart.
+    /// The reading that the running process of this machine has stored; `None` after a restart.
     stored: Option<StoredReading>,
 }
 
@@ -26,7 +26,7 @@ impl Machine {
     }
 }
 
-/// A record: the true time and the clock's time when the record was written.
+/// A record, with the true time and the time of the system clock when the record was written.
 struct Record {
     at: i64,
     wall: i64,
@@ -88,7 +88,7 @@ impl World {
         self.records.push(Record { at: self.now, wall });
     }
 
-    /// Removes what may be removed, as the clean-up does.
+    /// Removes the records that may be removed, as the clean-up of the store does.
     fn clean_up(&mut self, machine: usize) {
         let machine = &mut self.machines[machine];
         let reading = machine.reading(self.now);
@@ -119,7 +119,7 @@ impl World {
                 self.machines[machine].error += sign * change * self.random.random_range(1..=3);
             }
             1 => self.machines[machine].error = 0,
-            // A restart of the process, or a take-over.
+            // The process restarts, or another process takes over.
             2 => self.machines[machine].stored = None,
             3 => {
                 let machine = &mut self.machines[machine];
@@ -154,7 +154,7 @@ fn no_history_of_clocks_removes_a_record_early_and_every_record_is_removed() {
         let end = world.now + 10 * world.max_age;
         let (machines, interval) = match world.max_age {
             HOUR => (world.machines.len(), 600 * SECOND),
-            // A single machine counts however rarely its clock is read.
+            // The uptime of a single machine counts, however rarely its clock is read.
             age => (1, age / 20),
         };
         while world.now < end && !world.records.is_empty() {
@@ -182,7 +182,7 @@ fn a_clock_that_is_ahead_at_a_start_removes_nothing() {
     let usual = history.before(month).unwrap();
     assert_eq!(history.add(&reading(31, 40)), Some(40 * DAY));
     assert_eq!(history.before(month), Some(usual));
-    // Behind: the records of this time are young, whatever they say.
+    // The system clock is behind: records of this time are young, whatever time they contain.
     assert_eq!(history.add(&reading(32, -100)), Some(-140 * DAY));
     let earliest = history.during(month).unwrap().earliest.as_millis();
     assert_eq!(earliest, (20_000 + 32 - 100) * DAY);
@@ -204,6 +204,6 @@ fn the_running_time_continues_over_restarts_but_not_over_boots() {
     assert_eq!(at("two", 10), 150);
     assert_eq!(at("two", 20), 160);
     assert_eq!(at("one", 300), 200);
-    // Another machine that started with a copy of the first one's memory.
+    // Another machine starts with a copy of the first machine's memory.
     assert_eq!(at("one", 200), 200);
 }

@@ -14,32 +14,32 @@ const NO_WAIT: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-/// Counts the files that are created, deleted or renamed in a directory, the renames of the
-/// directories above it, and the mounts of this process's namespace, with inotify and epoll.
+/// Counts the files that are created, deleted or renamed in a directory, the renames of its parent
+/// directories, and changes of the mounts of this process's namespace, with inotify and epoll.
 ///
-/// As long as the count stays the same, each file is still at the path where it was. One
-/// `epoll_wait` takes a fraction of the time of a `stat` of each file.
+/// As long as the count stays the same, each file is still at its path. One `epoll_wait` takes a
+/// fraction of the time of a `stat` of each file.
 #[derive(Debug)]
 pub(super) struct DirectoryWatch(Option<EventQueue>);
 
 #[derive(Debug)]
 struct EventQueue {
-    /// Is ready when there are events of `files` or when the mounts have changed.
+    /// An epoll instance, which is ready when `files` has events or when the mounts have changed.
     ready: OwnedFd,
     files: OwnedFd,
-    /// The mounts. The kernel reports each change once.
+    /// The list of mounts, kept open. The kernel reports each change of the mounts once.
     _mounts: File,
-    /// Locked while the queue is read, so that no caller gets a count without the changes that
-    /// another caller has just read.
+    /// The number of changes. Locked while the queue is read, so that no caller gets a count
+    /// without the changes that another caller has just read.
     changes: Mutex<u64>,
 }
 
 impl DirectoryWatch {
     /// Watches the directory of a file.
     ///
-    /// The watch counts nothing if the system has no inotify instance or no `/proc` for it, if this
-    /// user may not read a directory of the path, or if a part of the path is a symbolic link, which
-    /// could be changed without a change in the directory.
+    /// The watch counts nothing if the system provides no inotify instance or no `/proc`, if this
+    /// user may not read a directory of the path, or if a part of the path is a symbolic link,
+    /// which could be changed without a change in the directory.
     pub(super) fn for_file(file: &Path) -> Self {
         Self(EventQueue::open(file))
     }
@@ -80,7 +80,7 @@ impl EventQueue {
             _mounts: mounts,
             changes: Mutex::new(0),
         };
-        // The first event may only say that the file was never polled.
+        // The first event may only report that the file was never polled.
         queue.changes()?;
         *queue.changes.lock() = 0;
         Some(queue)

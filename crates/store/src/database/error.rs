@@ -29,7 +29,7 @@ pub(crate) fn translate(error: Error) -> StoreError {
             StoreErrorKind::Unavailable,
             "the store is busy or cannot be reached".to_owned(),
         ),
-        // Errors of connections, TLS, threads, and future variants of sqlx.
+        // Errors of connections, TLS and threads, and errors that future versions of sqlx add.
         _ => (
             StoreErrorKind::Unavailable,
             "the connection to the store failed".to_owned(),
@@ -54,7 +54,8 @@ fn classify(error: &dyn DatabaseError) -> StoreErrorKind {
     }
 }
 
-/// See <https://www.sqlite.org/rescode.html>; the lowest byte is the primary code.
+/// Classifies a result code of SQLite by its lowest byte, the primary code. See
+/// <https://www.sqlite.org/rescode.html>.
 fn classify_sqlite(code: &str) -> StoreErrorKind {
     match code.parse().map(|code: u32| code & 0xff) {
         // SQLITE_ERROR (no such table), SQLITE_CORRUPT, SQLITE_SCHEMA, SQLITE_NOTADB
@@ -65,12 +66,13 @@ fn classify_sqlite(code: &str) -> StoreErrorKind {
     }
 }
 
-/// See <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
+/// Classifies an error code of Postgres. See
+/// <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
 fn classify_postgres(code: &str) -> StoreErrorKind {
     match code.get(..2) {
         // Data exceptions, such as a number out of range.
         Some("22") => StoreErrorKind::Invalid,
-        // Undefined tables and other syntax errors; corrupted data.
+        // Undefined tables and other syntax errors, and corrupted data.
         Some("42" | "XX") => StoreErrorKind::Corrupt,
         _ => StoreErrorKind::Unavailable,
     }

@@ -39,7 +39,7 @@ impl DatabaseFileId {
         paths.any(|path| self.is_at(&path).unwrap_or(false))
     }
 
-    /// Returns whether the file at `path` is this file.
+    /// Returns whether the file at `path` is the file with this id.
     pub(crate) fn is_at(self, path: &Path) -> io::Result<bool> {
         match fs::metadata(path) {
             Ok(found) => Ok(Self::from_metadata(&found) == self),
@@ -52,8 +52,9 @@ impl DatabaseFileId {
 /// The paths and ids of the files of an open database. Cheap to clone.
 ///
 /// SQLite does not notice that its database file or its write-ahead log was deleted or replaced:
-/// later commits go to a file that no process can open, and are lost with this process. A `stat` of
-/// each file detects this; a watch of their directory detects when a check is needed.
+/// later commits go to a file that no other process can open, and are lost when this process ends.
+/// A `stat` of each file detects the loss; a watch of the directory detects when a `stat` is
+/// needed.
 #[derive(Debug, Clone)]
 pub(crate) struct DatabaseFiles(Arc<Files>);
 
@@ -62,19 +63,19 @@ struct Files {
     path: PathBuf,
     file: DatabaseFileId,
     log_path: PathBuf,
-    /// The write-ahead log. SQLite creates it with the first statement and keeps it until the last
-    /// connection closes.
+    /// The id of the write-ahead log. SQLite creates the log with the first statement and keeps it
+    /// until the last connection closes.
     log: Mutex<Option<DatabaseFileId>>,
     watch: DirectoryWatch,
-    /// The number of changes in the directory at the last check that found both files;
-    /// [`u64::MAX`] before the first.
+    /// The number of changes in the directory at the last check that found both files; [`u64::MAX`]
+    /// before the first such check.
     checked: AtomicU64,
 }
 
 impl DatabaseFiles {
     /// Notes the files of the database that was just opened at `path`.
     pub(super) fn open(relative: &Path) -> io::Result<Self> {
-        // The process may change its working directory.
+        // The path is made absolute, because the process may change its working directory.
         let path = std::path::absolute(relative)?;
         let watch = DirectoryWatch::for_file(&path);
         let file = DatabaseFileId::from_metadata(&fs::metadata(&path)?);
@@ -90,13 +91,13 @@ impl DatabaseFiles {
         })))
     }
 
-    /// Returns the number of changes in the directory, or `None` if they are not counted.
+    /// Returns the number of changes in the directory, or `None` if the changes are not counted.
     pub(super) fn directory_changes(&self) -> Option<u64> {
         self.0.watch.changes()
     }
 
-    /// Does the same as [`check`](Self::check) if the number of changes in the directory is unknown
-    /// or has increased since the last check.
+    /// Checks the files like [`check`](Self::check) if the number of changes in the directory is
+    /// unknown or has increased since the last check.
     ///
     /// # Errors
     /// `unavailable`, if the files were deleted or replaced.
@@ -125,7 +126,7 @@ impl DatabaseFiles {
         self.check_log()
     }
 
-    /// Checks that the disk accepts data: allocates some blocks, and frees them.
+    /// Checks that the disk of the database accepts data: allocates some blocks, and frees them.
     ///
     /// # Errors
     /// `unavailable`, if the disk is full or read-only, or the files were deleted or replaced.
@@ -144,7 +145,7 @@ impl DatabaseFiles {
         let mut log = log.lock();
         match (*log, found) {
             (known, found) if known == found => Ok(()),
-            // The first log, or a new log after all connections were opened again.
+            // The log is the first log, or a new log after all connections were reopened.
             (_, Some(found)) if log.is_none() || found.is_open() => {
                 *log = Some(found);
                 Ok(())
@@ -176,7 +177,7 @@ fn allocate(database: &Path) -> io::Result<()> {
         .open(&path)?;
     fs::remove_file(&path)?;
     match fallocate(&file, FallocateFlags::empty(), 0, TRIAL_BYTES) {
-        // Not every file system can allocate without writing.
+        // Not every file system can allocate blocks without writing them.
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(error) => Err(error.into()),
     }

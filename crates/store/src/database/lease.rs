@@ -13,12 +13,12 @@ use super::{Value, value};
 /// A connection to Postgres that is in use. Dropping the lease returns the connection and rolls
 /// back an open transaction.
 ///
-/// An unresponsive or unreachable server reports no error, so each statement has a timeout, and so
-/// has the return of the connection. A connection with an unfinished statement is closed, because
-/// the next response on it would belong to that statement.
+/// An unresponsive or unreachable server reports no error, so each statement and the return of the
+/// connection have a timeout. A connection with an unfinished statement is closed, because the next
+/// response on the connection would belong to that statement.
 pub(crate) struct Lease {
     postgres: Postgres,
-    /// `None` after the connection was closed.
+    /// The connection; `None` after the connection was closed.
     connection: Option<PoolConnection<sqlx::Postgres>>,
     statement_timeout: Duration,
     has_unfinished_statement: bool,
@@ -73,7 +73,7 @@ impl Lease {
         self.finish(outcome).map(drop)
     }
 
-    /// Begins a transaction, which ends with the lease.
+    /// Begins a transaction, which ends when the lease is dropped.
     pub(super) async fn begin(mut self) -> sqlx::Result<Self> {
         self.script("BEGIN").await?;
         self.in_transaction = true;
@@ -95,7 +95,7 @@ impl Lease {
     fn finish<T>(&mut self, outcome: Result<sqlx::Result<T>, Elapsed>) -> sqlx::Result<T> {
         let Ok(result) = outcome else {
             self.connection.take().map(PoolConnection::detach);
-            // Idle connections lead to the same server.
+            // All idle connections lead to the same unresponsive server.
             self.postgres.close_idle();
             return Err(unresponsive());
         };
@@ -117,8 +117,8 @@ impl Drop for Lease {
         let home = self.postgres.home();
         if !self.in_transaction {
             let back = connection.return_to_pool();
-            // The return checks whether the server responds; after the timeout, the connection is
-            // dropped.
+            // Returning a connection checks whether the server responds; after the timeout, the
+            // connection is dropped instead.
             home.spawn(async move { timeout(limit, back).await });
             return;
         }

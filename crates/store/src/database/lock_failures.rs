@@ -5,14 +5,14 @@ use parking_lot::Mutex;
 use sqlx::pool::PoolConnection;
 use sqlx::{Error, SqlSafeStr, Sqlite, SqlitePool, SqliteTransaction};
 
-/// SQLITE_BUSY, the lowest byte of the code
+/// The primary code of SQLITE_BUSY, the lowest byte of the result code.
 const BUSY: u32 = 5;
 
 /// When a write last failed because another process had locked the database.
 ///
 /// All writes of this process share a connection. While one write waits for the lock until its
-/// timeout, others wait for the connection, and would then wait for the lock in turn; instead they
-/// fail together with that write. Cheap to clone.
+/// timeout, other writes wait for the connection, and would then wait for the lock one after the
+/// other. Instead, the other writes fail together with the first write. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LockFailures(Arc<Mutex<Option<LockFailure>>>);
 
@@ -23,7 +23,7 @@ struct LockFailure {
 }
 
 impl LockFailures {
-    /// Takes the writing connection, unless another write fails meanwhile because of a lock.
+    /// Takes the writing connection, unless another write fails because of a lock in the meantime.
     pub(super) async fn acquire(
         &self,
         writer: &SqlitePool,
@@ -50,12 +50,12 @@ impl LockFailures {
     }
 
     /// Closes the writing connection and opens another. After some errors, such as a full disk,
-    /// SQLite rolls a transaction back by itself, and sqlx believes that the transaction is open.
+    /// SQLite rolls back the transaction by itself, but sqlx considers the transaction open.
     pub(super) async fn replace_connection(&self, writer: &SqlitePool) -> sqlx::Result<()> {
         self.acquire(writer).await?.close().await
     }
 
-    /// Remembers the outcome of a write.
+    /// Records whether a write failed because of a lock, and returns the outcome of the write.
     pub(super) fn note<T>(&self, outcome: sqlx::Result<T>) -> sqlx::Result<T> {
         if let Err(error) = &outcome
             && is_locked(error)

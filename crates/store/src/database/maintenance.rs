@@ -7,7 +7,8 @@ use sqlx::Executor;
 use super::{Database, sqlite, translate};
 
 impl Database {
-    /// Returns the space of removed records to the file system. Postgres does this itself.
+    /// Returns the space of removed records to the file system. Does nothing for Postgres, which
+    /// frees space itself.
     pub(crate) async fn shrink(&self) -> Result<(), StoreError> {
         match self {
             Self::Sqlite { .. } => {
@@ -62,7 +63,7 @@ impl Database {
             return Err(StoreError::conflict(message));
         }
         files.check()?;
-        // Creates the file with its mode; SQLite fills an empty file.
+        // The file is created first, to set its mode; SQLite accepts an empty file.
         sqlite::create_new(to).map_err(failed)?;
         let mut connection = readers.acquire().await.map_err(translate)?;
         let copied = async {
@@ -73,11 +74,10 @@ impl Database {
             copy.execute(&mut *connection).await
         }
         .await;
-        // The connection may write now, so it must not return to the pool.
+        // The connection has become writable, so it must not return to the pool.
         let closed = connection.close().await;
         if let Err(error) = copied.map(drop).and(closed) {
-            // Removes the incomplete copy. An error of the removal matters less than the first
-            // error.
+            // Removes the incomplete copy. The first error is returned, even if the removal fails.
             let _ = fs::remove_file(to);
             return Err(translate(error));
         }

@@ -12,14 +12,14 @@ use tracing::subscriber::{NoSubscriber, with_default};
 use super::{Database, Lease, translate};
 use crate::options::StoreOptions;
 
-/// How long to look for the reason of a failed connection.
+/// Timeout of the attempt that finds the reason of a failed connection.
 const DIAGNOSIS_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) async fn open(
     url: &SecretString,
     options: &StoreOptions,
 ) -> Result<Database, StoreError> {
-    // sqlx logs the lines of the password file that it cannot read.
+    // Without a subscriber, because sqlx logs the lines of the password file that it cannot parse.
     let parsed = with_default(NoSubscriber::new(), || {
         PgConnectOptions::from_str(url.expose_secret())
     });
@@ -28,7 +28,8 @@ pub(super) async fn open(
         .application_name("pillion")
         .options([
             ("lock_timeout", milliseconds(options.busy_timeout)),
-            // A vanished client's locks would block all others.
+            // Without a timeout, the locks of a client that has vanished would block all other
+            // clients.
             (
                 "idle_in_transaction_session_timeout",
                 milliseconds(options.statement_timeout),
@@ -52,8 +53,8 @@ pub(super) async fn open(
 
 /// Creates an error that names the server, but not the user.
 async fn cannot_open(connect: &PgConnectOptions, error: sqlx::Error) -> StoreError {
-    // The pool tries until its timeout and does not report the reason, so one more attempt finds
-    // the reason.
+    // The pool retries until its timeout and does not report the reason of the failure, so one more
+    // attempt finds the reason.
     let error = match error {
         sqlx::Error::PoolTimedOut => {
             match tokio::time::timeout(DIAGNOSIS_TIMEOUT, connect.connect()).await {
@@ -79,9 +80,10 @@ async fn cannot_open(connect: &PgConnectOptions, error: sqlx::Error) -> StoreErr
 
 /// The pool of connections, and the runtime that drives them.
 ///
-/// A connection is driven by the runtime that opened it, but the pool hands it to tasks of any
-/// runtime. If tasks of other runtimes opened connections, later queries on them could wait for a
-/// busy thread, or fail after that runtime has ended. So only one runtime opens connections.
+/// The runtime that opened a connection drives the connection, but the pool gives the connection to
+/// tasks of any runtime. If tasks of other runtimes opened connections, later queries could wait
+/// for a busy thread of such a runtime, or fail after the runtime has ended. Therefore only one
+/// runtime opens connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Postgres {
     pool: PgPool,
@@ -90,8 +92,8 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Runs `work` with a connection, on the runtime that opens the connections. On another
-    /// runtime, the work continues if this future is dropped.
+    /// Runs `work` with a connection, on the runtime that opens the connections. If the caller runs
+    /// on another runtime, `work` continues when this future is dropped.
     pub(super) async fn on_home_runtime<T, W>(
         &self,
         work: impl FnOnce(Lease) -> W + Send + 'static,
@@ -113,7 +115,7 @@ impl Postgres {
     async fn lease(&self) -> sqlx::Result<Lease> {
         let acquired = self.pool.acquire().await;
         if let Err(sqlx::Error::PoolTimedOut) = acquired {
-            // Each idle connection would take as long to fail.
+            // The other idle connections would take as long to fail, so they are closed.
             self.close_idle();
         }
         Ok(Lease::new(self.clone(), acquired?))
@@ -140,6 +142,6 @@ impl Postgres {
 }
 
 fn milliseconds(limit: Duration) -> String {
-    // 0 would mean no timeout.
+    // A value of 0 would mean no timeout.
     limit.as_millis().max(1).to_string()
 }

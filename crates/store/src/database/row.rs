@@ -3,7 +3,7 @@ use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Decode, Postgres, Row as _, Sqlite};
 
-/// A row of a result. An invalid value is a `corrupt` error.
+/// A row of a query's result. Reading an invalid value returns a `corrupt` error.
 pub(crate) enum Row {
     Sqlite(SqliteRow),
     Postgres(PgRow),

@@ -15,7 +15,7 @@ use super::{Database, DatabaseFiles, LockFailures, is_locked, translate};
 use crate::options::{Durability, StoreOptions};
 
 const PAGE_BYTES: u32 = 4_096;
-/// The minimum time to get a connection, which may have to be opened first.
+/// The minimum timeout for getting a connection, which may have to be opened first.
 const MIN_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Database, StoreError> {
@@ -70,7 +70,8 @@ async fn open_writer(
 }
 
 pub(super) async fn open_memory(options: &StoreOptions) -> Result<Database, StoreError> {
-    // Each connection would have its own database in memory, so one connection serves all.
+    // Each connection to a database in memory would have its own database, so one connection serves
+    // all callers.
     let writer: SqlitePool = pool(1, options)
         .min_connections(1)
         .connect_with(configure_writer(connect(options), options).in_memory(true))
@@ -85,12 +86,13 @@ pub(super) async fn open_memory(options: &StoreOptions) -> Result<Database, Stor
     })
 }
 
-/// Creates the file with mode 0600 if it does not exist: SQLite would make it readable for all
-/// users. SQLite's companion files get the same mode.
+/// Creates the database file with mode 0600 if the file does not exist: SQLite would create a file
+/// that all users can read. SQLite gives its companion files the same mode.
 ///
-/// A file that SQLite may have open must not be opened here: closing it would release the POSIX
-/// locks of this process on it, and another process could then remove the write-ahead log with all
-/// its data. So the file is created under another name, closed, and then linked.
+/// A file that SQLite may have open must not be opened here: closing the file would release the
+/// POSIX locks of this process on the file, and another process could then remove the write-ahead
+/// log with all its data. The file is therefore created under another name, closed, and then linked
+/// to its path.
 fn create(path: &Path) -> Result<(), StoreError> {
     let created = path
         .try_exists()
@@ -116,7 +118,7 @@ pub(super) fn create_new(path: &Path) -> io::Result<()> {
     let linked = fs::hard_link(temporary, path);
     fs::remove_file(temporary)?;
     match linked {
-        // Another process has just created it.
+        // Another process has just created the file.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         linked => linked,
     }
@@ -138,8 +140,8 @@ fn connect(options: &StoreOptions) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-/// Adds the settings of the writing connection: some of them are written to the file, and a reading
-/// connection would wait for the write lock to do so.
+/// Adds the settings of the writing connection. Some of these settings are written to the file, and
+/// a reading connection would have to wait for the write lock.
 fn configure_writer(connect: SqliteConnectOptions, options: &StoreOptions) -> SqliteConnectOptions {
     let synchronous = match options.durability {
         Durability::Process => SqliteSynchronous::Normal,

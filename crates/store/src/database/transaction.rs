@@ -62,8 +62,8 @@ impl Transaction {
         }
     }
 
-    /// Locks a table against other writers until the end of the transaction. SQLite's transactions
-    /// hold this lock from their beginning.
+    /// Locks a table against other writers until the end of the transaction. In SQLite, every
+    /// transaction holds such a lock from its beginning.
     pub(crate) async fn lock(&mut self, table: &str) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(..) => Ok(()),
@@ -74,9 +74,9 @@ impl Transaction {
         }
     }
 
-    /// Locks a name until the end of the transaction; other transactions that lock the same name
-    /// wait. The next statement sees what they have committed before. SQLite's transactions are
-    /// exclusive from their beginning.
+    /// Locks a name until the end of the transaction. Other transactions that lock the same name
+    /// wait. The next statement sees what those transactions have committed before. In SQLite,
+    /// every transaction is exclusive from its beginning.
     pub(crate) async fn lock_name(&mut self, name: &str) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(..) => Ok(()),

@@ -4,7 +4,7 @@ use sqlx::postgres::{PgArguments, Postgres};
 use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 
-/// A value of a statement. NULL has a type, too, because Postgres requires one.
+/// A value of a statement. NULL values have a type, too, because Postgres requires a type.
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
     Text(Option<String>),
@@ -41,8 +41,8 @@ pub(super) fn postgres(
         })
 }
 
-/// Replaces zero bytes with `\u{fffd}`, in both databases: Postgres cannot store them, and a
-/// hostile server may send them.
+/// Replaces zero bytes with `\u{fffd}`, for both databases: Postgres cannot store zero bytes, and a
+/// malicious server may send them.
 fn without_nul(text: String) -> String {
     if text.contains('\0') {
         text.replace('\0', "\u{fffd}")

@@ -5,24 +5,24 @@ use pillion_core::tool::ErrorCode;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VaultError {
-    /// The store is encrypted with another key.
+    /// The store is encrypted with another key than the configured key.
     #[error(
         "the store is encrypted with another key: the store has the key id {stored}, the \
         configured key has {configured}"
     )]
     WrongKey {
-        /// The id of the store's key.
+        /// The id of the key with which the store is encrypted.
         stored: String,
         /// The id of the configured key.
         configured: String,
     },
-    /// The store has secrets, but no value to verify their key with.
+    /// The store has secrets, but no check value that verifies their key.
     #[error("the store has secrets, but not the value that verifies their key")]
     NoCheck,
     /// The stored secret was modified or moved, or was encrypted with another key.
     #[error("a stored secret ({kind:?}) is damaged or was moved from another entry")]
     Damaged {
-        /// The kind of the secret.
+        /// The kind of the damaged secret.
         kind: SecretKind,
     },
     /// A secret is too large to be encrypted: 256 GiB or more.

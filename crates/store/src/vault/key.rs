@@ -18,7 +18,7 @@ const KEY_BYTES: usize = 32;
 /// The maximum size of a key file, in bytes; a key takes 44 characters and white space.
 const MAX_FILE_LEN: u64 = 256;
 
-/// The key that encrypts all secrets: 32 bytes. Debug output does not contain them.
+/// The key that encrypts all secrets: 32 bytes, which debug output does not contain.
 pub struct MasterKey {
     id: String,
     bytes: SecretBox<[u8; KEY_BYTES]>,
@@ -28,12 +28,12 @@ pub struct MasterKey {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MasterKeyError {
-    /// The file cannot be read.
+    /// The key file cannot be read.
     #[error("the key file '{}' cannot be read: {source}", path.display())]
     Unreadable {
-        /// The path of the file.
+        /// The path of the key file.
         path: PathBuf,
-        /// Why the file cannot be read.
+        /// Why the key file cannot be read.
         source: io::Error,
     },
     /// Other users may read or change the file.
@@ -42,18 +42,18 @@ pub enum MasterKeyError {
         path.display()
     )]
     Exposed {
-        /// The path of the file.
+        /// The path of the key file.
         path: PathBuf,
-        /// The permission bits of the file.
+        /// The permission bits of the key file.
         mode: u32,
     },
-    /// The environment variable is not set.
+    /// The environment variable for the key is not set.
     #[error("{}, which must contain the key, is not set", variable::shown(name))]
     NotSet {
-        /// The name of the variable.
+        /// The name of the environment variable.
         name: String,
     },
-    /// The content is neither 32 bytes nor 32 bytes in base64.
+    /// The value is neither 32 bytes nor 32 bytes in base64.
     #[error(
         "the key must have 32 bytes, raw or in base64: create one with `openssl rand -base64 32`"
     )]
@@ -65,7 +65,7 @@ pub enum MasterKeyError {
         path.display()
     )]
     MalformedFile {
-        /// The path of the file.
+        /// The path of the key file.
         path: PathBuf,
     },
 }
@@ -90,12 +90,13 @@ impl MasterKey {
             path: path.to_owned(),
             source,
         };
-        // Opening a FIFO waits for a writer, and a reload cannot read a pipe again.
+        // The path must be a file: opening a FIFO waits for a writer, and a reload cannot read a
+        // pipe again.
         if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
             return Err(unreadable(std::io::Error::other("not a regular file")));
         }
         let file = File::open(path).map_err(unreadable)?;
-        // The mode of the open file: the path may refer to another file by now.
+        // The mode is that of the opened file, because the path may refer to another file by now.
         let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o7777;
         if mode & 0o077 != 0 {
             let path = path.to_owned();

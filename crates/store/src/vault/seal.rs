@@ -7,7 +7,8 @@ use zeroize::Zeroizing;
 
 use super::{MasterKey, VaultError};
 
-/// The version of the format: this byte, the nonce, and the ciphertext with its tag.
+/// The version of the sealed format: a byte with this version, the nonce, and the ciphertext with
+/// its tag.
 const FORMAT_VERSION: u8 = 1;
 /// Random nonces of 24 bytes do not collide for fewer than about 2^80 secrets.
 const NONCE_BYTES: usize = 24;
@@ -74,8 +75,8 @@ impl MasterKey {
     }
 }
 
-/// Returns what the ciphertext is bound to. A kind contains no zero byte, so that the data of two
-/// ids always differs.
+/// Returns the data to which the ciphertext is bound. A kind contains no zero byte, so that the
+/// data of two different ids always differ.
 fn associated_data(secret_id: &SecretId) -> Vec<u8> {
     let mut data = vec![FORMAT_VERSION];
     data.extend_from_slice(secret_id.kind.as_str().as_bytes());

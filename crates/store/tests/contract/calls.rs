@@ -44,7 +44,8 @@ pub async fn f4_a_call_that_ended_does_not_change(store: Arc<dyn Store>) {
     let call = running("roll");
     let success = ended(&call, CallStatus::Success);
     store.record_call(success.clone()).await.unwrap();
-    // The same record again, as from a caller that could not know that the record had been stored.
+    // The same record is sent again, by a caller that could not know that the record had been
+    // stored.
     store.record_call(success.clone()).await.unwrap();
     for other in [call.clone(), ended(&call, CallStatus::Error)] {
         let changed = store.record_call(other).await;
@@ -92,7 +93,7 @@ pub async fn f4_many_at_once_are_all_stored(store: Arc<dyn Store>) {
 pub async fn f4_the_same_call_can_be_stored_twice_concurrently(store: Arc<dyn Store>) {
     let call = running("roll");
     let success = ended(&call, CallStatus::Success);
-    // Sent in this order without waiting, so that both may be in one batch.
+    // Both records are sent in this order without waiting, so that both may be in one batch.
     let (first, second) = tokio::join!(
         store.record_call(call.clone()),
         store.record_call(success.clone())
@@ -125,7 +126,7 @@ pub async fn f4_own_calls_are_readable_at_once(store: Arc<dyn Store>) {
     let found = store.call_statistics(&all).await.unwrap();
     assert_eq!((found[0].calls, found[0].failed), (1, 1));
 
-    // Many concurrent calls; the last record of each call counts.
+    // Many calls are recorded concurrently; the last record of each call counts.
     let tasks: Vec<_> = (0..300)
         .map(|_| {
             let store = Arc::clone(&store);
@@ -257,7 +258,7 @@ fn assert_pages(pages: &[Vec<ToolCallRecord>], ids: &[CallId], lengths: &[usize]
 }
 
 pub async fn a_page_of_calls_ends_at_its_size(store: Arc<dyn Store>) {
-    // Two bytes for each letter.
+    // Each letter takes two bytes.
     let sizes = [10, 10, 10, 5_000, 10, 480, 10];
     let mut expected = Vec::new();
     for (nth, size) in sizes.into_iter().enumerate() {
@@ -329,7 +330,7 @@ pub async fn c7_rate_limits_count_calls_that_ran(store: Arc<dyn Store>) {
     assert_eq!(first.account, QuotaAccount::User("alice".to_owned()));
     let ci = QuotaAccount::Principal("ci".to_owned());
     assert_eq!(found.iter().filter(|call| call.account == ci).count(), 1);
-    // The call ended at 510, and its tool ran for 300.
+    // The call ended at 510 ms, and its tool ran for 300 ms.
     assert_eq!(first.began_at, at(start.as_millis() + 210));
     assert_eq!(found[3].began_at, at(start.as_millis() + 30));
 }
@@ -348,7 +349,7 @@ pub async fn statistics_count_and_rank(store: Arc<dyn Store>) {
     for number in 1..=100_u64 {
         let mut call = running("roll");
         call.server = Some("s".to_owned());
-        // In an order that differs from that of the durations.
+        // The order of the calls differs from the order of their durations.
         call.duration = Some(Duration::from_micros((number * 37) % 101));
         call.status = match number % 4 {
             0 => CallStatus::Error,

@@ -35,7 +35,7 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
     assert_fails(again, StoreErrorKind::Conflict);
     let missing = store.record_key(&key("carol"), "f", "1").await;
     assert_fails(missing, StoreErrorKind::NotFound);
-    // A result cannot be released; a claim without a result can.
+    // A key with a result cannot be released; a claim without a result can.
     for key in [&alice, &bob] {
         store.release_key(key, "f").await.unwrap();
     }
@@ -51,7 +51,7 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
     assert_eq!(claim(&alice, 99).await, recorded);
     assert_eq!(claim(&alice, 100).await, KeyClaim::Claimed, "expired");
     assert_eq!(claim(&bob, 2).await, KeyClaim::Claimed, "released");
-    // A late release of the earlier claim does not release the new one.
+    // A late release of the earlier claim does not release the new claim.
     store.release_key(&bob, "f").await.unwrap();
     assert_ne!(claim(&bob, 2).await, KeyClaim::Claimed);
     // A claim without a result may belong to a running request.
@@ -60,7 +60,7 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
         expires_at: at(200),
     };
     assert_eq!(claim(&alice, 300).await, unfinished);
-    // A late result of the earlier claim is not that of the new one.
+    // A late result of the earlier claim is not recorded for the new claim.
     let late = store.record_key(&alice, "f", "43").await;
     assert_fails(late, StoreErrorKind::Conflict);
     store.record_key(&alice, "other", "44").await.unwrap();
@@ -277,8 +277,8 @@ pub async fn d5_among_equal_importance_the_last_used_memory_comes_first(store: A
         let ids = found.into_iter().map(|memory| memory.id);
         ids.collect::<Vec<_>>().join(" ")
     };
-    // A search updates the access time of the memories that it returns, but not of those beyond its
-    // limit.
+    // A search updates the access time of the memories that it returns, but not of memories beyond
+    // its limit.
     assert_eq!(search("note", 2, 10).await, "4 3");
     assert_eq!(search("1:", 5, 20).await, "1");
     assert_eq!(search("note", 2, 30).await, "4 1");
@@ -356,7 +356,7 @@ pub async fn h4_a_chat_can_be_claimed_for_a_while(store: Arc<dyn Store>) {
     assert!(claims("one", 40, 20).await, "for longer");
     assert!(!claims("two", 60, 35).await);
     assert!(claims("two", 60, 40).await, "one's time is over");
-    // A step of the chat keeps the claim.
+    // Storing a step of the chat keeps the claim.
     let next = ChatRecord {
         revision: 2,
         claim: None,
@@ -378,7 +378,7 @@ pub async fn h4_a_chat_can_be_claimed_for_a_while(store: Arc<dyn Store>) {
     let foreign = store.remove_revision("eve", "claimed", 1).await;
     assert_fails(foreign, StoreErrorKind::Conflict);
     store.remove_revision("eve", "claimed", 2).await.unwrap();
-    // Removing it again succeeds.
+    // Removing the revision again succeeds.
     store.remove_revision("eve", "claimed", 2).await.unwrap();
     assert_eq!(store.chat("eve", "claimed").await.unwrap(), None);
 }
@@ -406,7 +406,7 @@ pub async fn h4_only_its_owner_reads_a_chat_and_updates_follow_its_revision(stor
         ..chat("a", 10)
     };
     store.replace_chat(&next).await.unwrap();
-    // Another update came first.
+    // Another update has replaced the chat first.
     let twice = store.replace_chat(&next).await;
     assert_fails(twice, StoreErrorKind::Conflict);
     assert_eq!(

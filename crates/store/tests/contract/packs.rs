@@ -107,7 +107,7 @@ pub async fn the_documents_of_packs_are_limited(store: Arc<dyn Store>) {
     assert_fails(third, StoreErrorKind::Full);
     assert_eq!(store.document("p", "c").await.unwrap(), None);
     assert!(!store.put_document("p", "a", "2", Some(2)).await.unwrap());
-    // The documents of another pack do not count.
+    // The documents of another pack do not count toward the limit.
     assert!(store.put_document("q", "c", "1", Some(1)).await.unwrap());
 
     let bounds = LogBounds {
@@ -191,7 +191,7 @@ pub async fn documents_and_logs_of_packs_are_counted_and_listed_by_name(store: A
     assert_eq!(store.count_logs("p", "s/").await.unwrap(), 2);
 }
 
-/// How often each of two concurrent tasks repeats its operation.
+/// Number of times that each of two concurrent tasks repeats its operation.
 const OFTEN: i64 = 40;
 
 pub async fn a_log_removed_during_an_append_is_complete_or_gone(store: Arc<dyn Store>) {

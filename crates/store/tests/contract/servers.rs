@@ -92,7 +92,7 @@ pub async fn f2_records_follow_the_name_of_a_server(store: Arc<dyn Store>) {
         call.server = Some(name.to_owned());
         store.record_call(call).await.unwrap();
     }
-    // The second pin is that of a removed server.
+    // The second pin belongs to a removed server.
     for (server, hash) in [("dice", "own"), ("dice two", "stale")] {
         let pinned = store.insert_pin(&pin(server, "roll", hash)).await;
         pinned.unwrap();

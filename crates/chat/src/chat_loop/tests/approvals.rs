@@ -69,7 +69,8 @@ async fn g3_an_approval_allows_one_call_and_not_its_repetition() {
     for wiped in 0..3 {
         let waiting = bench.waiting(&mut state).await;
         assert_eq!(bench.tools.wiped(), wiped);
-        // One approval for each of the two calls, and one for the call of the next round.
+        // The two calls of the round need one approval each, and the call of the next round
+        // another.
         assert_eq!(waiting.len(), if wiped == 0 { 2 } else { 1 });
         bench.context.approved = waiting[0].approval_id.clone().into_iter().collect();
     }

@@ -19,23 +19,23 @@ use crate::{
     HttpModelConfig, ModelErrorKind, SingleTurn, WaitingCall,
 };
 
-/// A chat loop with its environment.
+/// A chat loop with its model, its tools and a recording listener.
 pub(super) struct Bench {
     pub(super) llm: FakeLlm,
     pub(super) chat: ChatLoop,
-    /// Runs the loop's calls.
+    /// Runs the calls of the chat loop.
     pub(super) executor: Executor,
     pub(super) context: CallContext,
     pub(super) tools: Arc<Tools>,
     pub(super) events: Vec<ChatEvent>,
 }
 
-/// Counts what the tools have done.
+/// Counts the calls of `echo` and `wipe`.
 #[derive(Default)]
 pub(super) struct Tools {
     pub(super) echoed: AtomicUsize,
     pub(super) wiped: AtomicUsize,
-    /// Notified when `wait` has begun.
+    /// Notified when the tool `wait` has begun.
     pub(super) waits: Notify,
 }
 

@@ -34,7 +34,7 @@ async fn h4_old_results_are_omitted_first_to_fit_the_context() {
     let mut state = bench.begin();
     assert_eq!(bench.respond(&mut state).await, "Done.");
     assert_eq!(sent_results(&bench, 1), [long("one")]);
-    // The oldest result is left out first; results of the last round are never left out.
+    // The oldest result is omitted first; results of the last round are never omitted.
     let last = sent_results(&bench, 3);
     assert_eq!(last[0], NOTE);
     assert_eq!(last[2], long("six"));
@@ -74,7 +74,7 @@ async fn h4_a_request_that_the_provider_finds_too_long_is_retried_without_old_re
     assert_eq!(sent_results(&bench, 2), [long("one"), long("two")]);
     assert_eq!(sent_results(&bench, 3), [NOTE.to_owned(), long("two")]);
 
-    // The request is repeated once, and only if there is a result to leave out.
+    // The request is repeated once, and only if a result can be omitted.
     for (responses, requests) in [
         (vec![too_long()], 1),
         (vec![echo(&long("one")), echo("two"), too_long()], 4),
@@ -170,7 +170,7 @@ fn h4_results_are_found_in_the_format_of_every_provider() {
             "{provider}"
         );
         assert_eq!(messages[0], question);
-        // Nothing else can be left out.
+        // The messages have no other result that can be omitted.
         assert_eq!(trim::trim(provider, &mut messages, 1), 0, "{provider}");
     }
 }
@@ -183,7 +183,7 @@ fn h4_tokens_are_estimated_from_bytes_and_the_reported_usage() {
     assert_eq!(size::tokens(1_000, None), 250);
     let measured = |bytes, tokens| Some(MeasuredRequest { bytes, tokens });
     assert_eq!(size::tokens(1_000, measured(100, 50)), 500);
-    // An impossible count is limited.
+    // A token count that no tokenizer produces is limited.
     assert_eq!(size::tokens(1_600, measured(100, 1)), 100);
     assert_eq!(size::tokens(1_600, measured(100, 9_000)), 1_600);
     // An image has few tokens for its length.

@@ -29,7 +29,8 @@ const WITHHELD: [(Provider, &str); 4] = [
     (Provider::Google, "SAFETY"),
 ];
 
-/// The arguments of `echo` are optional, so a call without arguments would run.
+/// Returns a response with a call of `echo` without arguments. All arguments of `echo` are
+/// optional, so the call would run.
 fn without_arguments(word: &str) -> LlmResponse {
     echo("a").and_call("echo", "").with_finish_reason(word)
 }

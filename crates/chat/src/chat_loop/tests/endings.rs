@@ -8,7 +8,7 @@ use serde_json::json;
 use super::bench::{Bench, echo};
 use crate::{ChatEnd, Finish};
 
-/// An empty response with this finish reason.
+/// Returns an empty response with this finish reason.
 fn nothing(word: &str) -> LlmResponse {
     LlmResponse::text("").with_finish_reason(word)
 }

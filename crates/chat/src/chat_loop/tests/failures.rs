@@ -165,7 +165,7 @@ async fn h4_an_interrupted_call_does_not_run_again() {
     assert_eq!(bench.tools.echoed(), 1);
 }
 
-/// Saves at most `room` states.
+/// Saves at most `room` states of a chat.
 struct StateRecorder {
     room: usize,
     states: Vec<String>,
@@ -204,7 +204,7 @@ async fn h4_a_call_starts_only_after_the_chat_is_stored() {
     assert_eq!(error.code(), ErrorCode::Unavailable);
     assert_eq!(bench.tools.echoed(), 0);
 
-    // With room, the chat continues, and the last saved state has the response.
+    // With room for more states, the chat continues, and the last saved state has the response.
     recorder.room = 10;
     bench
         .chat
@@ -215,7 +215,8 @@ async fn h4_a_call_starts_only_after_the_chat_is_stored() {
     let last: ChatState = serde_json::from_str(recorder.states.last().unwrap()).unwrap();
     assert_eq!(last, state);
 
-    // With the state from before the call, as after a crash, the call does not run again.
+    // A chat that continues from the state before the call, as after a crash, does not repeat the
+    // call.
     let mut crashed: ChatState = serde_json::from_str(&recorder.states[0]).unwrap();
     bench.run(&mut crashed).await.unwrap();
     assert!(results(crashed.messages())[0].contains("was interrupted"));

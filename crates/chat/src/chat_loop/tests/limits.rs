@@ -71,7 +71,7 @@ async fn h4_the_first_limit_reached_ends_the_chat() {
 
 #[tokio::test]
 async fn h4_a_looping_model_ends_at_the_limits() {
-    // The model calls the same tool forever, even without tools in the request.
+    // The model calls the same tool forever, even if a request offers no tools.
     let mut bench = Bench::new([echo("again")]).await;
     let mut state = bench.begin();
     assert_eq!(bench.respond(&mut state).await, "");
@@ -196,7 +196,7 @@ async fn h4_a_request_without_any_response_does_not_count() {
 
 #[tokio::test]
 async fn h4_the_deadline_of_the_chat_limits_its_tools() {
-    // As many calls as run concurrently, and one more.
+    // The response has as many calls as can run concurrently, and one more.
     let calls = LlmResponse::calls(5, "wait").and_call("echo", "{}");
     let responses = [calls, LlmResponse::text("Done.")];
     let mut bench = Bench::new(responses).await;
@@ -295,7 +295,7 @@ async fn h4_the_token_limit_survives_the_end_of_a_process() {
     };
     assert_eq!(bench.run(&mut state).await.unwrap_err(), spent);
     let mut state = reloaded(&state);
-    // Neither another run nor another message makes room.
+    // Neither another run nor another message makes room for a request.
     assert_eq!(bench.run(&mut state).await.unwrap_err(), spent);
     bench.chat.add(&mut state, &[user("Go on")]).unwrap();
     assert_eq!(bench.run(&mut state).await.unwrap_err(), spent);

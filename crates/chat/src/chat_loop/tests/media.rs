@@ -73,7 +73,7 @@ async fn h5_later_requests_have_only_the_newest_images() {
             let images = body.to_string().matches(PNG_START).count();
             assert_eq!(images, index.min(8), "{provider}");
         }
-        // The state has all images, in case that the limits change.
+        // The state keeps all images, because the limits may change.
         let all = json!(state.messages()).to_string();
         assert_eq!(all.matches(PNG_START).count(), 11, "{provider}");
     }

@@ -42,7 +42,8 @@ impl ToolRunner for Permitting {
     }
 }
 
-/// `dmcp_roll`, which needs no approval, and `dmcp_wipe`, which does.
+/// Returns an executor with the tools `dmcp_roll`, which needs no approval, and `dmcp_wipe`, which
+/// does.
 fn executor() -> Executor {
     let tools = [("dmcp_roll", false), ("dmcp_wipe", true)].map(|(name, asks)| {
         let definition = ToolDefinition::builder(name, "A tool").requires_confirmation(asks);
@@ -404,7 +405,7 @@ async fn g3_an_allowed_call_is_made_once_even_if_its_answer_is_lost() {
 
 #[tokio::test]
 async fn g3_a_permit_whose_request_failed_still_counts() {
-    // The request is repeated at once.
+    // A request that certainly had no effect is repeated at once.
     let busy = |after: &str| {
         let busy =
             LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "Slow down");
@@ -413,7 +414,7 @@ async fn g3_a_permit_whose_request_failed_still_counts() {
     let (mut bench, mut state) = allowed([busy("0"), LlmResponse::text("Done.")]).await;
     assert_eq!(bench.respond(&mut state).await, "Done.");
     assert_eq!(approvals(&bench.llm.bodies()[2])[0]["approve"], true);
-    // A later run repeats the request.
+    // A request that the provider may have processed is repeated only by a later run.
     for failure in [
         busy("3600"),
         LlmResponse::rejection("401 Unauthorized", "invalid_api_key", "No"),
@@ -434,7 +435,7 @@ async fn g3_a_permit_whose_request_failed_still_counts() {
     assert_eq!(approvals(&bench.llm.bodies()[1])[0]["approve"], true);
 }
 
-/// Holds the state that would be left after a crash.
+/// Holds the state of a chat that would be left after a crash.
 #[derive(Default)]
 struct StateRecorder(Option<ChatState>);
 
@@ -481,7 +482,7 @@ async fn h4_a_request_with_native_calls_is_not_retried() {
             ModelErrorKind::Unavailable
         );
         assert_eq!(bench.llm.bodies().len(), 1, "{provider}");
-        // Without native servers, the request is repeated.
+        // Without native servers, the request is repeated at once.
         bench.chat = bench.chat.with_native_servers(Vec::new());
         bench.run(&mut bench.begin()).await.unwrap_err();
         assert_eq!(bench.llm.bodies().len(), 1 + 3, "{provider}");

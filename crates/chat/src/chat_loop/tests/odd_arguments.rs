@@ -28,7 +28,7 @@ async fn h5_arguments_that_are_encoded_twice_are_read() {
                 .collect();
             repaired.sort_by_key(ToString::to_string);
             assert_eq!(repaired, [&json!({"text": "a"}), &json!({})]);
-            // The model reads its calls as they ran.
+            // The conversation contains the calls with the arguments with which they ran.
             let sent = bench.llm.bodies()[1].to_string();
             assert!(!sent.contains("INVALID_JSON"), "{sent}");
         }

@@ -195,6 +195,6 @@ async fn h6_events_of_a_streamed_chat_arrive_in_order() {
         cached_tokens: 0,
     };
     assert_eq!(state.usage(), usage);
-    // A streamed response leads to the same conversation as an unstreamed one.
+    // A streamed response results in the same conversation as an unstreamed response.
     assert_eq!(results(state.messages()), ["a", "b"]);
 }

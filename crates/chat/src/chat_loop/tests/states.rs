@@ -117,7 +117,7 @@ async fn h7_the_system_prompt_stays_that_of_the_start() {
         let sent = bench.llm.bodies()[1].to_string();
         assert!(sent.contains("Be short."), "{sent}");
     }
-    // A system message after the beginning stays among the messages.
+    // A system message after the beginning of a chat stays among the messages.
     let mut bench = Bench::new([LlmResponse::text("Hello.")]).await;
     let mut state = bench.begin();
     bench.respond(&mut state).await;
@@ -128,7 +128,7 @@ async fn h7_the_system_prompt_stays_that_of_the_start() {
     assert_eq!(state.messages()[2], system("Be long."));
 }
 
-/// Loads the state from inside another value, as a store may save it.
+/// Loads a chat's state from inside another value, as a store may save the state.
 fn stored(state: &ChatState) -> ChatState {
     let text = serde_json::to_string(state).unwrap();
     let loaded: [[ChatState; 1]; 1] = serde_json::from_str(&format!("[[{text}]]")).unwrap();
@@ -138,7 +138,7 @@ fn stored(state: &ChatState) -> ChatState {
 #[tokio::test]
 async fn h7_deep_nesting_does_not_make_a_chat_unreadable() {
     let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
-    // A request that is nested more deeply than a state can be read is rejected.
+    // A request that is nested too deeply for a saved state is rejected.
     let mut bench = Bench::at(
         Provider::Anthropic,
         [
@@ -167,7 +167,7 @@ async fn h7_deep_nesting_does_not_make_a_chat_unreadable() {
     assert_eq!(state.messages(), before.messages());
     bench.run(&mut state).await.unwrap();
 
-    // A tool's result becomes text.
+    // A tool's result that is nested too deeply becomes text.
     let mut state = stored(&state);
     let id = state.waiting()[0].call.id.clone();
     assert!(state.resolve_waiting(ToolResult::success(&id, "wipe", nested(125))));

@@ -237,7 +237,7 @@ async fn l3_a_composed_tool_gives_no_access_to_hidden_tools() {
         "Step 'me': Unknown tool: who",
     );
     assert!(run("grants").await.success);
-    // A lent composed tool does not lend its tools further.
+    // A composed tool that runs through `grants` does not pass on its own grants.
     let rejected = run("grants_the_asker").await;
     assert_eq!(rejected.error_code, Some(ErrorCode::NotFound));
 }

@@ -6,16 +6,16 @@ use tokio::time::Instant;
 
 use crate::tool::{Nesting, PausableClock, Pause, Resumption};
 
-/// The clocks of a call that needs a decision, and of the calls above it. The executor pauses them
-/// while an [`Approver`](super::Approver) decides, because the time that a person takes counts
-/// toward no deadline.
+/// The clocks of a call that needs a decision, and of the call's ancestors. The executor pauses the
+/// clocks while an [`Approver`](super::Approver) decides, because the time that a person takes
+/// counts toward no deadline.
 #[derive(Clone, Default)]
 pub struct DecisionClock {
     own: Arc<PausableClock>,
     above: Vec<Arc<PausableClock>>,
 }
 
-/// Counts the time until it is dropped toward the deadline of the call.
+/// Counts the time until this value is dropped toward the deadline of the call.
 #[must_use]
 pub struct CountedWork {
     _resumptions: Vec<Resumption>,

@@ -210,8 +210,8 @@ async fn g3_an_approval_for_a_claimed_user_is_valid_only_for_its_principal() {
     );
 }
 
-/// A tool with a fixed acting identity and a new credential for each call. It returns the identity
-/// that the executor passed to it, and whether it has the connection with the credential.
+/// A tool with a fixed acting identity and a new credential for each call. The tool returns the
+/// identity that the executor passed to it, and whether it has the connection with the credential.
 struct ActsFor(ToolDefinition);
 
 impl Tool for ActsFor {
@@ -591,7 +591,8 @@ async fn g3_an_approval_is_valid_for_the_channel_and_the_forwarded_parameters() 
     assert_eq!(rejected.error_code, Some(ErrorCode::InvalidInput));
 }
 
-/// Approves every call with other arguments, and records for which arguments it was spent.
+/// Approves every call with other arguments, and records for which arguments each approval was
+/// spent.
 struct Edits(Value, Mutex<Vec<Option<JsonObject>>>);
 
 impl Approver for Edits {
@@ -617,7 +618,7 @@ async fn g3_a_call_runs_with_the_arguments_of_the_approver_if_they_are_valid() {
     assert_eq!(result.to_message().matches("Note: ").count(), 1);
     assert!(result.content().ends_with(r#"It ran with: {"what":"y"}"#));
     assert_eq!(*edits.1.lock(), [json!({"what": "y"}).as_object().cloned()]);
-    // Defaults are filled in, and invalid arguments do not run.
+    // Defaults are filled in, and a call with invalid arguments does not run.
     let invalid = "The arguments of the approver: Invalid type for what: expected string";
     for (edited, outcome) in [
         (json!({}), Ok(json!({"what": "all"}))),

@@ -8,12 +8,12 @@ use crate::executor::tool_settings::ToolSettings;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheScope {
-    /// Calls with the same user, the same principal and the same user verification. Calls of a
-    /// principal without a user count as calls of one user. For a tool that makes nested calls, the
-    /// channel and the allowed tools must be the same, too.
+    /// Calls with the same user, the same principal and the same user verification share a cached
+    /// result. Calls of a principal without a user count as calls of one user. For a tool that
+    /// makes nested calls, the channel and the allowed tools must be the same, too.
     #[default]
     Private,
-    /// All callers.
+    /// All callers share a cached result.
     Public,
 }
 
@@ -22,7 +22,7 @@ pub enum CacheScope {
 pub struct CacheRule {
     /// Maximum age of a cached result.
     pub ttl: Duration,
-    /// Callers that share the result.
+    /// The callers that share a cached result.
     pub scope: CacheScope,
 }
 

@@ -226,7 +226,7 @@ async fn a_cancelled_or_failed_call_does_not_affect_callers_that_wait_for_it() {
     assert!(follower.await.unwrap().success);
     assert_eq!(runs.load(Ordering::SeqCst), 2);
 
-    // If the call that others wait for fails, each of the others runs itself.
+    // If the call for which other calls wait fails, each of the waiting calls runs its tool itself.
     let calls = (0..3).map(|_| ask(&executor, "a", json!({"output": "fail"})));
     for result in futures_util::future::join_all(calls).await {
         assert_eq!(result.error_code, Some(ErrorCode::InternalError));

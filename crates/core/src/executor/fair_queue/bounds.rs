@@ -62,7 +62,8 @@ impl QueueLimits {
         self.max_running.saturating_sub(1).max(1)
     }
 
-    /// Returns the maximum number of running calls of one tool, if that is less than its source's.
+    /// Returns the maximum number of running calls of one tool, if less than the maximum of its
+    /// source.
     pub(super) fn max_of_tool(&self, tool: &ToolName) -> Option<usize> {
         self.tool_limits
             .get(tool.as_str())

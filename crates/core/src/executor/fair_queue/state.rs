@@ -71,7 +71,8 @@ impl PermitRequest {
         }
     }
 
-    /// Returns the request for local work before a tool runs, wherever the tool runs.
+    /// Returns the request for local work that precedes the run of a tool, such as a check of
+    /// arguments.
     pub(in crate::executor) fn for_local_work(
         tool: &RegisteredTool,
         account: QuotaAccount,

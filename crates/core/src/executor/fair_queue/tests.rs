@@ -14,7 +14,8 @@ use crate::tool::{
     ToolOutput, ToolResult,
 };
 
-/// A tool `work` that takes 100 ms and notes whose call it is.
+/// Returns an executor with a tool `work`, which takes 100 ms, and the list of the users that
+/// called the tool.
 fn workshop(config: ExecutorConfig) -> (Executor, Arc<Mutex<Vec<String>>>) {
     let order = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&order);
@@ -41,7 +42,7 @@ fn config(max_concurrent: usize, max_queued: usize) -> ExecutorConfig {
     }
 }
 
-/// A call of a tool that is under way, and waits already where it has to.
+/// Starts a call of a tool. When this function returns, the call is running or queued.
 async fn begin_call(
     executor: &Executor,
     user: &str,
@@ -94,7 +95,7 @@ async fn c7_a_full_queue_sets_retry_after_and_admits_other_users() {
     let rejected = call_for(&executor, "greedy", "work").await;
     assert_eq!(rejected.error_code, Some(ErrorCode::RateLimited));
     assert_eq!(rejected.metadata["retry_after"], json!(1));
-    // The greedy user's last call makes room.
+    // The newest queued call of the user with the most queued calls makes room.
     assert!(call_for(&executor, "alice", "work").await.success);
     let ends: Vec<_> = futures_util::future::join_all(greedy).await;
     let worked = ends.iter().map(|end| end.as_ref().unwrap().success);
@@ -108,7 +109,7 @@ async fn c2_time_in_the_queue_counts() {
         ..config(1, 10)
     });
     let first = begin(&executor, "a").await;
-    // The second call waits for 100 ms and has 50 left, where the tool takes 100.
+    // The second call waits for 100 ms and has 50 ms left, but the tool takes 100 ms.
     let second = begin(&executor, "b").await;
     assert!(first.await.unwrap().success);
     assert_eq!(second.await.unwrap().error_code, Some(ErrorCode::Timeout));
@@ -179,7 +180,7 @@ fn calls(names: &[&str]) -> Vec<ToolCall> {
 async fn c1_calls_of_a_tool_with_one_permit_run_in_order_and_delay_no_other_tool() {
     let (executor, began) = one_press_at_a_time(5, 10);
     let start = tokio::time::Instant::now();
-    // More calls of the tool than permits.
+    // There are more calls of `press` than permits.
     let calls = calls(&[&["press"; 6][..], &["read"; 2][..]].concat());
     let ada = CallContext::for_user("ada");
     let results = executor.execute_parallel(calls, &ada).await;

@@ -14,22 +14,23 @@ use crate::store::{
 };
 use crate::tool::{ErrorCode, JsonObject, ToolFailure, ToolResult};
 
-/// How long a call that ended as `unavailable` before its tool ran waits for the log: it has already
-/// waited for a log or store that did not respond.
+/// Maximum time that a call waits for the log if the call ended as `unavailable` before its tool
+/// ran. Such a call has already waited for a log or store that did not respond.
 const MAX_UNAVAILABLE_WAIT: Duration = Duration::from_millis(100);
 
-/// The call-log entry of one call. Dropping it before the call has ended records `cancelled`.
+/// The call-log entry of one call. Dropping the entry before the call has ended records
+/// `cancelled`.
 ///
-/// Calls that wait for the same approval share one record. It belongs to the first of them, and then
-/// to the call for which the approval was used up: that call runs.
+/// Calls that wait for the same approval share one record. The record belongs to the first of these
+/// calls, and then to the call for which the approval was used up: that call runs.
 pub(in crate::executor) struct Entry {
     writer: Arc<Writer>,
     record: ToolCallRecord,
-    /// When the tool started.
+    /// When the tool started; `None` before its start.
     ran: Option<Instant>,
     /// Whether the end of the call was written, or rejected by the log.
     is_closed: bool,
-    /// Whether the beginning of the call could not be written, which the log has said.
+    /// Whether the log reported that it did not write the beginning of the call.
     is_rejected: bool,
     /// Whether the beginning of the call may be in the log.
     may_have_begun: bool,
@@ -40,7 +41,7 @@ pub(in crate::executor) struct Entry {
     is_continued: bool,
     /// Whether the approval was used up for this call.
     is_approved: bool,
-    /// Whether the open approval completes the record, when it is decided or expires.
+    /// Whether the open approval completes the record, when the approval is decided or expires.
     is_waiting: bool,
 }
 
@@ -97,7 +98,7 @@ impl Entry {
         let arguments = Value::Object(arguments.clone());
         let repaired = self.writer.redaction.arguments(&arguments);
         if repaired.contains(REDACTED) {
-            // The same value was text of the original arguments, in which no keys are redacted.
+            // The redacted value was text in the original arguments, in which no keys are redacted.
             self.record.arguments.clone_from(&repaired);
         }
         self.record.repaired_arguments = Some(repaired);
@@ -133,11 +134,12 @@ impl Entry {
 
     async fn begin(&mut self, status: CallStatus) -> Result<(), ToolFailure> {
         self.record.status = status;
-        // Also if this call is dropped while it waits for the log.
+        // Set before the write: the call may be dropped while it waits for the log.
         self.may_have_begun = true;
         let mut written = self.write().await;
         if self.is_continued && is_conflict(&written) {
-            // The earlier call has ended, for example because its caller cancelled it.
+            // The earlier call of the record has ended, for example because its caller cancelled
+            // it.
             self.separate();
             written = self.write().await;
         }
@@ -162,7 +164,7 @@ impl Entry {
         })
     }
 
-    /// Gives the call a record that nothing else writes to.
+    /// Gives the call its own record, to which no other call and no approver writes.
     fn separate(&mut self) {
         self.record.id = CallId::new();
         self.is_shared = false;
@@ -171,7 +173,7 @@ impl Entry {
     }
 
     /// Records the end of the call. Adds `record_id` to the metadata of `result`, and `"recorded":
-    /// false` if the end is not recorded by `respond_by`: dropping this entry then records it.
+    /// false` if the end is not recorded by `respond_by`: dropping this entry then records the end.
     pub(in crate::executor) async fn end(
         &mut self,
         result: &mut ToolResult,
@@ -197,7 +199,7 @@ impl Entry {
         let waits = matches!(self.record.status, CallStatus::Pending | CallStatus::Denied);
         if !self.is_own() {
             if waits {
-                // The record already has this status.
+                // The record in the log already has this status.
                 self.is_closed = true;
                 return true;
             }
@@ -208,7 +210,7 @@ impl Entry {
             // The approver's process has written the end already.
             written = Ok(());
         } else if is_conflict(&written) && self.is_shared {
-            // The record is that of another call meanwhile.
+            // The record belongs to another call by now.
             self.separate();
             written = self.write().await;
         }
@@ -302,7 +304,7 @@ impl Drop for Entry {
         let background = async move {
             let write = |record: &ToolCallRecord, used| writer.write(record.clone(), used);
             let mut written = if has_run || permit.is_some() {
-                // Nothing else would end the record.
+                // No other call and no approver would end the record.
                 write_once_available(|| write(&record, use_of_record)).await
             } else {
                 write(&record, use_of_record).await
@@ -329,16 +331,17 @@ impl Drop for Entry {
 /// How a call uses its record.
 #[derive(Clone, Copy)]
 enum RecordUse {
-    /// Nothing else writes to the record.
+    /// Only the call writes to the record.
     Own,
     /// The call shares the record with calls that wait for the same approval.
     Waiting,
-    /// The approval was used up for the call.
+    /// The approval was used up for the call, so the record belongs to the call.
     Approved,
 }
 
 impl Writer {
-    /// Returns the log's future itself: an `async fn` would hold the record a second time.
+    /// Returns the log's own future: the future of an `async fn` would hold the record a second
+    /// time.
     fn write(
         &self,
         record: ToolCallRecord,

@@ -8,7 +8,7 @@ use crate::executor::output::truncate;
 use crate::json_values;
 use crate::tool::parse_arguments;
 
-/// Replaces redacted values.
+/// The text that replaces a redacted value.
 pub(super) const REDACTED: &str = "[redacted]";
 
 /// Maximum size of a recorded error message, in bytes.

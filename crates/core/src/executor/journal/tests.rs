@@ -23,17 +23,17 @@ use crate::store::{
 use crate::tests::{add, add_echo, definition};
 use crate::tool::{ErrorCode, ToolFailure, ToolOutput, ToolResult};
 
-/// A call log in memory that can reject writes. Like a store, it writes no record of a call that has
-/// another end.
+/// A call log in memory that can reject writes. Like a store, the log does not overwrite the end of
+/// a call with another end.
 #[derive(Default)]
 struct Written {
     records: Mutex<Vec<ToolCallRecord>>,
     /// The writes for which no caller waits any more.
     unfinished: Mutex<Vec<ToolCallRecord>>,
     is_full: Mutex<bool>,
-    /// How long a write takes that is rejected.
+    /// How long a rejected write takes.
     rejects_after: Mutex<Duration>,
-    /// The operation that does not return, counted from 0. The following operations do not return
+    /// The index of the first operation that does not return. Later operations do not return
     /// either.
     hangs_at: Mutex<Option<usize>>,
     operations: AtomicUsize,
@@ -128,7 +128,7 @@ impl Written {
         Ok(())
     }
 
-    /// Ends the hanging: the unfinished writes take effect.
+    /// Makes the log respond again: the unfinished writes take effect.
     fn respond(&self) {
         for call in self.unfinished.lock().drain(..) {
             drop(self.write(call));

@@ -13,8 +13,8 @@ struct Counts {
     ended: Notify,
 }
 
-/// Calls of earlier processes are being counted until this value is dropped. Calls with a rate
-/// limit or a cooldown wait for that.
+/// Calls of earlier processes are being counted until this value is dropped. Calls of tools with a
+/// rate limit or a cooldown wait until then.
 #[derive(Debug)]
 pub struct PastCallCount(PastCallCounts);
 

@@ -10,7 +10,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl RateWindows {
-    /// Returns whether any limit is set.
+    /// Returns whether the number of calls is limited in any window.
     pub(super) fn has_limit(&self) -> bool {
         self.each().next().is_some()
     }
@@ -90,14 +90,14 @@ impl CallTimes {
             .is_none_or(|last| now.saturating_duration_since(last) >= self.horizon)
     }
 
-    /// Returns the time until one more call is within `limit` calls per `length`; `None` if it is
-    /// now.
+    /// Returns the time until one more call is within `limit` calls per `length`; `None` if one
+    /// more call is within the limit now.
     pub(super) fn wait_for(&self, limit: u32, length: Duration, now: Instant) -> Option<Duration> {
         let limit = limit as usize;
         if limit == 0 {
             return Some(length);
         }
-        // The call that has to leave the window first.
+        // The next call is allowed when this call leaves the window.
         let blocking = self.times.len().checked_sub(limit)?;
         let age = now.saturating_duration_since(*self.times.get(blocking)?);
         let wait = length.saturating_sub(age);

@@ -9,10 +9,10 @@ use crate::truncated;
 /// Maximum length of a URI, a name or a media type in a marker, in bytes. A URI may contain data.
 const MAX_SHOWN_BYTES: usize = 512;
 
-/// Minimum length of data without a content block that is taken for data, in characters.
+/// Minimum length of a member outside a content block that counts as encoded data, in characters.
 const MIN_DATA_LEN: usize = 256;
 
-/// The members that hold encoded data beside a media type.
+/// The names of members that hold encoded data beside a media type.
 const DATA_MEMBERS: [&str; 2] = ["data", "blob"];
 
 /// The beginning of the data in Base64, by media type.
@@ -26,16 +26,16 @@ const MAGIC_NUMBERS: [(&str, &str); 4] = [
 /// A part of an MCP result, as a model reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResultPart<'a> {
-    /// Text.
+    /// A part that is text.
     Text(Cow<'a, str>),
-    /// An image, a recording or a file.
+    /// A part that is an image, audio or a file.
     Media(Media<'a>),
 }
 
-/// An image, a recording or a file in a result.
+/// An image, audio or a file in a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Media<'a> {
-    /// `image`, `audio` or `resource`.
+    /// The kind of media: `image`, `audio` or `resource`.
     kind: &'a str,
     uri: Option<&'a str>,
     media_type: &'a str,
@@ -54,7 +54,7 @@ impl<'a> Media<'a> {
         })
     }
 
-    /// Returns the text that stands for the data.
+    /// Returns the marker: the text that replaces the data.
     #[must_use]
     pub fn marker(&self) -> String {
         let uri = self.uri.map(|uri| format!(" {}", shown(uri)));
@@ -67,8 +67,9 @@ impl<'a> Media<'a> {
         )
     }
 
-    /// Returns the media type in the form that providers expect. The beginning of the data decides,
-    /// if it is known: providers reject an image with the media type of another format.
+    /// Returns the media type in the form that providers expect. If the beginning of the data
+    /// identifies the format, the format determines the media type: providers reject an image with
+    /// the media type of another format.
     #[must_use]
     pub fn media_type(&self) -> String {
         let detected = MAGIC_NUMBERS
@@ -110,14 +111,14 @@ impl<'a> Media<'a> {
     }
 }
 
-/// Returns the parts of the content of an MCP result: `None` if no block is an image, a recording,
-/// a resource or a link to one.
+/// Returns the parts of the content of an MCP result: `None` if no block is an image, audio, an
+/// embedded resource or a resource link.
 pub(super) fn parts_of<'a>(
     blocks: &'a [Value],
     structured: Option<&'a Value>,
 ) -> Option<Vec<ResultPart<'a>>> {
     let is_text = |block: &Value| super::reading::text_in(block).is_some();
-    // The usual result.
+    // Most results contain only text.
     if blocks.iter().all(is_text) {
         return None;
     }
@@ -126,7 +127,7 @@ pub(super) fn parts_of<'a>(
         return None;
     }
     for (part, block) in parts.iter_mut().zip(blocks) {
-        // A text block, or a block of a kind that this version does not know.
+        // The block is text, or of a type that this version does not know.
         part.get_or_insert_with(|| {
             ResultPart::Text(match super::reading::text_in(block) {
                 Some(text) => text.into(),
@@ -181,7 +182,7 @@ fn link(block: &Value) -> Option<String> {
     Some(words)
 }
 
-/// Returns the value with a marker in place of each encoded image, recording or file.
+/// Returns the value with a marker in place of each encoded image, audio or file.
 pub(super) fn without_data(value: &Value) -> Cow<'_, Value> {
     if !has_data(value) {
         return Cow::Borrowed(value);

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use super::media::{self, ResultPart};
 
 /// Returns what a model reads of a tool's result. For an MCP result (`CallToolResult`) with only
-/// text blocks, their text, one block per line; for an MCP result with images, recordings or
-/// resources, the text of its blocks, with a marker in place of encoded data; for an MCP result
-/// without blocks, its structured content; anything else unchanged, except that encoded data become
+/// text blocks, their text, one block per line; for an MCP result with images, audio or resources,
+/// the text of its blocks, with a marker in place of encoded data; for an MCP result without
+/// blocks, its structured content; any other result unchanged, except that encoded data become
 /// markers.
 ///
 /// Objects with members that a `CallToolResult` does not have are a tool's own format.
@@ -27,8 +27,7 @@ pub(crate) fn reading_of(result: &Value) -> Cow<'_, Value> {
         .unwrap_or_else(|| media::without_data(result))
 }
 
-/// Returns the parts of an MCP result with images, recordings or resources; `None` for any other
-/// result.
+/// Returns the parts of an MCP result with images, audio or resources; `None` for any other result.
 pub(super) fn parts_of(result: &Value) -> Option<Vec<ResultPart<'_>>> {
     let envelope = result.as_object().filter(|it| is_call_tool_result(it))?;
     let blocks = envelope.get("content")?.as_array()?;

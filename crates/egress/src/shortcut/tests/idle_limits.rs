@@ -1,8 +1,8 @@
-//! However a server closes connections, few stay open.
+//! Few connections stay open, however a server closes connections.
 
 use super::*;
 
-/// A server that answers the first request of a connection, and counts the connections that the
+/// A server that responds to the first request of a connection, and counts the connections that the
 /// client has not closed.
 struct FirstOnly {
     url: Url,
@@ -11,7 +11,7 @@ struct FirstOnly {
 
 impl FirstOnly {
     /// Starts the server. `is_early` is whether the server ends its side of a connection after the
-    /// response; if not, it ends it when the next request arrives.
+    /// response; if not, the server ends its side when the next request arrives.
     async fn start(is_early: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -102,7 +102,8 @@ async fn whatever_a_server_does_with_connections_few_stay_open() {
                 for third in &notes {
                     let server = FirstOnly::start(is_early).await;
                     let shortcut = client_for(&server.url);
-                    // Connections from before the habit was learned.
+                    // These connections were opened before the client knew how the server closes
+                    // connections.
                     for _ in 0..3 {
                         let _ = post(&shortcut).await;
                     }

@@ -7,7 +7,7 @@ use crate::{
 
 const ANTHROPIC: Provider = Provider::Anthropic;
 
-/// A message with a thought, text and two parallel calls.
+/// Returns a message with a thought, text and two parallel calls.
 fn response() -> Value {
     json!({
         "id": "msg_01Aq9w938a90dw8q",
@@ -78,7 +78,7 @@ fn h5_one_user_message_contains_all_results() {
     assert!(format_results(ANTHROPIC, &[]).is_empty());
 }
 
-/// A body that was decoded by `json_decode(..., true)`: an empty object is then `[]`.
+/// PHP's `json_decode(..., true)` turns an empty object into `[]`.
 #[test]
 fn e11_an_empty_input_from_php_is_an_object_again() {
     let response =
@@ -89,7 +89,7 @@ fn e11_an_empty_input_from_php_is_an_object_again() {
     assert_eq!(messages[0]["content"][0]["input"], json!({}));
 }
 
-/// A response that was cut off in the arguments of a call, assembled from a stream.
+/// The response was streamed and was cut off in the arguments of a call.
 #[test]
 fn a6_an_input_that_is_not_json_goes_back_as_an_object() {
     let response =

@@ -26,8 +26,9 @@ pub(super) struct Resolved<'s> {
 }
 
 impl<'s> Resolver<'s> {
-    /// `expansion`: how much larger than written the resolved schema may be, in units of
-    /// [`weight`]. With references, a small schema can be arbitrarily large when resolved.
+    /// Creates a resolver. `expansion` is how much larger than written the resolved schema may be,
+    /// in units of [`weight`]: with references, a small schema can be arbitrarily large when
+    /// resolved.
     pub(super) fn new(root: &'s Value, expansion: usize) -> Self {
         Self {
             root,
@@ -41,7 +42,7 @@ impl<'s> Resolver<'s> {
     }
 
     /// Subtracts the weight of a value from the budget. Returns `false` if the budget is exceeded;
-    /// then nothing else is processed.
+    /// no further value is then processed.
     pub(super) fn spend_budget(&mut self, value: &Value) -> bool {
         let cost = weight(value);
         let affordable = cost <= self.budget;
@@ -69,8 +70,8 @@ impl<'s> Resolver<'s> {
         node
     }
 
-    /// Merges `schema` into `node`. The targets of its references stay open until the caller closes
-    /// them.
+    /// Merges `schema` into `node`. The targets of references in `schema` stay open until the
+    /// caller closes them.
     pub(super) fn merge(&mut self, schema: &'s Value, node: &mut Resolved<'s>) {
         // Iterative, because a chain of references can be as long as the schema.
         let mut pending = vec![schema];
@@ -119,7 +120,7 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-/// Returns the weight of a schema that is processed as it is written: each nested value counts as a
+/// Returns the weight of a schema without resolved references: each nested value counts as a
 /// keyword's value and as a schema.
 fn written_weight(value: &Value) -> usize {
     let nested = match value {
@@ -195,7 +196,7 @@ impl<'s> Resolved<'s> {
         self.keywords.contains_key("type") || !self.properties.is_empty()
     }
 
-    /// Returns the schema of the items; for a tuple, that of the first item.
+    /// Returns the schema of the items of an array; for a tuple, the schema of the first item.
     pub(super) fn items(&self) -> Option<&'s Value> {
         match self.get("items") {
             Some(items @ Value::Object(_)) => Some(items),
@@ -217,8 +218,8 @@ impl<'s> Resolved<'s> {
             .is_some_and(|values| values.iter().any(|value| value.is_null()))
     }
 
-    /// Returns the values for a Gemini `enum`, if all are strings or `null`, without `null` and the
-    /// empty string.
+    /// Returns the values for a Gemini `enum`, without `null` and the empty string; `None` if any
+    /// value is neither a string nor `null`.
     pub(super) fn string_values(&self) -> Option<Vec<&'s str>> {
         let texts: Option<Vec<_>> = self
             .values()?

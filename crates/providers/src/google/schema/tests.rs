@@ -6,7 +6,7 @@ fn parameters(schema: &Value) -> Value {
     super::parameters(schema, MAX_TOOL_EXPANSION)
 }
 
-/// Returns the conversion of `property` as the property `p` of the parameters.
+/// Converts an object schema with the property `p`, and returns the converted property.
 fn property(property: &Value) -> Value {
     let schema = json!({"type": "object", "properties": {"p": property}});
     parameters(&schema)["properties"]["p"].clone()
@@ -176,7 +176,7 @@ fn h1_exclusive_bounds_become_inclusive() {
     assert_eq!(property(&flag), json!({"type": "number", "minimum": 1}));
 }
 
-/// The output of pydantic for a nested model and an optional one.
+/// The schema is the output of pydantic for a nested model and an optional model.
 #[test]
 fn h1_references_are_resolved() {
     let schema = json!({
@@ -235,7 +235,7 @@ fn h1_a_recursive_schema_ends() {
 
 #[test]
 fn h1_an_endlessly_expanding_schema_is_truncated() {
-    // 2^60 nodes, if every reference were followed.
+    // The schema would have 2^60 nodes if every reference were followed.
     let mut definitions = serde_json::Map::new();
     for level in 0..60 {
         let next = json!({"$ref": format!("#/$defs/{}", level + 1)});
@@ -249,7 +249,8 @@ fn h1_an_endlessly_expanding_schema_is_truncated() {
                       "properties": {"p": {"$ref": "#/$defs/0"}}});
     assert!(parameters(&bomb).to_string().len() < 10_000_000);
 
-    // A long text, a long enum and a wide object, with 10,000 references to each.
+    // The definitions are a long text, a long enum and a wide object, with 10,000 references to
+    // each.
     for target in [
         json!({"type": "string", "description": "x".repeat(100_000)}),
         json!({"type": "string", "enum": vec!["x"; 10_000]}),

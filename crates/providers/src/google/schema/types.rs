@@ -16,8 +16,8 @@ const TYPES: [ParameterType; 6] = [
     ParameterType::Object,
 ];
 
-/// Returns the keywords that depend on the type, with a check of their values. Defaults are
-/// limited to scalars, because Gemini ignores them and copying large ones is wasteful.
+/// Returns the keywords that depend on the type, with a check of their values. Defaults are limited
+/// to scalars, because Gemini ignores defaults and copying large defaults is wasteful.
 pub(super) fn keywords(kind: ParameterType) -> &'static [(&'static str, Check)] {
     match kind {
         ParameterType::String => &[
@@ -64,7 +64,7 @@ pub(super) fn implied_type(node: &Resolved<'_>) -> ParameterType {
     }
 }
 
-/// Returns the type that all values have, or `String`.
+/// Returns the type that all values have in common, or `String`.
 fn common_type(values: &[&Value]) -> ParameterType {
     let all = |fits: Check| values.iter().all(|value| value.is_null() || fits(value));
     if all(Value::is_string) {
@@ -104,14 +104,14 @@ pub(super) fn declared_types(node: &Resolved<'_>) -> (Vec<ParameterType>, bool) 
     let kinds = TYPES
         .into_iter()
         .filter(|kind| named(kind.as_str()))
-        // Every integer is a number.
+        // `number` includes `integer`, so `integer` beside `number` is dropped.
         .filter(|kind| *kind != ParameterType::Integer || !named("number"))
         .collect();
     (kinds, named("null"))
 }
 
-/// Converts `exclusiveMinimum` and `exclusiveMaximum` to inclusive bounds, unless these are
-/// present. The boolean form of draft 4 accompanies an inclusive bound.
+/// Converts `exclusiveMinimum` and `exclusiveMaximum` to inclusive bounds, unless the schema has
+/// inclusive bounds. The boolean form of draft 4 accompanies an inclusive bound.
 pub(super) fn inclusive_bounds(node: &Resolved<'_>, kind: ParameterType, out: &mut JsonObject) {
     for (exclusive, inclusive, step) in [
         ("exclusiveMinimum", "minimum", 1),

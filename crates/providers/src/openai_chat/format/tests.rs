@@ -8,7 +8,7 @@ use crate::{
 
 const CHAT: Provider = Provider::OpenAiChat;
 
-/// A chat completion with two parallel calls.
+/// Returns a chat completion with two parallel calls.
 fn response() -> Value {
     json!({
         "id": "chatcmpl-abc123",
@@ -113,7 +113,7 @@ fn a6_calls_keep_their_arguments_as_they_came() {
     assert_eq!(calls[1].index, None);
 }
 
-/// Deviations of compatible servers: no type, arguments as an object, an index.
+/// Compatible servers send calls without a type, with arguments as an object, and with an index.
 #[test]
 fn a6_calls_of_compatible_servers_are_repaired() {
     let response = json!({"choices": [{"message": {"content": "", "tool_calls": [
@@ -196,7 +196,7 @@ fn h5_a_refusal_is_the_text_of_an_answer_without_text() {
     assert_eq!(message["refusal"], "I must not.");
 }
 
-/// PHP's empty array is also an empty object.
+/// PHP encodes an empty object as an empty array.
 #[test]
 fn e11_an_empty_message_from_php_is_an_object() {
     let empty = json!({"choices": [{"message": []}]});

@@ -10,15 +10,15 @@ use crate::{Delta, ModelError, ProviderApi};
 /// Values that servers send as arguments before the real arguments.
 const PLACEHOLDERS: [&str; 2] = ["{}", "null"];
 
-/// Maximum length of arguments that may be a placeholder with white space, in bytes.
+/// Maximum length of arguments that may be a placeholder surrounded by white space, in bytes.
 const MAX_PLACEHOLDER_LEN: usize = 16;
 
-/// The calls of a response, assembled from their pieces. OpenAI's pieces name their call by
-/// `index`. Some compatible servers omit the index or always send 0; for them, a piece starts a new
-/// call if it has another id, or a name and no id, and otherwise continues the last call; a piece
-/// that has an index, a name and no id starts a new call only if the call with the index is
-/// complete. A call without an id gets a generated id at once, so that listeners can identify the
-/// call.
+/// The calls of a response, assembled from their pieces. A piece from OpenAI names its call by
+/// `index`. Some compatible servers omit the index or always send 0; for such servers, a piece
+/// starts a new call if the piece has another id, or a name and no id, and otherwise continues the
+/// last call; a piece that has an index, a name and no id starts a new call only if the call with
+/// the index is complete. A call without an id gets a generated id at once, so that listeners can
+/// identify the call.
 #[derive(Default)]
 pub(super) struct Calls {
     calls: Vec<StreamedCall>,
@@ -28,19 +28,19 @@ pub(super) struct Calls {
     has_held_arguments: bool,
 }
 
-/// A call.
+/// A call of a streamed response.
 #[derive(Default)]
 struct StreamedCall {
     index: Option<u64>,
     id: String,
-    /// Whether the id was generated here.
+    /// Whether Pillion generated the id.
     has_generated_id: bool,
     name: String,
     arguments: String,
     scan: ObjectScan,
     /// The length of the arguments that listeners have received.
     reported_len: usize,
-    /// Other members of the call: some providers want to receive them back.
+    /// Other members of the call, which some providers want to receive back.
     rest: Map<String, Value>,
 }
 
@@ -54,7 +54,7 @@ struct CallDelta {
 }
 
 impl Calls {
-    /// Adds a piece. `response` is the response's id.
+    /// Adds a piece of a call. `response` is the id of the response.
     pub(super) fn add(
         &mut self,
         piece: Value,
@@ -80,7 +80,7 @@ impl Calls {
         call.name.push_str(name.as_deref().unwrap_or_default());
         call.add_arguments(&piece.arguments);
         call.rest.extend(piece.rest);
-        // Listeners cannot take back a placeholder.
+        // Listeners cannot take back a placeholder, so a possible placeholder is not reported yet.
         let is_held = call.is_placeholder();
         self.has_held_arguments |= is_held;
         let arguments = if is_held {
@@ -99,7 +99,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Reports the arguments that may have been placeholders, at the end of the response.
+    /// Reports the arguments that turned out to be no placeholders, at the end of the response.
     pub(super) fn report_held_arguments(&mut self, deltas: &mut Vec<Delta>) {
         if !std::mem::take(&mut self.has_held_arguments) {
             return;
@@ -140,7 +140,7 @@ impl Calls {
         position
     }
 
-    /// Returns the calls in the form that they have in a message, ordered by index.
+    /// Returns the calls in the form that an unstreamed message has, ordered by index.
     pub(super) fn into_values(mut self) -> Vec<Value> {
         if self.calls.iter().all(|call| call.index.is_some()) {
             self.calls.sort_by_key(|call| call.index);
@@ -169,7 +169,7 @@ impl StreamedCall {
         self.arguments.len() <= MAX_PLACEHOLDER_LEN && PLACEHOLDERS.contains(&self.arguments.trim())
     }
 
-    /// Returns whether the arguments are complete and a piece is the same arguments again.
+    /// Returns whether the arguments are complete and a piece repeats the whole arguments.
     fn is_repeated_by(&self, piece: &str) -> bool {
         let piece = piece.trim();
         !piece.is_empty() && self.scan.is_complete() && self.arguments.trim() == piece
@@ -184,7 +184,7 @@ impl StreamedCall {
         self.scan.is_complete() && (self.name != name || !may_continue())
     }
 
-    /// Returns the arguments that listeners have not received, which count as received from now on.
+    /// Returns the arguments that listeners have not received, and counts them as received.
     fn take_unreported(&mut self) -> String {
         let arguments = self.arguments[self.reported_len..].to_owned();
         self.reported_len = self.arguments.len();

@@ -14,7 +14,7 @@ enum Progress {
     NotBegun,
     Begun,
     Complete,
-    /// The text is not one object.
+    /// The text is not a single object.
     Invalid,
 }
 
@@ -29,7 +29,7 @@ impl ObjectScan {
         }
     }
 
-    /// Returns whether the text so far is one whole object.
+    /// Returns whether the text so far is one complete object.
     pub(super) fn is_complete(&self) -> bool {
         self.progress == Progress::Complete
     }

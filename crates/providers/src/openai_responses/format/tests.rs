@@ -8,7 +8,7 @@ use crate::{
 
 const RESPONSES: Provider = Provider::OpenAiResponses;
 
-/// A response of a reasoning model with a function call.
+/// Returns a response of a reasoning model with a function call.
 fn response() -> Value {
     json!({
         "id": "resp_67ca09c5efe0819096d0511c92b8c890",

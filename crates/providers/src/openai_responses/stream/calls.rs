@@ -17,7 +17,7 @@ pub(super) struct Calls {
     by_output_index: HashMap<u64, usize>,
 }
 
-/// A call that has begun.
+/// A call that has begun, but may not have ended.
 struct PartialCall {
     id: Option<String>,
     call_id: Option<String>,
@@ -100,8 +100,8 @@ impl Calls {
         index
     }
 
-    /// Returns the position of the call with one of these ids; otherwise that of the newest call
-    /// with this index, unless this call is complete or has other ids.
+    /// Returns the position of the call with one of these ids. Otherwise returns the position of
+    /// the newest call with this index, unless that call is complete or has other ids.
     fn find(
         &self,
         output_index: Option<u64>,
@@ -125,8 +125,8 @@ impl Calls {
             })
     }
 
-    /// Returns the position of the newest call with this index, or of the newest call if there is
-    /// no index.
+    /// Returns the position of the newest call with this index, or of the newest call if the event
+    /// has no index.
     fn newest(&self, output_index: Option<u64>) -> Option<usize> {
         match output_index {
             Some(output_index) => self.by_output_index.get(&output_index).copied(),

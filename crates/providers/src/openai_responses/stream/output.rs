@@ -9,15 +9,15 @@ use super::text_of;
 pub(super) struct StreamedOutput {
     /// The completed items with their `output_index`, in the order of their events.
     items: Vec<(Option<u64>, Value)>,
-    /// The positions of the items, by their id. Some servers give several items the same
+    /// The positions of the items, by the id of each item. Some servers give several items the same
     /// `output_index`, or none.
     by_id: HashMap<String, usize>,
-    /// The streamed texts.
+    /// The streamed texts, by key.
     texts: BTreeMap<TextKey, String>,
     has_pieces: bool,
 }
 
-/// Identifies a streamed text.
+/// The key of a streamed text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TextKey {
     pub(super) output_index: Option<u64>,
@@ -44,8 +44,8 @@ impl StreamedOutput {
         self.texts.entry(key).or_default().push_str(piece);
     }
 
-    /// Adds a complete text, unless the server sends texts in pieces or has sent this text. Returns
-    /// whether the text was added.
+    /// Adds a complete text, unless the server sends texts in pieces or has sent this text already.
+    /// Returns whether the text was added.
     pub(super) fn add_text(&mut self, key: TextKey, text: &str) -> bool {
         let known = self.texts.get(&key).map(String::as_str);
         if self.has_pieces || known == Some(text) {
@@ -55,8 +55,8 @@ impl StreamedOutput {
         true
     }
 
-    /// Returns the items by their `output_index`, or in the order of their events if an item has
-    /// none. If no item is a message, the streamed texts become messages.
+    /// Returns the items by their `output_index`, or in the order of their events if an item has no
+    /// `output_index`. If no item is a message, the streamed texts become messages.
     pub(super) fn into_items(mut self) -> Vec<Value> {
         if !self.items.iter().any(|(_, item)| item["type"] == "message") {
             let texts = self.texts.into_iter();
@@ -70,7 +70,8 @@ impl StreamedOutput {
     }
 }
 
-/// Returns what identifies an item. Some servers change the `id` of a call from event to event.
+/// Returns the id by which events refer to an item. Some servers change the `id` of a call from
+/// event to event.
 fn id_of(item: &Value) -> Option<&str> {
     let call_id = text_of(&item["call_id"]).filter(|_| item["type"] == "function_call");
     call_id.or_else(|| text_of(&item["id"]))

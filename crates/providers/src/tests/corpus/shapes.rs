@@ -1,5 +1,5 @@
-//! The shapes, written after the providers' documentation (see `tests/golden/README.md`) and after
-//! what compatible servers are known to send.
+//! The shapes of streams, taken from the providers' documentation (see `tests/golden/README.md`)
+//! and from what compatible servers are known to send.
 
 mod anthropic;
 mod broken_streams;

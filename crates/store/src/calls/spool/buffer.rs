@@ -8,18 +8,18 @@ use super::file::SpoolFile;
 use super::reserve::Reserve;
 use super::{MAX_BYTES, MAX_CALLS, SpooledCalls, UnwrittenCalls, closed, has_run, line, query};
 
-/// Maximum size of the arguments in a record on a full disk, in bytes.
+/// Maximum size of the arguments in the record of an ended call on a full disk, in bytes.
 const MAX_SHORT_ARGUMENTS: usize = 256;
 
-/// The records in the files that may not be in the database yet.
+/// The records in the spool files that may not be in the database yet.
 #[derive(Debug)]
 pub(super) struct SpoolBuffer {
-    /// One file takes new records. The other file has the records that are being written to the
-    /// database, and is emptied afterwards.
+    /// One spool file takes new records. The other spool file contains the records that are being
+    /// written to the database, and is emptied afterwards.
     files: [SpoolFile; 2],
-    /// The index of the file that takes new records.
+    /// The index of the spool file that takes new records.
     taking: usize,
-    /// The latest record of each call in that file.
+    /// The latest record of each call in the spool file that takes new records.
     calls: SpooledCalls,
     /// The records that are being written to the database.
     in_flight: Arc<Vec<ToolCallRecord>>,
@@ -31,12 +31,12 @@ pub(super) struct SpoolBuffer {
     is_closed: bool,
     /// Disk space that the ends of running calls may use when the disk is full.
     reserve: Reserve,
-    /// The path of the database, beside which the files are.
+    /// The path of the database. The spool files are in the same directory.
     database: PathBuf,
 }
 
 impl SpoolBuffer {
-    /// Creates new files beside the database.
+    /// Creates new spool files beside the database.
     pub(super) fn for_database(database: &Path) -> io::Result<Self> {
         let files = [SpoolFile::create(database)?, SpoolFile::create(database)?];
         Ok(Self {
@@ -71,9 +71,9 @@ impl SpoolBuffer {
         self.is_closed = true;
     }
 
-    /// Adds a record to the file and to the next write to the database. The end of a call is
-    /// written to the database even if the file cannot take it. `changes` is the number of changes
-    /// in the directory.
+    /// Adds a record to the spool file and to the next write to the database. The end of a call is
+    /// written to the database even if the spool file cannot take it. `changes` is the number of
+    /// changes in the directory.
     ///
     /// # Errors
     /// `unavailable`, if the record would not survive the process.
@@ -104,8 +104,8 @@ impl SpoolBuffer {
         })
     }
 
-    /// Adds the end of a call while the database's file is away. Makes no file, because another
-    /// database may be at the path.
+    /// Adds the end of a call while the file of the database is missing. Creates no spool file,
+    /// because another database may be at the path.
     pub(super) fn add_end(&mut self, call: ToolCallRecord, line: &[u8], changes: Option<u64>) {
         if self.is_closed {
             return;
@@ -134,7 +134,7 @@ impl SpoolBuffer {
     }
 
     /// Appends the end of a call, on a full disk into the reserved space: the call was allowed to
-    /// run, and its caller learns the result.
+    /// run, and its caller receives the result.
     fn append_end(
         &mut self,
         call: &ToolCallRecord,
@@ -156,7 +156,7 @@ impl SpoolBuffer {
         }
     }
 
-    /// Creates a new file with the known records after the current file was removed.
+    /// Creates a new spool file with the known records after the current spool file was removed.
     fn replace_file(&mut self) -> io::Result<()> {
         let mut file = SpoolFile::create(&self.database)?;
         for call in self.calls.values() {
@@ -167,7 +167,7 @@ impl SpoolBuffer {
         Ok(())
     }
 
-    /// Takes the records for a write to the database, and switches files.
+    /// Takes the records for a write to the database, and switches the spool files.
     pub(super) fn take(&mut self) -> Arc<Vec<ToolCallRecord>> {
         if self.calls.is_empty() {
             return Arc::default();
@@ -187,7 +187,8 @@ impl SpoolBuffer {
         self.in_flight = Arc::default();
         let other = 1 - self.taking;
         if let Err(error) = self.files[other].clear() {
-            // The next start would only write these records to the database again.
+            // The next process that opens the store would only write these records to the database
+            // again.
             tracing::debug!(%error, "Cannot clear a file of recorded calls");
         }
     }
@@ -217,7 +218,7 @@ impl SpoolBuffer {
     }
 }
 
-/// Returns the end of a call without its long members, for which the disk has room.
+/// Returns the end of a call without its long members, so that the end fits on a full disk.
 fn short_end(call: &ToolCallRecord) -> ToolCallRecord {
     let is_short = call.arguments.len() <= MAX_SHORT_ARGUMENTS;
     let error = call.error.as_ref();

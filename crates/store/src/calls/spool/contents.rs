@@ -5,7 +5,7 @@ use pillion_core::store::CallId;
 use super::line::{self, DecodedLine};
 use super::{SpooledCalls, merge_record};
 
-/// Maximum number of calls that the log names for one damaged file.
+/// Maximum number of calls that an error in the log names for one damaged file.
 const MAX_NAMED_CALLS: usize = 50;
 
 /// What a file of recorded calls contains.
@@ -13,11 +13,11 @@ const MAX_NAMED_CALLS: usize = 50;
 pub(super) struct SpoolContents {
     /// Whether there are records of a newer program.
     pub(super) has_unknown: bool,
-    /// The number of damaged lines.
+    /// The number of damaged lines in the file.
     pub(super) damaged: usize,
     /// Whether the last line is incomplete, as if the process was killed during the write.
     pub(super) is_cut: bool,
-    /// The calls that damaged lines still show.
+    /// The calls whose ids damaged lines still contain.
     pub(super) damaged_calls: Vec<CallId>,
 }
 
@@ -44,12 +44,12 @@ impl SpoolContents {
         contents
     }
 
-    /// Returns the number of records that cannot be read.
+    /// Returns the number of records in the file that cannot be read.
     pub(super) fn count_unreadable(&self) -> usize {
         self.damaged + usize::from(self.is_cut)
     }
 
-    /// Logs an error for damaged records and a warning for an incomplete one.
+    /// Logs an error for damaged records and a warning for an incomplete record.
     pub(super) fn log(&self, path: &Path) {
         let calls: Vec<String> = self.named_calls();
         if self.damaged > 0 {
@@ -68,7 +68,7 @@ impl SpoolContents {
         }
     }
 
-    /// Returns an error message that says what is damaged and what to do.
+    /// Returns an error message that names the damage and the required action.
     pub(super) fn description(&self, path: &Path) -> String {
         format!(
             "the file '{}' has {} damaged records of calls ({}); remove the file once you have \
@@ -151,7 +151,7 @@ mod tests {
         let mut calls = SpooledCalls::new();
         let contents = SpoolContents::read(newer.as_bytes(), &mut calls);
         assert!(contents.has_unknown && contents.count_unreadable() == 0);
-        // What is left of a record may be valid JSON.
+        // The remaining part of a damaged record may be valid JSON.
         let record = String::from_utf8(line::encode(&record(1)).unwrap()).unwrap();
         let (whole, _) = record.rsplit_once(",\"crc32\"").unwrap();
         for damaged in [text, "{\"c32\":7}", &format!("{whole}}}")] {

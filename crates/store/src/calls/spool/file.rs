@@ -14,8 +14,8 @@ const NAME_INFIX: &str = ".calls-";
 /// The part of a damaged file's name between the database's file name and a random number.
 const DAMAGED_INFIX: &str = ".damaged-calls-";
 
-/// A spool file of call records beside the database. The file is locked during the life of this
-/// value: an unlocked file belongs to a process that has ended.
+/// A spool file of call records beside the database. This value holds a lock on the file: an
+/// unlocked file belongs to a process that has ended.
 #[derive(Debug)]
 pub(super) struct SpoolFile {
     file: File,
@@ -55,8 +55,8 @@ impl SpoolFile {
         }
     }
 
-    /// Returns whether the file is still found at its path. Looks only if the number of changes in
-    /// the directory is unknown or has increased since the file was found.
+    /// Returns whether the file is still at its path. Checks the path only if the number of changes
+    /// in the directory is unknown or has increased since the last check.
     pub(super) fn is_at_path(&mut self, changes: Option<u64>) -> bool {
         if changes.is_some() && changes == self.checked {
             return true;
@@ -69,8 +69,8 @@ impl SpoolFile {
     /// Appends a record completely or not at all.
     pub(super) fn append(&mut self, line: &[u8]) -> io::Result<()> {
         if let Err(error) = self.file.write_all(line) {
-            // If this fails too, half a line is left. The next record begins a new line, and
-            // readers ignore the half line.
+            // If the truncation fails too, half a line is left in the file. The next record begins
+            // a new line, and readers ignore the half line.
             if self.file.set_len(self.length).is_err() {
                 self.length = self.file.metadata().map_or(self.length, |now| now.len());
             }
@@ -96,7 +96,7 @@ impl SpoolFile {
         &self.path
     }
 
-    /// Renames the file, so that it is read no more and can be examined.
+    /// Renames the file, so that later starts do not read the file and an operator can examine it.
     pub(super) fn keep_as_damaged(self, database: &Path) -> io::Result<()> {
         let mut path = database.as_os_str().to_owned();
         path.push(format!("{DAMAGED_INFIX}{:016x}", rand::random::<u64>()));
@@ -140,7 +140,7 @@ fn paths_with(database: &Path, infix: &str) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Returns whether there are spool files.
+/// Returns whether any spool file is beside the database.
 pub(super) fn any_exists(database: &Path) -> io::Result<bool> {
     Ok(!paths(database)?.is_empty())
 }
@@ -150,7 +150,7 @@ pub(super) fn read_all(database: &Path) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
     read(paths(database)?)
 }
 
-/// Returns the paths and contents of the damaged files.
+/// Returns the paths and contents of the damaged spool files.
 pub(super) fn read_damaged(database: &Path) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
     read(paths_with(database, DAMAGED_INFIX)?)
 }
@@ -177,8 +177,9 @@ fn belongs_to_other_database(path: &Path) {
     );
 }
 
-/// Waits for another process that recovers abandoned files. Such a reader also holds locks on the
-/// files, so during the recovery a lock does not mean that the file's owner is alive.
+/// Waits for another process that recovers abandoned spool files. A recovering process also holds
+/// locks on the files, so during a recovery a lock does not mean that the owner of the file is
+/// alive.
 pub(super) fn lock_recovery(database: &Path) -> io::Result<File> {
     let mut path = database.as_os_str().to_owned();
     path.push(".recovery");

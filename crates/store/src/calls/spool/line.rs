@@ -5,7 +5,7 @@ use pillion_core::store::{CallId, CallStatus, ProcessLife, StoreError, Timestamp
 use pillion_core::tool::ErrorCode;
 use serde::{Deserialize, Serialize};
 
-/// Length of an id in text.
+/// Length of a call id as text, in bytes.
 const ID_LEN: usize = 36;
 
 /// A record as a line of JSON.
@@ -37,22 +37,22 @@ struct RecordLine<'a> {
 
 /// The last member of a line: the checksum of the line without this member.
 const CHECKSUM_MEMBER: &[u8] = b",\"crc32\":";
-/// Maximum length of that member's value and of the end of the line.
+/// Maximum length of the checksum member's value and of the end of the line, in bytes.
 const MAX_CHECKSUM_LEN: usize = 11;
 
 /// What a line of a file of recorded calls contains.
 #[derive(Debug)]
 pub(super) enum DecodedLine {
     Record(Box<ToolCallRecord>),
-    /// A record of a newer program.
+    /// The line is a record of a newer program.
     Unknown,
-    /// No record that was written, or only a part of one.
+    /// The line is not a complete record.
     Damaged,
 }
 
 /// Encodes a record. The line break comes first, so that half a line of a failed write does not
-/// damage the next record. A checksum comes last: a changed digit or letter would otherwise be
-/// another valid record.
+/// damage the next record. The checksum comes last: without a checksum, a changed digit or letter
+/// would result in another valid record.
 pub(super) fn encode(call: &ToolCallRecord) -> Result<Vec<u8>, StoreError> {
     let duration = call.duration.map(|duration| duration.as_micros());
     let line = RecordLine {
@@ -99,7 +99,7 @@ fn checksum_start(line: &[u8]) -> Option<usize> {
     Some(first + start)
 }
 
-/// Returns whether a line has a checksum, and the right one.
+/// Returns whether a line has a checksum that matches the line.
 fn is_intact(line: &[u8]) -> bool {
     let Some(start) = checksum_start(line) else {
         return false;
@@ -113,12 +113,12 @@ fn is_intact(line: &[u8]) -> bool {
     value.and_then(|value| value.parse().ok()) == Some(hasher.finalize())
 }
 
-/// Returns whether a line has its end, whatever it contains.
+/// Returns whether a line is complete, whatever the line contains.
 pub(super) fn is_complete(line: &[u8]) -> bool {
     line.ends_with(b"}") && checksum_start(line).is_some()
 }
 
-/// Returns the ids of calls that a damaged line still shows.
+/// Returns the ids of the calls that a damaged line still contains.
 pub(super) fn legible_ids(line: &[u8]) -> Vec<CallId> {
     const MEMBER: &[u8] = b"\"id\":\"";
     let members = line.windows(MEMBER.len()).enumerate();
@@ -130,7 +130,7 @@ pub(super) fn legible_ids(line: &[u8]) -> Vec<CallId> {
     ids.collect()
 }
 
-/// Parses a line, after checking its checksum.
+/// Checks the checksum of a line, and parses the line.
 pub(super) fn decode(line: &[u8]) -> DecodedLine {
     if !is_intact(line) {
         return DecodedLine::Damaged;

@@ -10,13 +10,13 @@ use rustix::fs::{FallocateFlags, fallocate};
 const RESERVED_BYTES: u64 = 256 * 1024;
 
 /// Number of bytes that are released at once. Another process may fill the released space first,
-/// but gets no more than this.
+/// but gets no more than this number of bytes.
 const RELEASE_STEP_BYTES: u64 = 4 * 1024;
 
-/// Disk space that is released piece by piece when the disk is full, so that running calls can be
-/// recorded as ended. A call begins only while the whole space is reserved.
+/// Disk space that is released in steps when the disk is full, so that the ends of running calls
+/// can be recorded. A call begins only while the whole space is reserved.
 ///
-/// The space is an unlinked file, which the system deletes with the process.
+/// The space is an unlinked file, which the system deletes when the process ends.
 #[derive(Debug)]
 pub(super) struct Reserve {
     file: File,
@@ -66,7 +66,7 @@ impl Reserve {
             Ok(()) => self.bytes = RESERVED_BYTES,
             Err(rustix::io::Errno::OPNOTSUPP) => self.is_unsupported = true,
             Err(error) => {
-                // A failed attempt may have reserved a part of the space.
+                // An earlier attempt that failed may have reserved a part of the space.
                 self.file.set_len(self.bytes)?;
                 return Err(error.into());
             }
@@ -74,7 +74,7 @@ impl Reserve {
         Ok(())
     }
 
-    /// Releases a part of the space. Returns whether there was any.
+    /// Releases a part of the space. Returns whether any space was left to release.
     pub(super) fn release(&mut self) -> io::Result<bool> {
         let Some(left) = self.bytes.checked_sub(RELEASE_STEP_BYTES) else {
             return Ok(false);

@@ -40,13 +40,13 @@ async fn p_after_an_approval_the_call_continues_without_repeating_steps() {
     assert_eq!(stopped.metadata["arguments"], json!({"what": 7}));
     assert_eq!(stopped.metadata["steps_kept"], json!(true));
     assert_eq!(bench.began(), 1);
-    // Undecided: the call stops at the same step.
+    // While the approval is undecided, the call stops at the same step.
     let id = stopped.metadata["approval_id"].as_str().unwrap().to_owned();
     assert_eq!(run(&alice, 7).await.metadata["approval_id"], json!(id));
     assert_eq!(bench.began(), 1);
 
     alice.approved.insert(id.clone());
-    // A call of another user, or with other arguments, does not continue there.
+    // A call of another user, or with other arguments, does not continue from the checkpoint.
     let bob = CallContext {
         user: Some("bob".to_owned()),
         ..alice.clone()
@@ -103,7 +103,7 @@ async fn p_a_resumed_call_that_is_rejected_can_be_resumed_again() {
     assert_eq!(bench.began(), 3);
 }
 
-/// Approves every request after a delay.
+/// An approver that approves every request after a delay.
 struct Slowly(Duration);
 
 impl Approver for Slowly {
@@ -143,7 +143,7 @@ async fn g3_waiting_for_an_approval_of_a_step_does_not_count_for_the_outer_call(
     let run = async |ms: u64| call(&executor, "outer", json!({"ms": ms}), &context).await;
     let result = run(900).await;
     assert!(result.success, "{result:?}");
-    // The run time of the tools counts.
+    // The run time of the tools counts toward the deadline.
     let result = run(1_100).await;
     assert_eq!(result.error_code, Some(ErrorCode::Timeout), "{result:?}");
     assert_eq!(bench.began(), 4);

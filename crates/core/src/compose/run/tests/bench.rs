@@ -31,7 +31,7 @@ pub(super) struct Bench {
     pub(super) config: ExecutorConfig,
 }
 
-/// Counts on drop.
+/// Counts a call as ended when dropped.
 struct Counts(Arc<AtomicUsize>, Arc<AtomicUsize>);
 
 impl Drop for Counts {

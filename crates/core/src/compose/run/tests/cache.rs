@@ -47,7 +47,8 @@ async fn h2_l3_a_cached_result_is_only_for_callers_with_the_same_tools() {
         Some(ErrorCode::NotFound),
         "{rejected:?}"
     );
-    // An equal filter shares the cached result, another channel does not.
+    // A call with an equal tool filter shares the cached result; a call in another channel does
+    // not.
     assert!(run(&alice_with(&["ask", "who"])).await.success);
     assert_eq!(executor.cache_counts().hits, 1);
     let elsewhere = CallContext {

@@ -15,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// A store that approves calls and stores results, and hangs like its log.
 struct Store {
     log: Arc<Written>,
-    /// How long the person takes who decides.
+    /// How long the person takes to decide.
     person_takes: Duration,
     /// The call that already waits for the approval.
     waiting: Option<CallId>,
@@ -73,7 +73,7 @@ impl ResultStore for Store {
 #[derive(Debug, Clone, Copy, Default)]
 struct Uses {
     approval: bool,
-    /// An approval for which another call already waits.
+    /// Whether another call already waits for the approval.
     earlier_call: bool,
     cache: bool,
     result_store: bool,
@@ -189,7 +189,7 @@ async fn the_time_of_a_person_does_not_count_but_that_of_the_store_does() {
     let result = call(&executor, "echo", json!({})).await;
     assert!(result.success, "{result:?}");
     assert!(!result.metadata.contains_key("recorded"), "{result:?}");
-    // The operation after the person's decision.
+    // The log hangs at the operation after the person's decision.
     let log = Arc::<Written>::default();
     *log.hangs_at.lock() = Some(3);
     let (executor, _) = executor_with(&log, uses, Duration::from_secs(600));

@@ -1,12 +1,12 @@
-//! Calls that wait for one approval share a record: whichever of them runs, and whichever gives up,
-//! each record ends, and the call that runs is in the log.
+//! Calls that wait for one approval share a record. Whichever call runs or is given up, each record
+//! ends, and the call that runs is in the log.
 
 use std::sync::atomic::AtomicBool;
 
 use super::*;
 use crate::executor::ConsumeFuture;
 
-/// Numbers that depend on a seed only.
+/// Pseudorandom numbers that depend only on a seed.
 #[derive(Clone)]
 struct Numbers(Arc<Mutex<u64>>);
 
@@ -139,7 +139,7 @@ async fn each_record_ends_whichever_of_the_waiting_calls_runs() {
         for call in calls {
             results.push(call.await.unwrap());
         }
-        // The ends of calls that were given up.
+        // Waits until the ends of the abandoned calls are written.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let ends = log.last_statuses();
         let what = format!("seed {seed}: {results:?}, {ends:?}");

@@ -59,7 +59,7 @@ fn e10_structured_content_is_read_beside_blocks_without_text() {
     );
 }
 
-/// A tool may return data in a form of its own.
+/// A tool may return data in its own format.
 #[test]
 fn e10_encoded_data_of_any_form_are_never_text() {
     let data = "QUJD".repeat(1_000);

@@ -51,7 +51,7 @@ pub(super) fn streams() -> Vec<Shape> {
         events.retain(|event| event["type"] != "content_block_stop");
         events
     };
-    // A text and a call, with these indices.
+    // Returns a stream with a text and a call that have these indices.
     let indexed = |name: &'static str, indices: [Value; 2]| {
         let mut all = text(json!("tool_use"), &[]);
         let mut call = call(json!("tool_use"), &[]);
