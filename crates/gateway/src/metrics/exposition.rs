@@ -26,7 +26,7 @@ pub struct Scrape {
     pub metrics: Arc<Metrics>,
     /// The known state of each MCP server.
     pub servers: Vec<ServerReport>,
-    /// The system's values for the process.
+    /// The values of the operating system for the process.
     pub system: System,
     /// The number of registered tools.
     pub tools: usize,
@@ -44,7 +44,7 @@ impl Scrape {
     /// Returns the metrics as text.
     ///
     /// # Errors
-    /// None for a buffer in memory.
+    /// Never fails: the buffer is in memory.
     pub fn to_text(&self) -> Result<String, fmt::Error> {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.clone()));

@@ -82,8 +82,8 @@ impl UpstreamTool {
         &self.server
     }
 
-    /// Returns the entry of `tools/list` under another name, as clients of that revision can read
-    /// it.
+    /// Returns the entry of `tools/list` under another name, in the form for clients of the
+    /// revision `version`.
     pub fn listed_as(
         &self,
         name: &str,
