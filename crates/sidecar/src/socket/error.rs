@@ -12,7 +12,7 @@ pub enum SocketError {
         path.display()
     )]
     PathTooLong {
-        /// The path.
+        /// The path that is too long.
         path: PathBuf,
         /// The length of the path, in bytes.
         length: usize,
@@ -46,7 +46,7 @@ pub enum SocketError {
     /// The parent path of the socket is not a directory.
     #[error("the socket's directory {} is not a directory", .0.display())]
     NotADirectory(PathBuf),
-    /// Every user could replace the socket.
+    /// Every user may replace files in the socket's directory, including the socket.
     #[error(
         "any user can replace files in the socket's directory {directory}: remove the write \
          permission of others (chmod o-w {directory})",
@@ -177,7 +177,7 @@ pub enum SocketError {
     TakeOver(#[source] io::Error),
 }
 
-/// Returns advice for a user without write permission.
+/// Returns advice to append to an error if the user has no write permission.
 fn elsewhere(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "; choose another socket with --socket or socket.path",
