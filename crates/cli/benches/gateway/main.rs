@@ -33,9 +33,9 @@ const ROUNDS: usize = 31;
 /// Number of calls of a single caller in a round.
 const ALONE: usize = 100;
 const CALLERS: usize = 32;
-/// Number of calls of each of these callers in a round.
+/// Number of calls of each concurrent caller in a round.
 const TOGETHER: usize = 50;
-/// Number of measurements of the memory over many calls.
+/// Number of measurements of the sidecar's memory over many calls.
 const STEPS: usize = 20;
 
 fn main() -> Result<(), BenchError> {
@@ -98,7 +98,7 @@ fn compare(runtime: &Runtime, server: &ServerProcess, gateway: &Gateway) -> Resu
     Ok(())
 }
 
-/// The measurements of one way: microseconds per call in each round, of wall-clock time and of the
+/// The measurements of one way: for each round, microseconds per call of wall-clock time and of the
 /// sidecar's CPU time.
 #[derive(Default)]
 struct Rounds {
