@@ -67,7 +67,7 @@ impl ServerReport {
 pub struct Connected {
     /// The label of the connected server.
     pub server: String,
-    /// The time of the response.
+    /// When the server responded to `tools/list`.
     pub at: Timestamp,
 }
 

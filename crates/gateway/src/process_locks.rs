@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::instance::local_identity;
 use pillion_config::Config;
 
-/// The directory of the lock files.
+/// The directory with the lock files of processes without a socket.
 #[derive(Debug, Clone)]
 pub(crate) struct ProcessLocks {
     directory: PathBuf,

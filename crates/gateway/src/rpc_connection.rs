@@ -112,11 +112,11 @@ impl<S: AsyncRead + AsyncWrite> LineWriter<S> {
 pub enum RpcMessage {
     /// A request, or a notification if it has no id.
     Call {
-        /// The id of the request.
+        /// The id of the request; `None` for a notification.
         id: Option<Box<RawValue>>,
-        /// The method.
+        /// The method of the request or notification.
         method: String,
-        /// The parameters; `null` without parameters.
+        /// The parameters of the request or notification; `null` if there are none.
         params: Box<RawValue>,
     },
     /// The response to the request with this id: its result or its error.

@@ -72,7 +72,7 @@ pub enum WorkerRejection {
     /// The maximum number of workers is connected.
     #[error("{max} workers are already connected, the limit of workers.max_workers")]
     TooMany {
-        /// The maximum number.
+        /// The maximum number of connected workers.
         max: usize,
     },
     /// The configuration disables workers.

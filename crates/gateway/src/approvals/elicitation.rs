@@ -17,7 +17,7 @@ use crate::pins::visible_json;
 /// no question, because the user would approve parameters that the question does not show.
 const MAX_SHOWN: usize = 4_000;
 
-/// A question that was sent to the client; `None` if there is none or it was answered.
+/// A question to the client whose response is pending; `None` if no response is pending.
 pub(super) type PendingElicitation = Option<Pin<Box<dyn Future<Output = Option<Verdict>> + Send>>>;
 
 /// Returns the question to the caller's own user, if that user may decide, their client supports

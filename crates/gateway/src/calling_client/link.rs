@@ -29,7 +29,7 @@ const MAX_WAITING: usize = 256;
 pub enum ClientMessage {
     /// A notification or response, serialized as JSON-RPC.
     Notice(Bytes),
-    /// A request that the client must answer.
+    /// A request of an upstream server, which requires the client's response.
     Question(Question),
 }
 

@@ -211,7 +211,7 @@ impl ToolLookup<'_> {
 }
 
 impl MissingTool {
-    /// Returns why a caller with these own tools has no tool with this name.
+    /// Returns why a caller, whose own tools are `own`, has no tool with this name.
     pub fn find(
         upstreams: &Upstreams,
         visibility: &Visibility,

@@ -22,7 +22,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 /// A snapshot of all metrics for `/metrics`.
 #[derive(Debug, Clone)]
 pub struct Scrape {
-    /// The counters.
+    /// The counters of the process.
     pub metrics: Arc<Metrics>,
     /// The known state of each MCP server.
     pub servers: Vec<ServerReport>,

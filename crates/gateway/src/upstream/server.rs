@@ -300,7 +300,7 @@ impl ListedNames {
         }
     }
 
-    /// Returns whether no list and no pin of the server is known.
+    /// Returns whether the names are unknown: there was no list yet, and no pins are known.
     pub(super) fn is_unknown(&self) -> bool {
         matches!(*self.0.read(), KnownNames::Unknown)
     }

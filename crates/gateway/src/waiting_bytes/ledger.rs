@@ -47,7 +47,7 @@ struct StalledConnection {
 enum Obstacle {
     /// The principal has used up its share.
     Share,
-    /// All principals together have too many bytes.
+    /// The responses of all principals together have too many bytes.
     Total,
 }
 
