@@ -57,7 +57,7 @@ pub struct LoadedConfig {
     tokens: Option<ConfigFile>,
 }
 
-/// An attempt to read the configuration.
+/// The outcome of an attempt to read the configuration, and the files concerned.
 struct Attempt<T> {
     /// The states of the files before reading, so that later changes are detected.
     before: FileStamps,

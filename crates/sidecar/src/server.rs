@@ -54,7 +54,7 @@ pub struct Listeners {
 /// A TCP listener with its limits for connections without a valid token.
 #[derive(Debug)]
 pub struct TcpEndpoint {
-    /// The listener.
+    /// The listening TCP socket.
     pub listener: TcpListener,
     /// Maximum number of authenticated connections; the same number of unauthenticated connections
     /// may be open.

@@ -8,7 +8,7 @@ use super::response;
 /// A chat as stored in the column `json` of its record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct StoredChat {
-    /// The model's name.
+    /// The name of the chat's model.
     pub(super) model: String,
     /// Whether the model may use tools.
     pub(super) tools: bool,

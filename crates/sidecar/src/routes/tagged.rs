@@ -1,4 +1,4 @@
-//! Lists with an `ETag`, for clients that poll: an unchanged list is answered with status 304.
+//! Lists with an `ETag`, for clients that poll: an unchanged list gets status 304.
 
 use std::convert::Infallible;
 
