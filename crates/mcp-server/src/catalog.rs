@@ -65,8 +65,8 @@ impl Catalog {
         lists.values_mut().for_each(|list| list.is_current = false);
     }
 
-    /// Lists the entries of one kind: of the packs and of every reachable server that the caller
-    /// may see. A resource URI of a pack is never a server's. Of entries with the same id, only the
+    /// Returns the entries of one kind, of the packs and reachable servers that the caller may see.
+    /// A resource URI of a pack never belongs to a server. Of several entries with one id, only the
     /// first is listed.
     pub(super) async fn list(
         &self,

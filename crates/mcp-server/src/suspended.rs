@@ -277,7 +277,7 @@ pub(super) fn expire_later(state: &Arc<McpServerState>) {
 /// A suspended request that continues, because the client has repeated it with its `requestState`.
 pub(super) enum Resumed {
     Running(Running),
-    /// The client did not answer the question, which is therefore sent again.
+    /// The client's request has no response to the question, so the question is sent again.
     Unanswered(Running, Question),
 }
 
