@@ -93,7 +93,7 @@ pub enum ClientError {
     /// line break.
     #[error("The value of the header {header} has characters that are not allowed in a header")]
     InvalidHeader {
-        /// The header.
+        /// The name of the header.
         header: &'static str,
     },
     /// The sidecar rejected the request because of its body, size or route.
