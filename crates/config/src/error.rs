@@ -55,13 +55,13 @@ pub enum ConfigError {
          in capital letters with `__` between its parts, as in PILLION__LOG__FORMAT"
     )]
     MisspeltVariable {
-        /// The variable's name.
+        /// The name of the environment variable.
         variable: String,
     },
     /// An environment variable is probably meant for Pillion but is not read.
     #[error("environment variable {variable}: unknown variable: did you mean {known}?")]
     UnknownVariable {
-        /// The variable's name.
+        /// The name of the environment variable.
         variable: String,
         /// The variable that may be meant.
         known: &'static str,
@@ -72,7 +72,7 @@ pub enum ConfigError {
     /// An environment variable has an invalid value or names an unknown key.
     #[error("environment variable {variable}: {key}: {message}")]
     Variable {
-        /// The variable's name.
+        /// The name of the environment variable.
         variable: String,
         /// The path of the key that the variable sets.
         key: KeyPath,

@@ -252,7 +252,7 @@ const NAMES: [[&str; 2]; 9] = [
     ["wasm_tools", "folder"],
 ];
 
-/// Returns the first of the [`NAMES`] that is blank.
+/// Returns the first key of [`NAMES`] whose value is blank.
 fn blank_key(table: &Table) -> Option<KeyPath> {
     let blank = NAMES.into_iter().find(|[section, key]| {
         let value = table.get(*section).and_then(|section| section.get(*key));

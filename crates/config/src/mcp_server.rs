@@ -20,7 +20,7 @@ use super::{NativeSection, NewToolPolicy, PinPolicy, RateLimitSection};
 /// the environment of a command.
 #[derive(Debug, Clone)]
 pub struct McpServerSection {
-    /// The settings of the sidecar.
+    /// The settings of the entry that the sidecar uses itself.
     pub settings: ServerSettings,
     /// The ID of a server of the store; `None` for a server of the configuration.
     pub id: Option<String>,

@@ -22,7 +22,7 @@ pub struct ResultsSection {
 }
 
 impl ResultsSection {
-    /// Returns an inconsistency: the key and the message.
+    /// Returns the key `directory` and the error message if its value is not a directory.
     pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
         let directory = self.directory.as_deref()?;
         // A missing directory is valid, because it is created.

@@ -70,7 +70,7 @@ pub(super) fn unknown(
     Ok(unknown)
 }
 
-/// Returns whether `name` is probably a typo of `known`, or begins with it.
+/// Returns whether `name` is probably a typo of `known`, or begins with `known`.
 fn is_like(name: &str, known: &str) -> bool {
     let name = name.to_ascii_uppercase();
     name.starts_with(known) || strsim::osa_distance(&name, known) <= MAX_TYPO_DISTANCE

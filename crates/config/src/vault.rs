@@ -31,7 +31,7 @@ impl VaultSection {
         }
     }
 
-    /// Returns an inconsistency between the keys: the key and the message.
+    /// Returns the first key that is inconsistent with another key, and the error message.
     pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
         let both = self.key_file.is_some() && self.key_env.is_some();
         both.then_some((
