@@ -3,11 +3,11 @@
 //! `cargo bench -p pillion --bench gateway`; add `-- --calls 1000000` to observe the memory over
 //! that many calls.
 //!
-//! The server, the sidecar and the load are one process each. The server only answers, and the load
-//! consists of bare keep-alive connections of `hyper`, so that the comparison includes as little
-//! else as possible. The sidecar runs with its defaults, with its call log in a file. All ways
-//! alternate, so that a busy moment of the machine affects each. The results are medians over the
-//! rounds, and ratios of the two sides of each round.
+//! The server, the sidecar and the load are one process each. The server only responds, and the
+//! load consists of bare keep-alive connections of `hyper`, so that the comparison includes as
+//! little else as possible. The sidecar runs with its defaults, with its call log in a file. All
+//! ways alternate, so that a busy moment of the machine affects each. The results are medians over
+//! the rounds, and ratios of the two sides of each round.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
