@@ -1,12 +1,10 @@
 //! Pins of the tools of MCP servers.
 //!
 //! A server can change a tool after it was reviewed, and the model reads instructions in the new
-//! A server can change a tool after it was reviewed, and the model reads instructions in the new
 //! description. Pillion therefore stores the first definition of each tool as its pin. A different
-//! definition is reported, or blocks the tool until an operator accepts the change. A tool with a
-//! new name is treated like a changed one. A tool that a server adds later is accepted, or blocked
-//! like a changed one.
-//! Tools that a server lists for a single user are pinned for that user only.
+//! definition is reported, or blocks the tool until an operator accepts the change. A renamed tool
+//! is treated like a changed tool. A tool that a server adds later is accepted, or blocked like a
+//! changed tool. Tools that a server lists for a single user are pinned for that user only.
 
 mod comparison;
 mod definition;

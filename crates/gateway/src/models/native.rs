@@ -42,7 +42,7 @@ impl NativeEndpoint {
 #[derive(Debug, Default)]
 pub struct NativeTools {
     servers: Vec<NativeServer>,
-    /// Overrides of these tools, which the executor runs when the provider requests permission.
+    /// Overrides of the tools that the provider calls, which the executor runs to permit a call.
     overrides: CallerOnlyTools,
 }
 
