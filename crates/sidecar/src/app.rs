@@ -14,7 +14,7 @@ use pillion_gateway::{Gateway, GatewayParts, ReloadScope};
 use pillion_mcp_server::{McpServer, McpServerState};
 
 /// The state that all request handlers share: the [`Gateway`], to which `App` dereferences, and the
-/// interfaces of the sidecar. Cheap to clone.
+/// interfaces to the gateway. Cheap to clone.
 ///
 /// An `App` never changes: a reload of the configuration builds a new `App`, and each request keeps
 /// the `App` with which the request began ([`CurrentApp`](crate::current_app::CurrentApp)).

@@ -140,7 +140,7 @@ impl Chat {
             },
             caller: Some("chat".to_owned()),
             channel: recorder.stored_chat.channel.clone(),
-            // Stored results are read by the model, not by an HTTP client.
+            // The results go to the model, not to an HTTP client, and reserve no response bytes.
             result_memory: None,
             ..caller.context.clone()
         };

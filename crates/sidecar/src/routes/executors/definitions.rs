@@ -64,7 +64,7 @@ impl PhpExecutor {
             .map(|entry| self.tool(entry))
             .collect::<Result<Vec<_>, _>>()?;
         let account = format!("executor {:?}", self.peer);
-        // The size does not matter here, because small schemas may take long, too.
+        // The size counts as large, because small schemas may also take long.
         let bytes = if tools.is_empty() { 0 } else { usize::MAX };
         let checked = compute::run(&account, bytes, move || {
             let time = SchemaCheckTime::start();
