@@ -60,7 +60,7 @@ impl Default for BuiltinTools {
     }
 }
 
-/// The keys of `[tools.get_weather]` that other tools do not have.
+/// The keys of `[tools.get_weather]` in addition to the common keys of all tools.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct WeatherKeys {
@@ -72,7 +72,7 @@ struct WeatherKeys {
     egress: EgressPolicy,
 }
 
-/// The keys of `[tools.web_search]` that other tools do not have.
+/// The keys of `[tools.web_search]` in addition to the common keys of all tools.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct SearchKeys {
@@ -83,7 +83,7 @@ struct SearchKeys {
     egress: EgressPolicy,
 }
 
-/// The keys of `[tools.get_time]` that other tools do not have.
+/// The keys of `[tools.get_time]` in addition to the common keys of all tools.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct TimeKeys {
@@ -129,7 +129,7 @@ enum SearchName {
 #[derive(Debug, Clone)]
 struct ServiceUrl(Url);
 
-/// The keys that only certain tools have, before environment variables are resolved.
+/// The keys of tools besides the common keys, before environment variables are resolved.
 #[derive(Debug)]
 pub(super) struct BuiltinKeys {
     weather: WeatherKeys,
@@ -137,7 +137,7 @@ pub(super) struct BuiltinKeys {
     time: TimeKeys,
 }
 
-/// Removes the keys that only certain tools have from `[tools]`. The keys of every tool remain.
+/// Removes the keys that are not common to all tools from `[tools]`. The common keys remain.
 pub(super) fn take(config: &mut Table) -> Result<BuiltinKeys, EntryError> {
     let [weather, search] = NAMES;
     Ok(BuiltinKeys {
@@ -161,7 +161,7 @@ fn take_from<T: de::DeserializeOwned>(config: &mut Table, tool: &str) -> Result<
     entry::read(own, &tool_path(tool))
 }
 
-/// Returns the keys that only this tool has.
+/// Returns the keys that the tool has in addition to the common keys of all tools.
 pub(super) fn extra_keys(tool: &str) -> &'static [&'static str] {
     let [weather, search] = NAMES;
     match tool {
