@@ -102,7 +102,7 @@ impl RunCommand<Client> for CallTool {
                 let error = result.error.as_deref().unwrap_or("unknown error");
                 let code = result.error_code.as_deref().unwrap_or("internal_error");
                 print_diagnostic(&format!("{error} ({code})"));
-                // The metadata of a denied call also name its approval, so the code is checked.
+                // The code is checked, because a denied call also has its approval in the metadata.
                 let approval_id = result.metadata.get("approval_id");
                 if code == ErrorCode::ApprovalRequired.as_str()
                     && let Some(id) = approval_id.and_then(Value::as_str)
