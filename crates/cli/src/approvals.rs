@@ -29,7 +29,7 @@ commands! {
     }
 }
 
-/// Minimum length of the beginning of an ID.
+/// Minimum length of an abbreviated approval ID.
 const MIN_PREFIX_LENGTH: usize = 8;
 const ID_LENGTH: usize = 36;
 
@@ -45,7 +45,7 @@ fn full_id(client: &Client, prefix: String) -> Result<String, CliError> {
     let response = client.request(route::LIST_APPROVALS, []).query(query);
     let list = decode(&response.send()?)?;
     if list.next.is_some() {
-        // Another approval on the next page may begin in the same way.
+        // The next page may have another approval with this prefix.
         return Ok(prefix);
     }
     let ids = list.approvals.into_iter().map(|approval| approval.id);
@@ -176,7 +176,7 @@ pub(crate) struct ApproveCall {
     arguments: Option<String>,
 }
 
-/// What `pillion approvals approve` and `deny` have in common.
+/// The common arguments of `pillion approvals approve` and `deny`.
 #[derive(Debug, Args)]
 pub(super) struct DecisionOptions {
     /// The approval's ID, or its first 8 or more characters

@@ -24,7 +24,7 @@ impl Default for CommandArguments {
     }
 }
 
-/// Why words are not valid arguments.
+/// Why the words of a command line are not valid arguments.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ArgumentsError {
     #[error(
@@ -91,7 +91,7 @@ impl CommandArguments {
         matches!(self, Self::Pairs(pairs) if !pairs.is_empty())
     }
 
-    /// Returns the arguments of a tool with this input schema, which may be unknown.
+    /// Returns the arguments for a tool with this input schema, which is null if it is unknown.
     pub(super) fn for_schema(self, schema: &Value) -> Result<Box<RawValue>, ArgumentsError> {
         let pairs = match self {
             Self::Json(json) => return Ok(json),
@@ -140,7 +140,7 @@ impl CommandArguments {
     }
 }
 
-/// Returns one item of an array parameter, as in `tag=a tag=b`.
+/// Returns an item of an array parameter that is given several times, as in `tag=a tag=b`.
 fn array_item(
     key: &str,
     text: &str,
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Returns the arguments as JSON, or the error.
+    /// Returns the typed arguments as JSON, or the error as text.
     fn typed(words: &[&str], schema: &Value) -> String {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
         CommandArguments::read(words)

@@ -75,17 +75,17 @@ struct ServerAccount {
     user: Option<AccountUser>,
 }
 
-/// The user of an authorization, whose credential is stored under the server's ID.
+/// The user of an authorization. The user's credential is stored under the server's ID.
 struct AccountUser {
     credentials: UserCredentials,
     server_id: String,
     name: String,
-    /// The origin of the server's URL.
+    /// The scheme, host and port of the server's URL.
     origin: String,
 }
 
 impl AuthContext {
-    /// Returns the server with this name, from the configuration file or the store.
+    /// Returns the server with this name from the configuration file or the store, with its tokens.
     fn account(&self, name: &str, user: Option<&str>) -> Result<ServerAccount, CliError> {
         let operator = &self.operator;
         let catalog = operator.catalog()?;
@@ -229,7 +229,7 @@ impl RunCommand<AuthContext> for Logout {
             }
             None => context.reconnect_server(&self.server)?,
         }
-        // Deletes tokens that the sidecar renewed in the meantime.
+        // Deletes again, because the sidecar may have renewed tokens in the meantime.
         delete_tokens()?;
         print_result(&format!("{}: authorization removed", self.server))
     }

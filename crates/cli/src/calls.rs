@@ -133,7 +133,7 @@ fn row(call: &ToolCallEntry) -> [String; 7] {
 const TOOL_COLUMN: usize = 2;
 
 /// Returns the rows of calls, each below its parent call and indented. Root calls keep their order;
-/// the calls of one parent are sorted by start time. A call without its parent in the list is a
+/// the calls of one parent are sorted by start time. A call whose parent is not in the list is a
 /// root call.
 fn tree_rows(
     calls: &[ToolCallEntry],
@@ -150,7 +150,7 @@ fn tree_rows(
         }
     }
     let mut rows = Vec::with_capacity(calls.len());
-    // The next call is last.
+    // The call to show next is the last element of the stack.
     let mut stack: Vec<_> = roots.into_iter().rev().map(|call| (0, call)).collect();
     while let Some((depth, call)) = stack.pop() {
         let mut cells = row(call);
@@ -158,7 +158,7 @@ fn tree_rows(
             cells[TOOL_COLUMN] = format!("{}└ {}", "  ".repeat(depth - 1), cells[TOOL_COLUMN]);
         }
         rows.push(cells);
-        // The list is newest first, so the oldest call is on top of the stack.
+        // The list is newest first, so the oldest call ends up on top of the stack.
         let made_by_call = children.remove(call.id.as_str()).unwrap_or_default();
         stack.extend(made_by_call.into_iter().map(|child| (depth + 1, child)));
     }
@@ -237,7 +237,7 @@ mod tests {
             });
             serde_json::from_value::<ToolCallEntry>(entry).unwrap()
         };
-        // In the order of the list: newest first.
+        // The calls have the order of the list: newest first.
         let calls = [
             call("b2", Some("b")),
             call("a3", Some("a1")),

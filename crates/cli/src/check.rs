@@ -27,8 +27,8 @@ impl RunCommand<()> for CheckCommand {
             socket: None,
         };
         let mut loaded = source.load()?;
-        // Checks the users, groups and tokens of the configuration. Only the daemon reads the
-        // tokens of the store.
+        // Checks the users, groups and tokens of the configuration. The tokens of the store are not
+        // checked, because only the daemon reads them.
         loaded.resolve_access(None).map_err(DaemonError::Access)?;
         let config = &loaded.config;
         let key = config.vault.key();

@@ -42,7 +42,7 @@ macro_rules! commands {
             $($(#[$variant_attribute])* $variant($arguments),)+
         }
 
-        // As in a struct whose only field is `#[command(subcommand)]`.
+        // This is what clap derives for a struct whose only field is `#[command(subcommand)]`.
         impl clap::Args for $name {
             fn augment_args(command: clap::Command) -> clap::Command {
                 <Self as clap::Subcommand>::augment_subcommands(command)

@@ -6,7 +6,7 @@ use pillion_core::store::Timestamp;
 use pillion_gateway::timestamp::format_timestamp;
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Long before the first call of any log.
+/// An age before the first call of any call log.
 const MAX_AGE: Duration = Duration::from_secs(36_500 * DAY.as_secs());
 
 /// Parses the timeout of an operation, such as `30`, `1.5`, `500ms` or `2m`.
@@ -18,8 +18,8 @@ pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     Ok(timeout)
 }
 
-/// Returns a point in time for a filter of the sidecar: a duration such as `1h` or `7d` means that
-/// long ago. Other text is left to the sidecar.
+/// Returns a point in time for a filter of the sidecar. A duration such as `1h` or `7d` stands for
+/// that long ago; the sidecar parses any other text.
 pub(super) fn point_in_time(text: &str) -> String {
     let has_unit = text.ends_with(|last: char| last.is_ascii_lowercase());
     match parse(text).filter(|age| has_unit && *age <= MAX_AGE) {

@@ -108,7 +108,7 @@ impl CliError {
             Self::Config(_) | Self::Usage(_) | Self::Arguments(_) => true,
             Self::Input(error) => matches!(error, InputError::TooLarge),
             Self::Bridge(error) => error.is_bad_request(),
-            // Users, groups and tokens that the configuration names are part of the configuration.
+            // An unknown user, group or token file in the configuration is a configuration error.
             Self::Daemon(error) => {
                 matches!(error, DaemonError::Access(_) | DaemonError::Servers(_))
             }

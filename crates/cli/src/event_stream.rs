@@ -38,11 +38,11 @@ impl SidecarEvents {
         headers: &[(&str, String)],
         body: Option<&[u8]>,
     ) -> Result<Self, CliError> {
-        // Gives the same error as other commands if no sidecar listens.
+        // If no sidecar listens, this request fails with the same error as other commands.
         Client::new(socket).fetch(route::HEALTH)?;
         let mut stream = UnixStream::connect(socket).map_err(CliError::Streams)?;
         let method = if body.is_some() { "POST" } else { "GET" };
-        // With HTTP/1.0, the body ends with the connection and is not chunked.
+        // With HTTP/1.0, the response body is not chunked and ends with the connection.
         let mut head =
             format!("{method} {target} HTTP/1.0\r\nhost: pillion\r\naccept: text/event-stream\r\n");
         for (name, value) in headers {
@@ -60,7 +60,7 @@ impl SidecarEvents {
             .and_then(|()| stream.write_all(request_body));
         let mut reader = BufReader::new(stream);
         let status = match (sent, read_status(&mut reader)) {
-            // A sidecar that stopped reading the body has still sent a response.
+            // A sidecar that has stopped reading the body may already have sent a response.
             (_, Ok(status)) if status != 0 => status,
             (Err(error), _) | (Ok(()), Err(CliError::Streams(error))) => {
                 return Err(CliError::Streams(error));

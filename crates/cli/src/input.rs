@@ -1,11 +1,11 @@
-//! Reading standard input, which may be endless.
+//! Reads standard input, which may be endless.
 
 use std::io::{BufRead, Error, ErrorKind, Read, Result, stdin};
 
 use secrecy::SecretString;
 use zeroize::Zeroizing;
 
-/// Maximum size of the input, in bytes; a sidecar accepts less.
+/// Maximum size of the input, in bytes. A sidecar accepts less by default.
 const MAX_INPUT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Why standard input cannot be read.

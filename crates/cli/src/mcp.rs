@@ -51,7 +51,7 @@ pub(super) struct McpCommand {
     command: McpSubcommand,
 }
 
-/// The commands, which are asynchronous.
+/// The subcommands of `pillion mcp`, which are asynchronous.
 #[derive(Debug, Subcommand)]
 enum McpSubcommand {
     /// Detects the transport, the protocol revision and the capabilities of a server
@@ -97,7 +97,7 @@ impl RunCommand<()> for McpCommand {
             .build()
             .map_err(CliError::Runtime)?;
         let outcome = runtime.block_on(self.command.run(&self.options));
-        // Does not wait for tasks that still run, such as reading from a terminal.
+        // Tasks that still run, such as reading from a terminal, are not waited for.
         runtime.shutdown_background();
         if let Err(error) = &outcome
             && self.options.json

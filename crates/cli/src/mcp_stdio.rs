@@ -55,7 +55,7 @@ impl RunCommand<()> for McpStdioCommand {
             socket: self.socket.named(),
         };
         let config = source.load()?.config;
-        // Logs go to standard error: standard output carries only messages.
+        // Logs go to standard error, because standard output carries only messages.
         drop(logging::initialize(&config.log));
         // A read of standard input cannot be cancelled.
         run_without_joining(self.serve(&config))
@@ -134,8 +134,8 @@ impl McpStdioCommand {
             served = client.serve(input, output, shutdown) => served,
             () = stop.first() => Ok(()),
         };
-        // Calls are cut off before the servers that they wait for disconnect; otherwise the calls
-        // would look failed.
+        // Calls are marked as interrupted before the servers that they wait for are disconnected;
+        // otherwise they would be recorded as failed.
         state.cut_off_calls().await;
         current_app.app().disconnect().await;
         current_app.app().stop_telemetry().await;

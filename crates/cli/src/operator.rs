@@ -47,9 +47,9 @@ impl OperatorStore {
         Self::open_checked(file, |_| Some(socket.to_owned()))
     }
 
-    /// Opens the store like [`open_for_socket`](Self::open_for_socket), with the socket of the
-    /// environment, the configuration or the default. Skips the check if a configuration file is given that
-    /// names no socket, because it may belong to any sidecar.
+    /// Opens the store like [`open_for_socket`](Self::open_for_socket), with the socket from the
+    /// environment, the configuration, or the default. If the given configuration file names no
+    /// socket, the check is skipped, because the file may belong to any sidecar.
     pub(super) fn open_for_any_sidecar(file: Option<&Path>) -> Result<Self, CliError> {
         Self::open_checked(file, |config| {
             named_socket()
@@ -70,7 +70,7 @@ impl OperatorStore {
             StoreLocation::File(path) => check_owner(path)?,
             _ => {}
         }
-        // Runs before the runtime is created, because the client blocks.
+        // Asked before the runtime is created, because the client blocks.
         let sidecar = socket(&config).and_then(RunningSidecar::at);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

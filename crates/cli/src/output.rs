@@ -51,7 +51,7 @@ pub(crate) fn print_body<T>(response: &Response<T>) -> CommandResult {
 
 /// Prints the result of a successful command as indented JSON.
 pub(crate) fn print_pretty(value: &impl Serialize) -> CommandResult {
-    // A raw value would be printed on one line.
+    // A raw JSON value would be printed on one line.
     let value = serde_json::to_value(value)?;
     print_json(&serde_json::to_string_pretty(&value)?)?;
     Ok(ExitCode::SUCCESS)

@@ -124,7 +124,8 @@ fn row(pin: &PinEntry) -> [String; 6] {
     ]
 }
 
-/// Returns the changes, path by path, with invisible characters escaped.
+/// Returns the changes of a definition, one path after the other, with invisible characters
+/// escaped.
 fn difference(response: &PinResponse) -> String {
     let pin = &response.pin;
     let Some(pending) = &pin.pending_hash else {

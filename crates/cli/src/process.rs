@@ -9,24 +9,25 @@ use nix::sys::stat::{Mode, umask};
 use super::dispatch::CommandResult;
 use super::error::CliError;
 
-/// Keeps the memory of this process out of core dumps, and out of reach of other processes of the
-/// user: it contains credentials, tokens and the key of the vault.
+/// Keeps the memory of this process, which contains credentials, tokens and the key of the vault,
+/// out of core dumps and inaccessible to other processes of the user.
 pub(crate) fn protect_memory() {
-    // Both calls only lower what this process may do, and an old kernel's refusal must not prevent a
-    // start. A core dump that is piped to a program ignores the limit, but not the flag.
+    // Failures are ignored: both calls only restrict this process, and an old kernel that does not
+    // support them must not prevent a start. The flag also prevents core dumps that are piped to a
+    // program, which the limit does not.
     let _ = prctl::set_dumpable(false);
     if let Ok((_, max)) = getrlimit(Resource::RLIMIT_CORE) {
         let _ = setrlimit(Resource::RLIMIT_CORE, 0, max);
     }
 }
 
-/// Makes new files accessible only to this user, unless a setting says otherwise. Called before any
-/// thread starts.
+/// Makes new files accessible only to this user by default. Must be called before any thread
+/// starts.
 pub(crate) fn restrict_new_files() {
     umask(Mode::from_bits_truncate(0o077));
 }
 
-/// Runs a server until it ends, without waiting for tasks that still run then.
+/// Runs a server until it ends, without waiting for remaining tasks.
 pub(crate) fn run_without_joining<E: Into<CliError>>(
     server: impl Future<Output = Result<(), E>>,
 ) -> CommandResult {

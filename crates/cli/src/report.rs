@@ -19,7 +19,7 @@ pub(super) fn summary(status: &Status) -> String {
     } = status;
     let uptime = duration(status.uptime_seconds);
     let state = match state.as_str() {
-        // A starting sidecar is ready for requests: calls trigger the discovery that they need.
+        // A starting sidecar is ready for requests: calls start the discovery that they need.
         "starting" => "ready; discovery of MCP tools not finished",
         state => state,
     };

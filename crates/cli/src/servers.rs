@@ -35,8 +35,8 @@ the sidecar's user, with the sidecar's configuration."
 pub(super) struct ServersCommand {
     #[command(flatten)]
     socket: SocketOption,
-    /// The sidecar's configuration file; needed to change servers that are programs, which changes
-    /// the store directly
+    /// The sidecar's configuration file; required to add, change or enable stdio servers, for which
+    /// `pillion servers` writes to the store directly
     #[arg(long, global = true, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Prints the sidecar's response as JSON
@@ -95,8 +95,7 @@ struct ServersContext {
 
 impl RunCommand<()> for ServersCommand {
     fn run(self, (): &()) -> CommandResult {
-        // Long enough for changes that wait for the discovery of servers, and for tests of slow
-        // servers.
+        // Changes may wait for the discovery of servers, and tests for slow servers.
         let timeout = Duration::from_secs(330);
         self.command.run(&ServersContext {
             client: self.socket.client(timeout),
@@ -120,15 +119,15 @@ impl ServersContext {
         self.find_first(name, &[has_id, has_name])
     }
 
-    /// Returns the server with this name or ID. Prefers an added server: a server of the
-    /// configuration file may have the same name.
+    /// Returns the server with this name or ID. If a server of the configuration file has the same
+    /// name, the added server takes precedence.
     fn find_added(&self, name: &str) -> Result<ServerEntry, CliError> {
         let is_added =
             |server: &ServerEntry, name: &str| has_name(server, name) && server.origin == "store";
         self.find_first(name, &[is_added, has_id, has_name])
     }
 
-    /// Returns the server that the first possible rule selects.
+    /// Returns the server that matches the first rule with a match.
     fn find_first(
         &self,
         name: &str,

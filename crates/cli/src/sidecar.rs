@@ -1,4 +1,4 @@
-//! What the commands that connect to the sidecar have in common.
+//! The common parts of the commands that connect to the sidecar.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub(crate) fn decode<T: DeserializeOwned>(response: &Response<T>) -> Result<T, s
     serde_json::from_slice(response.body())
 }
 
-/// Returns the caller of a request on behalf of `user`, if there is one.
+/// Returns the caller of a request on behalf of `user`, or an anonymous caller.
 pub(crate) fn caller_for(user: Option<&str>) -> Caller {
     match user {
         Some(user) => Caller::default().user(user),

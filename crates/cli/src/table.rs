@@ -26,7 +26,7 @@ pub(super) fn table<const COLUMNS: usize>(
     lines.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the cell of an optional value.
+/// Returns the text of a table cell for an optional value.
 pub(super) fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
@@ -43,7 +43,7 @@ pub(super) fn truncate(text: &str, max_chars: usize, mark: &str) -> String {
     }
 }
 
-/// Returns the cell of a user; a user who is not verified is marked.
+/// Returns the text of a table cell for a user; a user who is not verified is marked.
 pub(super) fn user(user: Option<&str>, is_verified: bool) -> String {
     match user {
         Some(user) if is_verified => user.to_owned(),

@@ -116,7 +116,7 @@ impl RunCommand<TokensContext> for CreateToken {
     fn run(self, context: &TokensContext) -> CommandResult {
         let operator = &context.operator;
         let scope = Scope::parse(&self.scope).unwrap_or(Scope::Read);
-        // Uses this shell's environment, which may lack the sidecar's variables.
+        // Resolved with this shell's environment, which may lack the sidecar's variables.
         let tcp = &operator.config.tcp;
         let listed = TokenList::read_file(tcp)
             .and_then(|file| TokenList::parse(tcp, file.as_ref(), |name| std::env::var(name).ok()));

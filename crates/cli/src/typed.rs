@@ -22,14 +22,14 @@ pub(crate) struct SchemaTypes([bool; TYPES.len()]);
 /// Maximum depth of references and alternatives.
 const MAX_DEPTH: usize = 8;
 
-/// Maximum number of subschemas: a recursive schema could have any number.
+/// Maximum number of subschemas that are read, because a recursive schema could have any number.
 const MAX_SUBSCHEMAS: usize = 1000;
 
 /// Converts `text` to a value of `schema`, which is a part of `root`. If the schema names no type,
 /// valid JSON is parsed, and other text becomes a string.
 ///
 /// # Errors
-/// The types that the schema allows.
+/// Returns the types that the schema allows, if `text` has none of them.
 pub(super) fn value(text: &str, schema: &Value, root: &Value) -> Result<Value, SchemaTypes> {
     let types = SchemaTypes::from_schema(schema, root);
     let json = serde_json::from_str::<Value>(text);
@@ -37,7 +37,7 @@ pub(super) fn value(text: &str, schema: &Value, root: &Value) -> Result<Value, S
         return Ok(json.unwrap_or_else(|_| Value::String(text.to_owned())));
     }
     match json {
-        // Text in quotation marks stays as written, including the quotation marks.
+        // Text in quotation marks stays unchanged, including the quotation marks.
         Ok(json) if !json.is_string() && types.allow_value(&json) => Ok(json),
         _ if types.allow("string") => Ok(Value::String(text.to_owned())),
         _ => Err(types),

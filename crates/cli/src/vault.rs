@@ -51,7 +51,7 @@ impl RunCommand<()> for RotateKey {
         let file = config.vault.key_file.ok_or(ServerError::NoKeyFile)?;
         let next = next_key_file(&file);
         generate_next_key(&file, &next).map_err(|error| file_error(&next, &error))?;
-        // A running sidecar rotates the key itself, so that nothing is written with the old key.
+        // A running sidecar rotates the key itself, so that it writes nothing with the old key.
         let client = self.socket.client(Duration::from_secs(120));
         match client.request(route::ROTATE_VAULT, []).send() {
             Ok(_) => {}
@@ -69,7 +69,7 @@ impl RunCommand<()> for RotateKey {
     }
 }
 
-/// Re-encrypts the secrets of a store that no other process has open.
+/// Re-encrypts the secrets of a store that no sidecar has open.
 fn rotate_store(config: Option<&Path>, file: &Path, next: &Path) -> Result<(), CliError> {
     let operator = OperatorStore::open(config)?;
     let read_key = |path| MasterKey::from_file(path).map_err(ServerError::NextKey);
@@ -79,7 +79,8 @@ fn rotate_store(config: Option<&Path>, file: &Path, next: &Path) -> Result<(), C
             let store = || operator.store() as _;
             match Vault::open(store(), key).await {
                 Ok(vault) => vault.rotate(next_key).await.map(drop),
-                // A previous rotation was interrupted after this step.
+                // The store already has the next key if a rotation was interrupted after
+                // re-encrypting.
                 Err(VaultError::WrongKey { .. }) => Vault::open(store(), next_key).await.map(drop),
                 Err(error) => Err(error),
             }

@@ -23,7 +23,7 @@ const MAX_BYTES: usize = 1024 * 1024 - 64;
 /// The sidecar accepts bodies of at most 127 levels, and the arguments begin at the fourth level.
 const MAX_DEPTH: usize = 120;
 
-/// HTTP status of a rejected request, of which no call has run.
+/// HTTP status of a rejected request, none of whose calls has run.
 const BAD_REQUEST: u16 = 400;
 const CONTENT_TOO_LARGE: u16 = 413;
 
@@ -82,7 +82,7 @@ struct PendingBatch<'a> {
     /// The execution mode, encoded as JSON.
     mode: String,
     caller: &'a Caller,
-    /// The error of the first request that the sidecar did not answer.
+    /// The error of the first request to which the sidecar did not respond.
     no_response: Option<String>,
 }
 
@@ -123,7 +123,7 @@ impl PendingBatch<'_> {
         let Err(ClientError::Status { status, failure }) = &response else {
             return whole(response);
         };
-        // An error that repeats for a half of the calls was not caused by the number of calls.
+        // The number of calls is not the cause if the error repeats for half of the calls.
         let may_be_number = *status == BAD_REQUEST && parent_error != Some(&failure.error);
         if calls.len() < 2 || !(may_be_number || *status == CONTENT_TOO_LARGE) {
             return whole(response);

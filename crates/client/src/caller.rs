@@ -68,7 +68,7 @@ impl Caller {
     }
 
     /// Returns the caller for one of several requests of a batch. Each request has its own
-    /// idempotency key, which is stable when the batch is sent again.
+    /// idempotency key, which stays the same when the batch is sent again.
     pub(crate) fn for_part(&self, calls: &Range<usize>) -> Self {
         let key = self.idempotency_key.as_deref().map(|key| {
             let (inner, quote) = match key.strip_suffix('"') {

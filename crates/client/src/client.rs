@@ -88,10 +88,10 @@ impl Client {
     /// one after the other. The returned parts are in the order of the calls.
     ///
     /// When the sidecar rejects a request as too large, or for its number of calls, each half of
-    /// the request is sent again, so that a rejected call does not prevent other calls from running.
-    /// When the sidecar does not answer a request in time, or closes the connection, the remaining
-    /// calls are not sent ([`ClientError::NotSent`]). When a batch takes several requests, each
-    /// request has its own idempotency key, derived from the [`Caller`]'s.
+    /// the request is sent again, so that a rejected call does not prevent other calls from
+    /// running. When the sidecar does not respond to a request in time, or closes the connection,
+    /// the remaining calls are not sent ([`ClientError::NotSent`]). When a batch takes several
+    /// requests, each request has its own idempotency key, derived from the [`Caller`]'s.
     ///
     /// # Errors
     /// [`ClientError`] when no call ran and none was rejected individually, and
@@ -175,8 +175,8 @@ impl Client {
         match &*slot {
             Some((owner, agent)) if *owner == process => agent.clone(),
             _ => {
-                // Dropping the parent's agent closes this process's copies of the parent's
-                // connections; the parent's own stay open.
+                // Dropping the parent's agent closes the copies of the parent's connections that
+                // this process has inherited. The parent's own connections stay open.
                 let agent = self.settings.agent();
                 *slot = Some((process, agent.clone()));
                 agent

@@ -28,7 +28,7 @@ pub enum ClientError {
         #[source]
         source: io::Error,
     },
-    /// The deadline passed before the sidecar answered. The tool may have run.
+    /// The deadline passed before the sidecar responded. The tool may have run.
     #[error("The sidecar did not respond within {:.1}s", after.as_secs_f64())]
     Timeout {
         /// The timeout of the call.
@@ -45,22 +45,22 @@ pub enum ClientError {
     /// The caller's interrupt hook ended the wait. The tool may have run.
     #[error("The call was interrupted")]
     Interrupted,
-    /// The connection broke before the answer was complete. The tool may have run, so the
-    /// client does not send the call again by itself.
+    /// The connection broke before the response was complete. The tool may have run, so the client
+    /// does not send the call again by itself.
     #[error("The sidecar closed the connection before it sent a response: {source}")]
     Disconnected {
         /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// The call was not sent, because the sidecar did not answer an earlier request of the same
+    /// The call was not sent, because the sidecar did not respond to an earlier request of the same
     /// batch. The tool has not run.
     #[error("The call was not sent: {reason}")]
     NotSent {
         /// The error of the earlier request.
         reason: String,
     },
-    /// The answer is longer than the client's limit.
+    /// The response is longer than the client's limit.
     #[error("The sidecar's response is longer than {limit_bytes} bytes")]
     TooLarge {
         /// The client's limit, in bytes.
@@ -69,7 +69,7 @@ pub enum ClientError {
     /// The response is not valid HTTP.
     #[error("The sidecar's response is not valid HTTP: {source}")]
     Protocol {
-        /// The violation of HTTP.
+        /// How the response violates HTTP.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -93,7 +93,7 @@ pub enum ClientError {
     /// line break.
     #[error("The value of the header {header} has characters that are not allowed in a header")]
     InvalidHeader {
-        /// The header.
+        /// The name of the header.
         header: &'static str,
     },
     /// The sidecar rejected the request because of its body, size or route.
@@ -115,8 +115,9 @@ impl ClientError {
         }
     }
 
-    /// Converts a timeout of a request that runs the tools with these names: a slow tool does not mean that the
-    /// sidecar is unreachable. Other errors, and timeouts of requests without tools, stay unchanged.
+    /// Converts a timeout of a request that runs the tools `names`: a slow tool does not mean that
+    /// the sidecar is unreachable. Other errors, and timeouts of requests without tools, stay
+    /// unchanged.
     pub(crate) fn into_tool_timeout<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Self {
         const MAX_SHOWN: usize = 3;
         const MAX_NAME_CHARS: usize = 128;
@@ -158,7 +159,7 @@ impl ClientError {
         matches!(self, Self::Timeout { .. } | Self::ToolTimeout { .. })
     }
 
-    /// Returns whether the sidecar did not answer at all, so that it would not answer another
+    /// Returns whether the sidecar did not respond at all, so that it would not respond to another
     /// request either.
     pub(crate) fn has_no_response(&self) -> bool {
         self.is_timeout()
@@ -185,8 +186,8 @@ impl ClientError {
     }
 }
 
-/// Returns which file permissions deny the connection, for the end of an error message; empty for
-/// any other error.
+/// Returns which file permissions deny the connection, as the end of an error message; empty for
+/// other errors.
 fn permission_hint(path: &Path, source: &io::Error) -> &'static str {
     if source.kind() != io::ErrorKind::PermissionDenied {
         return "";

@@ -89,7 +89,7 @@ impl<'a, R> Request<'a, R> {
         self.exchange(has_body.then_some(b""))
     }
 
-    /// Sends the request with a body that is JSON already.
+    /// Sends the request with a body that is already JSON.
     ///
     /// # Errors
     /// See [`Request`].
@@ -106,7 +106,7 @@ impl<'a, R> Request<'a, R> {
         self.exchange(Some(&body))
     }
 
-    /// Sends the request with a body that is JSON already. Returns when the head of the response
+    /// Sends the request with a body that is already JSON. Returns when the head of the response
     /// has arrived.
     ///
     /// # Errors

@@ -20,15 +20,15 @@ use super::field_names::field_names;
 use super::network_tools::{DEFAULT_TIMEOUT, NAMES};
 use super::{KeyPath, ToolSection};
 
-/// Settings of the built-in tools that have their own. `Debug` shows no API key.
+/// Settings of the built-in tools that have settings of their own. `Debug` shows no API key.
 #[derive(Debug, Clone)]
 pub struct BuiltinTools {
     /// Settings of `get_weather`; `None` disables the tool.
     pub get_weather: Option<WeatherSettings>,
     /// Settings of `web_search`; `None` disables the tool.
     pub web_search: Option<SearchSettings>,
-    /// The API keys that the services need. Settings that take their key from the vault have an
-    /// empty key.
+    /// The API keys that the services need. If a key is in the vault, the settings of its service
+    /// contain an empty key.
     pub keys: Vec<ServiceKey>,
     /// The IANA time zone that `get_time` uses if the call names none; `None` means `UTC`.
     pub time_zone: Option<String>,
@@ -37,9 +37,9 @@ pub struct BuiltinTools {
 /// The API key that a tool's service needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceKey {
-    /// The tool.
+    /// The name of the tool that uses the service.
     pub tool: &'static str,
-    /// The service, as `provider` names it.
+    /// The name of the service, as in the tool's setting `provider`.
     pub service: &'static str,
     /// Whether the key comes from the vault; otherwise it comes from an environment variable.
     pub is_in_vault: bool,
@@ -60,7 +60,7 @@ impl Default for BuiltinTools {
     }
 }
 
-/// The keys of `[tools.get_weather]` in addition to those of every tool.
+/// The keys of `[tools.get_weather]` in addition to the common keys of all tools.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct WeatherKeys {
@@ -72,7 +72,7 @@ struct WeatherKeys {
     egress: EgressPolicy,
 }
 
-/// The keys of `[tools.web_search]` in addition to those of every tool.
+/// The keys of `[tools.web_search]` in addition to the common keys of all tools.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct SearchKeys {
@@ -83,7 +83,7 @@ struct SearchKeys {
     egress: EgressPolicy,
 }
 
-/// The keys of `[tools.get_time]` in addition to those of every tool.
+/// The keys of `[tools.get_time]` in addition to the common keys of all tools.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct TimeKeys {
@@ -129,7 +129,7 @@ enum SearchName {
 #[derive(Debug, Clone)]
 struct ServiceUrl(Url);
 
-/// The tools' own keys, before environment variables are resolved.
+/// The keys of tools besides the common keys, before environment variables are resolved.
 #[derive(Debug)]
 pub(super) struct BuiltinKeys {
     weather: WeatherKeys,
@@ -137,7 +137,7 @@ pub(super) struct BuiltinKeys {
     time: TimeKeys,
 }
 
-/// Removes the tools' own keys from `[tools]`; the keys that every tool has remain.
+/// Removes the keys that are not common to all tools from `[tools]`. The common keys remain.
 pub(super) fn take(config: &mut Table) -> Result<BuiltinKeys, EntryError> {
     let [weather, search] = NAMES;
     Ok(BuiltinKeys {
@@ -161,7 +161,7 @@ fn take_from<T: de::DeserializeOwned>(config: &mut Table, tool: &str) -> Result<
     entry::read(own, &tool_path(tool))
 }
 
-/// Returns the keys that a tool has in addition to those of every tool.
+/// Returns the keys that the tool has in addition to the common keys of all tools.
 pub(super) fn extra_keys(tool: &str) -> &'static [&'static str] {
     let [weather, search] = NAMES;
     match tool {
@@ -178,7 +178,7 @@ fn tool_path(tool: &str) -> KeyPath {
 
 impl BuiltinKeys {
     /// Returns the settings with the API keys from the environment. With `has_vault`, an API key
-    /// that is in no variable is expected in the vault.
+    /// that is in no environment variable is expected in the vault.
     pub(super) fn resolve(
         self,
         tools: &BTreeMap<String, ToolSection>,
@@ -303,7 +303,7 @@ impl SearchKeys {
     }
 }
 
-/// The sources of API keys, and the keys that were needed so far.
+/// The sources of API keys, and the keys that were required so far.
 struct KeySources<'a> {
     variables: &'a Variables,
     has_vault: bool,
@@ -335,8 +335,8 @@ impl Secrets<'_> {
         Ok(Some(key.into()))
     }
 
-    /// Returns the API key from `api_key_env`, else from the variable `usual`, else an empty key if
-    /// there is a vault that may have it.
+    /// Returns the API key from the variable that `api_key_env` names, else from the service's
+    /// usual variable `usual`, else an empty key if the vault may have the key.
     fn require_key(&self, service: &'static str, usual: &str) -> Result<SecretString, EntryError> {
         let key = match self.named()? {
             Some(key) => Some(key),

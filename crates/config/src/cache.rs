@@ -30,7 +30,7 @@ impl Default for CacheSection {
 }
 
 impl CacheSection {
-    /// Writes the switches and limits into the executor's cache configuration.
+    /// Copies the switches and limits to the executor's cache configuration.
     pub(super) fn apply_to(&self, cache: &mut CacheConfig) {
         if !self.enabled {
             cache.tools.clear();

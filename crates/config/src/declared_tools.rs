@@ -105,7 +105,7 @@ fn entries(config: &mut Table, key: &str) -> Result<Vec<(KeyPath, Table)>, Entry
     entries.collect()
 }
 
-/// Reads an entry after filling in the values from the environment.
+/// Reads an entry after inserting the values of environment variables.
 fn read_filled<T: DeserializeOwned>(
     mut entry: Table,
     path: &KeyPath,

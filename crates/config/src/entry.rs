@@ -18,7 +18,7 @@ pub(super) struct EntryError {
     pub(super) message: String,
 }
 
-/// The environment variables that an entry may take secrets from.
+/// The environment variables from which an entry may take secrets.
 pub(super) type Variables = BTreeMap<String, OsString>;
 
 pub(super) fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<T, EntryError> {
@@ -30,8 +30,8 @@ pub(super) fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<
     })
 }
 
-/// Sets the values of environment variables that `authentication.*_env`, `headers_env` and
-/// `env_from` name.
+/// Sets the values that `authentication.*_env`, `headers_env` and `env_from` take from environment
+/// variables.
 pub(super) fn fill_from_variables(
     entry: &mut Table,
     path: &KeyPath,
@@ -47,7 +47,7 @@ pub(super) fn fill_from_variables(
                 insert_once(authentication, target, value, path)?;
             }
         }
-        // Basic authentication may lack one of its two parts.
+        // Of the two parts of basic authentication, one may be missing.
         let mut values = authentication.iter();
         let blank = values.find(|(key, value)| {
             let text = value.as_str().unwrap_or("-");
@@ -63,7 +63,7 @@ pub(super) fn fill_from_variables(
     Ok(())
 }
 
-/// Sets keys of the table `target` to the variables that the table `source` names.
+/// Sets keys of the table `target` to the values of the variables that the table `source` names.
 fn fill_table(
     entry: &mut Table,
     source: &str,

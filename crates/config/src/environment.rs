@@ -56,7 +56,7 @@ pub(super) fn overlay(
             .into_string()
             .map_err(|_| error(&key, "the value is not valid UTF-8"))?;
         if value.is_empty() {
-            // An operator who assigns a missing value does not mean the default.
+            // An operator who assigns an empty value does not expect the default.
             if setting.precedence == KEY_PRECEDENCE {
                 return Err(error(
                     &key,
@@ -98,8 +98,8 @@ pub(super) fn has_prefix(name: &str, prefix: &str) -> bool {
     start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-/// Returns whether a variable looks like one that sets a key, and sets none: `PILLION_LOG__FORMAT`
-/// and `pillion__log__format` would have no effect.
+/// Returns whether a variable is probably meant to set a key but has no effect, such as
+/// `PILLION_LOG__FORMAT` or `pillion__log__format`.
 fn is_misspelt(variable: &str) -> bool {
     has_prefix(variable, PILLION_PREFIX)
         && variable[PILLION_PREFIX.len() - 1..].contains("__")
@@ -108,7 +108,8 @@ fn is_misspelt(variable: &str) -> bool {
 
 /// The key that a variable sets, and how its value is parsed.
 struct Setting {
-    /// Variables apply in this order; later ones override earlier ones.
+    /// Variables apply in ascending order of precedence, so that later variables override earlier
+    /// ones.
     precedence: u8,
     names: Vec<String>,
     key: KeyPath,
@@ -119,7 +120,8 @@ impl Setting {
     /// Returns the settings that a variable sets.
     fn for_variable(variable: &str) -> Vec<Self> {
         match variable {
-            // The maximum for all tools together: no source may have fewer slots than that.
+            // The variable limits all tools together, so each source may use as many slots as the
+            // total.
             "MCP_MAX_CONCURRENT_TOOLS" => ["max_concurrent", "max_concurrent_total"]
                 .map(|key| Self::alias(&["executor", key], toml_or_text))
                 .into(),
@@ -167,7 +169,7 @@ fn text(value: &str) -> Result<Value, &'static str> {
 
 fn toml_or_text(value: &str) -> Result<Value, &'static str> {
     match value.trim().parse::<Value>() {
-        // Dates are kept as text: no key has TOML's date type.
+        // Dates are read as text, because no key has TOML's date type.
         Ok(Value::Datetime(_)) | Err(_) => text(value),
         Ok(parsed) => Ok(parsed),
     }
@@ -182,8 +184,8 @@ fn seconds(value: &str) -> Result<Value, &'static str> {
     }
 }
 
-/// Returns the names of a key as the table spells them: a variable cannot show capital letters, which
-/// the names of tools may have.
+/// Returns the names of a key as the table spells them. A variable cannot express capital letters,
+/// which tool names may have.
 fn in_case_of(table: &Table, names: &[String]) -> Result<Vec<String>, &'static str> {
     let mut table = Some(table);
     let names = names.iter().map(|name| {
@@ -214,8 +216,8 @@ pub(super) fn tools_of(origins: &Origins) -> impl Iterator<Item = String> {
     })
 }
 
-/// Sets a value, creating the tables above it. A table sets only the keys that it has: the others of
-/// the file remain. Returns false if a part of the path is not a table.
+/// Sets a value, and creates the tables above it. A table as value sets only the keys that it has;
+/// other keys of the file remain. Returns `false` if a part of the path is not a table.
 fn insert(table: &mut Table, names: &[String], value: Value) -> bool {
     let Some((last, above)) = names.split_last() else {
         return false;
@@ -239,7 +241,7 @@ fn insert(table: &mut Table, names: &[String], value: Value) -> bool {
     }
 }
 
-/// Sets the keys of a section. Returns false if one of them is a table on one side only.
+/// Sets the keys of a section. Returns `false` if a key is a table in only one of the two.
 fn merge(table: &mut Table, section: &str, keys: Table) -> bool {
     let section = table
         .entry(section)

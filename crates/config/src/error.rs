@@ -5,8 +5,8 @@ use pillion_egress::InvalidProxy;
 
 use super::{IncompleteFile, KeyPath};
 
-/// An error of the configuration. Each message is one line that names the file and line, or the
-/// variable.
+/// An error of the configuration. Each message is one line that names the file and the line, or the
+/// environment variable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -34,7 +34,7 @@ pub enum ConfigError {
         file: String,
         /// The line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// What is wrong with the line.
         message: String,
     },
     /// A key of the file is unknown or has an invalid value.
@@ -49,19 +49,19 @@ pub enum ConfigError {
         /// What is wrong with the key.
         message: String,
     },
-    /// An environment variable looks like one that sets a key, and sets none.
+    /// An environment variable is probably meant to set a key but has no effect.
     #[error(
         "environment variable {variable}: the variable of a key is `PILLION__` and the key's path \
          in capital letters with `__` between its parts, as in PILLION__LOG__FORMAT"
     )]
     MisspeltVariable {
-        /// The variable's name.
+        /// The name of the environment variable.
         variable: String,
     },
-    /// An environment variable looks like one that Pillion reads, and is not read.
+    /// An environment variable is probably meant for Pillion but is not read.
     #[error("environment variable {variable}: unknown variable: did you mean {known}?")]
     UnknownVariable {
-        /// The variable's name.
+        /// The name of the environment variable.
         variable: String,
         /// The variable that may be meant.
         known: &'static str,
@@ -72,7 +72,7 @@ pub enum ConfigError {
     /// An environment variable has an invalid value or names an unknown key.
     #[error("environment variable {variable}: {key}: {message}")]
     Variable {
-        /// The variable's name.
+        /// The name of the environment variable.
         variable: String,
         /// The path of the key that the variable sets.
         key: KeyPath,

@@ -55,7 +55,7 @@ pub(super) fn to_config_terms(key: &KeyPath, message: &str) -> String {
             };
             format!("{found}, expected {}", toml_type_name(expected))
         }
-        // Such as `relative URL without a base: "x"`.
+        // For example `relative URL without a base: "x"`.
         None => match message
             .strip_suffix('"')
             .and_then(|rest| rest.rsplit_once(": \""))
@@ -69,8 +69,8 @@ pub(super) fn to_config_terms(key: &KeyPath, message: &str) -> String {
 /// Maximum length of a rejected text that error messages show, in characters.
 const MAX_SHOWN_CHARS: usize = 16;
 
-/// Returns whether error messages show this rejected text: only a word, because anything else may be
-/// a credential in the wrong place.
+/// Returns whether error messages may show a rejected text: only if it is a word, because other
+/// text may be a misplaced credential.
 fn is_shown(key: &KeyPath, text: &str) -> bool {
     let is_word = |char: char| char.is_ascii_alphabetic() || char == '_' || char == '-';
     text.len() <= MAX_SHOWN_CHARS && text.chars().all(is_word) && !key.may_be_credential()
@@ -130,7 +130,8 @@ fn toml_type_name(expected: &str) -> &str {
     known.map_or(expected, |(_, name)| name)
 }
 
-/// Returns the accepted names at this level of the configuration that are read separately.
+/// Returns the accepted names at this level of the configuration that are not fields of its struct,
+/// because they are read separately.
 fn separately_read_names(key: &KeyPath) -> Vec<&'static str> {
     match key.keys() {
         [_] => [&["mcp_servers", "models_file"][..], &DeclaredTools::KEYS].concat(),

@@ -94,7 +94,7 @@ impl Default for HttpSection {
     }
 }
 
-/// Minimum that the HTTP parser accepts.
+/// Minimum size of a request head that the HTTP parser accepts as a limit, in bytes.
 const MIN_HEAD_BYTES: usize = 8192;
 
 /// Maximum number of headers for which the HTTP server can reserve memory.

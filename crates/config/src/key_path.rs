@@ -74,7 +74,7 @@ impl From<&serde_path_to_error::Path> for KeyPath {
         let keys = path.iter().filter_map(|segment| match segment {
             Segment::Map { key } => Some(Key::Name(key.clone())),
             Segment::Seq { index } => Some(Key::Index(*index)),
-            // A variant's name is the value itself, not a step of the path.
+            // The name of a variant is the value itself, not a step of the path.
             Segment::Enum { .. } | Segment::Unknown => None,
         });
         Self(keys.collect())

@@ -136,7 +136,7 @@ pub struct Config {
     /// Discovery of the tools of MCP servers.
     pub mcp: McpSection,
     /// The MCP servers whose tools the sidecar offers. Read separately from the other sections, so
-    /// that an error in an entry names its key.
+    /// that an error in an entry names the entry's key.
     #[serde(skip)]
     pub mcp_servers: Vec<McpServerSection>,
     /// The tools that the configuration declares. Read separately from the other sections.
@@ -171,7 +171,7 @@ pub struct Config {
     #[serde(skip)]
     pub unknown_variables: Vec<String>,
     /// The file that `models_file` names, with more `[[providers]]` and `[[models]]`. `providers`
-    /// and `models` include its entries.
+    /// and `models` include the entries of this file.
     #[serde(skip)]
     pub models_file: Option<ConfigFile>,
     /// Chat settings.

@@ -14,7 +14,7 @@ use super::{
     locate, strict_value, variable_names,
 };
 
-/// A file's name and text, which errors refer to.
+/// The name and the text of a file, to which errors refer.
 pub(super) struct ConfigText<'a> {
     pub(super) name: &'a str,
     pub(super) text: &'a str,
@@ -67,8 +67,8 @@ impl Config {
         Ok(taken.servers.pop().ok_or(taken.others))
     }
 
-    /// Reads the configuration from the text of a file, without the environment; errors call the
-    /// file `name`.
+    /// Reads the configuration from the text of a file, without the environment. `name` is the
+    /// file's name in errors.
     ///
     /// # Errors
     /// The same as [`load`](Self::load).
@@ -77,15 +77,15 @@ impl Config {
         Ok(config.with(taken.servers))
     }
 
-    /// Returns the other files that a configuration refers to, as far as it can be read: it may be
-    /// invalid.
+    /// Returns the other files to which a configuration refers, as far as the configuration can be
+    /// read: it may be invalid.
     pub fn files_named(
         file: Option<&ConfigFile>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Vec<PathBuf> {
         let parsed = file.and_then(|file| file.text().parse::<Table>().ok());
         let mut table = parsed.unwrap_or_default();
-        // Ignores an error: the variables before the invalid one are applied.
+        // An invalid variable is ignored here; the variables before it are applied.
         drop(environment::overlay(&mut table, variables));
         let documents = DeclaredTools::documents_named(&table);
         let tokens = table.get("tcp").and_then(|tcp| tcp.get("tokens_file"));
@@ -121,7 +121,7 @@ fn read_file(
     read(&source, variables, filter)
 }
 
-/// Reads the configuration without its MCP servers, and the MCP servers.
+/// Reads the configuration without MCP servers, and separately its MCP servers.
 fn read(
     source: &ConfigText<'_>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -129,7 +129,7 @@ fn read(
 ) -> Result<(Config, ServerEntries), ConfigError> {
     let mut table = parse(source)?;
     let variables: Vec<_> = variables.into_iter().collect();
-    // Clients with an invalid proxy could send nothing.
+    // With an invalid proxy, no client could send requests.
     Proxies::from_variables(|name| {
         let (_, value) = variables.iter().find(|(known, _)| known == name)?;
         Some(value.clone().into_string().map_err(drop))
@@ -213,7 +213,8 @@ fn deserialize(mut table: Table) -> Result<Config, (KeyPath, String)> {
         Err(fault) if fault.1.ends_with("expected string only") => fault,
         outcome => return outcome,
     };
-    // The message does not name the accepted strings, but that of an unknown one does.
+    // This message does not name the accepted strings, but the message about an unknown string
+    // does.
     if let Some(value) = value_at(&mut table, &fault.0) {
         *value = toml::Value::from(" ");
         if let Err((key, message)) = fault_of(table)
@@ -251,7 +252,7 @@ const NAMES: [[&str; 2]; 9] = [
     ["wasm_tools", "folder"],
 ];
 
-/// Returns the first of the [`NAMES`] that is blank.
+/// Returns the first key of [`NAMES`] whose value is blank.
 fn blank_key(table: &Table) -> Option<KeyPath> {
     let blank = NAMES.into_iter().find(|[section, key]| {
         let value = table.get(*section).and_then(|section| section.get(*key));

@@ -3,7 +3,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Key, KeyPath};
 
-/// Returns the line number, from 1, of `key` in the text; `None` if the text does not have the key.
+/// Returns the line number, from 1, of `key` in the text, or `None` if the text does not contain
+/// the key.
 pub(super) fn find_line(text: &str, key: &KeyPath) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let mut offset = 0;

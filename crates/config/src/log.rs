@@ -74,13 +74,13 @@ impl Default for LogFilter {
 /// Why a text is not a valid log filter.
 #[derive(Debug, thiserror::Error)]
 pub enum LogFilterError {
-    /// A word that is not a level. `tracing` would treat it as the name of a target.
+    /// The word is not a level. `tracing` would treat it as the name of a target.
     #[error(
         "invalid log level '{0}': expected off, error, warn, info, debug, trace, or directives \
         such as info,pillion_mcp_client=debug"
     )]
     Level(String),
-    /// Directives that `tracing` rejects.
+    /// `tracing` rejects the directives.
     #[error(transparent)]
     Directives(#[from] ParseError),
 }
@@ -89,7 +89,7 @@ impl TryFrom<String> for LogFilter {
     type Error = LogFilterError;
 
     fn try_from(text: String) -> Result<Self, LogFilterError> {
-        // A comma can also separate the fields of a span.
+        // With `[`, a comma may also separate the fields of a span.
         let parts = if text.contains('[') {
             vec![text.as_str()]
         } else {

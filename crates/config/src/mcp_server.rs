@@ -20,7 +20,7 @@ use super::{NativeSection, NewToolPolicy, PinPolicy, RateLimitSection};
 /// the environment of a command.
 #[derive(Debug, Clone)]
 pub struct McpServerSection {
-    /// The settings of the sidecar.
+    /// The settings of the entry that the sidecar uses itself.
     pub settings: ServerSettings,
     /// The ID of a server of the store; `None` for a server of the configuration.
     pub id: Option<String>,
@@ -33,7 +33,7 @@ pub struct McpServerSection {
 /// The keys of an entry that belong to the sidecar and not to the MCP client. The REST API and the
 /// store have the same keys in camel case, except for `native`.
 ///
-/// The comments of the fields are shown to users, as those of
+/// The comments of the fields are shown to users, like the comments of
 /// [`ServerDefinition`](pillion_mcp_client::ServerDefinition).
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -79,8 +79,8 @@ pub struct ServerSettings {
     pub native: Option<NativeSection>,
 }
 
-/// A hash of an entry, including the values from environment variables. It is never displayed:
-/// guessable secrets could be recovered from it.
+/// A hash of an entry, including the values from environment variables. The hash is never
+/// displayed, because guessable secrets could be recovered from it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct EntryDigest([u8; 32]);
 

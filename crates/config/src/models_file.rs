@@ -16,23 +16,24 @@ const LISTS: [&str; 2] = ["providers", "models"];
 #[derive(Debug)]
 pub(super) struct ModelsFile {
     pub(super) file: ConfigFile,
-    /// The number of entries of each list that precede the entries of this file.
+    /// For each list, the number of entries that precede the entries of this file.
     before: [usize; 2],
 }
 
 impl ModelsFile {
-    /// Removes the key from the configuration without reading the file.
+    /// Removes the key `models_file` from the configuration without reading the file.
     pub(super) fn skip(config: &mut Table) {
         config.remove(KEY);
     }
 
-    /// Returns the path that the configuration names; the configuration may be invalid.
+    /// Returns the path of the models file that the configuration names. The configuration may be
+    /// invalid.
     pub(super) fn named(config: &Table, file: &Path) -> Option<PathBuf> {
         let path = config.get(KEY)?.as_str().filter(|path| !path.is_empty())?;
         Some(resolve_path(file, path))
     }
 
-    /// Removes the key from the configuration and adds the entries of the file.
+    /// Removes the key `models_file` from the configuration, and adds the entries of the file.
     pub(super) fn take(
         config: &mut Table,
         blame: &ErrorLocator<'_>,
@@ -108,7 +109,7 @@ impl ModelsFile {
     }
 }
 
-/// Resolves a relative path against the directory of the configuration file.
+/// Resolves `path`, if it is relative, against the directory of the configuration file.
 fn resolve_path(configuration: impl AsRef<Path>, path: impl AsRef<Path>) -> PathBuf {
     let folder = configuration.as_ref().parent();
     folder.unwrap_or_else(|| Path::new("")).join(path)
@@ -122,7 +123,7 @@ mod tests {
 
     use crate::{Config, ConfigError};
 
-    /// Reads a configuration made of these two files.
+    /// Reads a configuration that consists of a main file and a models file.
     fn load(main: &str, models: &str) -> (TempDir, Result<Config, ConfigError>) {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pillion.toml");
@@ -178,7 +179,7 @@ mod tests {
             let message = message(main, models);
             assert!(message.starts_with(expected), "{models}\n{message}");
         }
-        // An error elsewhere still names the configuration file.
+        // An error in the configuration file still names that file.
         let message = message(
             "[[models]]\nid = 'a'\nlabel = 7\n",
             "[[models]]\nid = 'b'\n",

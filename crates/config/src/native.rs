@@ -59,7 +59,7 @@ pub fn url_for_provider(server: &McpServerSection) -> Option<&Url> {
 }
 
 /// Returns why the model's provider cannot call the server with this label directly; `None` if it
-/// can. `pin` is the policy of servers without one.
+/// can. `pin` is the policy for servers without their own `pin`.
 pub(super) fn native_call_error(
     model: &ModelSection,
     provider: Option<&ProviderSection>,

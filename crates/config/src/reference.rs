@@ -11,13 +11,13 @@ use utoipa::PartialSchema;
 
 use super::{Config, ServerSettings};
 
-/// The beginning and the end of the sections.
+/// The markers before and after the generated sections.
 const SECTIONS: [&str; 2] = [
     "<!-- Generated from the types in crates/config: begin -->\n",
     "<!-- Generated from the types in crates/config: end -->\n",
 ];
 
-/// The beginning and the end of the table of `[[mcp_servers]]`.
+/// The markers before and after the table of `[[mcp_servers]]`.
 const ENTRY: [&str; 2] = [
     "<!-- Generated from ServerDefinition and ServerSettings: begin -->\n",
     "<!-- Generated from ServerDefinition and ServerSettings: end -->\n",
@@ -31,7 +31,7 @@ struct Schema(Value);
 impl Schema {
     /// Returns the definition that a property refers to, or the property itself.
     fn resolve<'a>(&'a self, property: &'a Value) -> &'a Value {
-        // An optional value is `anyOf` the value and null.
+        // The schema of an optional value is `anyOf` the value and null.
         let property = property.get("anyOf").map_or(property, |any| &any[0]);
         match property["$ref"].as_str() {
             Some(reference) => self.0.pointer(reference.trim_start_matches('#')).unwrap(),
@@ -63,7 +63,7 @@ impl Schema {
         page
     }
 
-    /// Returns the paths of all tables that are no arrays of tables.
+    /// Returns the paths of all tables, except arrays of tables.
     fn tables(&self) -> Vec<String> {
         let mut paths = Vec::new();
         let mut open = vec![(String::new(), &self.0)];

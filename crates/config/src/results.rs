@@ -22,10 +22,10 @@ pub struct ResultsSection {
 }
 
 impl ResultsSection {
-    /// Returns an inconsistency: the key and the message.
+    /// Returns the key `directory` and the error message if its value is not a directory.
     pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
         let directory = self.directory.as_deref()?;
-        // A directory that does not exist is created.
+        // A missing directory is valid, because it is created.
         let found = std::fs::metadata(directory).ok();
         let is_other = found.is_some_and(|found| !found.is_dir());
         is_other.then_some(("directory", "this path is not a directory"))

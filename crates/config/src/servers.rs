@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use super::entry::{EntryError, Variables, fault, fill_from_variables, read};
 use super::{Key, KeyPath, McpServerSection, ServerSettings, native};
 
-/// Which entries to read.
+/// Which entries of `mcp_servers` are read.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum EntryFilter<'a> {
     All,
@@ -74,7 +74,8 @@ fn read_server(
     native::fill_token(&mut settings, path, variables)?;
     let settings: ServerSettings = read(settings, path)?;
     fill_from_variables(&mut entry, path, variables)?;
-    // Includes the values of variables: they can change while the entry stays the same.
+    // The values of environment variables are included, because they can change while the entry
+    // stays the same.
     source.insert("filled".to_owned(), Value::Table(entry.clone()));
     let server: ServerConfig = read(entry, path)?;
     server

@@ -49,7 +49,7 @@ impl SocketSection {
             || self.allow_groups.is_some()
     }
 
-    /// Returns an inconsistency between the keys: the key and the message.
+    /// Returns the first key that is inconsistent with another key, and the error message.
     pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
         let open = self.mode == Some(SocketMode(0o666));
         (open && !self.has_rules()).then_some((

@@ -91,7 +91,7 @@ pub fn state_directory() -> Option<PathBuf> {
         let path = PathBuf::from(env::var_os(name)?);
         path.is_absolute().then_some(path)
     };
-    // An empty or relative directory would depend on the working directory.
+    // A relative directory would depend on the working directory.
     let listed = env::var_os("STATE_DIRECTORY").unwrap_or_default();
     if let Some(state) = env::split_paths(&listed).find(|path| path.is_absolute()) {
         return Some(state);
@@ -102,7 +102,7 @@ pub fn state_directory() -> Option<PathBuf> {
     if nix::unistd::geteuid().is_root() {
         return Some("/var/lib/pillion".into());
     }
-    // Without `HOME`, the user database has the home directory.
+    // If `HOME` is not set, the home directory comes from the user database.
     let home = directory("HOME").or_else(|| {
         let user = nix::unistd::User::from_uid(nix::unistd::geteuid());
         user.ok().flatten().map(|user| user.dir)

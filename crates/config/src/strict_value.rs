@@ -74,7 +74,7 @@ impl IntoDeserializer<'_, Error> for StrictValue {
     }
 }
 
-/// Reads a value. The error has the path of the value that is invalid.
+/// Reads a value. An error contains the path of the invalid value.
 pub(super) fn read<'de, T: Deserialize<'de>>(
     table: toml::Table,
 ) -> Result<T, serde_path_to_error::Error<Error>> {

@@ -65,7 +65,7 @@ impl Default for TcpSection {
 }
 
 impl TcpSection {
-    /// Returns an inconsistency between the keys: the key and the message.
+    /// Returns the first key that is inconsistent with another key, and the error message.
     pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
         let listen = self.listen?;
         if !listen.ip().is_loopback() && !self.allow_remote {

@@ -19,7 +19,7 @@ const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 /// or is not UTF-8.
 fn read_text(path: &Path) -> Result<String> {
     let invalid = |message: String| Error::new(ErrorKind::InvalidData, message);
-    // Without O_NONBLOCK, opening a FIFO waits for a writer.
+    // Without O_NONBLOCK, opening a FIFO would wait for a writer.
     let mut options = OpenOptions::new();
     let file = options
         .read(true)
@@ -46,15 +46,15 @@ fn read_text(path: &Path) -> Result<String> {
     String::from_utf8(text).map_err(|error| Error::new(ErrorKind::InvalidData, error.utf8_error()))
 }
 
-/// A configuration file that was read. Everything that one load of the configuration needs from the
-/// file uses this text, so that no part of the load sees another version of the file.
+/// A configuration file that was read. Each load of the configuration uses this text wherever it
+/// needs the file, so that it never mixes two versions of the file.
 #[derive(Clone)]
 pub struct ConfigFile {
     path: PathBuf,
     text: Arc<str>,
 }
 
-/// Why a text is not accepted: it looks like an unfinished write.
+/// Why a file looks like an unfinished write and is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IncompleteFile {
     /// The file is empty.
@@ -63,7 +63,7 @@ pub enum IncompleteFile {
          name no file"
     )]
     Blank,
-    /// The file is empty, and replaces one that was not.
+    /// The file is empty, but the file that it replaces was not.
     #[error(
         "the file is empty, and was not before: if this is intended, write a comment (#) into the \
          file"
@@ -81,7 +81,7 @@ pub enum IncompleteFile {
          is complete, end it with a line break"
     )]
     NoLineBreak,
-    /// The file ends with a line after which the previous text had further settings.
+    /// The file ends with a line after which the previous text continued with further settings.
     #[error(
         "the file ends with a line after which its previous text continued: if the rest was \
          removed on purpose, end the file with a new comment line (#)"
@@ -142,8 +142,8 @@ impl ConfigFile {
         self.text.trim_start_matches('\u{feff}').trim().is_empty()
     }
 
-    /// Returns whether the text may lack its end because it [ends within a line](ends_within_line).
-    /// JSON shows its end by itself.
+    /// Returns whether the text may be truncated because it [ends within a line](ends_within_line).
+    /// JSON cannot be truncated unnoticed.
     pub(super) fn ends_within_line(&self) -> bool {
         !self.text.trim_start().starts_with('{') && ends_within_line(&self.text)
     }
@@ -153,7 +153,8 @@ impl ConfigFile {
         self.check([(self.is_blank(), IncompleteFile::Blank)])
     }
 
-    /// Fails if this text looks like an unfinished write, whatever the file contained before.
+    /// Fails if this text looks like an unfinished write, regardless of what the file contained
+    /// before.
     ///
     /// # Errors
     /// [`ConfigError::Incomplete`].
@@ -164,8 +165,8 @@ impl ConfigFile {
         ])
     }
 
-    /// Fails if this text looks like an unfinished write of a file that had the text of `previous`.
-    /// Such a text can be valid TOML, and lacks settings that restrict access.
+    /// Fails if this text looks like an unfinished write over the text of `previous`. Such a text
+    /// can be valid TOML without the settings that restrict access.
     ///
     /// # Errors
     /// [`ConfigError::Incomplete`].
@@ -197,7 +198,7 @@ impl ConfigFile {
             let last = self.text.trim_end().rsplit('\n').next()?.trim_end();
             let end = previous.text.lines().map(str::trim_end);
             let lost: Vec<_> = end.rev().take_while(|line| *line != last).collect();
-            // Without the last line, the previous text shows nothing.
+            // If `previous` does not contain the last line, nothing can be said about lost lines.
             let is_known = lost.len() < previous.text.lines().count();
             let current: HashSet<_> = self.text.lines().map(str::trim).collect();
             let mut settings = lost.into_iter().filter(|line| !has_no_setting(line));
@@ -207,8 +208,8 @@ impl ConfigFile {
         self.check([(has_lost_lines() == Some(true), IncompleteFile::LostLines)])
     }
 
-    /// Returns whether the last line may lack its line break: it did in the previous text, and is
-    /// not the start of another line of that text.
+    /// Returns whether the last line may lack its line break: the previous text also lacked it, and
+    /// the last line is not the truncated beginning of another line of that text.
     fn may_lack_line_break(&self, previous: &Self) -> bool {
         let (last, previous_last) = (last_line(&self.text), last_line(&previous.text));
         let is_start = || previous.text.lines().any(|line| line.starts_with(last));

@@ -16,7 +16,7 @@ const MAX_TYPO_DISTANCE: usize = 2;
 const KNOWN_VARIABLES: [&str; 14] = [
     "PILLION_CONFIG",
     "PILLION_SOCKET",
-    // php-ext/laravel/config/pillion.php
+    // Variables of php-ext/laravel/config/pillion.php.
     "PILLION_APPROVALS",
     "PILLION_APPROVALS_CONNECTION",
     "PILLION_APPROVALS_DRIVER",
@@ -26,7 +26,7 @@ const KNOWN_VARIABLES: [&str; 14] = [
     "PILLION_CHAT_MODEL",
     "PILLION_LOG_CHANNEL",
     "PILLION_LOG_LEVEL",
-    // scripts/env and php-examples
+    // Variables of scripts/env and php-examples.
     "PILLION_CACHE",
     "PILLION_EXTENSION",
     "PILLION_ROOT",
@@ -70,19 +70,19 @@ pub(super) fn unknown(
     Ok(unknown)
 }
 
-/// Returns whether a name is that of a known variable, misspelt or with something added.
+/// Returns whether `name` is probably a typo of `known`, or begins with `known`.
 fn is_like(name: &str, known: &str) -> bool {
     let name = name.to_ascii_uppercase();
     name.starts_with(known) || strsim::osa_distance(&name, known) <= MAX_TYPO_DISTANCE
 }
 
-/// Returns whether a name without its prefix is the path of a key with `_` between its parts.
+/// Returns whether a name without its prefix is the path of a key whose parts are separated by `_`.
 fn is_like_key(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.match_indices('_').any(|(at, _)| {
         let (section, rest) = (&name[..at], &name[at + 1..]);
         if section == "tools" {
-            // The name of a tool may have any parts.
+            // The name of a tool may itself contain `_`.
             let mut names = rest.match_indices('_');
             return names.any(|(at, _)| starts(&rest[at + 1..]).any(is_key_of_tool));
         }
@@ -90,7 +90,7 @@ fn is_like_key(name: &str) -> bool {
     })
 }
 
-/// Returns the starts of a name that end before a `_`, and the name.
+/// Returns the name, and each part of it from its beginning to a `_`.
 fn starts(name: &str) -> impl Iterator<Item = &str> {
     let ends = name.match_indices('_').map(|(end, _)| end);
     ends.chain([name.len()]).map(|end| &name[..end])
@@ -102,7 +102,7 @@ fn is_key_of_tool(key: &str) -> bool {
     extra.any(|extra| *extra == key) || is_known(["tools", "x", key])
 }
 
-/// Returns whether a configuration may have this key.
+/// Returns whether a configuration may have the key with this path.
 fn is_known<const N: usize>(names: [&str; N]) -> bool {
     let value = names
         .into_iter()

@@ -17,12 +17,12 @@ pub struct VaultSection {
 }
 
 impl VaultSection {
-    /// Returns whether the configuration names a key.
+    /// Returns whether the configuration names a source of the key.
     pub(super) fn is_there(&self) -> bool {
         self.key_file.is_some() || self.key_env.is_some()
     }
 
-    /// Reads the key, if the configuration names one.
+    /// Reads the vault's key, if the configuration names a source.
     pub fn key(&self) -> Result<Option<MasterKey>, MasterKeyError> {
         match (&self.key_file, &self.key_env) {
             (Some(path), _) => MasterKey::from_file(path).map(Some),
@@ -31,7 +31,7 @@ impl VaultSection {
         }
     }
 
-    /// Returns an inconsistency between the keys: the key and the message.
+    /// Returns the first key that is inconsistent with another key, and the error message.
     pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
         let both = self.key_file.is_some() && self.key_env.is_some();
         both.then_some((

@@ -120,8 +120,8 @@ impl Config {
         }
     }
 
-    /// Warns about a setting that names almost a known tool: its limits, approval policy or
-    /// permission would silently have no effect.
+    /// Warns about settings under names that are probably typos of known tools, because such
+    /// limits, approval policies and permissions would silently have no effect.
     fn warn_about_tools(&self, warn: &mut impl FnMut(KeyPath, String)) {
         let builtins = pillion_builtins::all();
         let built_in = builtins.iter().map(|tool| tool.definition());

@@ -26,8 +26,8 @@ const TEXT_COPIES: u64 = 4;
 /// Memory for each JSON value, in bytes: twice its size, because lists grow by doubling.
 const VALUE_BYTES: u64 = 2 * size_of::<Value>() as u64;
 
-/// The limits of the values of requests whose clients wait for the response: those of one principal
-/// have together as many values as one text may have.
+/// The limits of the JSON values of requests whose clients wait for the response: the requests of
+/// one principal may have together as many values as one text may have.
 pub const REQUEST_VALUES: AccountLimits = AccountLimits {
     principal: Usage {
         count: usize::MAX,
@@ -49,7 +49,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// One request.
+    /// Returns the usage of one request with `bytes` bytes.
     #[must_use]
     pub fn one(bytes: u64) -> Self {
         Self { count: 1, bytes }
@@ -80,7 +80,7 @@ impl std::iter::Sum for Usage {
     }
 }
 
-/// The limits of each account, and of all accounts together.
+/// The limits of each principal's account and of all accounts together.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AccountLimits {
     /// Maximum for each principal.
@@ -90,7 +90,7 @@ pub struct AccountLimits {
     pub total: Usage,
 }
 
-/// What each principal uses.
+/// What each principal uses of the limited resources.
 #[derive(Debug, Default)]
 pub struct PrincipalAccounts(Mutex<Accounts>);
 
@@ -110,7 +110,7 @@ pub struct Charge {
 }
 
 impl PrincipalAccounts {
-    /// Creates accounts with these limits.
+    /// Creates accounts with the limits `limits`.
     #[must_use]
     pub fn new(limits: AccountLimits) -> Self {
         let accounts = Self::default();
@@ -218,14 +218,14 @@ impl Charge {
 #[must_use]
 pub fn json_memory(text: &str) -> u64 {
     let text_bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
-    // The outermost value takes no more than its text.
+    // The memory of the outermost value is part of the text's.
     let values = count_with_texts(text.as_bytes()) - 1;
     text_bytes
         .saturating_mul(TEXT_COPIES)
         .saturating_add(values_memory(values))
 }
 
-/// Returns the approximate memory of so many JSON values, in bytes.
+/// Returns the approximate memory of `values` JSON values, in bytes.
 #[must_use]
 pub fn values_memory(values: usize) -> u64 {
     let values = u64::try_from(values).unwrap_or(u64::MAX);
@@ -249,7 +249,7 @@ mod tests {
         let accounts = accounts(usage(3, 100), usage(8, 160));
         let (eve, ann) = (Some("token:eve"), Some("token:ann"));
         assert!(accounts.charge(eve, usage(1, 101)).is_none());
-        // At most as much as stays free: 80 of 160.
+        // A principal may use at most as much as stays free for others: 80 of 160.
         assert!(accounts.charge(eve, usage(1, 81)).is_none());
         let first = accounts.charge(eve, usage(1, 80)).unwrap();
         assert!(accounts.is_full(eve) && !accounts.is_full(ann));
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(more.len(), 3);
         assert!(accounts.is_full(eve), "three requests");
         assert!(accounts.charge(eve, usage(1, 0)).is_none());
-        // What is freed counts.
+        // `would_fit` subtracts the usage that is released first.
         assert!(!accounts.would_fit(eve, usage(1, 50), Usage::default()));
         assert!(accounts.would_fit(eve, usage(1, 50), more[0].usage()));
         drop((second, more));

@@ -1,9 +1,9 @@
 //! Calls that wait for approval.
 //!
 //! Pending approvals and decisions are in the store, so both survive a restart. An approval is for
-//! one call of one tool with exactly these arguments for one user and caller, identified by a hash. A repeated
-//! call finds its existing approval: pending, approved or denied. An approved approval admits a
-//! single call.
+//! one call of one tool with exactly its arguments, for one user and caller, and is identified by a
+//! hash of these. A repeated call finds its existing approval: pending, approved or denied. An
+//! approved approval admits a single call.
 
 mod edit;
 mod elicitation;
@@ -97,8 +97,8 @@ impl Approvals {
         &self.shared.section
     }
 
-    /// Stores a decision, which also applies to waiting and repeated calls. The first decision
-    /// counts.
+    /// Stores a decision, which also applies to waiting and repeated calls. If an approval is
+    /// decided twice, the first decision counts.
     ///
     /// # Errors
     /// `not_found`; `conflict` if the approval was already decided or has expired.
@@ -272,7 +272,7 @@ impl Approvals {
         };
         let known = match self.decide(store, &record.id, &decision).await {
             Ok(record) => Some(record),
-            // An earlier decision counts.
+            // If the approval is already decided, the earlier decision counts.
             Err(error) if error.is_conflict() => {
                 let known = store.approval(&record.id).await;
                 known.map_err(failure::store_failure)?
@@ -294,7 +294,7 @@ impl Approvals {
         let required = RequiredApproval::for_request(request);
         while let Some(record) = self.find_valid(store, &required).await? {
             let verdict = record.decision.as_ref().map(|decision| decision.verdict);
-            // Another approval of the same call may have other arguments.
+            // Another approval of the same call may have other edited arguments.
             let has_arguments = edited_arguments(&record, request)? == request.edited;
             if verdict != Some(Verdict::Approved) || !has_arguments {
                 break;
@@ -314,7 +314,7 @@ impl Approvals {
                 Err(error) => return Err(failure::store_failure(error)),
             }
         }
-        // The call log has this call under the record that the used approval belongs to.
+        // The call log has this call under the record of the call that requested the used approval.
         let request = ApprovalRequest {
             call: None,
             ..request.clone()
@@ -572,7 +572,7 @@ mod tests {
             store.decide_approval(id, &decision).await.unwrap();
             assert_eq!(live().await.as_deref(), Some(id));
         }
-        // An approval admits one call; then the denial counts.
+        // The approval admits one call; after that, the denial counts.
         store.use_approval("a", now).await.unwrap();
         assert_eq!(live().await.as_deref(), Some("b"));
     }

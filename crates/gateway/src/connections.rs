@@ -4,13 +4,14 @@ use parking_lot::RwLock;
 use pillion_core::store::Timestamp;
 use tokio::sync::broadcast;
 
-/// Maximum number of notifications that wait for a slow listener; further ones replace the oldest.
+/// Maximum number of notifications that wait for a slow listener. Each further notification
+/// replaces the oldest.
 const MAX_WAITING: usize = 256;
 
 /// The connection status of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionStatus {
-    /// The server was not used yet, or is no longer used.
+    /// The server has not been used yet, or is no longer used.
     Disconnected,
     /// The tools of the server are being listed for the first time.
     Connecting,
@@ -66,7 +67,7 @@ impl ServerReport {
 pub struct Connected {
     /// The label of the connected server.
     pub server: String,
-    /// The time of the response.
+    /// When the server responded to `tools/list`.
     pub at: Timestamp,
 }
 

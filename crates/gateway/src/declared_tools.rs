@@ -15,7 +15,8 @@ use crate::events::{Bus, ToolChanges};
 use pillion_config::DeclaredTools;
 pub use step_checkpoints::StepCheckpoints;
 
-/// The tools of the configuration that are registered, or wait while other tools have their names.
+/// The registered tools of the configuration, including those that wait because other tools have
+/// their names.
 #[derive(Debug, Clone, Default)]
 pub struct Registered(Vec<Arc<RegisteredTool>>);
 
@@ -33,18 +34,18 @@ pub fn build(
 }
 
 impl Registered {
-    /// Registers these tools in place of the previous ones. A name that has a tool before and after
-    /// is never without a tool in between. A tool of an MCP server loses such a name; a name that
-    /// belongs to another tool, such as a worker's, stays with that tool as long as it exists. Of two
-    /// tools with one name, the first one counts, unless it is not offered. Without `events`, no
-    /// changes are published.
+    /// Registers `tools` in place of the previous tools. A name that has a tool before and after is
+    /// never without a tool in between. A tool of an MCP server loses such a name; a name that
+    /// belongs to another tool, such as a worker's, stays with that tool as long as it exists. If
+    /// two of `tools` have one name, the first counts, unless it is not offered. Without `events`,
+    /// no changes are published.
     pub fn replace_tools(
         &self,
         tools: Vec<Arc<dyn Tool>>,
         registry: &ToolRegistry,
         events: Option<&Bus>,
     ) -> Self {
-        // Only the offered tools that have their names.
+        // The changes concern only offered tools that are registered under their names.
         let held = |tools: &[Arc<RegisteredTool>]| -> Vec<Arc<RegisteredTool>> {
             let tools = tools.iter().filter(|tool| is_registered_in(tool, registry));
             tools.cloned().collect()

@@ -1,4 +1,5 @@
-//! What answers the calls of all interfaces: tools, upstream servers, models, limits.
+//! Runs the calls of all interfaces with the tools, upstream servers, models and limits of the
+//! configuration.
 
 mod builder;
 mod resolution;
@@ -79,12 +80,12 @@ struct Shared {
 
 /// The tools that are offered to one caller.
 pub struct Offered {
-    /// The tools, with those in `own`.
+    /// The tools, including those in `own`.
     pub tools: Vec<Arc<RegisteredTool>>,
-    /// The tools that only this caller has.
+    /// The tools that only the caller has.
     pub own: Own,
-    /// The shared MCP servers whose tools could not be listed. Servers whose list was requested for
-    /// this caller alone are in `own`.
+    /// The shared MCP servers whose tools could not be listed. Servers that list tools for the
+    /// caller alone are in `own`.
     pub unavailable_servers: Vec<UnavailableServer>,
 }
 
@@ -321,8 +322,8 @@ impl Gateway {
         self.tools_within(limit, context, visibility).await
     }
 
-    /// Returns the same as [`tools_for`](Self::tools_for), without the tools of servers that do not
-    /// list them within `limit`.
+    /// Returns what [`tools_for`](Self::tools_for) returns, without the tools of servers that do
+    /// not list them within `limit`.
     pub async fn tools_within(
         &self,
         limit: Duration,

@@ -27,7 +27,7 @@ pub use response_bytes::scope;
 pub struct IdempotencyKeys {
     store: Arc<dyn Store>,
     lifetimes: ProcessLifetimes,
-    /// The first calls of this process's running requests.
+    /// The first call of each running request of this process.
     running: Mutex<HashSet<CallId>>,
     /// Locked while a claim of a dead process is examined.
     looking_into: tokio::sync::Mutex<()>,
@@ -279,7 +279,7 @@ impl IdempotencyKeys {
     pub async fn record(&self, key: &IdempotencyKey, fingerprint: &str, result: &str) {
         match write_once_available(|| self.store.record_key(key, fingerprint, result)).await {
             Ok(()) => {}
-            // An earlier attempt or another process has stored a result.
+            // An earlier attempt or another process has already stored a result.
             Err(error) if error.is_conflict() => {}
             Err(error) => tracing::error!(
                 %error,
@@ -334,7 +334,8 @@ impl ClaimedKey {
     /// Releases the key of a request that has not run.
     pub async fn did_not_run(self) {
         if let Err(error) = self.release().await {
-            // The next attempt examines the claim and finds no call that has run.
+            // The key stays claimed. The next attempt examines the claim and finds no call that has
+            // run.
             tracing::warn!(
                 %error,
                 "Cannot release the Idempotency-Key of a request that did not run"

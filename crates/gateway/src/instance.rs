@@ -56,7 +56,7 @@ fn identity_at(host: &str, path: &Path) -> String {
     format!("{host}:{}", path.display())
 }
 
-/// Returns the id in the directory; creates one if necessary.
+/// Returns the id in `directory`, and creates one if there is none.
 fn id_in(directory: &Path) -> io::Result<Uuid> {
     let path = directory.join(INSTANCE_FILE);
     if !path.try_exists()? {

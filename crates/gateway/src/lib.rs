@@ -1,16 +1,16 @@
-//! What the sidecar holds between clients and tools, without its sockets and routes.
+//! The sidecar's state and logic between clients and tools, without its sockets and routes.
 //!
 //! [`Gateway`] joins the parts and looks up tools for callers.
 //!
-//! - Clients: [`access`] says what a client may do, [`credentials`] and [`tool_keys`] hold the
-//!   secrets of users, [`visibility`] the tools that a user may see.
-//! - Tools: [`tools`] lists the built-in ones, [`upstream`] connects to MCP servers, [`workers`]
-//!   run tools that are code of other processes, [`declared_tools`] and [`packs`] come from files,
-//!   [`wasm_tools`] from a directory of WebAssembly components.
+//! - Clients: [`access`] decides what a client may do, [`credentials`] and [`tool_keys`] hold the
+//!   secrets, [`visibility`] decides which tools a user may see.
+//! - Tools: [`tools`] lists the built-in tools, [`upstream`] connects to MCP servers, [`workers`]
+//!   run tools in other processes; [`declared_tools`] and [`packs`] come from files, [`wasm_tools`]
+//!   from a directory of WebAssembly components.
 //! - Calls: [`approvals`], [`idempotency`], [`results`], [`calling_client`]; [`accounts`] limit the
 //!   requests that continue without their clients.
 //! - Operation: [`state`] is the data that outlives the process; [`events`], [`metrics`] and
-//!   [`telemetry`] say what happens.
+//!   [`telemetry`] report what happens.
 
 pub mod access;
 pub mod accounts;

@@ -25,13 +25,13 @@ pub use tools::Tools;
 pub struct Metrics {
     started: Instant,
     started_at: SystemTime,
-    /// Tool calls.
+    /// Statistics of tool calls.
     pub tools: Arc<Tools>,
-    /// HTTP requests.
+    /// Statistics of HTTP requests.
     pub requests: Requests,
-    /// Connections on the Unix socket.
+    /// Statistics of the connections on the Unix socket.
     pub unix: Connections,
-    /// Connections over TCP.
+    /// Statistics of the connections over TCP.
     pub tcp: Connections,
     /// Number of applied reloads of the configuration.
     pub reloads: AtomicU64,
@@ -39,7 +39,7 @@ pub struct Metrics {
     pub failed_reloads: AtomicU64,
 }
 
-/// The connections of one listener.
+/// Statistics of the connections of one listener.
 #[derive(Debug, Default)]
 pub struct Connections {
     open: AtomicU64,

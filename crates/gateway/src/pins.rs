@@ -2,9 +2,9 @@
 //!
 //! A server can change a tool after it was reviewed, and the model reads instructions in the new
 //! description. Pillion therefore stores the first definition of each tool as its pin. A different
-//! definition is reported, or blocks the tool until an operator accepts the change; so does a tool
-//! under another name. A tool that a server adds later is accepted, or blocked like a changed one.
-//! Tools that a server lists for a single user are pinned for that user only.
+//! definition is reported, or blocks the tool until an operator accepts the change. A renamed tool
+//! is treated like a changed tool. A tool that a server adds later is accepted, or blocked like a
+//! changed tool. Tools that a server lists for a single user are pinned for that user only.
 
 mod comparison;
 mod definition;
@@ -114,7 +114,7 @@ pub fn size(pin: &ToolPin) -> usize {
     pin.tool.len() + pin.definition.len() + pending_bytes
 }
 
-/// The definition of a tool that was never accepted.
+/// The accepted definition of a tool that was never accepted.
 const NO_DEFINITION: &str = "{}";
 
 fn new_pin(owner: PinOwner<'_>, definition: &Definition) -> ToolPin {
@@ -139,7 +139,7 @@ fn waiting_pin(owner: PinOwner<'_>, definition: &Definition) -> ToolPin {
     }
 }
 
-/// Returns the pin of a tool that had another name: what was accepted is the definition under the
+/// Returns the pin of a renamed tool. Its accepted definition is that of the tool under the
 /// previous name.
 fn renamed_pin(predecessor: &ToolPin, definition: &Definition) -> ToolPin {
     ToolPin {
@@ -202,7 +202,8 @@ pub fn status(pin: &ToolPin) -> &'static str {
     }
 }
 
-/// Accepts the changed definition of a tool: the definition with this hash, or any without `hash`.
+/// Accepts the changed definition of a tool: the definition with the hash `hash`, or any if `hash`
+/// is `None`.
 ///
 /// # Errors
 /// `not_found`; `conflict` if there is no change to accept, or a change with another hash.

@@ -1,4 +1,4 @@
-//! Earlier processes that are still finishing calls on this process's sockets (`--take-over`).
+//! Earlier processes that are still finishing calls on the sockets of this process (`--take-over`).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,7 +19,7 @@ const MAX_PREDECESSORS: usize = 60;
 /// Maximum time in which an ending process closes its resources.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// An earlier process.
+/// An earlier process on the sockets of this process.
 #[derive(Debug)]
 pub struct Predecessor {
     /// The process's id in the call log.
@@ -33,7 +33,7 @@ pub struct Predecessor {
 pub struct Predecessors(Arc<Mutex<Vec<Predecessor>>>);
 
 impl Predecessors {
-    /// Creates the list.
+    /// Creates the list from `all`, oldest first.
     pub fn new(all: Vec<Predecessor>) -> Self {
         Self(Arc::new(Mutex::new(all)))
     }
@@ -89,7 +89,7 @@ impl Predecessors {
     }
 }
 
-/// Resolves when the other end is closed.
+/// Resolves when the other end of the connection `line` is closed.
 async fn end_of(line: OwnedFd) -> io::Result<()> {
     let stream = StdStream::from(line);
     stream.set_nonblocking(true)?;
@@ -121,14 +121,14 @@ pub(crate) struct ProcessLifetimes {
 }
 
 impl ProcessLifetimes {
-    /// Returns whether the process with this id may still finish calls. For a process without a
-    /// socket, which others may run beside, this is assumed.
+    /// Returns whether the process with the id `life` may still finish calls. This is assumed if
+    /// this process has no socket, because other processes may then run beside it.
     pub(crate) fn may_run(&self, life: &str) -> bool {
         life == self.own.life || self.predecessors.contains(life) || self.is_finishing(life)
     }
 
-    /// Returns whether a process still finishes its calls, which this process was not told because
-    /// the sidecar between them has died.
+    /// Returns whether an earlier process still finishes its calls that is not among
+    /// `predecessors`, because the sidecar that would have handed it over has died.
     fn is_finishing(&self, life: &str) -> bool {
         let Some(socket) = &self.socket else {
             return true;

@@ -25,7 +25,7 @@ pub struct Problem {
     detail: String,
     #[serde(flatten)]
     failure: Failure,
-    /// The error code of OpenAI-compatible APIs.
+    /// The error's code in OpenAI-compatible APIs.
     #[serde(skip)]
     called: Option<&'static str>,
 }
@@ -54,7 +54,7 @@ impl Problem {
         }
     }
 
-    /// Sets the error code of OpenAI-compatible APIs.
+    /// Sets the error's code in OpenAI-compatible APIs.
     #[must_use]
     pub fn called(self, code: &'static str) -> Self {
         Self {

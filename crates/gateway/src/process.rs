@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::telemetry::Telemetry;
 use crate::waiting_bytes::WaitingBytes;
 
-/// The state that all applications of the process share.
+/// The process-wide state, which all configurations of the process share.
 #[derive(Debug, Default)]
 pub struct Process {
     /// The counters of the process.
@@ -41,10 +41,10 @@ pub struct Process {
     pub waiting_bytes: WaitingBytes,
     /// Creates spans, if telemetry is enabled.
     pub telemetry: Option<Arc<Telemetry>>,
-    /// Locked by the discovery of tools that a readiness check has started.
+    /// Locked while tools are discovered in the background for a readiness check.
     pub background_discovery: Arc<tokio::sync::Mutex<()>>,
     is_draining: watch::Sender<bool>,
-    /// The current rules of the Unix socket.
+    /// The current access rules of the Unix socket.
     peers: watch::Sender<PeerRules>,
     last_reload: Mutex<Option<Reload>>,
 }
@@ -66,7 +66,7 @@ pub struct AdmissionWatch {
 }
 
 impl AdmissionWatch {
-    /// Resolves when no rule admits the client any more, or at once if none does. Cancel-safe.
+    /// Resolves when no rule admits the client anymore, or at once if none does. Cancel-safe.
     pub async fn ended(&mut self) {
         let Some(Peer::Process { uid, gid, pid }) = self.peer else {
             return std::future::pending().await;
@@ -77,7 +77,7 @@ impl AdmissionWatch {
             .await
             .is_err()
         {
-            // The process is ending.
+            // The sender is dropped only when the process ends.
             return std::future::pending().await;
         }
         tracing::warn!(

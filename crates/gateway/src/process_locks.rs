@@ -1,4 +1,4 @@
-//! Detects ended processes among those that share a store but have no socket.
+//! Detects which processes have ended, among those that share a store and have no socket.
 //!
 //! Each process locks a file that is named after the process's id. The system releases the lock
 //! when the process ends for any reason, so a process that can acquire the lock knows that the
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::instance::local_identity;
 use pillion_config::Config;
 
-/// The directory of the lock files.
+/// The directory with the lock files of processes without a socket.
 #[derive(Debug, Clone)]
 pub(crate) struct ProcessLocks {
     directory: PathBuf,
@@ -66,8 +66,8 @@ impl ProcessLocks {
         }
     }
 
-    /// Returns the lock files of processes that have ended without removing them. While they are
-    /// locked, no other process finds them.
+    /// Returns the lock files of processes that have ended without removing them. No other process
+    /// finds these files while they are locked.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -83,7 +83,7 @@ impl ProcessLocks {
             let Some(name) = name.filter(|name| Uuid::try_parse(name).is_ok()) else {
                 continue;
             };
-            // A file that is gone was handled by another process.
+            // A file that no longer exists was handled by another process.
             let Ok(lock) = open(&path, false) else {
                 continue;
             };
@@ -136,7 +136,7 @@ mod tests {
         assert!(locks.acquire_ended().unwrap().is_empty());
         let [first, second] = [0, 1].map(|_| locks.acquire(Uuid::now_v7().to_string()).unwrap());
         assert!(locks.acquire_ended().unwrap().is_empty());
-        // As after a kill: the lock is released, and the file remains.
+        // The state after a kill: the lock is released, and the file remains.
         let name = first.name.clone();
         drop(first);
         let mut ended = locks.acquire_ended().unwrap();

@@ -27,11 +27,11 @@ pub(crate) use file::{Header, OpenedResult};
 /// Time after which an unfinished file is removed, because its process must have died.
 pub(crate) const UNFINISHED_FILE_TTL: Duration = Duration::from_secs(600);
 
-/// Maximum time for writing a result, including the wait for a thread. The call has run, so that
-/// its deadline no longer ends it.
+/// Maximum time for writing a result, including the wait for a thread. The call's deadline does not
+/// apply, because the call has already run.
 const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Minimum time between two checks.
+/// Minimum time between two checks of the directory.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum time that a readiness check waits for the directory.
@@ -238,8 +238,8 @@ impl Results {
         self.directory.health.failure.lock().clone()
     }
 
-    /// Checks whether results can be stored, at most once a second, for
-    /// [`failure`](Self::failure).
+    /// Checks whether results can be stored, at most once a second. [`failure`](Self::failure)
+    /// returns the outcome.
     pub(crate) async fn check(&self) {
         let health = &self.directory.health;
         let Ok(mut checked_at) = Arc::clone(&health.checked_at).try_lock_owned() else {
@@ -325,7 +325,7 @@ impl ResultStore for Results {
 }
 
 impl Header {
-    /// Returns whether the result belongs to the caller and user of this context.
+    /// Returns whether the result belongs to the caller and user of `context`.
     pub fn is_of(&self, context: &CallContext) -> bool {
         self.principal == context.principal && self.user == context.user
     }
@@ -336,7 +336,8 @@ impl Header {
 struct DirectoryHealth {
     /// Why the directory cannot be written, if it cannot.
     failure: Mutex<Option<String>>,
-    /// Locked during a check, also if no one waits for its outcome any more.
+    /// When the directory was last checked. Locked during a check, even if no caller waits for it
+    /// anymore.
     checked_at: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
 

@@ -34,7 +34,7 @@ pub enum ConnectionEnd {
 }
 
 impl ConnectionEnd {
-    /// Returns the reason as text. `process` is what the process is, such as `worker`.
+    /// Returns the reason as text; `process` is the kind of process, such as `worker`.
     pub fn text(&self, process: &str) -> String {
         let reason = match self {
             Self::Closed => " closed its connection",
@@ -112,14 +112,14 @@ impl<S: AsyncRead + AsyncWrite> LineWriter<S> {
 pub enum RpcMessage {
     /// A request, or a notification if it has no id.
     Call {
-        /// The id of the request.
+        /// The id of the request; `None` for a notification.
         id: Option<Box<RawValue>>,
-        /// The method.
+        /// The method of the request or notification.
         method: String,
-        /// The parameters; `null` without parameters.
+        /// The parameters of the request or notification; `null` if there are none.
         params: Box<RawValue>,
     },
-    /// The result of the request with this id, or its error.
+    /// The response to the request with this id: its result or its error.
     Response(u64, Result<Box<RawValue>, Value>),
 }
 
@@ -133,7 +133,7 @@ struct Members {
 }
 
 impl RpcMessage {
-    /// Reads a line.
+    /// Parses a line as a message.
     ///
     /// # Errors
     /// If the line is not a message, or has too many values.
@@ -155,8 +155,8 @@ impl RpcMessage {
     }
 }
 
-/// Converts the error of a response to the failure of a call. `default` is the message of an error
-/// without a message.
+/// Converts the error of a response to the failure of a call. If the error has no message, the
+/// failure has the message `default`.
 pub fn failure_of(error: &Value, default: &str) -> ToolFailure {
     let code = match error.get("code").and_then(Value::as_i64) {
         Some(code) if code == i64::from(INVALID_PARAMS) => ErrorCode::InvalidInput,

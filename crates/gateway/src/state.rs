@@ -25,7 +25,8 @@ use crate::results::{ResultDirectory, Results};
 /// Maximum time that a readiness check waits for the store.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Interval at which the store's file is checked for the log. Each write does its own check.
+/// Interval at which the existence of the store's file is checked, to log changes. Each write does
+/// its own check.
 const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The store of a running sidecar. Cheap to clone.
@@ -74,8 +75,8 @@ impl State {
         })
     }
 
-    /// Opens the store for a process that serves no socket and may run beside a sidecar. Unfinished
-    /// calls of such processes that have ended are marked as interrupted.
+    /// Opens the store for a process that serves no socket and may run beside a sidecar. Marks the
+    /// unfinished calls of ended processes without a socket as interrupted.
     ///
     /// # Errors
     /// If the store cannot be opened: `unavailable`, `corrupt`.
@@ -194,8 +195,9 @@ impl State {
         self.store.lost_records()
     }
 
-    /// Checks whether the store can be written, at most once a second. After a second, the check
-    /// goes on, and the store counts as unresponsive until it has an outcome.
+    /// Checks whether the store can be written, at most once a second. Returns after a second at
+    /// the latest: an unfinished check continues, and the store counts as unresponsive until it
+    /// ends.
     pub async fn check_store(&self) {
         let check = async {
             let Ok(check_permit) = Arc::clone(&self.checking).try_lock_owned() else {
@@ -219,7 +221,8 @@ impl State {
         self.store.file_failure()
     }
 
-    /// Returns the journal for the calls of this process, whose late writes run on `background`.
+    /// Returns the journal for the calls of this process. The task tracker `background` runs late
+    /// writes.
     #[must_use]
     pub fn journal(&self, config: &Config, background: TaskTracker) -> Journal {
         let log: Arc<dyn CallLog> = Arc::<SqlStore>::clone(&self.store);
@@ -234,7 +237,7 @@ impl State {
         let Some(lock) = &self.process_lock else {
             return self.store.close().await;
         };
-        // There may be no later process that would mark the unfinished calls.
+        // Marked now, because there may be no later process to mark the unfinished calls.
         if self.cut_off_calls().await {
             lock.remove();
         }

@@ -20,7 +20,7 @@ pub(crate) fn tool(name: &str, text: &'static str) -> Arc<dyn Tool> {
     Arc::new(FnTool::new(definition, run))
 }
 
-/// Returns an approval that is created after this time, without a decision.
+/// Returns an undecided approval whose creation time is `after` from now.
 pub(crate) fn approval(id: &str, after: Duration) -> ApprovalRecord {
     let created_at = Timestamp::now().plus(after);
     ApprovalRecord {

@@ -19,7 +19,7 @@ pub fn vault_id(key: &ServiceKey) -> String {
     format!("{}:{}", key.tool, key.service)
 }
 
-/// Returns whether an id in the vault is that of a key of this tool.
+/// Returns whether `id` is the id of one of the tool's keys in the vault.
 pub fn is_of(id: &str, tool: &str) -> bool {
     id.split_once(':').is_some_and(|(of, _)| of == tool)
 }
@@ -33,7 +33,7 @@ pub(crate) struct KeyedTool {
     vault: UserCredentials,
     definition: ToolDefinition,
     make: ToolFactory,
-    /// The latest key, and the tool with that key.
+    /// The latest key, and the tool that was created with it.
     made: Mutex<Option<(SecretString, Arc<dyn Tool>)>>,
 }
 

@@ -13,8 +13,8 @@ use crate::credentials::UserCredentials;
 use crate::tool_keys::KeyedTool;
 use pillion_config::{BuiltinTools, Config, ServiceKey};
 
-/// Registers the missing built-in tools and their aliases. Returns the names of the added tools,
-/// which are none if this is called again.
+/// Registers the built-in tools that are missing, and their aliases. Returns the names of the added
+/// tools: none on a second call.
 ///
 /// # Errors
 /// [`RegistryError`] if a tool or an alias cannot be registered.
@@ -79,8 +79,8 @@ pub fn configured(
     weather.into_iter().chain(search).chain(memory).collect()
 }
 
-/// Creates a tool with these settings. If `key` is set, the tool reads its key from the vault for
-/// each call; otherwise the settings contain the key.
+/// Creates a tool with the settings `settings`. If `key` is set, the tool reads its key from the
+/// vault for each call; otherwise the settings contain the key.
 fn keyed<S, T>(
     key: Option<(ServiceKey, UserCredentials)>,
     settings: S,

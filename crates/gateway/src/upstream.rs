@@ -54,7 +54,7 @@ pub use server::Server;
 pub use tool::UpstreamTool;
 pub use visible_servers::VisibleServers;
 
-/// The parts of the sidecar that are notified of changes of the servers.
+/// The parts of the sidecar that are notified when servers or their tools change.
 #[derive(Debug, Clone)]
 pub struct Listeners {
     /// Publishes changes of tools and of the status of servers.
@@ -81,7 +81,8 @@ pub struct Upstreams {
     credentials: UserCredentials,
     /// Whether `tools/list` was sent to every server at least once.
     was_tried: AtomicBool,
-    /// The value that replaced this one. Requests that still hold this value use the successor.
+    /// The `Upstreams` of the next configuration. Requests that still hold this value use the
+    /// successor.
     successor: OnceLock<Arc<Self>>,
 }
 
@@ -90,12 +91,12 @@ pub struct Upstreams {
 struct Offered {
     /// The registered tools of the servers.
     tools: RwLock<IndexMap<ToolName, Arc<UpstreamTool>>>,
-    /// Tools that are not offered because they have changed, by the names that they would have.
+    /// Blocked tools, by the names under which they would be registered.
     blocked: RwLock<IndexMap<String, Blocked>>,
     /// Tools that are offered to one user each, and are not registered.
     user_listings: UserListings,
-    /// Locked while tools are registered by the owners of the current configuration, and while a
-    /// configuration with other owners replaces that one.
+    /// Locked while tools are registered according to the current `NameOwners`, and while a
+    /// configuration with other owners is applied.
     registration: Mutex<()>,
 }
 
@@ -213,8 +214,8 @@ impl Upstreams {
             .collect()
     }
 
-    /// Returns whether the name still belongs to a tool of the tool's server: a tool of the
-    /// configuration may have taken it.
+    /// Returns whether `name` still belongs to a tool of the server of `tool`. A tool of the
+    /// configuration may have taken the name.
     fn is_registered(&self, name: &ToolName, tool: &UpstreamTool) -> bool {
         let holder = self.registry.get(name.as_str());
         holder.is_some_and(|holder| tool.server().is_origin(holder.origin()))
@@ -247,8 +248,8 @@ impl Upstreams {
         }
     }
 
-    /// Returns the blocked tool with this name. The prefix may be omitted if the configuration sets
-    /// none for the server and no other blocked tool has the name.
+    /// Returns the blocked tool with this name. The server's prefix may be omitted if the
+    /// configuration sets no prefix for the server and no other blocked tool has the name.
     pub fn blocked(&self, name: &str) -> Option<Blocked> {
         let blocked = self.offered.blocked.read();
         if let Some(blocked) = blocked.get(name) {
@@ -261,8 +262,8 @@ impl Upstreams {
         matching.next().is_none().then(|| first.clone())
     }
 
-    /// Marks the tool list of the server with this label as stale: the next discovery requests the
-    /// list again.
+    /// Marks the tool list of the server with this label as stale, so that the next discovery
+    /// requests the list again.
     pub fn expire(&self, label: &str) {
         let server = self.servers.iter().find(|server| server.label == label);
         if let Some(server) = server {
@@ -271,7 +272,7 @@ impl Upstreams {
     }
 
     /// Requests log messages of at least `level` from every server, unless a client has already
-    /// requested as many. Does not wait for the servers.
+    /// requested this or a lower level. Does not wait for the servers.
     pub fn request_log_level(&self, level: McpLogLevel) {
         if self.log_level.fetch_min(level as u8, Ordering::Relaxed) <= level as u8 {
             return;
@@ -341,8 +342,8 @@ impl Upstreams {
         successor
     }
 
-    /// Unregisters the tools whose names belong to other servers in this configuration, and requests
-    /// the lists of servers again whose tools may have their names now.
+    /// Unregisters the tools whose names belong to other servers in this configuration. The lists
+    /// of servers whose tools may have these names now are requested again.
     fn release_names(&self) {
         let is_owner = |label: &str, name: &str| self.owners.may_offer(label, name);
         let mut blocked = self.offered.blocked.write();
@@ -400,8 +401,8 @@ impl Upstreams {
         servers.find(|server| server.label == label).cloned()
     }
 
-    /// Ends the sessions with a server, and with them the calls that wait for it. The server is not
-    /// used until [`connect`](Self::connect).
+    /// Ends the sessions with a server, and so the calls that wait for the server. The server is
+    /// not used until [`connect`](Self::connect) is called.
     pub async fn disconnect_from(&self, server: &Server) {
         if server.close() {
             self.publish_status(server, ConnectionStatus::Disconnected, None);
@@ -428,7 +429,7 @@ impl Upstreams {
         join_all(self.servers.iter().map(|server| server.disconnect())).await;
     }
 
-    /// Returns the servers that `others` does not have.
+    /// Returns the servers of this value that `others` does not have.
     pub fn without(&self, others: &Self) -> RemovedServers {
         let is_gone = |server: &&Arc<Server>| {
             !others

@@ -83,7 +83,7 @@ impl Visibility {
         self.allowed == AllowedTools::default() && self.model.is_none() && self.offered.is_all()
     }
 
-    /// Returns a string that identifies the set of visible tools.
+    /// Returns a string that is equal for equal sets of visible tools.
     fn fingerprint(&self) -> String {
         let model = self.model.as_ref().map(|model| {
             let tools = &model.tools;
@@ -92,15 +92,15 @@ impl Visibility {
         json!({"allowed": self.allowed.word(), "model": model}).to_string()
     }
 
-    /// Returns whether a tool is visible that the client knows as `known_as`.
+    /// Returns whether the client, which knows the tool as `known_as`, may see it.
     pub fn admits(&self, tool: &RegisteredTool, known_as: &str) -> bool {
         self.is_name_visible(tool.name().as_str(), known_as, tool.origin())
     }
 
-    /// Returns whether a tool of this origin is visible, with the registered name `name` and the
-    /// name `known_as` for the client. Only `name` matches the lists of tokens and models: another
-    /// server may take a name that its server gives a tool. For a model, the alias of a tool that
-    /// belongs to no server matches as well.
+    /// Returns whether the client may see a tool with this origin, the registered name `name`, and
+    /// the name `known_as` for the client. The lists of tokens and models match only `name`,
+    /// because another server may use the name that the tool has on its server. For a model, an
+    /// alias of a tool that belongs to no server matches as well.
     pub fn is_name_visible(&self, name: &str, known_as: &str, origin: &ToolOrigin) -> bool {
         if !self.allowed.admit(name) || !self.offered.admit(name, origin) {
             return false;

@@ -1,8 +1,8 @@
-//! The response bytes that wait for clients: one account for all interfaces.
+//! Limits the response bytes that wait for clients, with one account for all interfaces.
 //!
 //! A large response is counted from before it is built until its buffer is freed, not until the
-//! system has taken its bytes. A response for which there is no room waits; meanwhile, the clients
-//! that read nothing are disconnected.
+//! operating system has taken its bytes. A response that exceeds the limit waits; meanwhile,
+//! clients that read nothing are disconnected.
 
 mod body;
 mod ledger;
@@ -28,7 +28,7 @@ use ledger::{Claim, Ledger};
 /// the memory of smaller ones.
 const MIN_COUNTED_BYTES: u64 = 16 * 1024;
 
-/// Maximum time that a response waits for room if no call reserved memory for it.
+/// Maximum time that a response waits for free bytes if no call reserved memory for it.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The response bytes that wait for clients, over all connections. Cheap to clone.
@@ -41,7 +41,7 @@ struct SharedLedger {
     /// The total of the ledger, which can be read without the lock.
     total: AtomicU64,
     limit: AtomicU64,
-    /// Bytes of complete responses that wait for room, which the ledger does not count.
+    /// Bytes of complete responses that wait for free bytes. The ledger does not count them.
     unadmitted: AtomicU64,
     next_connection: AtomicU64,
 }
@@ -56,7 +56,7 @@ struct ConnectionCount {
     /// The principal that reads the response, and to which the reserved bytes belong. Changes only
     /// under the lock of the ledger. All connections of a principal share one part of the limit.
     principal: Mutex<Arc<str>>,
-    /// Reserved bytes that belong to no response yet.
+    /// Reserved bytes that no response uses yet.
     reserved: AtomicU64,
     /// All counted bytes. Changes only under the lock of the ledger.
     bytes: AtomicU64,
@@ -84,7 +84,7 @@ impl WaitingBytes {
         }))
     }
 
-    /// Returns the number of bytes that wait.
+    /// Returns the number of response bytes that wait for clients.
     pub fn total(&self) -> u64 {
         self.0.total.load(Ordering::Relaxed)
     }
@@ -134,11 +134,12 @@ impl ConnectionBytes {
         }
     }
 
-    /// Counts a response. Without a reservation, a large response waits for room.
+    /// Counts a response. Without a reservation, a large response waits until its bytes fit into
+    /// the limit.
     ///
-    /// If there is no room within 10 seconds, the response is replaced by status 503. A response
-    /// whose request may have changed something is replaced only if all responses have twice the
-    /// limit.
+    /// If the bytes do not fit within 10 seconds, the response is replaced by status 503. A
+    /// response whose request may have changed something is replaced only if all responses together
+    /// have more than twice the limit.
     pub async fn admit(&self, method: &Method, response: Response) -> Response {
         let length = response.body().size_hint().exact();
         let reserved = self.0.reserved.load(Ordering::Relaxed);
@@ -156,8 +157,9 @@ impl ConnectionBytes {
         }
     }
 
-    /// Waits for room for a response that is complete. Returns whether there is room. Does not wait
-    /// if the responses that wait have more bytes than the limit.
+    /// Reserves `bytes` for a complete response, with a timeout. Returns whether the bytes are
+    /// reserved; returns `false` at once if the complete responses that already wait, with this
+    /// one, exceed the limit.
     async fn wait(&self, bytes: u64) -> bool {
         let all = &self.0.all;
         let unadmitted = all.0.unadmitted.fetch_add(bytes, Ordering::Relaxed);
@@ -171,12 +173,12 @@ impl ConnectionBytes {
         }
     }
 
-    /// Returns whether all responses would have more than twice the limit with further `bytes` bytes.
+    /// Returns whether all responses, with `bytes` more bytes, have more than twice the limit.
     fn exceeds_twice(&self, bytes: u64) -> bool {
         self.0.all.total() + bytes > 2 * self.0.all.limit()
     }
 
-    /// Claims memory if there is room now. Returns whether the memory is reserved.
+    /// Claims memory if it is available now. Returns whether the memory is reserved.
     fn try_claim(&self, bytes: u64) -> bool {
         self.0.all.with_ledger(|ledger| {
             let is_granted = ledger.try_claim(&self.principal(), bytes);
@@ -209,24 +211,23 @@ impl ConnectionBytes {
             bytes,
         };
         Some(Box::pin(async move {
-            // The sender is dropped only with the ledger.
+            // An error is impossible: the sender is dropped only with the ledger.
             drop(granted.await);
             pending.take();
         }))
     }
 
-    /// Counts a response of `bytes` bytes, which replaces all reserved bytes, even if there is no
-    /// room.
+    /// Counts a response of `bytes` bytes, even above the limit. It replaces all reserved bytes.
     fn hold(&self, bytes: u64) -> Hold {
         self.replace_reserved(u64::MAX, bytes)
     }
 
-    /// Counts a part of a response: reserved bytes as far as there are any.
+    /// Counts a part of a response, which replaces reserved bytes as far as there are any.
     fn hold_part(&self, bytes: u64) -> Hold {
         self.replace_reserved(bytes, bytes)
     }
 
-    /// Counts `bytes` bytes of a response in place of at most `max` reserved bytes.
+    /// Counts `bytes` bytes of a response, which replace at most `max` reserved bytes.
     fn replace_reserved(&self, max: u64, bytes: u64) -> Hold {
         let connection = &*self.0;
         let principal = connection.all.with_ledger(|ledger| {
@@ -243,7 +244,7 @@ impl ConnectionBytes {
         }
     }
 
-    /// Records that the client has read nothing since `since`. Returns whether the connection is to
+    /// Records that the client has read nothing since `since`. Returns whether the connection must
     /// be closed, because other responses need the memory.
     pub fn note_stall(&self, since: Instant) -> bool {
         let principal = self.principal();
@@ -300,8 +301,8 @@ impl ConnectionCount {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Releases at most `bytes` reserved bytes. A call that outlives its request finds less reserved
-    /// than it reserved.
+    /// Releases at most `bytes` reserved bytes. If a call outlives its request, less is reserved
+    /// than the call has reserved.
     fn release_reserved(&self, bytes: u64) {
         self.all
             .with_ledger(|ledger| self.release_from(ledger, bytes));
@@ -317,7 +318,7 @@ impl ConnectionCount {
 
 impl Drop for ConnectionCount {
     fn drop(&mut self) {
-        // All holds are dropped: each has a reference to this connection.
+        // All holds are already dropped, because each has a reference to this connection.
         if self.reserved.load(Ordering::Relaxed) > 0 {
             self.release_reserved(u64::MAX);
         }
@@ -338,7 +339,7 @@ impl Drop for Hold {
     }
 }
 
-/// A claim that waits for room. If dropped, the claim is withdrawn.
+/// A claim that waits for memory. If dropped, the claim is withdrawn.
 struct PendingClaim {
     connection: ConnectionBytes,
     principal: Arc<str>,
@@ -347,7 +348,8 @@ struct PendingClaim {
 }
 
 impl PendingClaim {
-    /// Takes the granted bytes, unless the connection serves another principal by now.
+    /// Adds the granted bytes to the reserved bytes, unless the connection now serves another
+    /// principal.
     fn take(&mut self) {
         if self.claim_id.take().is_some() {
             let connection = &*self.connection.0;
@@ -371,7 +373,7 @@ impl Drop for PendingClaim {
     }
 }
 
-/// Bytes of a complete response that waits for room.
+/// The bytes of a complete response that waits for memory.
 struct UnadmittedBytes<'a> {
     all: &'a WaitingBytes,
     bytes: u64,
@@ -384,7 +386,7 @@ impl Drop for UnadmittedBytes<'_> {
     }
 }
 
-/// Bytes that are counted until the last reference to them is dropped.
+/// Response bytes that stay counted until the last reference to them is dropped.
 struct CountedBytes {
     bytes: Bytes,
     _hold: Arc<Hold>,
@@ -396,8 +398,8 @@ impl AsRef<[u8]> for CountedBytes {
     }
 }
 
-/// Returns the response in place of one with the headers `replaced`, of which those about the request
-/// and its sender are kept: a web page must be able to read this response, too.
+/// Returns the error response that replaces a response with the headers `replaced`. Headers about
+/// the request and its sender are kept, so that a web page can read the error, too.
 fn no_room(is_safe: bool, replaced: &HeaderMap) -> Response {
     let advice = if is_safe {
         "Retry after 1 second."

@@ -154,7 +154,7 @@ impl WasmTools {
         changes.publish(None, &self.registry, &self.events);
     }
 
-    /// Returns whether this tool is registered under its name.
+    /// Returns whether `tool` is registered under its name.
     fn is_registered(&self, tool: &Arc<WasmTool>) -> bool {
         let registered = self.registry.get(tool.definition().name().as_str());
         registered.is_some_and(|registered| {
@@ -208,7 +208,7 @@ async fn watch_folder(
             Some(CompileProgress::Panicked(name)) => now.mark_failed(&name),
             Some(CompileProgress::Late(name)) => now.mark_slow(&name),
             None => {
-                // Revoked permissions apply before the disk is read.
+                // Revoked permissions apply before the folder is read.
                 tools.apply(&now);
                 search(&mut now).await;
             }

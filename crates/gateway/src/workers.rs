@@ -72,7 +72,7 @@ pub enum WorkerRejection {
     /// The maximum number of workers is connected.
     #[error("{max} workers are already connected, the limit of workers.max_workers")]
     TooMany {
-        /// The maximum number.
+        /// The maximum number of connected workers.
         max: usize,
     },
     /// The configuration disables workers.
@@ -89,7 +89,7 @@ pub struct WorkerRegistration {
 }
 
 impl Workers {
-    /// Creates the set of workers, without any.
+    /// Creates an empty set of workers.
     pub fn new(
         registry: Arc<ToolRegistry>,
         listener: Arc<dyn ToolListener>,
@@ -106,7 +106,7 @@ impl Workers {
         })
     }
 
-    /// Applies a new configuration. Connected workers stay.
+    /// Applies a new configuration. Workers that are already connected stay.
     pub fn reconfigure(&self, section: &WorkersSection) {
         self.section.write().clone_from(section);
     }
@@ -170,8 +170,8 @@ impl Workers {
         Ok(WorkerRegistration { workers, id, calls })
     }
 
-    /// Registers the tools whose names no worker has yet, or none of them, so that no other tool
-    /// takes such a name. Calls of these tools wait until `state` is unlocked.
+    /// Registers those of `tools` whose names no worker has yet, so that no other tool takes their
+    /// names; registers none if one fails. Calls of these tools wait until `state` is unlocked.
     fn claim(&self, state: &State, tools: &[CheckedWorkerTool]) -> Result<(), WorkerRejection> {
         let is_new = |tool: &&CheckedWorkerTool| !state.tools.contains_key(tool.tool.name());
         let new: Vec<_> = tools.iter().filter(is_new).collect();
@@ -343,13 +343,14 @@ impl Workers {
         }
     }
 
-    /// Unregisters the tools that no worker has had since the worker with this id disconnected.
+    /// Unregisters those tools that have had no worker since the worker `last_worker` disconnected.
     fn withdraw(&self, names: &[ToolName], last_worker: u64) {
         let mut state = self.state.lock();
         let mut withdrawn = Vec::new();
         for name in names {
             let offered = state.tools.get(name);
-            // Otherwise a worker has the tool, or had it meanwhile: its grace period began later.
+            // In all other cases a worker has or had the tool since, so a later grace period
+            // applies.
             if offered.is_none_or(|offered| offered.orphaned_by != Some(last_worker)) {
                 continue;
             }

@@ -1,8 +1,8 @@
 //! Bridges one MCP client's stdio to the sidecar.
 //!
 //! The sidecar handles the messages like those of any other client, with its servers, workers,
-//! limits, approvals and call log. The bridge only tracks which requests are unanswered, and what
-//! to repeat to the next sidecar after a restart.
+//! limits, approvals and call log. The bridge only tracks which requests are unanswered, and which
+//! messages to repeat to the next sidecar after a restart.
 //!
 //! A sidecar that shuts down gracefully announces it
 //! (`DRAINING`): the bridge sends further requests to the
@@ -98,13 +98,13 @@ pub async fn serve(
 
 /// An event that the bridge handles.
 enum Event {
-    /// A message from the client, with its line.
+    /// A message from the client, parsed and as the received line.
     Client(Inbound, Bytes),
-    /// An invalid message from the client, with the error response.
+    /// The error response to an invalid message from the client.
     InvalidMessage(Bytes),
     /// The client has closed its input.
     ClientClosed,
-    /// A line from the sidecar on the connection with this number.
+    /// The connection with this number has received a line from its sidecar.
     Sidecar(u64, Vec<u8>),
     /// The connection with this number was closed.
     Gone(u64),
@@ -120,14 +120,14 @@ struct Bridge {
     legs: Vec<SidecarConnection>,
     last_leg: u64,
     session_replay: SessionReplay,
-    /// Requests of the client that wait for the next sidecar.
+    /// Requests of the client that wait for a connection to the next sidecar.
     waiting: VecDeque<(Request, Bytes)>,
     away: Option<Reconnecting>,
 }
 
 impl Bridge {
     /// Handles events until the bridge ends. Reads from the client only while all connections have
-    /// room, but always reads from the sidecar: a sidecar may read nothing until its own lines are
+    /// room, but always reads from the sidecars: a sidecar may read nothing until its own lines are
     /// read.
     async fn pass(
         mut self,
@@ -225,7 +225,7 @@ impl Bridge {
         }
     }
 
-    /// Forwards a request to the current sidecar, or queues it for the next one.
+    /// Forwards a request to the current sidecar, or queues the request for the next sidecar.
     async fn ask(&mut self, request: Request, line: Bytes) {
         if let Some(leg) = self.open_connection() {
             leg.ask(&request, line).await;
@@ -264,7 +264,7 @@ impl Bridge {
             }
             SidecarMessage::ToBridge => {}
         }
-        // A sidecar that is shutting down closes after its last response.
+        // A sidecar that is shutting down closes the connection after its last response.
         self.legs
             .retain(|leg| leg.phase != Phase::Draining || !leg.is_done());
     }
@@ -285,7 +285,7 @@ impl Bridge {
         }
     }
 
-    /// Marks a connection as ready, repeats the rest of the session's state, and sends waiting
+    /// Marks a connection as ready, restores the rest of the session's state, and sends the waiting
     /// requests.
     async fn open(&mut self, number: u64) {
         let was_away = self.away.take().is_some();
@@ -311,7 +311,7 @@ impl Bridge {
         }
     }
 
-    /// Handles the loss of a connection: rejects its unanswered requests.
+    /// Handles the end of a connection: rejects the connection's unanswered requests.
     async fn lose(&mut self, number: u64) {
         let Some(index) = self.legs.iter().position(|leg| leg.number == number) else {
             return;
@@ -346,7 +346,8 @@ impl Bridge {
         self.away = Some(Reconnecting::new(&self.target, &self.events, problem));
     }
 
-    /// Continues to connect, after a new connection has ended before it was ready.
+    /// Continues to connect to the next sidecar, after a new connection has ended before it was
+    /// ready.
     fn continue_connecting(&mut self, problem: Option<String>) {
         if let Some(away) = &mut self.away {
             away.go_on(&self.target, &self.events, problem);
@@ -374,7 +375,7 @@ impl Bridge {
             .await;
     }
 
-    /// Sends a message to the client. If the client is gone, another task ends the bridge.
+    /// Sends a message to the client. If the client has disconnected, another task ends the bridge.
     async fn send_to_client(&self, message: Bytes) {
         drop(self.out.send(message).await);
     }

@@ -42,7 +42,7 @@ const FRESH_LIST_TTL: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct Catalog {
     lists: RwLock<HashMap<Kind, RequestedList>>,
-    /// Locked during requests for the list of a kind.
+    /// Locked while the list of a kind is requested.
     refreshing: [tokio::sync::Mutex<()>; 3],
 }
 
@@ -51,21 +51,22 @@ pub struct Catalog {
 struct RequestedList {
     since: Instant,
     entries: Arc<Vec<CatalogEntry>>,
-    /// Whether the servers have not changed since. Otherwise, the list only has the previous entries
-    /// of servers that fail.
+    /// Whether the servers are the same as when the list was requested. If not, the list only
+    /// provides the previous entries of servers that fail.
     is_current: bool,
 }
 
 impl Catalog {
-    /// Stops the use of all lists, because the servers have changed. A server that fails afterwards
-    /// keeps its entries, so that no other server takes their names and URIs.
+    /// Marks all lists as outdated, because the servers have changed. A server that fails when it
+    /// is listed again keeps its previous entries, so that no other server takes their names and
+    /// URIs.
     pub(super) fn forget(&self) {
         let mut lists = self.lists.write();
         lists.values_mut().for_each(|list| list.is_current = false);
     }
 
-    /// Lists the entries of one kind: of the packs and of every reachable server that the caller
-    /// may see. A resource URI of a pack is never a server's. Of entries with the same id, only the
+    /// Returns the entries of one kind, of the packs and reachable servers that the caller may see.
+    /// A resource URI of a pack never belongs to a server. Of several entries with one id, only the
     /// first is listed.
     pub(super) async fn list(
         &self,
@@ -99,7 +100,7 @@ impl Catalog {
     }
 
     /// Requests the list of every server. A server that fails keeps its previous entries. Callers
-    /// that arrive during a request share the next one.
+    /// that arrive during a request share the next request.
     async fn refresh(&self, gateway: &Gateway, kind: Kind) -> Arc<Vec<CatalogEntry>> {
         let arrived = Instant::now();
         let _refreshing = self.refreshing[kind as usize].lock().await;
@@ -160,7 +161,7 @@ impl Catalog {
         shared
     }
 
-    /// Returns the entries of the latest list, also if the servers have changed since.
+    /// Returns the entries of the latest list, even if the servers have changed since.
     fn latest(&self, kind: Kind) -> Arc<Vec<CatalogEntry>> {
         let lists = self.lists.read();
         lists
@@ -174,7 +175,7 @@ impl Catalog {
         self.list_since(kind, None)
     }
 
-    /// Returns the list of the current servers, if it was requested after this time.
+    /// Returns the list of the current servers, if it was requested after `since`.
     fn list_since(&self, kind: Kind, since: Option<Instant>) -> Option<Arc<Vec<CatalogEntry>>> {
         let lists = self.lists.read();
         let list = lists.get(&kind).filter(|list| list.is_current)?;
@@ -182,7 +183,7 @@ impl Catalog {
         is_late_enough.then(|| Arc::clone(&list.entries))
     }
 
-    /// Returns whether the list was requested within the last second.
+    /// Returns whether the list of this kind was requested within the last second.
     fn has_fresh_list(&self, kind: Kind) -> bool {
         let lists = self.lists.read();
         lists
@@ -275,7 +276,7 @@ impl Catalog {
                 with_template(&listed, &visible_servers, caller, uri).await
             }
         };
-        // Another server may list the resource by now, and takes precedence over a template.
+        // Another server may list the resource by now; its list takes precedence over a template.
         let is_sure = by_template.is_some()
             && (caller.mcp.gateway.upstreams().servers().len() == 1
                 || self.has_fresh_list(Kind::Resources));
@@ -373,12 +374,12 @@ impl CatalogEntry {
     }
 }
 
-/// Returns the account of a caller's computations over lists.
+/// Returns the account to which a caller's computations over lists are charged.
 pub(super) fn compute_account(caller: &Caller) -> String {
     format!("list of {:?}", caller.context.principal)
 }
 
-/// Returns the entries without those whose id an earlier entry has.
+/// Returns the entries without those that have the id of an earlier entry.
 fn without_duplicates<'a>(
     entries: impl Iterator<Item = &'a CatalogEntry>,
 ) -> impl Iterator<Item = &'a CatalogEntry> {
@@ -443,10 +444,10 @@ fn first(
     found.cloned()
 }
 
-/// Gives each prompt a unique name: adds the server's prefix if the configuration sets one, if
+/// Gives each prompt a unique name. The server's prefix is added if the configuration sets one, if
 /// several servers have a prompt of this name, if the name equals a prefixed name, or if another
-/// server owns the name. Drops a prompt whose prefixed name another server owns. URIs cannot be
-/// renamed: of several resources with one URI, the first server's is used.
+/// server owns the name. A prompt whose prefixed name another server owns is dropped. URIs cannot
+/// be renamed: of several resources with one URI, the first server's is used.
 fn make_names_unique(prompts: &mut Vec<CatalogEntry>, upstreams: &Upstreams) {
     let prefixed =
         |entry: &CatalogEntry| format!("{}{}", entry.server.tool_prefix(), entry.remote_id);
@@ -478,14 +479,14 @@ fn make_names_unique(prompts: &mut Vec<CatalogEntry>, upstreams: &Upstreams) {
     });
 }
 
-/// Returns a prompt with another name.
+/// Returns the prompt with the name `name`.
 fn with_name(prompt: &RawValue, name: &str) -> Option<Box<RawValue>> {
     let mut members: Members = serde_json::from_str(prompt.get()).ok()?;
     members.insert("name".to_owned(), to_raw_value(name).ok()?);
     to_raw_value(&members).ok()
 }
 
-/// Forwards a request to a server, with the parameters in `instead` replaced.
+/// Forwards a request to a server, with the members in `instead` replaced in its parameters.
 async fn forward_request<const N: usize>(
     server: &Server,
     caller: &Caller,
@@ -514,7 +515,7 @@ async fn forward_request<const N: usize>(
     outcome
 }
 
-/// Returns a server's JSON-RPC error unchanged, or converts a client error to one.
+/// Returns a server's JSON-RPC error unchanged, or converts another error of the client to one.
 pub(super) fn rpc_error(server: &Server, error: &McpError) -> RpcError {
     match error.rpc_error() {
         Some(error) => error.clone(),

@@ -16,13 +16,13 @@ use pillion_gateway::calling_client::message::{
     METHOD_NOT_FOUND, Request, invalid_params, raw, with_members,
 };
 
-/// The cache members of a result: the result must not be cached, because servers may change at any
-/// time and the client's rights may differ from those of others.
+/// The cache members of a result. The result must not be cached: servers may change at any time,
+/// and other clients may have other rights.
 const NO_CACHE_MEMBERS: [(&str, &str); 2] = [("ttlMs", "0"), ("cacheScope", "\"private\"")];
 const COMPLETE_MEMBER: (&str, &str) = ("resultType", "\"complete\"");
 
-/// Returns the result of a request that is independent of sessions. Requests that concern a
-/// session, and notification streams, are handled by the modules that know the session.
+/// Handles a request that is independent of sessions, and returns its result. Requests that concern
+/// a session, and notification streams, are handled by the modules that know the session.
 pub(super) async fn handle(
     caller: &Caller,
     request: &Request,
@@ -96,7 +96,7 @@ async fn handle_without_span(
     if !is_stateless {
         return Ok(result);
     }
-    // Only final results have cache members, not results that ask for more input.
+    // Only final results have cache members; results that request more input do not.
     let is_cacheable =
         method.ends_with("/list") || matches!(method, "server/discover" | "resources/read");
     let bytes = result.get().len();
@@ -124,8 +124,8 @@ fn discovered() -> serde_json::Value {
     })
 }
 
-/// Rejects a cursor: every list is returned as one page. Clients that have a text for the cursor,
-/// and not an optional one, request the first page with an empty text.
+/// Rejects a cursor, because every list is returned as one page. An empty cursor requests the first
+/// page, for clients that always send a cursor.
 fn only_page(request: &Request) -> Result<(), RpcError> {
     match request.params.get("cursor").map(|cursor| cursor.get()) {
         None | Some("null" | "\"\"") => Ok(()),

@@ -27,10 +27,10 @@ pub struct Exchange<'a> {
     pub caller: Caller,
     /// The headers of the HTTP request.
     pub headers: &'a HeaderMap,
-    /// Whether the origin was already checked. Over TCP, the gate checks it with
+    /// Whether the origin was already checked. Over TCP, the access gate checks the origin with
     /// `tcp.allowed_origins`.
     pub is_origin_checked: bool,
-    /// Checks that the token is still valid, for streams that stay open.
+    /// Checks, for streams that stay open, that the token of the request is still valid.
     pub token_validity: TokenValidity,
 }
 
@@ -128,17 +128,18 @@ fn json(status: StatusCode, message: axum::body::Bytes) -> Response {
     (status, [(header::CONTENT_TYPE, JSON)], message).into_response()
 }
 
-/// Returns the response for a request that failed with `error`.
+/// Returns the response to a request that failed with `error`.
 pub fn failed(status: StatusCode, id: Option<&RawValue>, error: RpcError) -> Response {
     json(status, message::response(id, &Err(error)))
 }
 
-/// Returns the response to a message that needs no answer.
+/// Returns the response to a message that expects none in MCP: status 202.
 fn accepted() -> Response {
     StatusCode::ACCEPTED.into_response()
 }
 
-/// Returns an error response for a missing session, or for a message that does not fit the session.
+/// Returns an error response for a missing session, or for a message that the session does not
+/// allow.
 fn invalid(status: StatusCode, code: i64, reason: &str) -> Response {
     failed(status, None, RpcError::new(code, reason))
 }

@@ -70,7 +70,7 @@ impl McpServer {
         &self.gateway
     }
 
-    /// Returns the state between requests.
+    /// Returns the state that outlives a request.
     #[must_use]
     pub fn state(&self) -> &Arc<McpServerState> {
         &self.state
@@ -86,7 +86,7 @@ pub struct McpServerState {
     subscriptions: Arc<PrincipalAccounts>,
     catalog: Catalog,
     listening: Listening,
-    /// Set to `true` at shutdown, to end streams that have no end of their own.
+    /// Set to `true` at shutdown, to end streams that would otherwise never end.
     stopping: watch::Sender<bool>,
 }
 
@@ -109,7 +109,7 @@ impl McpServerState {
         self.catalog.forget();
     }
 
-    /// Applies a gateway with other upstream servers or packs.
+    /// Applies a gateway whose upstream servers or packs have changed.
     pub fn servers_changed(&self, gateway: &Gateway) {
         self.listening.servers_changed(gateway);
         self.offer_packs(gateway.packs());
@@ -140,7 +140,7 @@ impl ToolListener for McpServerState {
     }
 }
 
-/// Returns the visibility of a client that names a model; unchanged without a model.
+/// Returns `visibility`, restricted to what the model `model` may see if the client names a model.
 fn narrowed(
     gateway: &Gateway,
     visibility: Visibility,
@@ -207,8 +207,8 @@ impl Caller {
     }
 }
 
-/// The owner of state that outlives a request, such as a session. Other callers cannot use that
-/// state. The user's name alone is insufficient, because any caller may claim a name.
+/// The owner of state that outlives a request, such as a session. Callers with another owner cannot
+/// use that state. The user's name alone is insufficient, because any caller may claim a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Owner {
     /// The authenticated principal; `None` if clients need no token.
@@ -226,8 +226,8 @@ impl Owner {
     }
 }
 
-/// Returns the server capabilities, the same for every client: the upstream servers' tools may not
-/// be listed yet.
+/// Returns the server capabilities, which are equal for every client, because the upstream servers'
+/// tools may not be listed yet.
 fn capabilities() -> Map<String, Value> {
     let capabilities = [
         ("tools", json!({"listChanged": true})),

@@ -1,4 +1,4 @@
-//! Messages as lines: one JSON text per line.
+//! Reads and writes messages as lines: one JSON text per line.
 
 use std::io;
 
@@ -42,7 +42,7 @@ pub(crate) async fn write_lines(
         let Outgoing { message, _permit } = outgoing.into();
         // A raw line break in JSON can only occur between tokens.
         let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
-        // Avoids a copy if the message has no other owner.
+        // Converts without a copy if the message has no other owner.
         let mut line = Vec::from(message);
         for byte in line.iter_mut().filter(|byte| is_break(byte)) {
             *byte = b' ';

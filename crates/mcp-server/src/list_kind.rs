@@ -1,6 +1,6 @@
 use pillion_mcp_client::EntryKind;
 
-/// A list of a server, except its tools.
+/// The kind of a server's list, other than its tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Prompts,
@@ -9,7 +9,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The member of the result that holds the list.
+    /// The member of the result that contains the list.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::Prompts => "prompts",

@@ -16,8 +16,8 @@ use pillion_gateway::Gateway;
 use pillion_gateway::upstream::Server;
 use pillion_gateway::visibility::Visibility;
 
-/// Maximum number of changes that wait for a slow client. Such a client misses further changes,
-/// which repeat the same few notifications.
+/// Maximum number of changes that wait for a slow client. Such a client misses further changes, but
+/// these only repeat the same few notifications.
 const MAX_WAITING: usize = 64;
 
 /// Interval in which further changes of the same list of the same server are combined into one
@@ -39,14 +39,14 @@ pub(super) struct Listening {
 /// The watched servers, and the listeners they are watched for.
 #[derive(Debug, Default)]
 struct WatchedServers {
-    /// The watches by server label.
+    /// The watches, by the label of the server.
     watches: HashMap<String, Weak<ServerWatch>>,
     listeners: Vec<Weak<Watches>>,
-    /// The current servers, since they last changed; `None` before the first change.
+    /// The servers since they last changed; `None` before the first change.
     servers: Option<Vec<Arc<Server>>>,
 }
 
-/// The watches of one listener.
+/// The server watches that one listener needs.
 type Watches = Mutex<Vec<Arc<ServerWatch>>>;
 
 /// A change of a list, as the method of its notification.
@@ -59,7 +59,7 @@ const LIST_CHANGED_METHODS: [Change; 3] = [
     RESOURCES_CHANGED,
 ];
 
-/// The list of resources has changed.
+/// The change of the list of resources.
 const RESOURCES_CHANGED: Change = "notifications/resources/list_changed";
 
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl Listening {
         let listeners: Vec<_> = watched.listeners.iter().filter_map(Weak::upgrade).collect();
         for listener in listeners {
             let watches = watched.watch(&servers, &self.changes);
-            // Watches that only the old value holds end now.
+            // Watches that only the replaced value holds end here.
             let _old = std::mem::replace(&mut *listener.lock(), watches);
         }
         watched.servers = Some(servers);
@@ -122,7 +122,8 @@ impl Listening {
     pub(super) fn listen(&self, gateway: &Gateway, visibility: &Visibility) -> ChangeReceiver {
         let changes = self.changes.subscribe();
         let mut watched = self.watched.lock();
-        // The request may have begun before the servers last changed.
+        // The servers of `gateway` may be outdated, because the request may have begun before a
+        // change.
         let servers = match &watched.servers {
             Some(servers) => servers.clone(),
             None => gateway.upstreams().servers().to_vec(),
@@ -148,12 +149,12 @@ impl WatchedServers {
         changes: &broadcast::Sender<Change>,
     ) -> Vec<Arc<ServerWatch>> {
         self.watches.retain(|_, watch| watch.strong_count() > 0);
-        // A server that lists its tools only for single users has no shared connection to listen
-        // on.
+        // A server that lists its tools for single users only has no shared connection with
+        // notifications.
         let servers = servers.iter().filter(|server| server.lists_for_all());
         let held = servers.map(|server| {
             let existing = self.watches.get(&server.label).and_then(Weak::upgrade);
-            // Another server may have this label by now.
+            // The label may belong to another server by now.
             let same_server = existing.filter(|watch| Arc::ptr_eq(&watch.server, server));
             same_server.unwrap_or_else(|| {
                 let task = tokio::spawn(watch(Arc::clone(server), changes.clone()));
@@ -181,7 +182,7 @@ impl ChangeReceiver {
             match change {
                 Ok(change) => return change,
                 Err(broadcast::error::RecvError::Lagged(_)) => {}
-                // The sender lives as long as the sidecar.
+                // The sender exists as long as the sidecar runs.
                 Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
             }
         }
@@ -200,7 +201,7 @@ struct ChangeCoalescer {
 }
 
 impl ChangeCoalescer {
-    /// Records a change. Returns whether to forward it now.
+    /// Records a change. Returns whether to forward the change now.
     fn record_change(&mut self, now: Instant) -> bool {
         if self.ends.is_some() {
             self.is_waiting = true;
@@ -230,7 +231,7 @@ impl ChangeCoalescer {
     }
 }
 
-/// Resolves at this time, or never.
+/// Resolves at `instant`; never resolves if `instant` is `None`.
 pub(crate) async fn sleep_until_some(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
@@ -263,7 +264,8 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
                                 server.list_has_changed();
                             }
                             let forward_now = match server.notification_pause.until() {
-                                // A list requested before that time would still be the old list.
+                                // Before `until`, notifications are ignored, so a client would
+                                // still get the old list.
                                 Some(until) if list == 0 => gathering[list].record_delayed_change(until),
                                 _ => gathering[list].record_change(Instant::now()),
                             };
@@ -314,7 +316,7 @@ mod tests {
         let mut last_change = 0;
         for millis in 0..60_000 {
             let now = start + Duration::from_millis(millis);
-            // One change per millisecond for half a minute.
+            // The server sends one change per millisecond for half a minute.
             let is_forwarded = millis < 30_000 && {
                 last_change = millis;
                 gathering.record_change(now)

@@ -18,7 +18,7 @@ use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request, raw};
 
 const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 
-/// Returns the entries of packs in a list.
+/// Returns the entries of this kind that the visible packs have.
 pub(super) async fn list(caller: &Caller, kind: Kind) -> Vec<Box<RawValue>> {
     match kind {
         Kind::Prompts => Vec::new(),
@@ -92,7 +92,7 @@ pub(super) fn complete(caller: &Caller, uri: &str) -> Option<Result<Box<RawValue
     is_local.then(|| raw(&json!({"completion": {"values": [], "hasMore": false}})))
 }
 
-/// Subscribes to a resource, if it belongs to a pack: `notify` receives the notifications until the
+/// Subscribes to a resource if it belongs to a pack. `notify` receives the notifications until the
 /// subscription is dropped.
 pub(super) fn subscribe(
     caller: &Caller,
@@ -121,7 +121,7 @@ pub(super) fn subscribe(
     }))))
 }
 
-/// Returns whether a change may have changed the contents of the resource.
+/// Returns whether a change may affect the contents of the resource.
 fn concerns(change: &ResourceChange, uri: &str) -> bool {
     match change {
         ResourceChange::Updated(changed) => changed == uri || changed == without_query(uri).0,

@@ -14,7 +14,7 @@ pub(crate) const MAX_WAITING: usize = 256;
 const MAX_NOTIFICATION_BYTES: u32 = 256 * 1024;
 
 /// A queue of messages for a client, limited in number and bytes. A message that is larger than the
-/// limit waits alone. Cheap to clone.
+/// limit is queued alone. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Outbox {
     sender: mpsc::Sender<Outgoing>,
@@ -57,7 +57,7 @@ impl Outbox {
         Self::new(MAX_NOTIFICATION_BYTES)
     }
 
-    /// Returns the number of permits for a message.
+    /// Returns the number of permits that a message needs.
     fn permits(&self, message: &Bytes) -> u32 {
         let bytes = u32::try_from(message.len()).unwrap_or(u32::MAX);
         bytes.clamp(1, self.max_bytes)
@@ -89,7 +89,7 @@ impl Outbox {
         drop(self.send(message::response(id, outcome)).await);
     }
 
-    /// Queues a notification if there is room at once. A slow client misses notifications.
+    /// Queues a notification if there is room now. A slow client misses notifications.
     pub(super) fn notify(&self, message: Bytes) {
         let permit = Arc::clone(&self.capacity).try_acquire_many_owned(self.permits(&message));
         if let Ok(permit) = permit {
@@ -101,8 +101,8 @@ impl Outbox {
         }
     }
 
-    /// Queues a short message at once, even if too many bytes wait. Drops the message if too many
-    /// messages wait.
+    /// Queues a short message at once, even above the limit of bytes. Drops the message if too many
+    /// messages are queued.
     pub(super) fn send_now(&self, message: Bytes) {
         drop(self.sender.try_send(message.into()));
     }
@@ -112,7 +112,7 @@ impl Outbox {
         self.sender.is_closed()
     }
 
-    /// Resolves when there is room, after all earlier waiters.
+    /// Resolves when the queue has room, after all earlier waiters.
     pub(super) async fn wait_for_room(&self) {
         drop(self.capacity.acquire().await);
     }
@@ -139,7 +139,7 @@ mod tests {
             let waiting = std::iter::from_fn(|| messages.try_recv().ok());
             waiting.map(|it| it.message.len()).collect::<Vec<_>>()
         };
-        // A smaller notification may still fit.
+        // A smaller notification may still fit after one that was dropped.
         assert_eq!(waiting(&[400, 400, 400, 200, 1]), [400, 400, 200]);
         assert_eq!(waiting(&[5_000, 1]), [5_000]);
         assert_eq!(waiting(&[1, 5_000]), [1]);
@@ -162,7 +162,7 @@ mod tests {
         assert!(outbox.wait_for_room().now_or_never().is_none());
         let mut next = Box::pin(outbox.send(message.clone()));
         assert!(next.as_mut().now_or_never().is_none());
-        // A written message makes room.
+        // A message that was written makes room in the queue.
         drop(messages.recv().await.unwrap());
         next.await.unwrap();
         drop(messages);

@@ -2,7 +2,7 @@ use pillion_core::pack::{ChangeListener, Packs, ResourceChange};
 use pillion_gateway::visibility::Visibility;
 use tokio::sync::watch;
 
-/// Receives changes of the resource lists of the visible packs.
+/// Receives changes in the resource lists of the visible packs.
 #[derive(Debug)]
 pub(super) struct PackChangeReceiver {
     packs: watch::Receiver<Packs>,
@@ -44,7 +44,7 @@ impl PackChangeReceiver {
             };
             let received = tokio::select! {
                 (change, index, _) = next => Some((change, index)),
-                // The sender lives as long as the sidecar.
+                // The sender exists as long as the sidecar runs.
                 Ok(()) = self.packs.changed() => None,
             };
             let Some((change, index)) = received else {

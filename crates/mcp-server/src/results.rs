@@ -58,8 +58,8 @@ pub(super) async fn read(
     raw(&json!({ "contents": contents })).map(Some)
 }
 
-/// Adds a resource link to the whole result to a `CallToolResult` with a truncated result, if the
-/// client's revision supports resource links.
+/// Adds a resource link to a truncated `CallToolResult`, from which the client can read the
+/// complete result. Does nothing if the client's revision does not support resource links.
 pub(super) fn add_link(result: &mut Value, stored: &Value, version: ProtocolVersion) {
     // Resource links were introduced in the same revision as the version header.
     if !version.supports(Feature::ProtocolVersionHeader) {

@@ -20,10 +20,10 @@ pub(super) struct Running {
     messages: mpsc::Receiver<ClientMessage>,
     task: JoinHandle<Result<Box<RawValue>, RpcError>>,
     request: Arc<Request>,
-    /// The client's side of a request that may continue without its client; `None` if dropping this
+    /// The attachment of a request that may continue without its client; `None` if dropping this
     /// value cancels the request.
     attachment: Option<Attachment>,
-    /// The result, kept until all earlier messages are delivered.
+    /// The result, stored until all earlier messages are delivered.
     result: Option<Result<Box<RawValue>, RpcError>>,
 }
 
@@ -35,7 +35,7 @@ pub(super) enum Event {
     Question(Question),
     /// The result of the request.
     Done(Result<Box<RawValue>, RpcError>),
-    /// The request was cancelled, and needs no response.
+    /// The request was cancelled, so its client gets no response.
     Cancelled,
 }
 
@@ -67,7 +67,7 @@ impl Running {
         let caller = caller.clone();
         let (attachment, run) = attachment.unzip();
         let requested = Arc::clone(&request);
-        // Boxed because a large future would be moved about ten times before the task runs.
+        // Boxed, because a large future would be moved about ten times before the task runs.
         let handling = async move {
             let _run = run;
             Box::pin(dispatch::handle(&caller, &requested, &link)).await
@@ -104,7 +104,7 @@ impl Running {
         self.task.abort_handle()
     }
 
-    /// Waits for the next event. All messages sent before the result come before the result.
+    /// Waits for the next event. Messages that were sent before the result come before it.
     pub(super) async fn next(&mut self) -> Event {
         if self.result.is_none() {
             tokio::select! {

@@ -25,8 +25,8 @@ use pillion_gateway::calling_client::message;
 /// recently used session.
 const MAX_SESSIONS: usize = 10_000;
 
-/// Maximum number of sessions of one principal; above this limit, one of the principal's own
-/// sessions is closed, by the rule for all sessions.
+/// Maximum number of sessions of one principal. Above this limit, one of the principal's own
+/// sessions is closed, which is chosen by the rule of [`MAX_SESSIONS`].
 const MAX_SESSIONS_PER_PRINCIPAL: usize = 1_000;
 
 /// Time after which an unused session without an open stream expires.
@@ -54,7 +54,8 @@ impl Default for Sessions {
     }
 }
 
-/// The session of one client. Of the upstream servers, a session holds only resource subscriptions.
+/// The session of one client. A session stores no state of upstream servers except resource
+/// subscriptions.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: Uuid,
@@ -69,7 +70,7 @@ pub(super) struct Session {
 #[derive(Debug)]
 struct RunningRequest {
     task: AbortHandle,
-    /// Exists while the client waits for the response.
+    /// Can be upgraded as long as the client waits for the response.
     client: Weak<AwaitingClient>,
 }
 
@@ -80,10 +81,10 @@ pub(super) struct AwaitingClient;
 /// How a client gets the responses to its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Responses {
-    /// All over one stream, so that only the ids tell the responses apart.
+    /// All responses arrive over one stream, so that only their ids distinguish them.
     OneStream,
-    /// Each as the response of an HTTP request. Clients that are shared by several threads send
-    /// requests with one id at the same time, although MCP forbids it.
+    /// Each response arrives as the response of an HTTP request. Clients that several threads share
+    /// send requests with equal ids at the same time, although MCP forbids this.
     Separate,
 }
 
@@ -99,9 +100,9 @@ struct State {
     request_prefix: String,
     questions: u64,
     /// Requests of the client in progress, by id as the client wrote it. A client may have several
-    /// with one id, each over its own connection.
+    /// requests with one id, each over its own connection.
     running: HashMap<String, Vec<RunningRequest>>,
-    /// The tasks of requests that the end of the session has aborted.
+    /// The tasks of requests that were aborted because the session ended.
     cut_off: HashSet<task::Id>,
     has_ended: bool,
     resources: HashMap<String, Subscribed>,
@@ -166,13 +167,13 @@ impl Sessions {
     pub(super) fn end_all(&self) {
         let sessions = std::mem::take(&mut *self.sessions.lock());
         for session in sessions.into_values() {
-            // The requests in progress are drained with their connections.
+            // The requests in progress finish with their connections.
             session.state.lock().stream = None;
         }
     }
 }
 
-/// Returns the session to evict when there are too many in total.
+/// Returns the id of the session to evict when there are too many sessions in total.
 fn find_evictable(sessions: &HashMap<Uuid, Arc<Session>>) -> Option<Uuid> {
     let mut numbers: HashMap<Option<&str>, usize> = HashMap::new();
     for session in sessions.values() {
@@ -186,7 +187,7 @@ fn find_evictable(sessions: &HashMap<Uuid, Arc<Session>>) -> Option<Uuid> {
     Some(evicted.id)
 }
 
-/// Returns the session to evict when a principal has too many sessions.
+/// Returns the id of the session to evict when a principal has too many sessions.
 fn find_evictable_for(
     sessions: &HashMap<Uuid, Arc<Session>>,
     holder: Option<&str>,
@@ -238,7 +239,7 @@ impl Session {
         &self.log_level
     }
 
-    /// Opens the stream for messages that belong to no request, and ends a previous stream.
+    /// Opens the stream for messages that belong to no request, and ends the previous stream.
     pub(super) fn open_stream(&self) -> mpsc::Receiver<Outgoing> {
         let (outbox, receiver) = Outbox::for_notifications();
         self.state.lock().stream = Some(outbox);
@@ -252,7 +253,7 @@ impl Session {
         }
     }
 
-    /// Returns the request to the client, and registers where its response goes.
+    /// Creates a request to the client for `question`, and registers where the response goes.
     pub(super) fn ask(&self, question: Question) -> Bytes {
         let mut state = self.state.lock();
         state.pending.retain(|_, reply| !reply.is_closed());
@@ -267,7 +268,7 @@ impl Session {
         let id: Result<String, _> = serde_json::from_str(id);
         let reply = id.ok().and_then(|id| self.state.lock().pending.remove(&id));
         if let Some(reply) = reply {
-            // The upstream server may have given up.
+            // The receiver no longer exists if the upstream server has given up.
             let _ = reply.send(outcome);
         }
     }
@@ -276,9 +277,9 @@ impl Session {
     /// has ended, aborts the request.
     ///
     /// # Errors
-    /// A request with this id is running, and the client gets all responses over one stream or
-    /// no longer waits for the response to the running one: the client repeats a request whose
-    /// connection it has lost, which must not run twice.
+    /// A request with this id is running, and either the client gets all responses over one stream,
+    /// or it no longer waits for the response to the running request. In the latter case, the
+    /// client repeats a request whose connection it has lost, and the request must not run twice.
     pub(super) fn begin<T>(
         &self,
         id: &str,
@@ -307,7 +308,7 @@ impl Session {
         Ok(request)
     }
 
-    /// Cancels the requests with this id.
+    /// Cancels all running requests with this id.
     pub(super) fn cancel(&self, id: &str) {
         let cancelled = self.state.lock().running.remove(id);
         for request in cancelled.iter().flatten() {
@@ -315,8 +316,8 @@ impl Session {
         }
     }
 
-    /// Returns whether the end of the session has aborted the request in this task. Its client has
-    /// not cancelled the request, and waits for a response.
+    /// Returns whether the request in this task was aborted because the session ended. The client
+    /// has not cancelled the request, and waits for a response.
     pub(super) fn has_aborted(&self, request: task::Id) -> bool {
         self.state.lock().cut_off.contains(&request)
     }
@@ -335,8 +336,8 @@ impl Session {
         self.state.lock().resources.remove(uri);
     }
 
-    /// Returns the principal that the session counts for. Users do not count, because a caller
-    /// could claim any number of user names.
+    /// Returns the principal whose number of sessions includes this session. Users are not counted,
+    /// because a caller could claim any number of user names.
     fn holder(&self) -> Option<&str> {
         self.owner.principal.as_deref()
     }
@@ -444,10 +445,10 @@ mod tests {
             begin(Responses::Separate, &second).unwrap(),
         ];
         begin(Responses::OneStream, &second).unwrap_err();
-        // The client has lost the connection of the first one, and repeats the request.
+        // The client has lost the connection of the first request, and repeats the request.
         drop(first);
         begin(Responses::Separate, &second).unwrap_err();
-        // The client cannot say which one it means.
+        // A cancellation names only the id, so it cancels both requests.
         session.cancel("1");
         for cancelled in running {
             assert!(cancelled.await.unwrap_err().is_cancelled());

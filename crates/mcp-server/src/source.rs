@@ -21,7 +21,8 @@ pub(super) trait Source: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
-/// The only message of a response that is still being computed; none if the future returns `None`.
+/// The only message of a response that is still being computed; no message if the future returns
+/// `None`.
 pub(super) struct PendingResponse(Option<Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>>);
 
 impl PendingResponse {
@@ -43,19 +44,19 @@ impl Source for PendingResponse {
     }
 }
 
-/// The messages that belong to no request: notifications of a session or subscription, and changes
-/// of lists. Ends when `messages` ends or the sidecar stops.
+/// The messages of a stream that belong to no request: notifications of a session or subscription,
+/// and changes of lists. Ends when `messages` ends or the sidecar stops.
 pub(super) struct MessageListener {
     pub(super) messages: mpsc::Receiver<Outgoing>,
     pub(super) changes: ChangeReceiver,
-    /// Returns the notification of a change, if the client wants it.
+    /// Returns the notification of a change, or `None` if the client did not request the change.
     pub(super) to_message: Box<dyn Fn(Change) -> Option<Bytes> + Send>,
     pub(super) stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// The last message, sent when the sidecar stops.
     pub(super) last_message: Option<Bytes>,
     /// Resource subscriptions that end with the stream.
     pub(super) subscriptions: Vec<Subscribed>,
-    /// The sender of `messages`, which would end without a sender.
+    /// A sender of `messages`, which ends when all senders are dropped.
     pub(super) _open: Option<Outbox>,
     pub(super) is_finished: bool,
 }
@@ -84,11 +85,11 @@ impl MessageListener {
 pub(super) struct OpeningListener {
     opening: Option<Opening>,
     listener: Option<MessageListener>,
-    /// The id of the request.
+    /// The id of the request that opens the listener.
     id: Box<RawValue>,
 }
 
-/// Resolves to the first message and the source of all others.
+/// The output is the first message, and the source of all further messages.
 type Opening = Pin<Box<dyn Future<Output = Result<(Bytes, MessageListener), RpcError>> + Send>>;
 
 impl OpeningListener {
@@ -103,7 +104,7 @@ impl OpeningListener {
         }
     }
 
-    /// Returns the first message. Returns `None` if the listener was opened before. Cancel-safe.
+    /// Returns the first message, or `None` if the listener is already open. Cancel-safe.
     pub(super) async fn open(&mut self) -> Option<Result<Bytes, RpcError>> {
         let opened = self.opening.as_mut()?.await;
         self.opening = None;

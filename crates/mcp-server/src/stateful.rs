@@ -59,7 +59,7 @@ pub(super) fn handle_message(session: &Session, inbound: Inbound) {
     }
 }
 
-/// Returns whether a request concerns the session itself.
+/// Returns whether a request with this method concerns the session itself.
 pub(super) fn concerns_session(method: &str) -> bool {
     matches!(
         method,
@@ -130,12 +130,12 @@ fn untagged(params: &RawValue) -> Members {
     members
 }
 
-/// A request of a session in progress.
+/// A running request of a session.
 pub(super) struct Answering {
     running: Option<Running>,
     session: Arc<Session>,
     id: Box<RawValue>,
-    /// The task of the request.
+    /// The id of the task that runs the request.
     task: task::Id,
     _client: Arc<AwaitingClient>,
 }
@@ -154,7 +154,7 @@ impl Answering {
     ) -> Result<Self, RpcError> {
         let id = request.id.clone();
         let requester = session.requester(can_stream);
-        // In these revisions, a disconnect does not cancel a request.
+        // In revisions with sessions, a disconnect does not cancel a request.
         let start = || {
             let request = Arc::new(request);
             let running = Running::start_detachable(caller, request, requester);
@@ -172,7 +172,7 @@ impl Answering {
         })
     }
 
-    /// Returns whether the response was sent.
+    /// Returns whether the response was taken, so that no further message follows.
     pub(super) fn is_finished(&self) -> bool {
         self.running.is_none()
     }

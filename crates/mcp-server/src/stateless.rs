@@ -36,7 +36,7 @@ const MAX_RESOURCES: usize = 1_000;
 
 /// Reads the requester from the request's `_meta`.
 ///
-/// `repeated` checks a value of the message against the HTTP header with the given name.
+/// `repeated` checks a value in the message against the HTTP header with the given name.
 ///
 /// # Errors
 /// Required members are missing, differ from their headers, or name an unsupported revision.
@@ -89,7 +89,7 @@ fn field<T: serde::de::DeserializeOwned>(meta: &Members, key: &str) -> Result<T,
 /// A running request of a client without a session, or a question that waits for its response.
 pub(super) struct Answering {
     running: Option<Running>,
-    /// The question that the client has left unanswered.
+    /// The question that the client has not answered in this round.
     unanswered: Option<Question>,
     mcp: McpServer,
     owner: Owner,
@@ -102,7 +102,7 @@ pub(super) enum RoundStep {
 }
 
 impl Answering {
-    /// Starts a request, or resumes one that waited for the client.
+    /// Starts a request, or resumes a request that waited for the client.
     pub(super) fn start(
         caller: &Caller,
         request: &Arc<Request>,
@@ -129,7 +129,7 @@ impl Answering {
         Ok(answering)
     }
 
-    /// Stores the request until the client has answered.
+    /// Suspends the request until the client has answered the question.
     fn hold(&mut self, question: Question) -> Result<Box<RawValue>, RpcError> {
         let running = self.running.take().ok_or_else(cancelled)?;
         let accounts = &self.mcp.gateway.process().detached;
@@ -240,7 +240,7 @@ pub(super) async fn listen(
     Ok((acknowledged, listener))
 }
 
-/// Returns a notification with the id of its subscription.
+/// Creates a notification that contains the id of its subscription.
 fn tagged(method: &str, params: Option<&RawValue>, id: &RawValue) -> Bytes {
     let mut members: Members = params
         .and_then(|params| serde_json::from_str(params.get()).ok())

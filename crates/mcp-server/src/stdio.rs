@@ -43,24 +43,25 @@ const MAX_WAITING_BYTES: u32 = 32 * 1024 * 1024;
 /// has finished.
 const MAX_RUNNING: usize = 1_000;
 
-/// Maximum size of the concurrent requests and subscriptions of one client, in KiB. Further requests
-/// are rejected: the client's response to a question may be necessary to finish one of them, so
-/// that the input must still be read.
+/// Maximum size of the concurrent requests and subscriptions of one client, in KiB. Further
+/// requests are rejected instead of delayed: finishing a request may require the client's response
+/// to a question, so the input must still be read.
 const MAX_RUNNING_KIB: usize = 64 * 1024;
 
 /// Maximum number of concurrent subscriptions of one client.
 const MAX_STREAMS: usize = 1_000;
 
-/// Maximum time for running requests of a client that may no longer connect.
+/// Maximum time for finishing the requests of a client whose connection is no longer allowed.
 const LAST_CALLS_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Controls when and how the streams of a client end.
 pub struct StdioShutdown<A, U> {
     /// Maximum time to finish running requests after the client has closed its input.
     pub grace: Duration,
-    /// Resolves to a message that is sent to the client at once.
+    /// Resolves to a message for the client, which is sent at once.
     pub announcement: A,
-    /// Resolves when the client may send no more requests; running requests get some more time.
+    /// Resolves when the client may send no more requests. Running requests may finish within a
+    /// timeout.
     pub unwelcome: U,
 }
 
@@ -138,13 +139,13 @@ impl Client {
                 outcome = conversation.read(input, &mut tasks, &mut streams) => outcome,
                 () = unwelcome => {
                     (is_unwelcome, grace) = (true, LAST_CALLS_TIMEOUT);
-                    // The client may not be reading, so this must not wait.
+                    // Queued without waiting, because the client may not be reading.
                     conversation.out.send_now(draining());
                     Ok(())
                 }
             };
             let answered = async { while tasks.join_next().await.is_some() {} };
-            // Requests that take longer are aborted.
+            // Requests that are still running after the grace period are aborted.
             drop(timeout(grace, answered).await);
             // The writer ends when the last sender is dropped.
             drop((conversation, tasks, streams));
@@ -177,7 +178,7 @@ impl Client {
     }
 }
 
-/// Returns the notification that the sidecar accepts no more connections.
+/// Returns the notification that the sidecar is shutting down.
 pub fn draining() -> Bytes {
     message::outgoing(None, DRAINING, &json!({}))
 }
@@ -187,7 +188,7 @@ struct Conversation {
     client: Client,
     out: Outbox,
     state: Arc<Mutex<State>>,
-    /// The free part of [`MAX_RUNNING_KIB`].
+    /// The permits that are left of [`MAX_RUNNING_KIB`].
     running_kib: Arc<Semaphore>,
 }
 
@@ -200,7 +201,7 @@ struct State {
 }
 
 impl Conversation {
-    /// Reads to the end of the input. `tasks` are requests, `streams` are subscriptions.
+    /// Reads to the end of the input. Requests run in `tasks`, subscriptions in `streams`.
     async fn read(
         &self,
         mut input: impl AsyncBufRead + Unpin,
@@ -209,10 +210,10 @@ impl Conversation {
     ) -> std::io::Result<()> {
         let mut line = Vec::new();
         loop {
-            // Removes finished tasks.
+            // Finished tasks are removed.
             while tasks.try_join_next().is_some() {}
             while streams.try_join_next().is_some() {}
-            // A read contains many lines if they are short.
+            // One read may buffer many short lines.
             consume_budget().await;
             if !read_line(&mut input, &mut line).await? {
                 return Ok(());
@@ -225,7 +226,7 @@ impl Conversation {
             match Inbound::parse(text) {
                 Ok(inbound) => {
                     if matches!(inbound, Inbound::Request(_)) {
-                        // A client that does not read its responses is not read either.
+                        // No further input is read from a client that does not read its responses.
                         while tasks.len() >= MAX_RUNNING && tasks.join_next().await.is_some() {}
                         self.out.wait_for_room().await;
                     }
@@ -238,7 +239,7 @@ impl Conversation {
         }
     }
 
-    /// Handles one message of this size. Requests run concurrently.
+    /// Handles a message of `bytes` bytes. Requests run concurrently.
     async fn take(
         &self,
         inbound: Inbound,
@@ -327,9 +328,10 @@ impl Conversation {
         }
     }
 
-    /// Returns the permit of a request of this size, or `None` if too many bytes are held.
+    /// Returns the permit of a request of this size, or `None` if the running requests are too
+    /// large.
     fn hold(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        // One request always fits.
+        // A single request always fits.
         let kib = u32::try_from((bytes / 1024).clamp(1, MAX_RUNNING_KIB)).unwrap_or(u32::MAX);
         Arc::clone(&self.running_kib)
             .try_acquire_many_owned(kib)
@@ -353,13 +355,14 @@ impl Conversation {
     }
 }
 
-/// Returns the size of a request with this text: that of its values, if they are larger than the text.
+/// Returns the size of a request with this text, in bytes: the size of its JSON values or of the
+/// text, whichever is larger.
 fn held_bytes(line: &[u8]) -> usize {
     let values = values_memory(count_with_texts(line));
     usize::try_from(values).map_or(usize::MAX, |values| values.max(line.len()))
 }
 
-/// Returns the error for a request that exceeds the size of concurrent requests.
+/// Returns the error for a request that exceeds the maximum size of concurrent requests.
 fn too_large_together() -> RpcError {
     let reason =
         format!("The running requests of the connection have {MAX_RUNNING_KIB} KiB, the maximum");

@@ -15,7 +15,7 @@ use pillion_gateway::calling_client::message::{
 };
 
 /// Maximum number of resource subscriptions of one principal, and maximum size of their URIs, over
-/// all sessions and streams. A session keeps its subscriptions without a connection.
+/// all sessions and streams. Sessions keep their subscriptions even without a connection.
 const MAX_PER_PRINCIPAL: Usage = Usage {
     count: 10_000,
     bytes: 4 * 1024 * 1024,

@@ -1,7 +1,7 @@
-//! Requests that wait for the client's answer between two rounds of revision 2026-07-28: an
-//! upstream server of an older revision sends a request to the client during a call, and the client
-//! answers in its next request. For upstream servers of revision 2026-07-28, Pillion forwards their
-//! own `requestState` instead.
+//! Requests that wait for the client between two rounds of revision 2026-07-28. During a call, an
+//! upstream server of an older revision sends a request to the client; the client's next request
+//! contains the response. For upstream servers of revision 2026-07-28, Pillion forwards their own
+//! `requestState` instead.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -49,12 +49,12 @@ struct InputRequest {
     params: Box<RawValue>,
 }
 
-/// The waiting requests. Each is charged to the account of its principal. If the account is full,
-/// the oldest request of the principal's user with the most waiting requests is dropped.
+/// The suspended requests. Each is charged to the account of its principal. If the account is full,
+/// the oldest request of the principal's user with the most suspended requests is dropped.
 #[derive(Debug, Default)]
 pub(super) struct SuspendedRequests {
     waiting: Mutex<HashMap<Uuid, SuspendedRequest>>,
-    /// Whether a task removes the requests that expire.
+    /// Whether a task is removing expired requests.
     is_expiring: AtomicBool,
 }
 
@@ -67,7 +67,7 @@ struct SuspendedRequest {
     charge: Charge,
 }
 
-/// The method, parameters and owner of a request. The next round must have the same.
+/// The method, parameters and owner of a request, which must be the same in the next round.
 #[derive(Debug, PartialEq)]
 struct RequestIdentity {
     method: String,
@@ -90,8 +90,8 @@ impl RequestIdentity {
     }
 }
 
-/// Returns the oldest request of the caller with the most requests, including the new request of
-/// `newcomer`. A caller never loses a request to a caller with more requests.
+/// Returns the oldest request of the caller with the most requests, where the new request of
+/// `newcomer` counts. A caller never loses a request to a caller with more requests.
 fn oldest_of_heaviest_caller<C: Eq + Hash + Clone>(
     all: impl Iterator<Item = (Uuid, C, Instant)>,
     newcomer: C,
@@ -106,17 +106,17 @@ fn oldest_of_heaviest_caller<C: Eq + Hash + Clone>(
     let callers = by_caller
         .into_values()
         .filter_map(|(count, oldest)| Some((count, oldest?)));
-    // Among callers with equally many requests, the caller of the oldest request.
+    // If several callers have the most requests, the caller of the oldest request loses it.
     let heaviest = callers.max_by_key(|(count, oldest)| (*count, Reverse(*oldest)));
     heaviest.map(|(_, (_, id))| id)
 }
 
 impl SuspendedRequests {
-    /// Stores a request that waits for an answer. Returns the `InputRequiredResult` that asks for
-    /// the answer.
+    /// Suspends a request that has a question for the client. Returns the `InputRequiredResult`
+    /// that asks the question.
     ///
     /// # Errors
-    /// The account of the principal is full, even without the principal's waiting requests.
+    /// The account of the principal is full, even without the principal's suspended requests.
     pub(super) fn hold(
         &self,
         accounts: &Arc<PrincipalAccounts>,
@@ -156,7 +156,7 @@ impl SuspendedRequests {
         raw(&result)
     }
 
-    /// Removes the requests that have expired. Returns when the next one expires.
+    /// Removes expired requests. Returns when the next request expires.
     fn expire(&self) -> Option<Instant> {
         let mut suspended = self.waiting.lock();
         suspended.retain(|_, waiting| !waiting.has_expired());
@@ -164,7 +164,7 @@ impl SuspendedRequests {
         next.map(|since| since + RESPONSE_TIMEOUT)
     }
 
-    /// Resumes a waiting request, if `request` is its next round. Returns `None` if the request has
+    /// Resumes a suspended request if `request` is its next round. Returns `None` if `request` has
     /// no `requestState` of Pillion.
     ///
     /// # Errors
@@ -205,7 +205,8 @@ impl SuspendedRequests {
         } = waiting;
         Ok(Some(match responses.swap_remove(INPUT_REQUEST_KEY) {
             Some(response) => {
-                // The upstream server may have given up; the request continues anyway.
+                // The receiver no longer exists if the upstream server has given up; the request
+                // continues anyway.
                 let _ = question.reply.send(Ok(response));
                 Resumed::Running(running)
             }
@@ -220,8 +221,8 @@ impl SuspendedRequest {
     }
 }
 
-/// Charges a request of `owner`, and drops waiting requests of the same principal if it does not
-/// fit otherwise. Returns `None` if it does not fit even then.
+/// Charges a request of `owner`. If the request does not fit, drops suspended requests of the same
+/// principal; returns `None` if the request does not fit even then.
 fn charge_or_evict(
     suspended: &mut HashMap<Uuid, SuspendedRequest>,
     accounts: &Arc<PrincipalAccounts>,
@@ -249,7 +250,7 @@ fn charge_or_evict(
     }
 }
 
-/// Makes sure that a task removes the waiting requests when they expire.
+/// Starts a task that removes expired requests, unless such a task is running.
 pub(super) fn expire_later(state: &Arc<McpServerState>) {
     if state.suspended.is_expiring.swap(true, Ordering::AcqRel) {
         return;
@@ -273,10 +274,10 @@ pub(super) fn expire_later(state: &Arc<McpServerState>) {
     });
 }
 
-/// What continues after the client has repeated a request with its `requestState`.
+/// A suspended request that continues, because the client has repeated it with its `requestState`.
 pub(super) enum Resumed {
     Running(Running),
-    /// The client did not answer the question, which is therefore sent again.
+    /// The client's request has no response to the question, so the question is sent again.
     Unanswered(Running, Question),
 }
 
@@ -343,9 +344,9 @@ mod tests {
         tokio::task::yield_now().await;
         let ended: Vec<_> = eves.iter().map(AbortHandle::is_finished).collect();
         assert_eq!(ended, [true, false, false]);
-        // A request that never fits costs no user a request.
+        // A request that can never fit evicts no other request.
         assert!(suspended(ann, 100_000).is_err());
-        // A large request may cost several.
+        // A large request may evict several others.
         let large = suspended(ann, 20_000).unwrap();
         tokio::task::yield_now().await;
         assert!(!others.is_finished() && !large.is_finished());
@@ -356,7 +357,7 @@ mod tests {
         tokio::time::sleep(RESPONSE_TIMEOUT + Duration::from_secs(1)).await;
         assert_eq!(accounts.total(), Usage::default());
         assert!(others.is_finished() && anns.is_finished() && large.is_finished());
-        // The task that removes them starts again.
+        // The task that removes expired requests starts again.
         let last = suspended(other, 10).unwrap();
         expire_later(&state);
         tokio::time::sleep(RESPONSE_TIMEOUT + Duration::from_secs(1)).await;

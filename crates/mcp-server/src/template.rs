@@ -1,8 +1,8 @@
 //! Matches URI templates (RFC 6570), as far as needed to route a URI to its server.
 
 /// Returns whether the URI may match the template: the literal parts of the template must occur in
-/// the URI in order, the first at the start and the last at the end. An expression matches
-/// anything. The time is proportional to the sum of both lengths.
+/// the URI in order, the first at the start and the last at the end. Expressions match any text.
+/// The time is proportional to the sum of both lengths.
 pub(super) fn matches(template: &str, uri: &str) -> bool {
     let mut parts = literals(template).peekable();
     let Some(first) = parts.next() else {
@@ -26,8 +26,8 @@ pub(super) fn matches(template: &str, uri: &str) -> bool {
     true
 }
 
-/// Returns whether the URI begins with the template's first literal part. All URIs that
-/// [match](matches) do.
+/// Returns whether the URI begins with the template's first literal part, as every URI that
+/// [matches](matches) does.
 pub(super) fn starts_like(template: &str, uri: &str) -> bool {
     literals(template)
         .next()

@@ -20,7 +20,7 @@ use pillion_gateway::calling_client::message::{self, INTERNAL_ERROR, Request, in
 use pillion_gateway::upstream::{Own, UpstreamTool};
 use pillion_gateway::{Gateway, MissingTool, NameScope};
 
-/// Maximum number of tools whose list is written on the current thread.
+/// Maximum number of tools whose list is serialized on the current thread.
 const MAX_INLINE_TOOLS: usize = 200;
 
 /// A tool under the name that clients see.
@@ -77,8 +77,7 @@ fn exposed(gateway: &Gateway, own: &Own) -> Vec<ExposedTool> {
     named.collect()
 }
 
-/// Returns the `ListToolsResult`. Tools of unreachable servers are missing, and are requested again
-/// later.
+/// Returns the `ListToolsResult`. The tools of unreachable servers are missing until a later list.
 pub(super) async fn list(
     caller: &Caller,
     version: ProtocolVersion,
@@ -122,8 +121,8 @@ fn written_list(
     message::raw_list("tools", &tools)
 }
 
-/// Returns the entry of a tool that belongs to no MCP server, or `None`, with a warning, if clients
-/// could not read the entry.
+/// Returns the `tools/list` entry of a tool that belongs to no MCP server, or `None`, with a
+/// warning, if clients could not read the entry.
 fn native(name: &str, tool: &RegisteredTool) -> Option<Box<RawValue>> {
     let definition = tool.definition();
     let mut entry = json!({
@@ -167,7 +166,8 @@ fn missing_result(missing: &MissingTool, name: &str) -> Result<Box<RawValue>, Rp
     message::raw(&result)
 }
 
-/// Returns the `CallToolResult`: a server's result unchanged, any other result translated.
+/// Calls a tool and returns the `CallToolResult`: a server's result unchanged, any other result
+/// translated.
 pub(super) async fn call(
     caller: &Caller,
     request: &Request,
@@ -243,7 +243,7 @@ pub(super) async fn call(
         }
         Some(ServerResponse::Error(error)) => Err(serde_json::from_str(error.get())
             .unwrap_or_else(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))),
-        // A cached result of a server is returned like a new one.
+        // A cached result of a server is returned in the same form as a new result.
         None if result.success && is_mcp && (is_cached || result.result.is_object()) => {
             let written = message::raw(&result.result)?;
             readable(written, result.result, link.requester.version)
@@ -256,7 +256,8 @@ pub(super) async fn call(
     }
 }
 
-/// Parses arguments; long ones on another thread when it is the caller's turn.
+/// Parses the arguments of a call. Long arguments are parsed on another thread, where callers take
+/// turns.
 async fn parse_arguments(arguments: &RawValue, caller: &Caller) -> serde_json::Result<Value> {
     let bytes = arguments.get().len();
     if bytes <= MAX_INLINE_BYTES {
@@ -267,8 +268,8 @@ async fn parse_arguments(arguments: &RawValue, caller: &Caller) -> serde_json::R
     compute::run(&compute_account(caller), bytes, parse).await
 }
 
-/// Adds to a server's result with which arguments the call ran, if an approver changed them: as a
-/// text block for the model, and in `_meta` for programs.
+/// Adds the arguments that an approver has changed to a server's result: as a text block for the
+/// model, and in `_meta` for programs.
 fn with_note(written: &RawValue, note: &str, arguments: Value) -> Result<Box<RawValue>, RpcError> {
     let mut result: Value = serde_json::from_str(written.get())
         .map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))?;
@@ -281,10 +282,10 @@ fn with_note(written: &RawValue, note: &str, arguments: Value) -> Result<Box<Raw
     message::raw(&result)
 }
 
-/// The key of `_meta` with the arguments that an approver set in place of the call's own.
+/// The key of `_meta` with the arguments that an approver has changed.
 const APPROVED_ARGUMENTS_META: &str = "pillion/approved_arguments";
 
-/// Returns a server's result as `CallToolResult`: unchanged, if clients can read it.
+/// Converts a server's result to a `CallToolResult` that clients of `version` can read.
 fn readable(
     written: Box<RawValue>,
     value: Value,

@@ -13,8 +13,8 @@ use pillion_gateway::state::State;
 use pillion_gateway::{Gateway, GatewayParts, ReloadScope};
 use pillion_mcp_server::{McpServer, McpServerState};
 
-/// The state that all request handlers share: the [`Gateway`], which it dereferences to, with the
-/// interfaces to it. Cheap to clone.
+/// The state that all request handlers share: the [`Gateway`], to which `App` dereferences, and the
+/// interfaces to the gateway. Cheap to clone.
 ///
 /// An `App` never changes: a reload of the configuration builds a new `App`, and each request keeps
 /// the `App` with which the request began ([`CurrentApp`](crate::current_app::CurrentApp)).
@@ -36,7 +36,7 @@ impl App {
     /// tools of MCP servers are listed on first use. Without `state`, nothing outlives the process
     /// and no call is recorded.
     ///
-    /// The configuration's access rules are not in force, because they require user lookups and
+    /// The access rules of the configuration do not apply, because they require user lookups and
     /// token files.
     #[must_use]
     pub fn build(config: &Config, registry: Arc<ToolRegistry>, state: Option<State>) -> Self {

@@ -42,7 +42,7 @@ use stored_chat::{ChatRetention, StoredChat};
 /// Maximum number of chats in a list.
 const MAX_LISTED: u32 = 100;
 
-/// The caller of a chat: the user for whom tools run, and the visible tools.
+/// The caller of a chat: the user for whom tools run, and the tools that the user may see.
 #[derive(Debug, Clone)]
 pub(crate) struct ChatCaller {
     pub(crate) context: CallContext,
@@ -133,14 +133,14 @@ impl Chat {
     ) -> Self {
         let approval = &caller.context.approval;
         let context = CallContext {
-            // Calls do not wait for approvals themselves: the chat is stored before it waits.
+            // Calls do not wait for approvals: the chat is stored first, and then waits itself.
             approval: ApprovalRequestOptions {
                 wait: Duration::ZERO,
                 ..approval.clone()
             },
             caller: Some("chat".to_owned()),
             channel: recorder.stored_chat.channel.clone(),
-            // The model reads the results, not an HTTP client.
+            // The results go to the model, not to an HTTP client, and reserve no response bytes.
             result_memory: None,
             ..caller.context.clone()
         };
@@ -228,7 +228,7 @@ impl Chat {
             let mut recorder = ChatRecorder::new(store, record, stored_chat, claim);
             if !messages.is_empty() {
                 chat_loop.add(&mut recorder.stored_chat.state, messages)?;
-                // Stored first, so that the user's messages are not lost if the answer fails.
+                // Stored first, so that the user's messages are not lost if the model fails.
                 recorder.save().await?;
             }
             Ok(Self::new(app, caller, recorder, chat_loop, deadline))
@@ -264,12 +264,12 @@ impl Chat {
                 let principal = context.principal.as_deref();
                 let began = Instant::now();
                 if self.approvals.wait_for_any(principal, &ids, until).await {
-                    // The time that people take to decide is not the chat's.
+                    // Time spent waiting for approvals does not count toward the chat's deadline.
                     deadline += began.elapsed();
                     continue;
                 }
             }
-            // If the store failed, it may have used all of the time, and gets none in addition.
+            // A store that failed may have used all of the time, and gets no additional time.
             let ended = match outcome {
                 Err(ChatError::NotSaved(_)) => deadline,
                 _ => deadline.max(Instant::now()),
@@ -315,7 +315,7 @@ pub(crate) async fn list(
     Ok(chats)
 }
 
-/// Returns one of the caller's chats with its messages.
+/// Returns the caller's chat with this id, including its messages.
 pub(crate) async fn show(
     app: &App,
     context: &CallContext,
@@ -336,7 +336,7 @@ pub(crate) async fn show(
     })
 }
 
-/// Deletes one of the caller's chats.
+/// Deletes the caller's chat with this id.
 ///
 /// # Errors
 /// [`ChatRejection::Unknown`]; [`ChatRejection::Busy`] while another request continues the chat.
@@ -407,7 +407,7 @@ async fn build_loop(
     let mut native = NativeTools::default();
     let mut executor = app.executor().clone();
     if with_tools && model.config.tools.function_calling {
-        // The model needs time as well: servers that take longer are left out.
+        // The model needs time as well, so servers that take longer are skipped.
         let limit = app.models().chat().timeout / 2;
         let offered = app
             .tools_within(limit, &caller.context, &caller.visibility)
@@ -428,7 +428,7 @@ async fn build_loop(
         .with_limits(app.models().limits(model)))
 }
 
-/// Returns the response with the status of a running chat if a request holds its claim.
+/// Returns the response with the status of a running chat if a request holds the chat's claim.
 fn with_current_status(response: ChatResponse, claim: Option<&ChatClaim>) -> ChatResponse {
     if claim::is_running(claim) {
         response::while_running(response)
@@ -437,7 +437,7 @@ fn with_current_status(response: ChatResponse, claim: Option<&ChatClaim>) -> Cha
     }
 }
 
-/// Claims the caller's chat with this id for this request.
+/// Claims the caller's chat with this id for the current request.
 async fn take(
     app: &App,
     store: &Arc<dyn Store>,

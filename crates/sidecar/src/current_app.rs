@@ -62,7 +62,7 @@ impl CurrentApp {
         router.clone()
     }
 
-    /// Returns a function that returns this, as long as this exists elsewhere.
+    /// Returns a function that returns this holder, as long as another clone of the holder exists.
     pub(crate) fn downgrade(&self) -> impl Fn() -> Option<Self> + Send + Sync + use<> {
         let current = Arc::downgrade(&self.current);
         move || {
@@ -71,7 +71,7 @@ impl CurrentApp {
         }
     }
 
-    /// Returns what applies changes of the servers, without keeping this alive.
+    /// Returns a weak reference through which changes of the servers are applied.
     pub(crate) fn application(&self) -> Weak<dyn Application> {
         let application: Weak<Current> = Arc::downgrade(&self.current);
         application

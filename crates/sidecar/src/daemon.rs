@@ -26,8 +26,8 @@ use pillion_gateway::state::State;
 pub use signals::StopSignals;
 use sockets::Sockets;
 
-/// How long keep-alive connections may send a last request when a successor already serves, and
-/// when one starts only after this process has ended.
+/// How long keep-alive connections may send a last request: if a successor already serves
+/// (`LAST_REQUEST_TIMEOUT`), and if the next process starts only after this one has ended.
 const LAST_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const RESTART_LAST_REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -66,7 +66,7 @@ pub enum DaemonError {
 
 /// The parameters of `pillion serve`.
 pub struct Daemon {
-    /// The configuration.
+    /// The configuration that the sidecar starts with.
     pub loaded: LoadedConfig,
     /// The source of the configuration, for reloads.
     pub source: Source,
@@ -83,16 +83,16 @@ impl Daemon {
     pub async fn run(mut self) -> Result<(), DaemonError> {
         let stop = StopSignals::listen().map_err(DaemonError::Signals)?;
         let hangup = signal(SignalKind::hangup()).map_err(DaemonError::Signals)?;
-        // Reports errors in the access rules before any socket or file is opened.
+        // Errors in the access rules are reported before any socket or file is opened.
         self.loaded.resolve_access(None)?;
         let config = &self.loaded.config;
         let (mut sockets, listeners) = Sockets::open(config, self.take_over).await?;
         if sockets.confirmation.is_some() {
-            // The files that the predecessor has read are not known here.
+            // This process does not know which files the predecessor has read.
             self.loaded.check_complete()?;
         }
-        // Opened after the socket, which only one sidecar can own: calls that are unfinished in the
-        // store then belong to a predecessor on this socket.
+        // The store is opened after the socket, which only one sidecar can own: calls that are
+        // unfinished in the store then belong to a predecessor on this socket.
         let state = State::open(config, &sockets.path, &sockets.predecessors).await?;
         let access = self.loaded.resolve_access(Some(&(state.store() as _)))?;
         let config = &self.loaded.config;
@@ -133,7 +133,7 @@ impl Daemon {
             }
         };
         let counting = AbortOnDropHandle::new(count_calls);
-        // Both stay open until this process ends: their end tells the successor, and any later
+        // Both stay open until this process ends. Their end tells the successor, or any later
         // sidecar, that this process has finished its calls.
         let mut successor_connection = None;
         let mut finishing = None;
@@ -156,12 +156,11 @@ impl Daemon {
         };
         let drained = server::serve(listeners, &current_app, &mut threads, grace, shutdown).await;
         reloads.abort();
-        // Calls that outlive their callers share the grace period.
+        // Calls that continue after their callers have disconnected share the grace period.
         let left = stopping_since.map_or(grace, |since| grace.saturating_sub(since.elapsed()));
         current_app.app().process().finish_calls(left).await;
         drop(counting);
-        // Ends the remaining tasks first, because nothing can be recorded after the store is
-        // closed.
+        // Remaining tasks end before the store is closed, because they may record calls.
         threads.end().await;
         if let Some(telemetry) = current_app.app().process().telemetry.clone() {
             telemetry.stop().await;

@@ -7,9 +7,9 @@
 //! connection at worst waits in their queue.
 //!
 //! Until the confirmation, the predecessor serves as before, so a successor that fails at any step
-//! costs nothing. The connection stays open after the confirmation: its end tells the successor that
-//! the predecessor has finished its calls. A successor passes the connections of its predecessors on
-//! to the next successor, because several processes may still finish calls.
+//! costs nothing. The connection stays open after the confirmation: its end tells the successor
+//! that the predecessor has finished its calls. A successor hands its connections to earlier
+//! processes over to the next successor, because several processes may still finish calls.
 
 mod message;
 
@@ -28,8 +28,8 @@ use tokio::net::{UnixListener, UnixStream};
 use crate::socket::{SocketError, SocketFileId};
 use pillion_gateway::predecessors::{Predecessor, Predecessors, clone_connection};
 
-/// Maximum time for each step of the other process. The successor's start-up takes as long as its
-/// configuration requires.
+/// Maximum time to wait for each step of the other process. A step may take as long as the
+/// successor's start-up.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The protocol: one line in each direction, with the descriptors before the confirmation.
@@ -76,7 +76,7 @@ impl ControlSocket {
     /// Binds the control socket beside `socket`, whose path the caller has locked.
     pub(crate) fn bind(socket: &Path) -> io::Result<Self> {
         let path = control_path(socket);
-        // Because of the lock, no other sidecar serves this control socket either.
+        // Because the caller holds the lock, no other sidecar serves this control socket.
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -102,7 +102,7 @@ impl ControlSocket {
         drop(std::fs::remove_file(&self.path));
     }
 
-    /// Returns whether the file of the control socket is gone, so that a successor cannot connect.
+    /// Returns whether the file of the control socket is gone, so that no successor can connect.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(SocketFileId::at(&self.path), Ok(None))
     }
@@ -127,8 +127,8 @@ impl ControlSocket {
 
 impl Successor {
     /// Hands the sockets over and waits until the successor is ready to serve them. A failed
-    /// attempt changes nothing. The caller keeps the returned stream until this process ends, so
-    /// that the successor notices the end.
+    /// attempt changes nothing. The caller keeps the returned stream until this process ends: the
+    /// end of the stream tells the successor that the process has ended.
     ///
     /// # Errors
     /// The successor belongs to an untrusted user, gives up, or takes too long for a step.
@@ -146,7 +146,7 @@ impl Successor {
         let mut process_ids = Vec::new();
         let mut connections = Vec::new();
         for predecessor in predecessors.copied()? {
-            // A predecessor without a connection cannot be watched.
+            // Without its connection, the successor could not watch the predecessor.
             if let Some(connection) = predecessor.line {
                 process_ids.push(predecessor.life);
                 connections.push(connection);
@@ -161,13 +161,13 @@ impl Successor {
         let all: Vec<_> = own.chain(others_with_kind).collect();
         within(message::send(&stream, &all, &process_ids)).await?;
         within(expect(&mut stream, READY)).await?;
-        // The successor is ready even if it does not receive this.
+        // The successor is ready even if it does not receive this reply.
         drop(within(stream.write_all(CONFIRMATION_REPLY)).await);
         Ok(stream)
     }
 }
 
-/// The received sockets, before the successor has confirmed that it is ready.
+/// The sockets that a successor has received but does not serve yet.
 #[derive(Debug)]
 pub(crate) struct ReceivedSockets {
     /// The descriptors with their kinds.
@@ -183,8 +183,8 @@ pub(crate) struct Confirmation(UnixStream);
 
 impl ReceivedSockets {
     /// Requests the sockets from the sidecar that serves `socket`; returns `None` if no sidecar
-    /// does. The control socket may belong to any user in a directory in which other users may
-    /// create files: this function requests nothing from a process of an untrusted user.
+    /// serves it. In a directory where other users may create files, the control socket may belong
+    /// to any user, so this function requests nothing from a process of an untrusted user.
     ///
     /// # Errors
     /// [`SocketError::ForeignControl`] for a process of an untrusted user; [`SocketError::TakeOver`]
@@ -198,7 +198,7 @@ impl ReceivedSockets {
                 _ => return Err(SocketError::TakeOver(error)),
             },
         };
-        // The user of the listening process, which may differ from the owner of the file.
+        // This is the user of the listening process, which may differ from the owner of the file.
         let uid = stream.peer_cred().map_err(SocketError::TakeOver)?.uid();
         if !is_trusted(uid) {
             return Err(SocketError::ForeignControl { path, uid });
@@ -214,7 +214,7 @@ impl ReceivedSockets {
             .into_iter()
             .partition(|(kind, _)| *kind == DescriptorKind::Predecessor);
         let earlier = connections.into_iter().map(|(_, owned)| owned);
-        // The last connection is to the sidecar that handed over.
+        // The last connection is the one to the sidecar that handed its sockets over.
         let mut all = earlier.chain([clone_connection(&stream)?]);
         let predecessors = process_ids.into_iter().map(|life| Predecessor {
             life,
@@ -227,7 +227,7 @@ impl ReceivedSockets {
         })
     }
 
-    /// Removes and returns the descriptor of this kind.
+    /// Removes and returns the descriptor of the kind `kind`.
     pub(crate) fn take(&mut self, kind: DescriptorKind) -> Option<OwnedFd> {
         let index = self.descriptors.iter().position(|(it, _)| *it == kind)?;
         Some(self.descriptors.swap_remove(index).1)
@@ -242,8 +242,8 @@ impl Confirmation {
     }
 }
 
-/// Returns whether a descriptor is a Unix socket that listens at `path`. For a relative address,
-/// which is relative to the other process's directory, only the file name is compared.
+/// Returns whether the Unix socket `socket` listens at `path`. A relative address depends on the
+/// other process's working directory, so only its file name is compared.
 pub(crate) fn listens_on(socket: &OwnedFd, path: &Path) -> io::Result<bool> {
     let is_listener = sockopt::socket_domain(socket)? == AddressFamily::UNIX
         && sockopt::socket_type(socket)? == SocketType::STREAM
@@ -267,7 +267,7 @@ fn directory_of(socket: &Path) -> Option<PathBuf> {
     Some(canonical.unwrap_or_else(|_| directory.to_owned()))
 }
 
-/// Returns whether a process of that user may hand over or receive sockets.
+/// Returns whether a process of the user `uid` may hand over or receive sockets.
 fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == nix::unistd::geteuid().as_raw()
 }
@@ -314,7 +314,7 @@ mod tests {
                 }
             }
         });
-        // A successor that gives up changes nothing.
+        // A successor that disconnects before its confirmation changes nothing.
         drop(ReceivedSockets::request(&path).await.unwrap().unwrap());
         let mut inheritance = ReceivedSockets::request(&path).await.unwrap().unwrap();
         assert!(!handing.is_finished());
@@ -337,7 +337,7 @@ mod tests {
         drop(other_end);
         has_ended.recv().await.unwrap();
         assert!(predecessors.ids().is_empty());
-        // The socket continues to listen, including the connections in its queue.
+        // The socket continues to listen, and its queued connections are kept.
         let inherited = UnixListener::from_std(inherited.into()).unwrap();
         let _client = UnixStream::connect(&path).await.unwrap();
         inherited.accept().await.unwrap();

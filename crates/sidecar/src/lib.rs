@@ -1,6 +1,6 @@
 //! The sidecar: a daemon that runs tools for all processes of a host over a Unix socket.
 //!
-//! [`pillion_config`] reads the settings, [`pillion_gateway`] answers calls, [`socket`] creates the
+//! [`pillion_config`] reads the settings, [`pillion_gateway`] runs calls, [`socket`] creates the
 //! Unix socket, and [`server`] serves [`routes`] until shutdown. The crate `pillion` has the command
 //! line, which starts the sidecar with [`daemon`].
 //!

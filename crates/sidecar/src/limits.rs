@@ -1,7 +1,7 @@
-//! Restores rate limits after a restart from the call log.
+//! Restores rate limits from the call log after a restart.
 //!
-//! Nothing else is stored for the limits: each call is in the call log before its tool runs, so the
-//! log has all admitted calls even after a crash.
+//! The limits need no other storage: each call is in the call log before its tool runs, so the log
+//! has all admitted calls even after a crash.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 const UNREADABLE: &str = "Cannot read the recorded calls that count towards the rate limits";
 
-/// Maximum age of a call that a predecessor admits now.
+/// Maximum age of a call that a draining predecessor may still admit.
 const MAX_RECENT_AGE: Duration = Duration::from_secs(60);
 
 /// Maximum time by which the start of a call may be in the future. A call further in the future was
@@ -36,30 +36,30 @@ const MAX_RECENT_AGE: Duration = Duration::from_secs(60);
 /// its user for as long as the clock was wrong, so it is ignored.
 const MAX_FUTURE_OFFSET: Duration = Duration::from_secs(60);
 
-/// The calls of earlier processes of this sidecar that were counted.
+/// Counts the calls of earlier processes of this sidecar toward the limits.
 pub(crate) struct PredecessorCalls {
     state: State,
     current_app: CurrentApp,
     /// Where the next read starts; `None` before the first read.
     from: Option<Timestamp>,
-    /// The calls since `from` that were counted.
+    /// The counted calls since `from`, which the next read finds again.
     counted: HashSet<CallId>,
-    /// The rest of the first read. Calls with limits wait for it.
+    /// The rest of the first read. Calls with limits wait until it is counted.
     rest: Option<(CallLogRead, PastCallCount)>,
 }
 
 /// A read of the call log, page by page, newest calls first.
 struct CallLogRead {
     from: Timestamp,
-    /// Calls since this time may be read again later.
+    /// Calls that came in since this time may be read again.
     recent: Timestamp,
     page: PageRequest,
     calls: usize,
 }
 
 impl PredecessorCalls {
-    /// Counts the latest calls. [`finish`](Self::finish) counts the others while requests are
-    /// served: they may be millions.
+    /// Counts the latest calls. [`finish`](Self::finish) counts the remaining calls while requests
+    /// are served, because there may be millions.
     ///
     /// # Errors
     /// If the call log cannot be read.
@@ -109,7 +109,7 @@ impl PredecessorCalls {
         }
     }
 
-    /// Counts the remaining pages.
+    /// Counts the calls on the remaining pages.
     async fn count_pages(&mut self, read: &mut CallLogRead) -> Result<(), StoreError> {
         while self.count_page(read).await? {}
         Ok(())
@@ -165,7 +165,8 @@ fn log_count(calls: usize) {
     }
 }
 
-/// Returns how long ago `since` was; zero if it is in the future because the clock was set back.
+/// Returns how long ago `since` was, or zero if `since` is in the future because the clock was set
+/// back.
 fn age(since: Timestamp, now: Timestamp) -> Duration {
     let milliseconds = now.as_millis().saturating_sub(since.as_millis());
     Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))

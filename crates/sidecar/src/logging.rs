@@ -38,7 +38,7 @@ impl std::fmt::Debug for LogControl {
 impl LogControl {
     /// Replaces the log filter.
     pub fn set_filter(&self, filter: &LogFilter) {
-        // Fails if another subscriber was installed first, which then stays.
+        // Fails if another subscriber was installed before this one, which then stays.
         drop(self.filter.reload(filter.to_layer()));
     }
 }
@@ -53,7 +53,8 @@ pub fn initialize(log: &LogSection) -> LogControl {
     let (filter, handle) = reload::Layer::new(log.filter.to_layer());
     let registry = tracing_subscriber::registry().with(filter);
     let done = if as_json {
-        // The outer span has the request's id, the inner span the call's tool, server and user.
+        // Each line has the fields of two spans: the request's id, and the call's tool, server and
+        // user.
         registry.with(JsonLines { writer: stderr() }).try_init()
     } else {
         let layer = fmt::layer()
@@ -63,7 +64,7 @@ pub fn initialize(log: &LogSection) -> LogControl {
             .with_target(false);
         registry.with(layer).try_init()
     };
-    // Fails if a subscriber is already installed, as in tests, which then stays.
+    // Installing the subscriber fails if one is already installed, as in tests, which then stays.
     if done.is_ok() {
         log_panics();
     }

@@ -1,4 +1,4 @@
-//! A queue of what waits to be written to a client, limited in bytes.
+//! A queue of messages to a client, limited in bytes.
 
 use std::collections::VecDeque;
 use std::task::Poll;
@@ -6,13 +6,13 @@ use std::task::Poll;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The messages that wait to be written. Senders wait while `max_bytes` bytes or more wait; a
-/// message that is longer waits alone.
+/// The queued messages to a client. Senders wait while `max_bytes` bytes or more are queued, so a
+/// message that is longer is queued alone.
 #[derive(Debug)]
 pub(crate) struct Outbox<M> {
     state: Mutex<OutboxState<M>>,
     max_bytes: usize,
-    /// Notified when a sender may have room.
+    /// Notified when the queue may have room for a sender.
     room: Notify,
     /// Notified when there is a message to write, or the outbox is closed.
     filled: Notify,
@@ -39,12 +39,12 @@ impl<M: AsRef<[u8]>> Outbox<M> {
         }
     }
 
-    /// Queues a message as soon as there is room, and calls `queued` at the same moment. Dropping
-    /// the future before then queues nothing.
+    /// Queues a message as soon as there is room, and calls `queued` under the same lock. Dropping
+    /// the future before that queues nothing.
     pub(crate) async fn send(&self, mut message: M, mut queued: impl FnMut()) {
         loop {
             let mut room = std::pin::pin!(self.room.notified());
-            // Registers for the notification before the check.
+            // Registered before the check, so that no notification is missed.
             room.as_mut().enable();
             match self.try_send(message, &mut queued) {
                 Ok(()) => return,
@@ -61,15 +61,15 @@ impl<M: AsRef<[u8]>> Outbox<M> {
         }
         queued();
         self.push(&mut state, message);
-        // Wakes the next sender, because a single notification may have made room for many.
+        // One notification may stand for room for many messages, so the next sender is notified.
         if state.bytes < self.max_bytes {
             self.room.notify_one();
         }
         Ok(())
     }
 
-    /// Queues a message at once, even without room. The caller limits the number and size of such
-    /// messages.
+    /// Queues a message at once, even above the limit. The caller limits the number and size of
+    /// such messages.
     pub(crate) fn send_now(&self, message: M) {
         self.push(&mut self.state.lock(), message);
     }
@@ -84,13 +84,13 @@ impl<M: AsRef<[u8]>> Outbox<M> {
         self.state.lock().bytes >= self.max_bytes
     }
 
-    /// Resolves when there is room. Cancel-safe.
+    /// Resolves when the queue has room. Cancel-safe.
     pub(crate) async fn has_room(&self) {
         loop {
             let mut room = std::pin::pin!(self.room.notified());
             room.as_mut().enable();
             if !self.is_full() {
-                // This caller has not used the room.
+                // The next waiter is notified, because this caller queues nothing.
                 self.room.notify_one();
                 return;
             }
@@ -122,7 +122,7 @@ impl<M: AsRef<[u8]>> Outbox<M> {
         }
     }
 
-    /// Ends the writing after the queued messages.
+    /// Closes the outbox after the queued messages are written.
     pub(crate) fn close(&self) {
         self.state.lock().is_closed = true;
         self.filled.notify_one();
@@ -153,7 +153,7 @@ mod tests {
     async fn h6_a_sender_waits_while_too_many_bytes_wait() {
         let outbox = Outbox::new(MAX_WAITING_BYTES);
         outbox.send(line(MAX_WAITING_BYTES - 1), || ()).await;
-        // A message that is larger than the limit is queued, and the next one waits.
+        // A message that is larger than the limit is queued, and the next message waits.
         outbox.send(line(2 * MAX_WAITING_BYTES), || ()).await;
         assert!(outbox.has_room().now_or_never().is_none());
         let mut was_queued = false;

@@ -23,7 +23,7 @@ use pillion_config::{Config, ConfigError, ConfigFile, ConfigWarning};
 use pillion_gateway::access::{Access, AccessError};
 pub use stamp::FileStamps;
 
-/// Interval at which the files are checked.
+/// Interval at which the configuration files are checked for changes.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The source of the configuration.
@@ -48,7 +48,7 @@ pub(crate) enum ReloadError {
     Panicked,
 }
 
-/// A configuration that was read.
+/// A loaded configuration and its file of tokens.
 #[derive(Debug, Clone)]
 pub struct LoadedConfig {
     /// The configuration, with the files from which it was read.
@@ -57,9 +57,9 @@ pub struct LoadedConfig {
     tokens: Option<ConfigFile>,
 }
 
-/// An attempt to read the configuration.
+/// The outcome of an attempt to read the configuration, and the files concerned.
 struct Attempt<T> {
-    /// The states of the files before they were read, so that later changes are detected.
+    /// The states of the files before reading, so that later changes are detected.
     before: FileStamps,
     /// The files that the configuration refers to, even if the configuration is invalid.
     named: Vec<PathBuf>,
@@ -83,18 +83,18 @@ impl LoadedConfig {
         Access::resolve(&self.config, self.tokens.as_ref(), variable, store)
     }
 
-    /// Fails if one of the files looks like an unfinished write, whatever the running sidecar has
-    /// read.
+    /// Fails if one of the files looks like an unfinished write, regardless of what the running
+    /// sidecar has read.
     pub(crate) fn check_complete(&self) -> Result<(), ConfigError> {
         let mut files = self.config.files().chain(&self.tokens);
         files.try_for_each(ConfigFile::check_complete)
     }
 
-    /// Fails if one of the files looks like an unfinished write of the file that `previous` has.
+    /// Fails if a file looks like an unfinished write of the file that `previous` was read from.
     fn check_replaces(&self, previous: &Self) -> Result<(), ConfigError> {
         self.config.check_replaces(&previous.config)?;
         match (&self.tokens, &previous.tokens) {
-            // Lines that are missing at the end revoke tokens.
+            // A truncated file of tokens would revoke the tokens on its missing lines.
             (Some(file), Some(previous)) if file.path() == previous.path() => {
                 file.check_replaces(previous)
             }
@@ -118,7 +118,7 @@ impl Source {
         self.attempt([], None).outcome
     }
 
-    /// Reads the configuration like [`load`](Self::load), and the states of its files before that.
+    /// Reads the configuration like [`load`](Self::load), and before it the states of its files.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -165,7 +165,7 @@ impl Source {
         }
     }
 
-    /// Reads the configuration that is to replace `previous`, and resolves its users, groups and
+    /// Reads the configuration that will replace `previous`, and resolves its users, groups and
     /// tokens.
     fn attempt_with_access(
         &self,
@@ -187,7 +187,7 @@ impl Source {
     }
 }
 
-/// Watches for reasons to reload.
+/// Reloads the configuration on SIGHUP and when a file changes.
 pub(crate) struct Reloader {
     pub(crate) source: Source,
     pub(crate) current_app: CurrentApp,
@@ -195,7 +195,8 @@ pub(crate) struct Reloader {
     /// The current configuration.
     pub(crate) loaded: LoadedConfig,
     pub(crate) log: LogControl,
-    /// The files that a rejected configuration refers to; a change of one may make it valid.
+    /// The files that a rejected configuration refers to. A change of such a file may make the
+    /// configuration valid.
     rejected_files: Vec<PathBuf>,
 }
 

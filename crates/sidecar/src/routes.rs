@@ -54,7 +54,7 @@ pub fn router(app: App) -> Router {
     for (path, methods) in served_paths() {
         let path = path.trim_end_matches('/');
         router = router.route(path, methods.clone());
-        // A wildcard route already matches paths with a trailing slash.
+        // A wildcard route also matches paths with a trailing slash.
         if !path.contains("{*") {
             router = router.route(&format!("{path}/"), methods);
         }
@@ -79,7 +79,7 @@ fn undocumented_routes() -> [(&'static str, MethodRouter<App>); 3] {
     ]
 }
 
-/// Returns the path of each route, in the form of the router, and its handlers.
+/// Returns the path of each route, in the syntax of the router, with its handlers.
 fn served_paths() -> Vec<(String, MethodRouter<App>)> {
     let mut served = Vec::new();
     for (_, paths, methods) in table::documented_routes() {
@@ -136,7 +136,7 @@ mod tests {
         };
         let mut served = BTreeSet::new();
         for (path, _) in served_paths() {
-            // No route has this method, so the `Allow` header of the response lists the route's
+            // No route has the method TRACE, so the response's `Allow` header lists the route's
             // methods.
             let rejection = ask("TRACE", &path.replace(['{', '*', '}'], "")).await;
             assert_eq!(rejection.status(), StatusCode::METHOD_NOT_ALLOWED, "{path}");
@@ -160,7 +160,7 @@ mod tests {
         for (path, methods) in document["paths"].as_object().unwrap() {
             for (method, operation) in methods.as_object().unwrap() {
                 described.insert(format!("{} {path}", method.to_uppercase()));
-                // The comments of the handlers are sentences of several lines.
+                // The summaries in the document have no line breaks, unlike the handlers' comments.
                 let summary = operation["summary"].as_str().unwrap();
                 let description = operation["description"].as_str().unwrap_or_default();
                 assert!(!summary.ends_with('.'), "{summary}");

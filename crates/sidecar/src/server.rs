@@ -29,7 +29,8 @@ use pillion_gateway::access::{Admission, ConnectionPermits, Peer};
 pub use serving_threads::ServingThreads;
 use waiting_room::UnauthenticatedConnections;
 
-/// Interval at which open connections are counted while last requests may still arrive.
+/// Interval at which open connections are counted during a shutdown, while last requests may
+/// arrive.
 const COUNT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The outcome of a shutdown.
@@ -53,7 +54,7 @@ pub struct Listeners {
 /// A TCP listener with its limits for connections without a valid token.
 #[derive(Debug)]
 pub struct TcpEndpoint {
-    /// The listener.
+    /// The listening TCP socket.
     pub listener: TcpListener,
     /// Maximum number of authenticated connections; the same number of unauthenticated connections
     /// may be open.
@@ -70,9 +71,9 @@ pub enum Stop {
     /// A successor process, or the service manager on its behalf, holds the sockets, so no client
     /// is rejected in the meantime.
     Continued {
-        /// How long keep-alive connections may send one more request, which is answered and then
-        /// ends the connection. If a connection were closed at once, a request might already be on
-        /// its way, and its client could not safely retry the request.
+        /// How long keep-alive connections may send one more request, after whose response the
+        /// connection is closed. If the connection were closed at once, a request might already be
+        /// on its way, which its client could not safely retry.
         last_requests: Duration,
     },
 }
@@ -102,7 +103,8 @@ pub async fn run(
     Ok(serve(listeners, &current_app, &mut threads, grace, ending).await)
 }
 
-/// Like [`run`], with several listeners, an [`App`] that may change, and a reason for the shutdown.
+/// Like [`run`], with several listeners, an [`App`] that reloads may replace, and a reason for the
+/// shutdown.
 pub async fn serve(
     listeners: Listeners,
     current_app: &CurrentApp,
@@ -116,7 +118,7 @@ pub async fn serve(
     let max_connections = current_app.app().http().max_connections.get();
     let unix_permits = Arc::new(Semaphore::new(max_connections));
     let mut connections = JoinSet::new();
-    // Replaced sockets whose file is gone: clients that connected earlier may wait in their queues.
+    // Replaced sockets without a file, in whose queues clients may still wait.
     let mut waiting_elsewhere = Vec::new();
     let mut shutdown = pin!(shutdown);
     let stop = loop {
@@ -190,8 +192,8 @@ impl Tcp {
     }
 }
 
-/// Accepts the next connection when a permit is free, first from the queues of `before`. A socket
-/// with an empty queue is closed.
+/// Accepts the next connection when a permit is free, first from the queues of the replaced sockets
+/// `before`. A replaced socket with an empty queue is closed.
 async fn accept_unix(
     listener: &UnixListener,
     before: &mut Vec<UnixListener>,
@@ -226,7 +228,7 @@ async fn drain(
     grace: Duration,
 ) -> Drained {
     let process = Arc::clone(current_app.app().process());
-    // All clients were notified of the shutdown, and disconnect when they have their responses.
+    // All clients were notified of the shutdown, and disconnect after their last responses.
     let clients = &process.clients;
     clients.close();
     while connections.try_join_next().is_some() {}

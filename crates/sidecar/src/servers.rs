@@ -54,7 +54,7 @@ pub(crate) struct Servers {
     application: OnceLock<Weak<dyn Application>>,
     /// The current configuration file, without the servers of the store. Locked during a change.
     base: Mutex<Config>,
-    /// The users' credentials, with the vault, which is replaced when its key changes.
+    /// The users' credentials and the vault, which is replaced when its key changes.
     user_credentials: UserCredentials,
     all: RwLock<Arc<Vec<Server>>>,
     /// Number of requested reconnects by server name.
@@ -175,7 +175,7 @@ impl Servers {
         config
     }
 
-    /// Closes the token stores of servers that are gone or have another account.
+    /// Closes the token stores of servers that were removed or have another account.
     async fn close_other_token_stores(&self, all: &[Server]) {
         let accounts = all.iter().filter_map(Server::account);
         let keys: Vec<_> = accounts.map(|account| account.key).collect();
@@ -248,7 +248,7 @@ impl Servers {
     pub(crate) async fn reconnect(&self, key: &str) -> Result<(), ServerError> {
         let base = self.base.lock().await;
         let name = self.find(key)?.name().to_owned();
-        // The authorization may have been replaced or removed.
+        // The server's OAuth tokens may have been replaced or removed.
         let of_it = |server: &str, _: &TokenKey| server == name;
         self.user_credentials.close_tokens_of_servers(of_it).await;
         *self.reconnects.lock().entry(name).or_default() += 1;
@@ -358,7 +358,7 @@ impl Servers {
         }
     }
 
-    /// Returns the store's record with this id or name.
+    /// Returns the record of the store for the server with this id or name.
     async fn record(&self, base: &Config, key: &str) -> Result<ServerRecord, ServerError> {
         if let Some(record) = self.store.server(key).await? {
             return Ok(record);
@@ -372,7 +372,7 @@ impl Servers {
         named.ok_or(ServerError::NotFound)
     }
 
-    /// Rejects a name of a server in the configuration file.
+    /// Rejects a name that a server of the configuration file has.
     fn check_file(&self, base: &Config, keys: &Map<String, Value>) -> Result<(), ServerError> {
         let name = keys.get("name").and_then(Value::as_str);
         match base.mcp_servers.iter().find(|it| Some(it.label()) == name) {
@@ -405,7 +405,8 @@ impl Servers {
         self.all.read().iter().map(names).collect()
     }
 
-    /// Returns the server with this id or name, like [`entries`](Self::entries).
+    /// Returns the server with this id or name in the format of the REST API, like
+    /// [`entries`](Self::entries).
     pub(crate) fn entry(&self, key: &str, gateway: &Gateway) -> Result<ServerEntry, ServerError> {
         let mut entries = view::entries(&[self.find(key)?], gateway);
         entries.pop().ok_or(ServerError::NotFound)

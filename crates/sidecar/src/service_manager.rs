@@ -1,6 +1,7 @@
 //! Notifies the service manager (systemd), and receives sockets from it.
 //!
-//! Without a service manager, `NOTIFY_SOCKET` and `LISTEN_FDS` are not set, and nothing happens.
+//! Without a service manager, `NOTIFY_SOCKET` and `LISTEN_FDS` are not set, and this module does
+//! nothing.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -8,8 +9,8 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use rustix::net::AddressFamily;
 use sd_notify::NotifyState;
 
-/// Listening sockets that the service manager has bound. It keeps them open while the sidecar is
-/// restarted, so that no client is rejected.
+/// Listening sockets that the service manager has bound and keeps open while the sidecar restarts,
+/// so that no client is rejected.
 #[derive(Debug, Default)]
 pub(crate) struct Activated {
     pub(crate) unix: Option<OwnedFd>,
@@ -26,8 +27,8 @@ impl Activated {
                 unsafe_code,
                 reason = "the service manager says by number which descriptors are ours"
             )]
-            // SAFETY: LISTEN_PID names this process, so these descriptors were opened for it. They
-            // are taken once, at start-up, and nothing else uses them.
+            // SAFETY: `LISTEN_PID` names this process, so these descriptors were opened for it.
+            // They are adopted once, at start-up, and nothing else uses them.
             let owned = unsafe { OwnedFd::from_raw_fd(raw) };
             if !rustix::net::sockopt::socket_acceptconn(&owned)? {
                 return Err(io::Error::other(format!(
@@ -74,7 +75,7 @@ pub(crate) fn reloading() {
     }
 }
 
-/// Reports that the new configuration was rejected, and the old one stays in force.
+/// Reports that the new configuration was rejected, so the old one stays in effect.
 pub(crate) fn reload_failed(error: &str) {
     let status = format!("Serving; rejected the new configuration: {error}");
     notify(&[NotifyState::Ready, NotifyState::Status(&status)]);

@@ -89,7 +89,8 @@ impl Socket {
         }
         let permissions = Permissions::resolve(group, mode)?;
         directory::prepare(path, permissions.group, mode)?;
-        // Checked first, so that no lock file is left where no socket can be bound.
+        // Checked before locking, so that no lock file is left at a path where no socket can be
+        // bound.
         occupant::socket_exists(path)?;
         let lock = lock::Lock::take(path)?;
         let (listener, file) = bind(path, permissions).await?;
@@ -111,7 +112,8 @@ impl Socket {
 
 impl SocketGuard {
     /// Creates the guard of a socket that another process has bound at `path` and handed over with
-    /// its lock. If the socket's file is gone, [`restore`](Self::restore) creates it again.
+    /// the lock on the path. If the socket's file is gone, [`restore`](Self::restore) creates it
+    /// again.
     pub(crate) fn handed_over(
         path: &Path,
         lock: OwnedFd,
@@ -158,7 +160,7 @@ impl SocketGuard {
         Ok(Some(listener))
     }
 
-    /// Returns the lock's descriptor, to hand over.
+    /// Returns the descriptor of the lock, to hand over to a successor.
     pub(crate) fn lock(&self) -> BorrowedFd<'_> {
         self.lock.descriptor()
     }

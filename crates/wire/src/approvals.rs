@@ -101,8 +101,8 @@ pub struct DecisionRequest {
     #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: Option<String>,
     /// The arguments with which an approved call runs instead of its own: the arguments of the
-    /// approval with changes. A redacted value that stays in its place stands for the call's own
-    /// value; a redacted member cannot get another value.
+    /// approval with changes. A redacted value that is left unchanged keeps the call's own value; a
+    /// redacted member cannot get another value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Map<String, Value>>,
 }

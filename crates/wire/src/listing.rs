@@ -15,7 +15,7 @@ pub struct ToolList {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable_servers: Vec<UnavailableServer>,
     /// The invalid files in the folder of sandboxed (WebAssembly) tools, and the listed tools whose
-    /// calls are refused because of their schemas.
+    /// calls are rejected because of their schemas.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub invalid_tools: Vec<InvalidTool>,
 }

@@ -24,7 +24,7 @@ pub struct PinEntry {
     /// SHA-256 of the definition that the server offers and that is not accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_hash: Option<String>,
-    /// When the sidecar first saw that definition.
+    /// When the sidecar first saw the definition that is not accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_since: Option<String>,
     /// Hidden text in the newest definition, one entry per field.

@@ -25,7 +25,7 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'
 
 /// A route of the API, whose response body is a `Response` and whose path has `N` parameters.
 ///
-/// `Response` is `()` if the body is not JSON, or if no client of ours reads it.
+/// `Response` is `()` if the body is not JSON, or if no client of Pillion reads it.
 #[derive(Debug)]
 pub struct Route<Response, const N: usize> {
     /// The HTTP method, such as `GET`.
@@ -61,7 +61,7 @@ impl<Response, const N: usize> Route<Response, N> {
     }
 }
 
-// Derived, the traits would need them of `Response`.
+// Derived implementations would require the traits of `Response`, too.
 impl<Response, const N: usize> Clone for Route<Response, N> {
     fn clone(&self) -> Self {
         *self

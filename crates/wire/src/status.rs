@@ -61,8 +61,8 @@ pub struct Status {
     pub tools: Vec<ToolStatus>,
     /// The MCP servers and their last known state.
     pub servers: Vec<ServerStatus>,
-    /// The invalid files in the folder of sandboxed (WebAssembly) tools, and the tools whose calls are
-    /// refused because of their schemas.
+    /// The invalid files in the folder of sandboxed (WebAssembly) tools, and the tools whose calls
+    /// are rejected because of their schemas.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub invalid_tools: Vec<InvalidTool>,
     /// Why the last write to the call log failed; calls fail while the call log cannot be written.

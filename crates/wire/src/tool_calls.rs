@@ -43,7 +43,7 @@ pub struct ToolCallEntry {
     pub approved_arguments: Option<Box<RawValue>>,
     /// `pending`, `running`, `success`, `error`, `cancelled`, `interrupted` or `denied`.
     pub status: String,
-    /// Whether a cached result answered the call, so that the tool did not run.
+    /// Whether the call returned a cached result, so that the tool did not run.
     #[serde(default)]
     pub cached: bool,
     /// When the call arrived.

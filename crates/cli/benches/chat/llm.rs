@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::BenchError;
 
-/// The argument that makes this program a language model without thinking time. The user's message
+/// The argument that makes this program a language model that responds at once. The user's message
 /// is the number of tool calls before the answer.
 pub(super) const ARGUMENT: &str = "--model";
 

@@ -110,7 +110,7 @@ async fn whole_chats(
     Ok(())
 }
 
-/// Measures the time to the first words of a streamed answer.
+/// Measures the time until the first words of a streamed answer.
 async fn first_words(direct: &mut Caller, sidecar: &mut Caller) -> Result<(), BenchError> {
     let mut sides = Sides::default();
     for round in 0..WARM_UP + ROUNDS * CHATS {
@@ -139,7 +139,7 @@ async fn first_words(direct: &mut Caller, sidecar: &mut Caller) -> Result<(), Be
     Ok(())
 }
 
-/// Microseconds of both sides, in pairs.
+/// Measurements of direct and of sidecar chats in microseconds, in pairs.
 #[derive(Default)]
 struct Sides {
     direct: Vec<f64>,
@@ -156,7 +156,7 @@ impl Sides {
     }
 }
 
-/// Returns the microseconds of one chat.
+/// Returns the duration of one chat, in microseconds, averaged over the chats since `start`.
 fn each(start: Instant) -> Result<f64, BenchError> {
     Ok(start.elapsed().as_secs_f64() * 1e6 / f64::from(u32::try_from(CHATS)?))
 }

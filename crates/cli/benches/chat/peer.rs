@@ -55,8 +55,8 @@ impl Caller {
         check_words(&self.message(&body).await?)
     }
 
-    /// Sends the same requests to the model directly, one after the other with the same results:
-    /// the time of the provider and a minimal client.
+    /// Sends the same requests to the model directly, one after the other and with equal tool
+    /// results. This takes the time of the provider and a minimal client.
     pub(super) async fn same_requests(&mut self, calls: usize) -> Result<(), BenchError> {
         let mut messages = vec![user(calls)];
         for _ in 0..calls {
@@ -70,7 +70,8 @@ impl Caller {
         check_words(&self.message(&body).await?)
     }
 
-    /// Requests a stream, and returns the microseconds until its first words. Then reads the rest.
+    /// Requests a stream, and returns the microseconds until its first words. Then reads the rest
+    /// of the stream.
     pub(super) async fn first_words(&mut self) -> Result<f64, BenchError> {
         let request = json!({"model": "bench", "messages": [user(0)], "stream": true});
         let start = std::time::Instant::now();

@@ -3,11 +3,11 @@
 //! `cargo bench -p pillion --bench gateway`; add `-- --calls 1000000` to observe the memory over
 //! that many calls.
 //!
-//! The server, the sidecar and the load are one process each. The server only answers, and the load
-//! consists of bare keep-alive connections of `hyper`, so that the comparison includes as little
-//! else as possible. The sidecar runs with its defaults, with its call log in a file. All ways
-//! alternate, so that a busy moment of the machine affects each. The results are medians over the
-//! rounds, and ratios of the two sides of each round.
+//! The server, the sidecar and the load are one process each. The server only responds, and the
+//! load consists of bare keep-alive connections of `hyper`, so that the comparison includes as
+//! little else as possible. The sidecar runs with its defaults, with its call log in a file. All
+//! ways alternate, so that a busy moment of the machine affects each. The results are medians over
+//! the rounds, and ratios of the two sides of each round.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
@@ -33,9 +33,9 @@ const ROUNDS: usize = 31;
 /// Number of calls of a single caller in a round.
 const ALONE: usize = 100;
 const CALLERS: usize = 32;
-/// Number of calls of each of these callers in a round.
+/// Number of calls of each concurrent caller in a round.
 const TOGETHER: usize = 50;
-/// Number of measurements of the memory over many calls.
+/// Number of measurements of the sidecar's memory over many calls.
 const STEPS: usize = 20;
 
 fn main() -> Result<(), BenchError> {
@@ -98,7 +98,7 @@ fn compare(runtime: &Runtime, server: &ServerProcess, gateway: &Gateway) -> Resu
     Ok(())
 }
 
-/// The measurements of one way: microseconds per call in each round, of wall-clock time and of the
+/// The measurements of one way: for each round, microseconds per call of wall-clock time and of the
 /// sidecar's CPU time.
 #[derive(Default)]
 struct Rounds {

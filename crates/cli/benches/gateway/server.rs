@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use super::BenchError;
 
-/// The argument that makes this program the server.
+/// The argument that makes this program the MCP server.
 pub(super) const ARGUMENT: &str = "--serve";
 
 /// The text of the tool's result.

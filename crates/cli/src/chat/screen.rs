@@ -13,9 +13,9 @@ const MAX_LINE_CHARS: usize = 200;
 /// The output of a chat: the model's text on standard output, everything else on standard error.
 pub(super) struct Screen {
     json: bool,
-    /// Whether the current line of text has not ended.
+    /// Whether the current line of the model's text has not ended.
     is_in_line: bool,
-    /// Whether text has arrived since the last request.
+    /// Whether text of the model has arrived since the last request.
     has_text: bool,
 }
 
@@ -40,7 +40,7 @@ impl Screen {
                 self.has_text = true;
                 self.write_text(text("text"))?;
             }
-            // The answer of an already answered chat is not streamed in pieces.
+            // An answer from the store was not streamed in pieces.
             "done" if !self.has_text => self.write_text(text("content"))?,
             "tool_started" => {
                 self.end_line()?;

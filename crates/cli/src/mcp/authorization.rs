@@ -66,7 +66,7 @@ pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), 
     oauth.grant = OAuthGrant::AuthorizationCode;
     if let Some(id) = &options.client_id {
         oauth.client_id = Some(id.clone());
-        // The configured credential belongs to the configured client.
+        // The configured credentials belong to the configured client ID, which is overridden here.
         oauth.client_secret = None;
         oauth.private_key = None;
     }
@@ -132,7 +132,7 @@ impl BrowserPrompt {
         })
     }
 
-    /// Returns the time that the user has taken to answer.
+    /// Returns the time that the user has taken to respond.
     pub(super) fn time(&self) -> &PromptDuration {
         &self.time
     }
@@ -143,7 +143,7 @@ impl BrowserPrompt {
     ) -> Result<AuthorizationResponse, PromptError> {
         let _timer = self.time.begin();
         self.progress.finish();
-        // A closed standard error is ignored: the page may already be open.
+        // An error is ignored: the authorization page may already be open.
         eprint(&question(&request));
         let state = request_state(&request.url);
         let past_states = {
@@ -200,7 +200,7 @@ fn question(request: &AuthorizationRequest) -> String {
     text
 }
 
-/// Returns the `state` that the response must repeat.
+/// Returns the `state` of an authorization request, which the response must repeat.
 fn request_state(url: &Url) -> String {
     url.query_pairs()
         .find_map(|(name, value)| (name == "state").then(|| value.into_owned()))

@@ -46,7 +46,7 @@ pub(super) async fn run(
         content::tool_result_text(&result)
     };
     if outcome.is_error && !options.json {
-        // Many servers respond to an unknown tool with a tool error.
+        // Many servers respond to an unknown tool with a failed tool result.
         let available = error::available(&outcome.available);
         print_diagnostic(&format!("{} (tool_error){available}", text.trim_end()));
     } else if !text.is_empty() {
@@ -61,8 +61,8 @@ async fn call(
     arguments: CommandArguments,
 ) -> Result<ToolCallOutcome, McpCommandError> {
     server.connect().await?;
-    // The tool list provides the input and output schemas. A tool can be called even if the server
-    // provides no list.
+    // The tool list provides the input and output schemas. If the server provides no list, the tool
+    // can still be called.
     let tools = server
         .fail_if_unauthorized(OfferKind::Tools.list(server).await)?
         .unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Results as text.
+//! Formats results of MCP servers as text.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -31,14 +31,14 @@ pub(super) fn tool_result_text(result: &Value) -> String {
         .join("\n")
 }
 
-/// Returns the value that some servers wrap in an object, because structured content had to be an
-/// object before revision 2026-07-28. These servers also repeat the value as text.
+/// Returns the value that some servers wrap in an object and also repeat as text: before revision
+/// 2026-07-28, structured content had to be an object.
 fn wrapped_value(structured: &Value) -> Option<&Value> {
     let object = structured.as_object().filter(|object| object.len() == 1)?;
     object.get("result")
 }
 
-/// Returns whether a text block contains this value.
+/// Returns whether a text block contains `value` as JSON or text.
 fn contains_value(block: &Value, value: &Value) -> bool {
     let text = block["text"].as_str().unwrap_or_default();
     value == text || serde_json::from_str::<Value>(text).is_ok_and(|json| json == *value)

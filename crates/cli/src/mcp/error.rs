@@ -26,7 +26,7 @@ pub(crate) enum McpCommandError {
         source: Box<McpError>,
         /// The connection attempts, if connecting failed.
         steps: Vec<ProbeStep>,
-        /// The names that the server has, if it does not have the requested one.
+        /// The names that the server has, if it does not have the requested name.
         available: Vec<String>,
     },
     #[error("{server_name}: timed out after {:?}s", after.as_secs_f64())]
@@ -61,7 +61,7 @@ impl McpCommandError {
         matches!(self, Self::Request { source, .. } if source.rpc_error().is_some())
     }
 
-    /// Adds the connection attempts, because connecting failed.
+    /// Adds the connection attempts to the error, if connecting failed.
     pub(super) fn with_steps(mut self, attempts: Vec<ProbeStep>) -> Self {
         if let Self::Request { steps, .. } = &mut self {
             *steps = attempts;
@@ -69,7 +69,8 @@ impl McpCommandError {
         self
     }
 
-    /// Adds the names in the server's list, if the server rejected a name that is not in the list.
+    /// Adds the names in the server's list to the error, if the server rejected a name that is not
+    /// in the list.
     pub(super) fn with_known_names(mut self, name: &str, names: Vec<String>) -> Self {
         let is_from_server = self.is_from_server();
         if let Self::Request { available, .. } = &mut self

@@ -29,8 +29,8 @@ pub(crate) async fn log_in(server: ServerConfig, port: Option<u16>) -> Result<()
     server.run_until_done(Box::pin(work)).await
 }
 
-/// Logs warnings, and with `--verbose` debug messages. Results that do not match the tool's output
-/// schema are reported by the command itself, not by the log.
+/// Starts the log, which has warnings and, with `--verbose`, debug messages. Results that do not
+/// match the tool's output schema are reported by the command itself, not by the log.
 pub(super) fn start_log(verbose: bool) {
     let level = if verbose { "debug" } else { "warn" };
     let filter = format!("warn,pillion={level},pillion_mcp_client::client::methods=error");

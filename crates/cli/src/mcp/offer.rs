@@ -35,7 +35,7 @@ impl OfferKind {
         }
     }
 
-    /// Returns the key of the list in the protocol's results.
+    /// Returns the member that contains the list in results of the protocol.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::Templates => "resourceTemplates",
@@ -43,8 +43,8 @@ impl OfferKind {
         }
     }
 
-    /// Returns whether the server declares the capability. A server that declares no capabilities
-    /// at all may have any.
+    /// Returns whether the server declares the capability for this kind. A server that declares no
+    /// capabilities at all may have any.
     pub(super) fn is_offered(self, connection: &ConnectionInfo) -> bool {
         let capability = match self {
             Self::Tools => return true,

@@ -7,7 +7,7 @@ pub(super) fn text(text: &str) -> String {
     visible(&text.replace("\r\n", "\n"))
 }
 
-/// Joins the lines of a text.
+/// Joins the lines of a text into one line.
 pub(super) fn one_line(text: &str) -> String {
     let words = text.split(['\n', '\r', '\t']).map(str::trim);
     let line = words.filter(|part| !part.is_empty());

@@ -27,7 +27,7 @@ pub(super) async fn run(
     let server = ServerConnection::new(resolved.server, options).await?;
     let outcome = server.run_until_done(Box::pin(probe(&server))).await;
     if outcome.is_err() && !options.json {
-        // The list of attempts is more helpful than the last error alone.
+        // The list of all connection attempts is more helpful than only the last error.
         let attempts = server.client.connection_steps();
         if !attempts.is_empty() {
             print(&steps::as_text(&attempts))?;

@@ -7,7 +7,8 @@ use pillion_mcp_client::ProgressNotification;
 use super::plain;
 use crate::output::print_diagnostic;
 
-/// Resolution of the progress bar: the protocol's progress values are arbitrary numbers.
+/// Number of steps of the progress bar, because the protocol's progress values are arbitrary
+/// numbers.
 const BAR_RESOLUTION: u64 = 1000;
 
 /// Shows the progress of a request: as a bar on a terminal, as lines with `--verbose`, otherwise

@@ -22,15 +22,15 @@ use super::terminal::{PromptDuration, Terminal};
 use crate::output::print_diagnostic;
 use crate::typed;
 
-/// The client's timeout for requests whose timeout is tracked here; effectively unlimited.
+/// The MCP client's timeout for requests whose timeout this module enforces; effectively unlimited.
 const NO_TIMEOUT: Duration = Duration::from_secs(7 * 86_400);
 
 /// The connection to the server that a command uses.
 pub(super) struct ServerConnection {
     pub(super) client: McpClient,
-    /// Asks the user the server's questions, if there is a terminal.
+    /// Asks the user the questions of the server; `None` without a terminal.
     terminal: Option<Arc<Terminal>>,
-    /// Asks the user for authorization, if the server may require it.
+    /// Asks the user for authorization; `None` if the server cannot require it.
     browser: Option<Arc<BrowserPrompt>>,
     progress: Arc<ProgressDisplay>,
 }
@@ -110,7 +110,7 @@ impl ServerConnection {
         outcome
     }
 
-    /// Waits for a signal that does not answer a question.
+    /// Waits for a signal that stops the command, not one that only cancels a question.
     async fn stop_signal(&self, signals: &mut InterruptSignals) -> StopSignal {
         loop {
             let signal = signals.next().await;
@@ -183,8 +183,8 @@ impl ServerConnection {
         outcome
     }
 
-    /// Waits until `timeout` has passed, not counting the time of questions. Waits forever if the
-    /// user is never asked, because then the client enforces the timeout.
+    /// Waits until `timeout` has passed, not counting the time of questions. Never returns if the
+    /// user cannot be asked, because the client then enforces the timeout.
     async fn wait_for_timeout(&self, timeout: Duration) {
         const POLL_INTERVAL: Duration = Duration::from_millis(100);
         if !self.can_prompt_user() {
@@ -202,7 +202,7 @@ impl ServerConnection {
         }
     }
 
-    /// Returns whether the user may be asked something.
+    /// Returns whether the command may ask the user anything.
     fn can_prompt_user(&self) -> bool {
         self.prompt_durations().next().is_some()
     }
@@ -216,8 +216,8 @@ impl ServerConnection {
         terminal.chain(self.browser.iter().map(|browser| browser.time()))
     }
 
-    /// Runs a read-only attempt, and repeats it at once if it timed out while the user was asked
-    /// for authorization. The authorization continues, and the next attempt waits for it.
+    /// Runs a read-only attempt. If it timed out while the user was asked for authorization,
+    /// repeats it at once: the authorization continues, and the next attempt waits for it.
     pub(super) async fn repeat_after_authorization<T, F>(
         &self,
         attempt: impl Fn() -> F,
@@ -280,7 +280,7 @@ impl ServerConnection {
     }
 }
 
-/// Prints a notification of the server: the message of a log notification, or the name of any
+/// Prints a notification of the server: the message of a log notification, or the method of any
 /// other.
 fn print_notification(notification: &Notification) {
     let params: Value = serde_json::from_str(notification.params.get()).unwrap_or_default();

@@ -12,17 +12,17 @@ use crate::output::eprint;
 /// Maximum length of an answer, in bytes.
 const MAX_LINE_BYTES: u64 = 64 * 1024;
 
-/// The terminal at which a server's questions are asked.
+/// The terminal at which the user is asked a server's questions.
 pub(super) struct Terminal {
     progress: Arc<ProgressDisplay>,
-    /// Locked during a question, so that only one is asked at a time.
+    /// Locked during a question, so that only one question is asked at a time.
     conversation: Mutex<Option<mpsc::Receiver<String>>>,
     time: PromptDuration,
     /// Notified when Ctrl-C is pressed during a question.
     interrupted: Notify,
 }
 
-/// Exclusive access to the user until dropped.
+/// Exclusive access to the user's terminal, until dropped.
 pub(super) struct UserConversation<'a> {
     terminal: &'a Terminal,
     _timer: PromptTimer<'a>,
@@ -47,7 +47,7 @@ impl Terminal {
     pub(super) async fn start_conversation(&self) -> UserConversation<'_> {
         let lines = self.conversation.lock().await;
         self.progress.finish();
-        // Discards a Ctrl-C that came after the last question was answered.
+        // A Ctrl-C after the end of the last question is discarded.
         let _ = self.interrupted.notified().now_or_never();
         UserConversation {
             terminal: self,
@@ -56,7 +56,7 @@ impl Terminal {
         }
     }
 
-    /// Treats Ctrl-C as the answer to the current question. Returns false if there is no question.
+    /// Cancels the current question because of Ctrl-C. Returns `false` if there is no question.
     pub(super) fn interrupt(&self) -> bool {
         let is_prompting = self.time.is_prompting();
         if is_prompting {
@@ -65,23 +65,23 @@ impl Terminal {
         is_prompting
     }
 
-    /// Returns the time that the user has taken to answer.
+    /// Returns the time that the user has taken to respond.
     pub(super) fn time(&self) -> &PromptDuration {
         &self.time
     }
 }
 
 impl UserConversation<'_> {
-    /// Writes to standard error. Errors are ignored: a closed terminal is detected when the answer
-    /// is read.
+    /// Writes to standard error. Errors are ignored: a closed terminal is detected when input is
+    /// read.
     pub(super) fn write(&self, text: &str) {
         eprint(text);
     }
 
-    /// Asks for a line and returns it, trimmed.
+    /// Prints `prompt`, and returns the line that the user enters, trimmed.
     ///
     /// # Errors
-    /// [`PromptCancelled`] by Ctrl-C or Ctrl-D.
+    /// [`PromptCancelled`]: the user pressed Ctrl-C or Ctrl-D.
     pub(super) async fn ask(&mut self, prompt: &str) -> Result<String, PromptCancelled> {
         self.write(prompt);
         let lines = self.lines.get_or_insert_with(read_lines);
@@ -120,7 +120,7 @@ fn read_lines() -> mpsc::Receiver<String> {
     receiver
 }
 
-/// Measures the time that the user takes to answer questions, which does not count against the
+/// Measures the time that the user takes to answer questions, which does not count toward the
 /// server's timeout.
 #[derive(Default)]
 pub(super) struct PromptDuration(parking_lot::Mutex<PromptSpans>);

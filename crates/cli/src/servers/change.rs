@@ -101,10 +101,10 @@ fn set_enabled(
     change(context, &argument.name, keys)
 }
 
-/// Changes a server: through the sidecar, or on the store directly if the server is or becomes a
-/// program.
+/// Changes a server: through the sidecar, or directly in the store if the server is or becomes a
+/// stdio server.
 fn change(context: &ServersContext, name: &str, keys: Map<String, Value>) -> CommandResult {
-    // Servers that are programs can be changed even if no sidecar is running.
+    // Stdio servers can be changed even if no sidecar is running.
     let current = match context.find_added(name) {
         Ok(server) => Some(server),
         Err(CliError::Client(error)) if error.is_not_running() => None,

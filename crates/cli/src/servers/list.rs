@@ -197,7 +197,7 @@ fn list_blocked(
     let request = context.client.request(route::LIST_PINS, []);
     let mut pins = match request.query(query).send() {
         Ok(response) => decode(&response)?.pins,
-        // A sidecar without a store blocks nothing.
+        // Without a store, the sidecar blocks no tools.
         Err(ClientError::Status { status: 503, .. }) => Vec::new(),
         Err(error) => return Err(error.into()),
     };

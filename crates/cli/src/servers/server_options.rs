@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::super::error::CliError;
 use super::super::mcp::credential::{from_file, from_variable};
 
-/// The values of options that mean the configured default, by their keys in a request.
+/// The words with which options select the configured default, by the options' keys in a request.
 const NAMES_OF_DEFAULTS: [(&str, &str); 6] = [
     ("protocolVersion", "default"),
     ("requireApproval", "default"),
@@ -19,8 +19,8 @@ const NAMES_OF_DEFAULTS: [(&str, &str); 6] = [
     ("maxConcurrent", "default"),
 ];
 
-/// The options that describe a server. Each option that is not skipped is a key of a request, with
-/// its name in camel case.
+/// The options that describe a server. Each option that serde does not skip is a member of a
+/// request, under its name in camel case.
 #[derive(Debug, Args, Serialize)]
 #[command(next_help_heading = "Server")]
 #[serde(rename_all = "camelCase")]

@@ -89,7 +89,7 @@ impl RunCommand<Client> for CallTool {
             ExecuteResponse::Executed(execution) if is_success => {
                 if !self.output.json {
                     let mut text = execution.result.text;
-                    // Output to a program is not escaped.
+                    // Escaped only for a terminal, because programs need the unchanged output.
                     if std::io::stdout().is_terminal() {
                         text = visible(&text.replace("\r\n", "\n"));
                     }
@@ -102,7 +102,7 @@ impl RunCommand<Client> for CallTool {
                 let error = result.error.as_deref().unwrap_or("unknown error");
                 let code = result.error_code.as_deref().unwrap_or("internal_error");
                 print_diagnostic(&format!("{error} ({code})"));
-                // A denial names its approval, too.
+                // The code is checked, because a denied call also has its approval in the metadata.
                 let approval_id = result.metadata.get("approval_id");
                 if code == ErrorCode::ApprovalRequired.as_str()
                     && let Some(id) = approval_id.and_then(Value::as_str)
@@ -115,7 +115,7 @@ impl RunCommand<Client> for CallTool {
             }
             ExecuteResponse::NotFound(failure) => {
                 print_diagnostic(&failure_text(&failure));
-                // An `unavailable` error already names the servers.
+                // The message of an `unavailable` error already names the servers.
                 if failure.error_code != ErrorCode::Unavailable.as_str() {
                     warn_about_unavailable_servers(&unavailable_servers(&failure));
                 }
@@ -125,8 +125,8 @@ impl RunCommand<Client> for CallTool {
     }
 }
 
-/// Returns the types of the tool's parameters as a schema; null if they cannot be read: then the
-/// call fails too, with the reason.
+/// Returns the types of the tool's parameters as a schema, or null if they cannot be read. In that
+/// case the call fails as well, with the reason.
 fn parameter_types(client: &Client, name: &str, caller: &Caller) -> Value {
     let request = client.request(route::SHOW_TOOL, [name]).caller(caller);
     let response = request.send().and_then(|response| response.decode());

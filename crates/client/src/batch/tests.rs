@@ -31,7 +31,7 @@ impl Limited {
         })
     }
 
-    /// Starts a sidecar that rejects the requests for which `check` returns an error.
+    /// Starts a sidecar that rejects each request for which `check` returns an error.
     fn answering(check: impl Fn(&[u8]) -> Result<(), (u16, String)> + Send + 'static) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
@@ -151,7 +151,7 @@ fn only_the_call_that_is_too_large_is_rejected() {
         .collect();
     assert_eq!(rejected, [&(3..4, Some(413))]);
     assert_eq!(parts.iter().map(|(calls, _)| calls.len()).sum::<usize>(), 5);
-    // A call that is refused stays refused when it is the only call of a batch.
+    // A rejected call is also rejected if it is the only call of a batch.
     assert_eq!(sidecar.run(&batch[3..4]), [(0..1, Some(413))]);
 }
 
@@ -215,7 +215,7 @@ fn without_a_sidecar_the_whole_batch_fails() {
 fn after_a_request_without_an_answer_the_remaining_calls_are_not_sent() {
     let requests = Arc::new(Mutex::new(0));
     let count = Arc::clone(&requests);
-    // The second request takes longer than the client waits.
+    // The response to the second request takes longer than the client waits.
     let sidecar = Limited::answering(move |_| {
         let number = {
             let mut requests = count.lock().unwrap();

@@ -43,7 +43,8 @@ pub(super) fn connect(
         }
         match attempt(&address, left.min(INTERRUPT_INTERVAL)) {
             Ok(stream) => return Ok(stream),
-            // EAGAIN: the backlog was full for the whole slice. EINTR: a signal arrived.
+            // EAGAIN means that the backlog was full for the whole slice, EINTR that a signal
+            // arrived.
             Err(Errno::EAGAIN | Errno::EINTR) => {
                 if interrupt.is_some_and(|interrupted| interrupted()) {
                     return Err(ureq::Error::Io(io::Error::other(INTERRUPTED)));
@@ -61,7 +62,7 @@ fn attempt(address: &UnixAddr, wait: Duration) -> Result<UnixStream, Errno> {
         SockFlag::SOCK_CLOEXEC,
         None,
     )?;
-    // A timeout of zero means no timeout.
+    // A timeout of zero would mean no timeout.
     let micros = i64::try_from(wait.as_micros()).unwrap_or(i64::MAX).max(1);
     setsockopt(
         &socket,

@@ -17,7 +17,7 @@ pub(super) const INTERRUPT_INTERVAL: Duration = Duration::from_millis(200);
 /// The error inside `ureq::Error::Io` when the interrupt hook ended a wait.
 pub(crate) const INTERRUPTED: Interrupted = Interrupted;
 
-/// See [`INTERRUPTED`].
+/// The type of [`INTERRUPTED`].
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("interrupted")]
 pub(crate) struct Interrupted;
@@ -27,8 +27,9 @@ pub(crate) struct Connection {
     stream: UnixStream,
     buffers: LazyBuffers,
     interrupt: Option<InterruptHook>,
-    /// The peer has stopped reading. The peer may have responded before, for example to a body over
-    /// its limit, so writes are discarded as if they succeeded and the read decides the result.
+    /// Whether the peer has stopped reading. It may have responded before, for example to a body
+    /// over its limit, so further writes are discarded as if they succeeded, and the read decides
+    /// the result.
     peer_stopped_reading: bool,
 }
 

@@ -9,7 +9,7 @@ const KEY: &str = "k3y";
 
 fn load(text: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
     let file = tempfile::NamedTempFile::new().unwrap();
-    // An empty file is an error.
+    // The file ends with a comment, because an empty file is an error.
     std::fs::write(file.path(), format!("{text}\n# The end.\n")).unwrap();
     let variables = variables
         .iter()
@@ -99,7 +99,7 @@ fn d7_the_configuration_or_keys_select_the_search_service() {
         let search = config.builtins.web_search;
         let service = format!("{:?}", search.map(|settings| settings.service));
         assert!(service.starts_with(expected), "{keys}: {service}");
-        // The configuration overrides the variable.
+        // `engine` in the configuration overrides the variable.
         let is_mine = service.contains("engine: \"mine\"");
         assert_eq!(is_mine, keys.contains("mine"), "{service}");
     }
@@ -232,7 +232,7 @@ fn l1_a_key_without_a_variable_may_be_in_the_vault() {
         is_in_vault,
     };
     assert_eq!(config.builtins.keys, [key(true)]);
-    // A variable overrides the vault.
+    // The environment variable overrides the key in the vault.
     let config = load(&brave, &[("BRAVE_SEARCH_API_KEY", KEY)]).unwrap();
     assert_eq!(config.builtins.keys, [key(false)]);
     assert!(load(vault, &[]).unwrap().builtins.keys.is_empty());

@@ -1,4 +1,5 @@
-//! No error message shows a credential, whichever value of the configuration it replaces.
+//! Tests that no error message shows a credential, whichever value of the configuration it
+//! replaces.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +16,7 @@ const CREDENTIALS: [&str; 4] = [
     "https://user:3141592653589793@host.example/",
 ];
 
-/// The part that all credentials have.
+/// A text that all test credentials contain.
 const SECRET: &str = "3141592653589793";
 
 /// Returns the example with every setting, including those that are commented out.
@@ -30,7 +31,7 @@ fn example() -> Table {
     lines.collect::<Vec<_>>().join("\n").parse().unwrap()
 }
 
-/// Replaces the value at the place with this number, from 0; returns whether there is one.
+/// Replaces the value with the number `target`, from 0. Returns whether there is such a value.
 fn replace(value: &mut Value, count: &mut usize, target: usize, replacement: &Value) -> bool {
     let found = *count == target;
     *count += 1;

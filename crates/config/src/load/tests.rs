@@ -298,7 +298,7 @@ fn a_variable_that_would_have_no_effect_is_an_error() {
         let expected = format!("environment variable {variable}: ");
         assert!(error.starts_with(&expected), "{variable}={value}: {error}");
     }
-    // Variables of other programs, and those of Pillion that name no key.
+    // Empty variables of other programs, and of Pillion if they set no key, are not errors.
     for variable in [
         "LOG_LEVEL",
         "MCP_SEARCH_TIMEOUT",
@@ -360,7 +360,7 @@ fn a_variable_applies_to_a_tool_in_any_case() {
         assert_eq!(core.tool_timeouts["calculator"].as_millis(), 8);
         assert_eq!(core.tool_timeouts.get("crm_other"), None);
     }
-    // A section of the file applies to exactly its name.
+    // A section of the file applies only to tools with exactly its name.
     let config = with_variables("[tools.Echo]\ntimeout_ms = 6", &[timeout]).unwrap();
     assert_eq!(config.executor_config().tool_timeouts.get("echo"), None);
     let both = "[tools.crm_deleteUser]\ntimeout_ms = 6\n[tools.crm_DeleteUser]\ntimeout_ms = 6\n";
@@ -403,7 +403,7 @@ fn a_variable_of_pillion_that_names_nothing_is_an_error_or_a_warning() {
         assert!(warnings.len() < 2, "{warnings:?}");
         warnings.first().map(ToString::to_string)
     };
-    // Scripts, tests and the service manager of containers set these.
+    // Scripts, tests and the service manager of containers set these variables.
     for variable in [
         "PILLION_REQUIRE_PEERS",
         "PILLION_SKIPPED_TESTS",
@@ -427,7 +427,7 @@ fn a_variable_of_pillion_that_names_nothing_is_an_error_or_a_warning() {
                 .is_some_and(|text| text.starts_with(&expected)),
             "{warning:?}"
         );
-        // A name that the configuration has is used.
+        // A variable that the configuration names is used.
         let text = format!("[tcp]\ntokens_env = '{variable}'");
         assert_eq!(warned(&text, variable), None);
     }
@@ -529,7 +529,7 @@ fn a_text_that_looks_like_an_unfinished_write_does_not_replace_another() {
         assert!(check(text, before).is_err() && check(text, unended).is_err());
     }
     for changed in [before, &before.replace("# 1", "# 2")] {
-        // A change of only the first line may have removed the others.
+        // A text in which only the first line was changed may have lost the other lines.
         for end in 5..unended.len() {
             for before in [before, unended] {
                 let error = check(&changed[..end], before).unwrap_err().to_string();
@@ -556,7 +556,7 @@ fn a_text_that_looks_like_an_unfinished_write_does_not_replace_another() {
     check("[log]\n", "[log]\n\n# The end.\n").unwrap();
     check("a = 3", "a = 2").unwrap();
     check("", "\n").unwrap();
-    // JSON that is cut off is invalid.
+    // Truncated JSON is invalid anyway, so this text is complete.
     check("{\"a\": 1}", "{\"a\": 1}\n").unwrap();
 }
 

@@ -33,7 +33,7 @@ impl Admission {
         }
     }
 
-    /// Acquires a permit for the connection after its first valid token, which is this principal's.
+    /// Acquires a permit for the connection, whose first valid token belongs to `principal`.
     /// Returns `false` if no permit became free in time.
     pub async fn admit(&self, principal: &str) -> bool {
         if self.is_admitted() {
@@ -85,7 +85,7 @@ struct HeldPermits {
     by_principal: HashMap<String, usize>,
 }
 
-/// A permit, which is released when it is dropped.
+/// A connection's permit, which is released when dropped.
 #[derive(Debug)]
 struct PrincipalPermit {
     permits: Arc<ConnectionPermits>,
@@ -93,7 +93,7 @@ struct PrincipalPermit {
 }
 
 impl ConnectionPermits {
-    /// Creates this number of permits.
+    /// Creates `max` permits.
     #[must_use]
     pub fn new(max: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -107,7 +107,7 @@ impl ConnectionPermits {
     async fn acquire(self: &Arc<Self>, principal: &str) -> PrincipalPermit {
         loop {
             let mut released = pin!(self.released.notified());
-            // From here on, no release is missed.
+            // Registered before the check below, so that no release is missed.
             released.as_mut().enable();
             if let Some(permit) = self.try_acquire(principal) {
                 return permit;
@@ -164,7 +164,7 @@ mod tests {
             let second = take_all("second");
             assert!(second.len() >= (max / 8).min(1), "{max}");
             assert!(first.len() + second.len() <= max);
-            // What a principal releases is free for everybody, itself included.
+            // Every principal may acquire released permits, including the one that released them.
             drop(first);
             assert!(permits.try_acquire("first").is_some(), "{max}");
             drop(second);

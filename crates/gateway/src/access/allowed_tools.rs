@@ -6,7 +6,7 @@ use pillion_core::tool::ToolNamePattern;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedTools(Option<Arc<[ToolNamePattern]>>);
 
-/// The list after `tools=` is invalid.
+/// The list of tools in a token's entry (`tools=`) is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected tool names, or prefixes of tool names followed by '*', separated by commas without \
@@ -26,7 +26,7 @@ impl AllowedTools {
         word.strip_prefix(Self::ENTRY_PREFIX).map(Self::listed)
     }
 
-    /// Parses a list such as `get_time,far_*`.
+    /// Parses a list of tools such as `get_time,far_*`.
     ///
     /// # Errors
     /// An entry is neither a tool name nor a prefix followed by `*`.

@@ -89,7 +89,7 @@ impl AccessGate {
         }
     }
 
-    /// Returns what the token allows, or `None` for an unknown or revoked token.
+    /// Returns what `token` allows, or `None` if it is unknown or revoked.
     ///
     /// # Errors
     /// The tokens cannot be read.

@@ -4,7 +4,7 @@ use axum::http::Method;
 
 use super::AllowedTools;
 
-/// A permission level. Each level includes the previous ones.
+/// What the holder of a token may do. Each level includes the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// Read lists, records and status.

@@ -19,7 +19,7 @@ use super::{
 /// Interval at which the last use of a token is recorded.
 const LAST_USED_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Maximum time for the lookup of a token, before the deadline of a request's calls is known.
+/// Maximum time for looking up a token. The deadline of the request's calls is not known yet.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum time that a request waits until the use of its token is recorded.
@@ -61,7 +61,7 @@ impl NewToken {
 pub struct StoredTokens {
     list: TokenList,
     store: Arc<dyn AccessTokenStore>,
-    /// When the use of each token was last recorded.
+    /// For each token's hash, when its use was last recorded.
     noted: Mutex<HashMap<String, Timestamp>>,
 }
 
@@ -105,7 +105,7 @@ impl StoredTokens {
                     tracing::debug!(%error, "Cannot record when an access token was last used");
                 }
             });
-            // After this time, the request does not wait for the write, which goes on.
+            // The write continues after the timeout; only the request stops waiting for it.
             drop(timeout(MAX_MARK_WAIT, mark).await);
         }
         Ok(Some(AccessGrant {
@@ -122,7 +122,7 @@ impl StoredTokens {
         match noted.get(hash) {
             Some(last) if last.plus(LAST_USED_INTERVAL) > now => false,
             _ => {
-                // At most one entry per token.
+                // The map has at most one entry per token.
                 noted.insert(hash.to_owned(), now);
                 true
             }

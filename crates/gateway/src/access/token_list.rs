@@ -140,8 +140,8 @@ impl TokenList {
     /// Parses the tokens of a file; `name` is the file's name in errors.
     ///
     /// # Errors
-    /// As for [`from_variable`](Self::from_variable), and [`TokenListError::NoLineBreak`]: the words
-    /// that restrict a token follow it, so that a line that is cut off may grant more.
+    /// As for [`from_variable`](Self::from_variable), and [`TokenListError::NoLineBreak`]: a
+    /// truncated last line may lack the words that restrict its token.
     pub fn from_file(text: &str, name: &str) -> Result<Self, TokenListError> {
         if ends_within_line(text) {
             let position = format!("{name}:{}", text.lines().count());

@@ -77,7 +77,7 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// A comment, which clients ignore.
+    /// An SSE comment, which clients ignore.
     pub const COMMENT: &[u8] = b": \n\n";
 
     /// Creates heartbeats for the stream of a request with this token.

@@ -21,8 +21,8 @@ enum State {
     Ended,
 }
 
-/// Held by the client's side of a request that is cancelled if it may not continue without its
-/// client.
+/// Held by the client's side of a request. If the client disconnects, the request is cancelled
+/// unless the limits allow it to continue.
 #[derive(Debug)]
 pub struct Attachment(Arc<Request>);
 
@@ -50,9 +50,10 @@ impl PrincipalAccounts {
         (Attachment(Arc::clone(&request)), Run(request))
     }
 
-    /// Begins a request like [`attach`](Self::attach), which continues without its client even if
-    /// that exceeds the limits. The caller rejects such a request if the account
-    /// [is full](Self::is_full), so that the connections limit what exceeds the limits.
+    /// Begins a request like [`attach`](Self::attach), except that the request continues without
+    /// its client even above the limits. The caller rejects such a request if the account [is
+    /// full](Self::is_full), so that only as many requests as there are connections exceed the
+    /// limits.
     pub fn commit(
         self: &Arc<Self>,
         principal: Option<&str>,
@@ -128,7 +129,7 @@ mod tests {
         assert_eq!(accounts.total(), Usage::default());
         assert!(attachment.detach(|| 60));
         assert_eq!(accounts.total(), Usage::one(60));
-        // The next one of this principal does not fit, and of another principal does.
+        // Alice's second request does not fit; a request of another principal does.
         let (second, second_run) = accounts.attach(alice);
         assert!(!second.detach(|| 60));
         let (third, third_run) = accounts.attach(bob);

@@ -1,9 +1,8 @@
 //! Arguments that an approver changes before the call runs.
 //!
-//! The approver changes the arguments that were shown, in which some values are redacted. A redacted
-//! value that stays in its place stands for the call's own value, so that neither the approver nor
-//! the store gets a secret. Other values of such members are rejected: the store would contain them
-//! unencrypted.
+//! The approver changes the arguments as shown, with some values redacted. A redacted value that is
+//! left unchanged keeps the call's own value, so neither the approver nor the store gets a secret.
+//! Other values of redacted members are rejected: the store would contain them unencrypted.
 
 use pillion_core::executor::Redaction;
 use pillion_core::tool::JsonObject;
@@ -79,8 +78,8 @@ fn check_value(
     }
 }
 
-/// Returns the arguments with which the call runs: `edited`, with the call's own values in place of
-/// the ones that stayed as `shown`. `None` if a text is not JSON.
+/// Returns the arguments with which the call runs: `edited`, in which each redacted value of
+/// `shown` is replaced by the call's own value. Returns `None` if a text is not JSON.
 pub(super) fn apply(original: &JsonObject, shown: &str, edited: &str) -> Option<JsonObject> {
     let shown_members: JsonObject = serde_json::from_str(shown).ok()?;
     let edited_members: JsonObject = serde_json::from_str(edited).ok()?;

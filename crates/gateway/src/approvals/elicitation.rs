@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use crate::calling_client::link::ClientLink;
 use crate::pins::visible_json;
 
-/// Maximum length of the parameters in a question, in characters. For longer parameters, no question
-/// is sent, because the user would approve parameters that it does not show.
+/// Maximum length of the parameters in a question, in characters. Calls with longer parameters get
+/// no question, because the user would approve parameters that the question does not show.
 const MAX_SHOWN: usize = 4_000;
 
-/// A question that was sent to the client; `None` if there is none or it was answered.
+/// A question to the client whose response is pending; `None` if no response is pending.
 pub(super) type PendingElicitation = Option<Pin<Box<dyn Future<Output = Option<Verdict>> + Send>>>;
 
 /// Returns the question to the caller's own user, if that user may decide, their client supports
@@ -68,7 +68,7 @@ pub(super) async fn verdict(elicitation: &mut PendingElicitation) -> Option<Verd
     verdict
 }
 
-/// Handles a call without a store: the client's answer decides for this call alone.
+/// Decides on a call without a store: the client's response applies to this call alone.
 pub(super) async fn alone(
     redaction: &Redaction,
     request: &ApprovalRequest,
@@ -221,7 +221,7 @@ mod tests {
         };
         assert!(of(3_900).unwrap().ends_with(r#","to":"everybody"}"#));
         assert_eq!(of(4_000), None);
-        // A member that is named like a credential still shows its structure and its lengths.
+        // A redacted member still shows its structure and its lengths.
         let arguments = json!({"token": {"command": "rm -rf /", "force": true}});
         let message = message(&Redaction::default(), &request(&arguments)).unwrap();
         let shown = r#"{"token":{"command":"[redacted: string, 8 characters]","force":"[redacted: boolean]"}}"#;
@@ -277,7 +277,7 @@ mod tests {
         let task = json!({"task": {"ttl": 1}, "password": "x"});
         let shown = r#"{"task":{"ttl":1},"password":"[redacted: string, 1 characters]"}"#;
         assert_eq!(further(task).unwrap(), shown);
-        // Too long to be shown.
+        // These parameters are too long for a question.
         assert_eq!(further(json!({"task": "x".repeat(4_000)})), None);
     }
 

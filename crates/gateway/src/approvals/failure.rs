@@ -35,7 +35,7 @@ pub(super) fn denied(record: &ApprovalRecord) -> ToolFailure {
     ToolFailure::new(ErrorCode::Denied, message).with_metadata("approval_id", json!(record.id))
 }
 
-/// Another call has used the approval that this call requested.
+/// Creates the failure of a call whose approval was used by another call.
 pub(super) fn used(record: &ApprovalRecord) -> ToolFailure {
     let message = format!(
         "Another call to tool '{}' has already used approval {}",
@@ -44,7 +44,7 @@ pub(super) fn used(record: &ApprovalRecord) -> ToolFailure {
     ToolFailure::new(ErrorCode::Cancelled, message)
 }
 
-/// The task that reads the decision from the store has ended.
+/// Creates the failure of a call whose decision cannot be read because the reading task has ended.
 pub(super) fn unreachable() -> ToolFailure {
     ToolFailure::new(
         ErrorCode::Unavailable,
@@ -52,7 +52,7 @@ pub(super) fn unreachable() -> ToolFailure {
     )
 }
 
-/// The arguments in the approval cannot be read.
+/// Creates the failure of a call whose approval has unreadable arguments.
 pub(super) fn unreadable() -> ToolFailure {
     ToolFailure::new(
         ErrorCode::Unavailable,
@@ -60,7 +60,7 @@ pub(super) fn unreadable() -> ToolFailure {
     )
 }
 
-/// The approval cannot be read or written.
+/// Creates the failure of a call whose approval cannot be read from or written to the store.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
 pub(super) fn store_failure(error: StoreError) -> ToolFailure {
     static FAILURES: RepeatLimit = RepeatLimit::new();

@@ -78,7 +78,7 @@ impl PendingDecisions {
         }
     }
 
-    /// Returns a permit to wait for another caller of this principal, or `None` at the limit.
+    /// Returns a permit for another waiting caller of `principal`, or `None` at the limit.
     pub(super) fn wait_permit(&self, principal: Option<&str>, max: usize) -> Option<Charge> {
         let unlimited = Usage {
             count: usize::MAX,
@@ -107,7 +107,7 @@ impl PendingDecisions {
         let mut outcome = self.follow(id, read);
         let waited = outcome.wait_for(Option::is_some).await;
         let decision = waited.ok().and_then(|decision| decision.clone());
-        // The task was dropped, for example with its runtime.
+        // The polling task was dropped, for example with its runtime.
         decision.unwrap_or_else(|| Err(failure::unreachable()))
     }
 

@@ -29,7 +29,7 @@ const MAX_WAITING: usize = 256;
 pub enum ClientMessage {
     /// A notification or response, serialized as JSON-RPC.
     Notice(Bytes),
-    /// A request that the client must answer.
+    /// A request of an upstream server, which requires the client's response.
     Question(Question),
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct ForwardedCall<'a> {
 enum ForwardedMeta {
     /// The `_meta` of the request, unchanged.
     Unchanged,
-    /// Another one; `None` for no `_meta`.
+    /// Another `_meta`, or no `_meta` if `None`.
     Replaced(Option<Box<RawValue>>),
 }
 
@@ -194,8 +194,9 @@ impl ClientLink {
         (Arc::new(link), receiver)
     }
 
-    /// Returns the request's parameters for an upstream server, with `instead` replaced, in this
-    /// trace context. If `trace` is the client's own trace context, `_meta` is forwarded unchanged.
+    /// Returns the request's parameters for an upstream server in the trace context `trace`, with
+    /// the members in `instead` replaced. If `trace` is the client's own trace context, `_meta` is
+    /// forwarded unchanged.
     pub fn params_in(
         &self,
         trace: Option<&TraceContext>,
@@ -238,8 +239,8 @@ impl ClientLink {
         }
     }
 
-    /// Returns the request's `_meta` in this trace context; `None` if that is the client's own
-    /// trace context.
+    /// Returns the request's `_meta` in the trace context `trace`, or `None` if `trace` is the
+    /// client's own.
     fn meta_in(&self, trace: Option<&TraceContext>) -> Option<Box<RawValue>> {
         let trace = trace.filter(|trace| Some(*trace) != self.meta_trace.as_ref())?;
         let mut meta: Members = self
@@ -269,7 +270,7 @@ impl ClientLink {
     /// Sets the trace context in which the request is handled.
     pub fn set_trace(&self, trace: Option<TraceContext>) {
         if let Some(trace) = trace {
-            // Set once, before any request is forwarded.
+            // The trace context is set once, before any request is forwarded.
             let _ = self.trace.set(trace);
         }
     }
@@ -416,7 +417,7 @@ fn unclear_parameters() -> ToolFailure {
     )
 }
 
-/// Sends a progress notification without waiting: a slow client misses some.
+/// Sends a progress notification without waiting: a slow client misses some notifications.
 fn send_progress(
     messages: &mpsc::Sender<ClientMessage>,
     token: &RawValue,
@@ -438,8 +439,8 @@ fn parse_trace(meta: &Members) -> Option<TraceContext> {
     TraceContext::parse(&parent?, state.as_deref())
 }
 
-/// Returns `_meta` without the trace context, or `None` if `_meta` has no other members. Members
-/// that are forwarded but do not have the exact text of the trace context remain.
+/// Returns `_meta` without the trace context, or `None` if `_meta` has no other members. Trace
+/// members that do not have the exact text of the trace context remain.
 fn without_trace(meta: &RawValue, trace: Option<&TraceContext>) -> Option<Box<RawValue>> {
     let mut meta: Members = serde_json::from_str(meta.get()).ok()?;
     for (key, value) in trace.map(TraceContext::to_meta).into_iter().flatten() {
@@ -599,7 +600,7 @@ mod tests {
             let arguments = arguments();
             let call = link.tool_call(trace.as_ref(), "roll", &arguments, true);
             let call = serde_json::to_string(&call).unwrap();
-            // The position in the trace is the only text of the client that differs for each call.
+            // Only the trace context differs for each call.
             let call = match &trace {
                 None => call,
                 Some(trace) => {

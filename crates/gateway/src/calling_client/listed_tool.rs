@@ -9,7 +9,7 @@ use super::message::Members;
 /// A checked entry of `tools/list`, with each member as its server or worker wrote it.
 #[derive(Debug)]
 pub(crate) struct ListedTool {
-    /// Raw, because parsed members take many times the memory.
+    /// The entry as raw JSON, because parsed members take many times the memory.
     entry: Box<RawValue>,
     /// Whether the `outputSchema`, if present, has the type `object`.
     has_object_output: bool,
@@ -31,7 +31,7 @@ impl ListedTool {
         })
     }
 
-    /// Returns the entry under `name` for clients of that revision.
+    /// Returns the entry under the name `name` for clients of the revision `version`.
     pub(crate) fn to_entry(
         &self,
         name: &str,

@@ -21,7 +21,7 @@ pub const INVALID_REQUEST: i64 = -32600;
 pub const METHOD_NOT_FOUND: i64 = -32601;
 /// The parameters are invalid (JSON-RPC 2.0, section 5.1).
 pub const INVALID_PARAMS: i64 = -32602;
-/// Error code of revision 2026-07-28.
+/// A header differs from the message's body (MCP 2026-07-28).
 pub const HEADER_MISMATCH: i64 = -32020;
 /// The sidecar failed (JSON-RPC 2.0, section 5.1).
 pub const INTERNAL_ERROR: i64 = -32603;
@@ -52,7 +52,7 @@ pub enum Inbound {
     Response {
         /// The id of the request.
         id: Box<RawValue>,
-        /// The result or the error.
+        /// The member `result` or `error` of the JSON-RPC response.
         outcome: Result<Value, RpcError>,
     },
 }
@@ -134,7 +134,8 @@ struct IdMember<'a> {
 }
 
 impl Inbound {
-    /// Parses one message. `[]` counts as `{}`, and `null` as no value, where MCP has an object.
+    /// Parses one message. Where MCP has an object, `[]` counts as `{}` and `null` as a missing
+    /// value.
     pub fn parse(text: &str) -> Result<Self, Unreadable> {
         let unreadable = |id: Option<&RawValue>, code, message: String| Unreadable {
             id: id.filter(|id| is_id(id)).map(ToOwned::to_owned),
@@ -243,8 +244,8 @@ pub fn invalid_params(message: impl Into<String>) -> RpcError {
     RpcError::new(INVALID_PARAMS, message)
 }
 
-/// Returns the error for a parameter that is invalid JSON, which shows only when the parameter is
-/// parsed.
+/// Returns the error for a parameter whose JSON is invalid. Parameters are parsed only when they
+/// are used.
 pub fn unreadable(key: &str, error: &serde_json::Error) -> RpcError {
     invalid_params(format!("'{key}': {}", json_error_text(error)))
 }
@@ -262,25 +263,25 @@ pub fn check_identifier(key: &str, text: &str) -> Result<(), RpcError> {
     Ok(())
 }
 
-/// Returns the error for an unknown `what` with this name.
+/// Returns the error for an unknown item, such as a tool; `what` is the kind of item.
 pub fn unknown(what: &str, name: &str) -> RpcError {
     invalid_params(format!("Unknown {what}: {}", truncate_input(name)))
 }
 
-/// Returns the error for a header that differs from the message.
+/// Returns the error for a header that differs from the message's body.
 pub fn header_mismatch(header: &str) -> RpcError {
     let reason = format!("The header {header} does not match the message");
     RpcError::new(HEADER_MISMATCH, reason)
 }
 
-/// Returns an error with `data`.
+/// Returns an error whose member `data` is `data`.
 pub fn error_with(code: i64, message: impl Into<String>, data: &Value) -> RpcError {
     let mut error = RpcError::new(code, message);
     error.data = to_raw_value(data).ok();
     error
 }
 
-/// Serializes a result of the sidecar.
+/// Serializes a result that the sidecar has created itself.
 pub fn raw(value: &impl Serialize) -> Result<Box<RawValue>, RpcError> {
     to_raw_value(value).map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))
 }
@@ -295,7 +296,7 @@ pub fn response(id: Option<&RawValue>, outcome: &Result<Box<RawValue>, RpcError>
     let id = id.unwrap_or(RawValue::NULL);
     match outcome {
         Ok(result) => {
-            // Copied without serializing: the result is already JSON, and may be large.
+            // The result is copied without serializing: it is already JSON, and may be large.
             let mut bytes = Vec::with_capacity(result.get().len() + id.get().len() + 40);
             bytes.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
             bytes.extend_from_slice(id.get().as_bytes());

@@ -1,8 +1,9 @@
-//! Reads `[]` as `{}`, and `null` as no value, where a message of MCP has an object. PHP encodes an
-//! empty map as `[]`, and many libraries write `null` for a missing member.
+//! Tolerates other values where MCP requires an object: `[]` is read as `{}`, and `null` as a
+//! missing value. PHP encodes an empty map as `[]`, and many libraries write `null` for a missing
+//! member.
 //!
-//! What stays unchanged: every other value, and everything within the arguments of a tool, whose
-//! schema decides what `[]` means there.
+//! All other values stay unchanged, and so does everything within the arguments of a tool, whose
+//! schema decides what `[]` means.
 
 use pillion_mcp_client::CLIENT_CAPABILITIES;
 use serde_json::Value;
@@ -16,14 +17,14 @@ const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 /// An object in a message, with the members that are objects as well.
 struct ObjectShape {
     members: &'static [Member],
-    /// The shape of every other member, if each is an object.
+    /// The shape of every member that has no shape of its own, if each is an object.
     others: Option<&'static Self>,
 }
 
 struct Member {
     name: &'static str,
     shape: &'static ObjectShape,
-    /// The member is an object only beside the member with this name.
+    /// The name of a sibling member: only beside it is this member an object.
     sibling: Option<&'static str>,
 }
 
@@ -45,7 +46,7 @@ static OBJECTS: ObjectShape = ObjectShape {
     others: Some(&OBJECT),
 };
 
-/// `ClientCapabilities`: every capability is an object. Those of MCP, and the named ones of
+/// `ClientCapabilities`: every capability is an object. MCP's capabilities, and the named ones in
 /// `experimental` and `extensions`, contain objects, too.
 static CAPABILITIES: ObjectShape = ObjectShape {
     members: &[
@@ -76,7 +77,7 @@ static META: ObjectShape = ObjectShape {
     others: None,
 };
 
-/// The parameters of all requests and notifications: no member has two meanings.
+/// The parameters of all requests and notifications. No member name has two meanings.
 static PARAMS: ObjectShape = ObjectShape {
     members: &[
         member("_meta", &META),
@@ -133,13 +134,13 @@ impl ObjectShape {
         !self.members.is_empty() || self.others.is_some()
     }
 
-    /// Returns the object that `text` stands for, or `None` if the text is unchanged.
+    /// Returns the object that `text` is read as, or `None` if `text` needs no change.
     fn read(&self, text: &RawValue) -> Option<Box<RawValue>> {
         let text = text.get();
         if is_empty_list(text) {
             return RawValue::from_string("{}".to_owned()).ok();
         }
-        // Most messages have neither, and are not parsed here.
+        // Most messages contain neither `[` nor `null`, and are not parsed here.
         if !self.has_objects() || !(text.contains('[') || text.contains("null")) {
             return None;
         }
@@ -270,7 +271,7 @@ mod tests {
                         "b": {"role": "assistant", "content": []},
                     },
                     "name": "t", "list": [], "uri": null,
-                    // The values of arguments are read by the tool's schema.
+                    // `[]` within arguments stays a list.
                     "arguments": if arguments == json!({}) { json!({}) } else { json!({"list": []}) },
                 })
             },

@@ -30,7 +30,7 @@ pub struct Credentials(pub Map<String, Value>);
 impl Credentials {
     /// Parses a secret of the vault.
     pub fn parse(text: &str) -> Result<Self, CredentialError> {
-        // The parser's error could contain a part of the credentials.
+        // The error of `serde_json` could contain a part of the credentials.
         serde_json::from_str(text)
             .map(Self)
             .map_err(|_| CredentialError::Unreadable)
@@ -81,7 +81,7 @@ impl Credentials {
         let authentication: Authentication =
             read.map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
                 let full_message = error.into_inner().to_string();
-                // Other messages could repeat a value.
+                // Other error messages of `serde_json` could repeat a credential.
                 let message = if full_message.starts_with("missing field") {
                     full_message
                 } else {

@@ -26,8 +26,8 @@ pub struct UserCredentials {
 /// logged.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct UserCredential {
-    /// A new value for each credential that is set: connections with an earlier credential are
-    /// detected by it.
+    /// A unique value of each set credential, by which connections with an earlier credential are
+    /// detected.
     pub(crate) version: String,
     /// The scheme, host and port for which the credential was set. It is never sent anywhere else.
     #[serde(rename = "place")]
@@ -67,7 +67,7 @@ impl UserCredential {
         }
     }
 
-    /// Creates the record that OAuth has obtained tokens for the user.
+    /// Creates the credential of a user for whom OAuth has obtained tokens.
     pub fn authorized(origin: String) -> Self {
         Self {
             version: Uuid::new_v4().to_string(),
@@ -293,7 +293,7 @@ fn parse_id(id: &str) -> Option<[String; 2]> {
 }
 
 fn read(secret: &SecretString) -> Result<UserCredential, CredentialError> {
-    // The parser's error could contain a part of the credential.
+    // The error of `serde_json` could contain a part of the credential.
     serde_json::from_str(secret.expose_secret()).map_err(|_| CredentialError::Unreadable)
 }
 

@@ -47,7 +47,7 @@ impl Bench {
             .replace_tools(tools, &self.registry, Some(&self.events));
     }
 
-    /// Returns the description of the tool with this name.
+    /// Returns the description of the tool with the name `name`.
     fn what(&self, name: &str) -> Option<String> {
         let tool = self.registry.get(name)?;
         Some(tool.definition().description().to_owned())
@@ -96,7 +96,7 @@ fn b1_a_name_in_use_stays_with_its_owner_until_the_owner_leaves() {
     assert_eq!(bench.what("a").as_deref(), Some("composed"));
     bench.reload([]);
     bench.registry.register(tool("a", "worker")).unwrap();
-    // A tool that waits is not registered later if it is no longer declared.
+    // A declared tool whose name is taken waits, but not after a reload that no longer declares it.
     bench.reload([tool("a", "http")]);
     bench.reload([]);
     assert_eq!(bench.what("a").as_deref(), Some("worker"));
@@ -187,7 +187,7 @@ async fn p_a_name_that_another_tool_takes_over_has_changed() {
         [none.clone(), none.clone(), json!(["c"])]
     );
 
-    // A waiting tool that is no longer offered was never visible.
+    // A declared tool that waits and is then no longer offered was never visible.
     registry.replace(tool("d", "worker")).unwrap();
     bench.reload([tool("c", "http"), tool("d", "built-in")]);
     assert_eq!(

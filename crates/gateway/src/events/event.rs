@@ -12,10 +12,10 @@ use super::Bus;
 use crate::client_text::truncate_input;
 use crate::timestamp::format_timestamp;
 
-/// Something that happened, as the code that publishes it sees it.
+/// An event as published, before it is serialized.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A call has come in.
+    /// The sidecar has received a call.
     CallPending {
         /// The id, origin and user of the call.
         call_context: EventCall<'a>,
@@ -31,7 +31,7 @@ pub enum Event<'a> {
         /// The id of the call's record.
         record: Option<CallId>,
     },
-    /// A call has finished or was given up.
+    /// A call has finished or was abandoned.
     CallEnded {
         /// The id, origin and user of the call.
         call_context: EventCall<'a>,
@@ -55,8 +55,8 @@ pub enum Event<'a> {
         /// Why the last request failed.
         error: Option<&'a str>,
     },
-    /// The tools of an MCP server have changed; without `server`, the tools of workers, of the
-    /// configuration or of the folder of WebAssembly components.
+    /// The tools of an MCP server have changed. Without `server`: the tools of workers, of the
+    /// configuration, or of the folder of WebAssembly components have changed.
     ToolsChanged {
         /// The label of the server; `None` for tools of no server.
         server: Option<&'a str>,
@@ -236,13 +236,13 @@ fn approval(record: &ApprovalRecord) -> Value {
 
 /// Is notified synchronously that tools have changed.
 pub trait ToolListener: std::fmt::Debug + Send + Sync {
-    /// Is called after each change.
+    /// Called after each change.
     fn tools_changed(&self);
 }
 
-/// Is notified of new tools, before listeners of the bus are.
+/// An observer that is notified of new tools before the listeners of the bus.
 pub(crate) trait NewToolObserver: std::fmt::Debug + Send + Sync {
-    /// Is called with the names of tools that were added, of an MCP server or of other sources.
+    /// Called with the names of added tools; `server` is their MCP server, if they have one.
     fn tools_added(&self, server: Option<&str>, names: &[String]);
 }
 
@@ -259,8 +259,8 @@ impl ToolChanges {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }
 
-    /// Publishes the changes, if any: of an MCP server's tools, or of other tools without `server`.
-    /// A removed name counts as changed if `registry` already has another tool with that name.
+    /// Publishes the changes, if any; `server` is the MCP server of the tools, if they have one. A
+    /// removed name counts as changed if `registry` already has another tool with that name.
     pub(crate) fn publish(mut self, server: Option<&str>, registry: &ToolRegistry, bus: &Bus) {
         let is_taken_up = |name: &String| {
             let tool = registry.get(name);
@@ -281,7 +281,8 @@ impl ToolChanges {
 /// Maximum size of the data of one event, in bytes.
 const MAX_EVENT_BYTES: usize = 8 * 1024;
 
-/// Limits of the first attempt to shorten an event. Each further attempt halves them.
+/// Maximum size of each text in the first attempt to shorten an event, in bytes. Each further
+/// attempt halves the limits.
 const MAX_TEXT_BYTES: usize = 2 * 1024;
 const MAX_TEXT_BYTES_PER_ITEM: usize = 32;
 

@@ -43,7 +43,7 @@ impl EventKinds {
     }
 }
 
-/// A listener. Pending events are stored only in the shared ring.
+/// A listener of the bus. Pending events are stored only in the shared ring.
 #[derive(Debug)]
 pub struct Listener {
     bus: Arc<Bus>,
@@ -149,8 +149,8 @@ fn ready(epoch: &str, next: u64) -> Bytes {
     format!("retry: 2000\nid: {epoch}-{last}\nevent: ready\ndata: {{}}\n\n").into()
 }
 
-/// Returns the event that events are missing, and that the stream continues with the first
-/// available event.
+/// Returns the event `reset`, which says that events are missing and that the stream continues with
+/// the first available event.
 fn reset(epoch: &str, first: u64, reason: &str) -> Bytes {
     let last = first - 1;
     format!("id: {epoch}-{last}\nevent: reset\ndata: {{\"reason\":\"{reason}\"}}\n\n").into()

@@ -26,7 +26,7 @@ async fn a_listener_resumes_after_its_last_event() {
     let hello = next(&mut listener).await;
     assert!(hello.contains("event: ready"), "{hello}");
     drop(listener);
-    // Also a listener that has received no event.
+    // A listener that has received no event can also resume.
     publish(&bus, 2);
     let mut listener = bus.listen(Some(&last_id(&hello)), EventKinds::default());
     assert_eq!(next(&mut listener).await, ": again\n\n");
@@ -91,7 +91,7 @@ async fn call_events_are_stored_for_reconnecting_listeners() {
     next(&mut listener).await;
     assert!(next(&mut listener).await.contains("event: call.pending"));
     drop(listener);
-    // After a long time, no events are recorded, which causes a reset.
+    // After `RESUME_TTL` without listeners, calls are no longer recorded, so the listener is reset.
     bus.last_left.store(0, Ordering::Relaxed);
     call(&bus);
     let mut listener = bus.listen(Some(&last_id(&hello)), EventKinds::default());

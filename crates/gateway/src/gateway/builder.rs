@@ -52,8 +52,8 @@ pub enum ReloadScope {
     Servers,
 }
 
-/// Requests of all principals may continue without their clients up to the limits of this many
-/// principals.
+/// The limit of detached requests of all principals together, as a multiple of one principal's
+/// limit.
 const PRINCIPALS_IN_TOTAL: usize = 4;
 
 /// Builds the parts of a gateway from a configuration.

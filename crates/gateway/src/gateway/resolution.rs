@@ -1,4 +1,4 @@
-//! Looks up the tools that callers name: the single lookup of every API.
+//! Looks up the tools that callers name. All APIs use this lookup.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,22 +15,22 @@ use crate::visibility::Visibility;
 /// The names by which a caller may call tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameScope {
-    /// The names and aliases of the registry, and the names that are
-    /// [repaired](repaired_names) to them.
+    /// The names and aliases of the registry, and misspelled names that are
+    /// [repaired](repaired_names) to one of them.
     Registered,
     /// Also the names that MCP clients see: a server's own name for a tool, if no other server has
     /// the name or could have it, and the server has no configured prefix.
     ListedToClients,
 }
 
-/// The tools that one caller means by some names.
+/// The tools that were found for the names that one caller gave.
 #[derive(Debug)]
 pub struct Resolution {
     /// For each name, in order, the tool or why there is none.
     pub tools: Vec<Result<Arc<RegisteredTool>, MissingTool>>,
-    /// The tools that only this caller has; `None` if every tool was found without them.
+    /// The tools that only the caller has; `None` if every tool was found without them.
     pub own: Option<Own>,
-    /// The shared MCP servers that failed when they were asked for the names.
+    /// The shared MCP servers that failed when the lookup requested their tools.
     pub unavailable_servers: Vec<UnavailableServer>,
     /// How long the lookup took, which counts toward the deadlines of the calls.
     pub took: Duration,
@@ -45,12 +45,12 @@ pub enum MissingTool {
     Blocked(Blocked),
     /// The tool's server is unavailable.
     Unavailable(Absent),
-    /// There is no such tool.
+    /// No tool has the name.
     Unknown,
 }
 
 impl Resolution {
-    /// Returns the tool of a lookup of one name.
+    /// Returns the only tool of a lookup with one name.
     pub fn take_only(&mut self) -> Result<Arc<RegisteredTool>, MissingTool> {
         self.tools.pop().unwrap_or(Err(MissingTool::Unknown))
     }
@@ -211,7 +211,7 @@ impl ToolLookup<'_> {
 }
 
 impl MissingTool {
-    /// Returns why a caller with these own tools has no tool with this name.
+    /// Returns why a caller, whose own tools are `own`, has no tool with this name.
     pub fn find(
         upstreams: &Upstreams,
         visibility: &Visibility,

@@ -8,7 +8,7 @@ use pillion_core::tool::ToolOrigin;
 use crate::events::NewToolObserver;
 use pillion_config::Config;
 
-/// The tools that settings name, checked against the tools that there are: limits, approvals and
+/// The tool names in settings, checked against the existing tools: limits, approvals and
 /// permissions under a wrong tool name have no effect.
 #[derive(Debug)]
 pub(super) struct UnknownTools {
@@ -19,7 +19,7 @@ pub(super) struct UnknownTools {
     were_all_logged: AtomicBool,
 }
 
-/// A tool that a setting names.
+/// A tool name in a setting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct NamedTool {
     setting: String,
@@ -74,7 +74,7 @@ impl UnknownTools {
         }
     }
 
-    /// Logs the names that no tool has, once. Call this when the tools of all MCP servers are
+    /// Logs, once, the names that no tool has. Must be called when the tools of all MCP servers are
     /// known.
     pub(super) fn log_missing(&self, registry: &ToolRegistry) {
         for NamedTool { setting, name, .. } in self.take_missing(registry) {
@@ -85,7 +85,7 @@ impl UnknownTools {
         }
     }
 
-    /// Checks the names against the tools of MCP servers that are registered already.
+    /// Checks the names against the registered tools of MCP servers.
     pub(super) fn check_servers(&self, registry: &ToolRegistry) {
         let mut servers: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for tool in registry.tools(None) {
@@ -117,8 +117,9 @@ impl UnknownTools {
         pending
     }
 
-    /// Removes the names that these tools have, and returns those that are probably meant to be one
-    /// of them, each with the reason.
+    /// Removes the pending names that match an added tool. Also removes and returns the names that
+    /// are probably misspelled: those that differ from an added tool only in case, and those with
+    /// the server's prefix but no matching tool. Each comes with the reason.
     fn take_misspelt(&self, server: Option<&str>, added: &[String]) -> Vec<(NamedTool, String)> {
         let prefix = server.and_then(|server| Some((server, self.prefixes.get(server)?)));
         let mut misspelt = Vec::new();

@@ -22,11 +22,11 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 /// A snapshot of all metrics for `/metrics`.
 #[derive(Debug, Clone)]
 pub struct Scrape {
-    /// The counters.
+    /// The counters of the process.
     pub metrics: Arc<Metrics>,
     /// The known state of each MCP server.
     pub servers: Vec<ServerReport>,
-    /// The system's values for the process.
+    /// The values of the operating system for the process.
     pub system: System,
     /// The number of registered tools.
     pub tools: usize,
@@ -44,7 +44,7 @@ impl Scrape {
     /// Returns the metrics as text.
     ///
     /// # Errors
-    /// None for a buffer in memory.
+    /// Never fails: the buffer is in memory.
     pub fn to_text(&self) -> Result<String, fmt::Error> {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.clone()));

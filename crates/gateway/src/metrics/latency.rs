@@ -70,7 +70,7 @@ impl Latency {
 
     /// Estimates a percentile (0 to 1) from the parts of the buckets, in seconds: within a third of
     /// the true duration if that is more than 0.1 ms; `None` without durations. A duration above
-    /// every bound counts as the longest duration.
+    /// the last bound counts as the longest recorded duration.
     #[must_use]
     pub fn percentile(&self, share: f64) -> Option<f64> {
         let counts: Vec<u64> = self.buckets.iter().flatten().map(load).collect();

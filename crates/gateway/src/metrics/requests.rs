@@ -18,11 +18,11 @@ pub struct Requests {
 /// The labels of a request. The route is a pattern, so the number of label sets is bounded.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestLabels {
-    /// The route's pattern.
+    /// The pattern of the route's path.
     pub route: String,
-    /// The method, or `other`.
+    /// The HTTP method, or `other` for an unknown method.
     pub method: &'static str,
-    /// The response status.
+    /// The HTTP status of the response.
     pub status: u16,
 }
 

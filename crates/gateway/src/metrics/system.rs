@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-/// The system's values for this process (Linux: `/proc/self`). Unavailable values are `None`.
+/// The operating system's values for this process (Linux: `/proc/self`). Unavailable values are
+/// `None`.
 #[derive(Debug, Clone, Default)]
 pub struct System {
     /// Resident memory, in bytes.

@@ -40,7 +40,7 @@ impl Outcome {
     fn from_code(code: Option<ErrorCode>) -> Self {
         let name = code.map_or("success", ErrorCode::as_str);
         let index = Self::NAMES.iter().position(|known| *known == name);
-        // A code that is missing in this list counts as an internal error.
+        // A code that is not in `NAMES` counts as an internal error.
         Self(index.unwrap_or(Self::NAMES.len() - 1))
     }
 }
@@ -70,7 +70,7 @@ impl ToolStats {
         Outcome::NAMES.iter().copied().zip(counts)
     }
 
-    /// Returns the numbers of finished and of failed calls.
+    /// Returns the number of finished calls, and of those the number of failed calls.
     #[must_use]
     pub fn calls_and_failures(&self) -> (u64, u64) {
         let mut outcomes = self.outcomes();
@@ -80,7 +80,7 @@ impl ToolStats {
     }
 }
 
-/// The calls of all tools over all APIs, as an observer of the executor.
+/// Counts the calls of all tools over all APIs, as an observer of the executor.
 #[derive(Debug, Default)]
 pub struct Tools {
     by_name: RwLock<BTreeMap<String, Arc<ToolStats>>>,

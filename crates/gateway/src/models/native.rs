@@ -42,7 +42,7 @@ impl NativeEndpoint {
 #[derive(Debug, Default)]
 pub struct NativeTools {
     servers: Vec<NativeServer>,
-    /// The tools that run in the executor instead when the provider requests permission.
+    /// Overrides of the tools that the provider calls, which the executor runs to permit a call.
     overrides: CallerOnlyTools,
 }
 
@@ -142,7 +142,8 @@ impl NativeEndpoint {
 /// Runs a chat's calls, and decides on the calls that the provider asks for.
 struct Runner {
     executor: Executor,
-    /// The same executor with overrides for the tools that the provider calls.
+    /// A copy of `executor` that checks and records the provider's own calls without running their
+    /// tools.
     permits: Executor,
 }
 
@@ -195,7 +196,7 @@ impl Tool for ToolOverride {
         }))
     }
 
-    /// The provider calls the tool with the arguments that it has.
+    /// The provider calls the tool with its own arguments, which an approver cannot change.
     fn accepts_edited_arguments(&self) -> bool {
         false
     }

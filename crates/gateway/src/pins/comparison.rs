@@ -59,7 +59,7 @@ struct Comparison<'a> {
     store: &'a dyn Store,
     owner: PinOwner<'a>,
     rules: PinRules,
-    /// Whether there is nothing to compare the list with, so that it is accepted.
+    /// Whether the owner has no pins to compare the list with, so that the list is accepted.
     is_first: bool,
     pins: OwnedPins,
     found: Unaccepted,
@@ -141,7 +141,7 @@ impl Comparison<'_> {
         } else if self.rules.new == NewToolPolicy::Block {
             self.found.new.insert(name.clone());
         } else {
-            // The tool waited under a rule that no longer applies.
+            // The tool was blocked under a rule that no longer applies.
             let now = Timestamp::now();
             self.store.accept_pin(self.owner, name, hash, now).await?;
         }
@@ -182,7 +182,8 @@ impl Comparison<'_> {
     }
 }
 
-/// Returns the pins, and for each definition the previous name of a tool that has another name.
+/// Returns the pins of the owner, and for each definition of a renamed tool the tool's previous
+/// name.
 async fn find_predecessors(
     owner: PinOwner<'_>,
     pins: Vec<ToolPin>,

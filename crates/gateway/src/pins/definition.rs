@@ -9,14 +9,14 @@ const UNPINNED_MEMBER: &str = "_meta";
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Definition {
     pub(crate) name: String,
-    /// Canonical JSON: sorted keys, no white space.
+    /// The definition as canonical JSON: sorted keys, no white space.
     pub(super) text: String,
     /// The SHA-256 hash of `text`, in hexadecimal.
     pub(crate) hash: String,
 }
 
 impl Definition {
-    /// Reads the definition from a checked entry, the one that is offered.
+    /// Reads the definition from a checked entry of `tools/list`.
     pub(crate) fn new(name: &str, mut entry: Value) -> Self {
         if let Some(members) = entry.as_object_mut() {
             members.retain(|member, value| member != UNPINNED_MEMBER && !value.is_null());

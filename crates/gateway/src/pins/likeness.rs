@@ -1,4 +1,4 @@
-//! Recognizes a tool that has another name.
+//! Recognizes renamed tools.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet};
@@ -26,7 +26,7 @@ const MAX_PAIRS: usize = 4_000;
 /// Minimum length of a word: shorter ones occur in all descriptions.
 const MIN_WORD_LEN: usize = 4;
 
-/// The pinned tools that a server no longer lists, to which its new tools are compared.
+/// The pinned tools that a server no longer lists. New tools of the server are compared with them.
 pub(super) struct Renames {
     gone: Vec<Likeness>,
     /// The number of pairs that may still be compared.
@@ -64,7 +64,7 @@ impl Renames {
         }
     }
 
-    /// Returns the name of the tool that is gone and that this new tool is, or may be.
+    /// Returns the name of the pinned tool that the new tool is, or may be, under another name.
     pub(super) fn find_predecessor(&mut self, definition: &Definition) -> Option<&str> {
         if self.gone.is_empty() {
             return None;
@@ -102,8 +102,8 @@ impl Likeness {
         }
     }
 
-    /// Returns whether the new tool has most of this tool's words. Further words of the new tool do
-    /// not matter: a renamed tool may have more instructions.
+    /// Returns whether the new tool has most words of this pinned tool. Additional words do not
+    /// matter: a renamed tool may have more instructions.
     fn shares_words_with(&self, new: &Self) -> bool {
         let common = self.words.iter().filter(|word| new.words.contains(word));
         self.words.len() >= MIN_WORDS
@@ -210,7 +210,7 @@ mod tests {
         ] {
             assert_eq!(predecessor(&pinned, &[unchanged.clone(), new]), None);
         }
-        // A copy is a new tool while the original is there.
+        // A copy is a new tool as long as the server still lists the original.
         let copy = tool("copy", "Sends a message to a colleague");
         assert_eq!(
             predecessor(&pinned, &[pinned[0].clone(), unchanged, copy]),

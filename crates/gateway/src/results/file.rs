@@ -39,7 +39,7 @@ pub struct OpenedResult {
     pub bytes: u64,
     pub(super) since: SystemTime,
     file: File,
-    /// The position of the result in the file.
+    /// The offset of the result in the file, in bytes.
     start: u64,
 }
 
@@ -51,7 +51,7 @@ struct FileRange {
 }
 
 impl FileRange {
-    /// Reads the next piece, and returns it with the rest.
+    /// Reads the next piece, and returns the piece and the rest of the range.
     async fn next_piece(mut self) -> io::Result<(Bytes, Self)> {
         let length = self.bytes.min(MAX_PIECE_BYTES);
         let read = move || {

@@ -15,14 +15,15 @@ use crate::results::{Results, UNFINISHED_FILE_TTL};
 /// Interval of the store's maintenance, such as removing old calls.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Time after the use of an approval until its call must run; later, the call will never run.
+/// Maximum time between the use of an approval and the start of its call. After this time, the call
+/// will never run.
 const APPROVED_CALL_TTL: Duration = Duration::from_secs(60);
 
 /// Time for which invalid approvals are kept.
 const INVALID_APPROVAL_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Removes old records at intervals. Ages are those of the store's [`ClockHistory`]: a wrong system
-/// clock removes nothing early.
+/// Removes old records at intervals. The ages of records follow the store's [`ClockHistory`], so a
+/// wrong system clock removes nothing early.
 pub(super) struct CleanUp {
     store: Arc<SqlStore>,
     lifetimes: ProcessLifetimes,
@@ -63,7 +64,8 @@ impl CleanUp {
 
     async fn clean_up(&self, clock: &ClockHistory) {
         self.remove_results(clock).await;
-        // An earlier process, of whose end this process was not told, may have ended.
+        // Repeated at intervals, because an earlier process that was not handed over may have
+        // ended.
         if let Err(error) = interrupt_calls(&self.store, &self.lifetimes).await {
             tracing::warn!(%error, "Cannot mark interrupted calls in the call log");
         }

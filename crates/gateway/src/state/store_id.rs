@@ -3,22 +3,22 @@
 use pillion_core::store::{SettingsStore, StoreError};
 use uuid::Uuid;
 
-/// The setting with the id, as a JSON string.
+/// The store's setting that holds the id, as a JSON string.
 const SETTING: &str = "store.id";
 
-/// Returns the store's id, if it has one.
+/// Returns the store's id, or `None` if the store has none.
 ///
 /// # Errors
-/// Only errors of the store itself.
+/// Fails only if the store cannot be read.
 pub async fn read(store: &impl SettingsStore) -> Result<Option<String>, StoreError> {
     let json = store.setting(SETTING).await?;
     Ok(json.and_then(|json| serde_json::from_str(&json).ok()))
 }
 
-/// Returns the store's id; creates one if necessary.
+/// Returns the store's id, and creates one if there is none.
 ///
 /// # Errors
-/// Only errors of the store itself.
+/// Fails only if the store cannot be read or written.
 pub(super) async fn load_or_create(
     store: &impl SettingsStore,
 ) -> Result<Option<String>, StoreError> {

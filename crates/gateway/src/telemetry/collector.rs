@@ -12,7 +12,7 @@ use url::Url;
 pub(super) struct Collector {
     client: EndpointClient,
     runtime: Handle,
-    /// Whether the current failure was logged.
+    /// Whether the collector fails and the failure was logged.
     is_failing: AtomicBool,
 }
 

@@ -19,7 +19,7 @@ use crate::metrics::known_method;
 pub struct Span {
     span: opentelemetry_sdk::trace::Span,
     started_at: SystemTime,
-    /// Measures the duration, because the system clock may be set in the meantime.
+    /// The start on the monotonic clock, because the system clock may be set while the span runs.
     started: Instant,
 }
 
@@ -80,7 +80,8 @@ impl Span {
         self.span.set_attribute(KeyValue::new(key, value));
     }
 
-    /// Marks the span as failed with this kind of error. The error message is not exported.
+    /// Marks the span as failed with an error of the kind `kind`. The error message is not
+    /// exported.
     pub(crate) fn fail(&mut self, kind: impl Into<Value>) {
         self.set("error.type", kind);
         self.span.set_status(Status::error(""));
@@ -241,7 +242,7 @@ impl Tracer for Telemetry {
             KeyValue::new("gen_ai.tool.type", "function"),
             KeyValue::new("gen_ai.tool.call.id", truncate_input(&call.id)),
         ];
-        // A name without a tool is arbitrary text of the caller.
+        // A span name contains only existing tools: other names are arbitrary text of the caller.
         let mut name = "execute_tool".to_owned();
         if let Some(origin) = origin {
             name = format!("execute_tool {}", call.name);

@@ -9,7 +9,7 @@ use pillion_wire::UnavailableServer;
 /// A tool of an unavailable server, of which only the name is known.
 #[derive(Debug)]
 pub struct Absent {
-    /// The server's origin, as its tools would have it.
+    /// The origin that the tool would have.
     pub origin: ToolOrigin,
     /// The server, and why it is unavailable.
     pub server: UnavailableServer,

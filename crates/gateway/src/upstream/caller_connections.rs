@@ -131,8 +131,8 @@ impl CallerConnections {
         }
     }
 
-    /// Returns the connection for a call of this caller: the one for which
-    /// `acting_identity` read the credential, if the call still has it.
+    /// Returns the connection for a call of this caller: the connection that `acting_identity` has
+    /// selected, if the call still has that identity.
     ///
     /// # Errors
     /// If the server was disconnected; if the call names no user, a user that the caller may not
@@ -166,7 +166,7 @@ impl CallerConnections {
         }
     }
 
-    /// Returns the identity under which a call of this caller is sent, with the connection.
+    /// Returns the identity under which a call of this caller is sent, and the connection.
     ///
     /// # Errors
     /// As for [`for_caller`](Self::for_caller).
@@ -323,8 +323,8 @@ impl CallerConnections {
         Ok(connection)
     }
 
-    /// Closes user connections that are idle, and those whose credential was changed or removed by
-    /// another process or while the connection was being created, after their calls.
+    /// Closes idle user connections. Also closes those whose credential was changed or removed by
+    /// another process, or while the connection was being created. Running calls finish first.
     pub(super) async fn sweep(&self) {
         let versions: Vec<_> = {
             let mut users = self.users.lock();
@@ -349,7 +349,7 @@ impl CallerConnections {
                         self.remove(&mut users, &user, current.as_deref());
                     }
                 }
-                // The error is returned to the next caller.
+                // The next caller gets this error.
                 Err(error) => tracing::debug!(%error, "Cannot read the credential of a user"),
             }
         }
@@ -401,7 +401,8 @@ mod tests {
         };
         connections.sweep().await;
         assert_eq!(connected(), ["alice", "bob", "carol"]);
-        // Removed as by another process: nothing in this process is notified.
+        // Removing the credential in the store, as another process would, notifies no part of this
+        // process.
         credentials.remove(server_id, "alice").await.unwrap();
         let bearer = json!({"type": "bearer", "token": "another"});
         let other = UserCredential::new("place".to_owned(), bearer).unwrap();

@@ -19,7 +19,7 @@ pub struct UpstreamConnection {
 }
 
 impl UpstreamConnection {
-    /// Creates a connection, without I/O.
+    /// Creates a connection with `server`, without I/O.
     pub(super) fn to(server: ServerConfig) -> Self {
         let router = Arc::new(ServerRequestRouter::default());
         Self {
@@ -90,8 +90,7 @@ impl ServerRequestRouter {
             })
     }
 
-    /// Runs the forwarding of a request, of the client at `link` or of a caller without an MCP
-    /// client.
+    /// Forwards a request of the client at `link`, or of a caller without an MCP client.
     async fn during<T>(
         &self,
         link: Option<Arc<ClientLink>>,

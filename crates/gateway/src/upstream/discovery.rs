@@ -20,9 +20,9 @@ use super::{Blocked, UpstreamTool, Upstreams};
 use crate::connections::ConnectionStatus;
 use crate::events::{Event, ToolChanges};
 
-/// Maximum time of a `tools/list` request after which change notifications of the server are
-/// honored at once. After a slower response, they are ignored for `BACKOFF_FACTOR` times its
-/// duration, so that a slow server cannot delay all clients permanently.
+/// Maximum duration of a `tools/list` request after which change notifications of the server are
+/// honored at once. After a slower response, notifications are ignored for `BACKOFF_FACTOR` times
+/// the duration of the request, so that a slow server cannot delay all clients permanently.
 const SLOW_LIST_THRESHOLD: Duration = Duration::from_millis(250);
 const BACKOFF_FACTOR: u32 = 10;
 
@@ -54,7 +54,7 @@ impl Upstreams {
     /// Lists a server's tools if necessary. A caller that arrives during a request waits for that
     /// request and for at most one more: the first that starts after the caller's arrival.
     pub(super) async fn ask(&self, server: &Arc<Server>, reason: Reason) {
-        // Ordered with `expire` and with the reads below.
+        // `SeqCst`, so that this read is ordered with `Server::expire` and with the reads below.
         let begun = server.list_requests.begun.load(Ordering::SeqCst);
         let mut state = server.state.lock().await;
         if state.is_closed || server.list_requests.ended.load(Ordering::SeqCst) > begun {
@@ -62,7 +62,8 @@ impl Upstreams {
         }
         let number = server.list_requests.begun.fetch_add(1, Ordering::SeqCst) + 1;
         if server.has_shared_list() {
-            // Stored until there is a response, because the caller may be dropped.
+            // Kept in `state` until the server responds, because the caller's future may be
+            // dropped.
             state.is_stale |= server.take_stale_flag();
             state.has_changed |= server.take_change_flag();
             let is_due = state.is_due(&server.notification_pause);
@@ -122,8 +123,9 @@ impl Upstreams {
         }
     }
 
-    /// Waits for the earlier servers with this tool prefix: if two servers have a tool of one name,
-    /// the first server in the configuration provides it, whichever responds first.
+    /// Waits until the earlier servers with the same tool prefix have listed their tools: if two
+    /// servers have a tool of one name, the first server in the configuration provides it,
+    /// whichever responds first.
     async fn wait_for_same_prefix(&self, server: &Arc<Server>) {
         let before = self
             .servers
@@ -242,7 +244,7 @@ impl Upstreams {
         let now_blocked: IndexMap<String, Blocked> = now_blocked
             .filter(|(name, _)| owners.may_offer(&server.label, name))
             .collect();
-        // A blocked tool is marked as such before it is unregistered, so that it is never unknown.
+        // A tool is blocked before it is unregistered, so that its name is never unknown.
         self.offered.blocked.write().extend(now_blocked.clone());
         let registered = offer.register(tools, blocked, &state.tools);
         self.offered.blocked.write().retain(|name, other| {

@@ -43,8 +43,8 @@ pub(super) fn time_until_stale(times: &McpSection) -> Duration {
     }
 }
 
-/// Returns the pause before the next attempt for a server that has failed once more than
-/// `failures` times.
+/// Returns the pause before the next attempt for a server that had failed `failures` times before
+/// its last failure.
 pub(super) fn backoff(times: &McpSection, failures: u32) -> Duration {
     /// Maximum pause for a server that fails repeatedly.
     const MAX_PAUSE: Duration = Duration::from_secs(300);
@@ -74,17 +74,17 @@ impl DiscoveryState {
 }
 
 /// The time until which change notifications of a server are ignored. Shared between the requests
-/// that set this time and the listeners that check it.
+/// that set it and the listeners that check it.
 #[derive(Debug, Default)]
 pub struct NotificationPause(Mutex<Option<Instant>>);
 
 impl NotificationPause {
-    /// Sets the time; `None` to honor notifications.
+    /// Ignores notifications until `until`; `None` honors them.
     pub(super) fn set(&self, until: Option<Instant>) {
         *self.0.lock() = until;
     }
 
-    /// Returns the time if it is in the future.
+    /// Returns the time until which notifications are ignored, or `None` if it is over.
     pub fn until(&self) -> Option<Instant> {
         let until = *self.0.lock();
         until.filter(|until| *until > Instant::now())

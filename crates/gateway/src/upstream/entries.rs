@@ -1,4 +1,4 @@
-//! Checks which entries of a server's lists are offered, and logs the problems of the others.
+//! Checks which entries of a server's lists can be offered, and logs the problems of the others.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -33,7 +33,7 @@ pub struct EntryChecker {
 pub struct OfferedEntry {
     /// The name, URI or URI template on the server.
     pub id: String,
-    /// The entry. Raw, because parsed members take many times the memory.
+    /// The entry as raw JSON, because parsed members take many times the memory.
     pub entry: Box<RawValue>,
 }
 
@@ -105,7 +105,7 @@ impl EntryChecker {
         reasons: impl IntoIterator<Item = &'a String>,
     ) {
         let mut reasons = reasons.into_iter().peekable();
-        // Finding out the name reads the whole entry.
+        // Reading the entry's name parses the whole entry.
         if reasons.peek().is_none() || self.reported.lock().len() >= MAX_REPORTED {
             return;
         }
@@ -126,7 +126,7 @@ impl EntryChecker {
         }
     }
 
-    /// Returns whether to log a problem: it was not logged before, and the limit is not reached.
+    /// Returns whether to log a problem: if it was not logged before and the limit is not reached.
     fn is_new(&self, problem: &(EntryKind, &str, &str)) -> bool {
         let mut reported = self.reported.lock();
         reported.len() < MAX_REPORTED && reported.insert(self.hasher.hash_one(problem))

@@ -53,9 +53,9 @@ impl NameOwners {
         self.group(name).first().map(|owner| owner.label.as_str())
     }
 
-    /// Returns whether the server with this label owns a name, alone or with others: servers for
-    /// which the configuration sets one prefix share its names. Of servers with one default prefix,
-    /// which comes from their labels, only the first owns the names.
+    /// Returns whether the server with this label owns a name, alone or with others. Servers for
+    /// which the configuration sets the same prefix share its names. If several servers have the
+    /// same default prefix, which is derived from the label, only the first owns its names.
     pub(super) fn owns(&self, label: &str, name: &str) -> bool {
         let group = self.group(name);
         let Some(first) = group.first() else {

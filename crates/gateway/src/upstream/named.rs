@@ -15,12 +15,12 @@ use super::discovery::Reason;
 use super::listing::not_listed_within;
 use super::{Absent, Own, Server, Upstreams};
 
-/// Requests for tools that go on although the calls that began them have ended at their deadlines.
-/// The requests of later calls wait for these, so few are of use.
+/// Permits for requests for tools that continue after the deadlines of the calls that began them. A
+/// few are enough: later calls wait for these requests instead of starting their own.
 static CONTINUED: Semaphore = Semaphore::const_new(16);
 
-/// Returns what `work` returns within `limit`. Otherwise, `work` goes on without its caller, so that
-/// a later call finds its outcome.
+/// Returns the output of `work`, or `None` after `limit`. Then `work` continues without its caller,
+/// so that a later call finds the outcome.
 async fn within<T>(limit: Duration, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
     let mut work = Box::pin(work);
     if let Ok(done) = timeout(limit, &mut work).await {
@@ -75,8 +75,8 @@ impl Upstreams {
         own
     }
 
-    /// Returns the unavailable servers, and of those that may have one of these tools, the servers
-    /// that have not responded within `limit`.
+    /// Returns the unavailable servers, and those servers without a response within `limit` that
+    /// may have one of the tools `names`.
     fn unanswered(
         &self,
         names: &[String],
@@ -124,8 +124,8 @@ impl Upstreams {
             .collect()
     }
 
-    /// Returns the tool with this name as a tool of one of these unavailable servers, if the server
-    /// owns the name.
+    /// Returns the tool with this name as an absent tool, if one of these unavailable servers owns
+    /// the name.
     pub fn absent<'a>(
         &self,
         name: &str,
@@ -165,8 +165,8 @@ impl Own {
     }
 }
 
-/// Maximum time of a list beyond that of one request to a server: a list that waits for the request
-/// of another client does not wait for a second request.
+/// Allowance of a list beyond the timeout of one request to a server. A list that waits for another
+/// client's request does not wait for a second request.
 const LIST_ALLOWANCE: Duration = Duration::from_millis(500);
 
 impl Upstreams {
@@ -205,7 +205,7 @@ impl Upstreams {
     }
 }
 
-/// Adds the servers that have not responded within `limit` to those that are unavailable.
+/// Adds the servers that have not responded within `limit` to the unavailable servers.
 fn add_unanswered<'a>(
     unavailable: &mut Vec<UnavailableServer>,
     servers: impl Iterator<Item = &'a Arc<Server>>,

@@ -19,7 +19,7 @@ pub(super) type RawTool = Box<RawValue>;
 pub(super) struct CheckedTool {
     pub(super) upstream: Arc<UpstreamTool>,
     pub(super) registered: Arc<RegisteredTool>,
-    /// The index in the server's list.
+    /// The tool's index in the server's list.
     index: usize,
 }
 
@@ -74,8 +74,8 @@ pub(super) struct ListedTools<'a> {
 
 impl ListedTools<'_> {
     /// Registers all tools that are not blocked, each under its prefixed name, and unregisters the
-    /// tools in `before` that are gone. A tool that cannot be registered is skipped with a warning.
-    /// Returns the registered tools.
+    /// tools in `before` that the server no longer lists. A tool that cannot be registered is
+    /// skipped with a warning. Returns the registered tools.
     pub(super) fn register(
         &self,
         tools: Vec<CheckedTool>,
@@ -94,7 +94,8 @@ impl ListedTools<'_> {
         registered
     }
 
-    /// Skips each tool whose name on the server was changed to the name of another tool of the list.
+    /// Skips each tool whose name had to be changed and is now the name of another tool in the
+    /// list.
     fn with_distinct_names(&self, mut tools: Vec<CheckedTool>) -> Vec<CheckedTool> {
         let is_unchanged = |tool: &CheckedTool| {
             let name = tool.registered.name().as_str();

@@ -29,7 +29,7 @@ pub struct Own {
     pub tools: Arc<CallerOnlyTools>,
     /// The tools as their servers listed them.
     pub listed: IndexMap<ToolName, Arc<UpstreamTool>>,
-    /// The servers that failed.
+    /// The servers whose tools could not be listed for the caller.
     pub unavailable: Vec<UnavailableServer>,
     /// The labels of the servers that have never listed the caller's tools because they failed.
     pub(super) unlisted: Vec<String>,
@@ -61,7 +61,7 @@ impl Own {
         missing_credentials.find(|MissingCredential { label, .. }| owners.owns(label, name))
     }
 
-    /// Returns the tool that MCP clients know by its server's own name.
+    /// Returns the tool that has the server's own name `own_name` for MCP clients.
     pub fn only_named(&self, upstreams: &Upstreams, own_name: &str) -> Option<Arc<RegisteredTool>> {
         let mut matching = self.listed.iter().filter(|(_, tool)| {
             tool.remote_name() == own_name && self.allows_own_name(upstreams, tool)
@@ -73,8 +73,8 @@ impl Own {
 }
 
 impl Upstreams {
-    /// Returns the tools that only this caller has. Lists that are missing or stale for this caller
-    /// are requested first.
+    /// Returns the tools that only this caller has. First requests the caller's lists that are
+    /// missing or stale.
     pub async fn own(&self, context: &CallContext) -> Own {
         self.own_within(Duration::MAX, context, ready(())).await
     }
@@ -213,7 +213,7 @@ impl Upstreams {
             .for_connection(server, &connection);
         let mut listing = shared.lock().await;
         let epoch = server.epoch.load(Ordering::Relaxed);
-        // Callers that waited for a failed attempt share its outcome.
+        // A caller that waited while another caller's attempt failed shares the outcome.
         let has_waited = listing.failed_at.is_some_and(|failed| failed >= came);
         let is_old = listing.next.is_none_or(|next| Instant::now() >= next);
         let is_due = (is_old && !has_waited) || listing.epoch != epoch;
@@ -286,7 +286,7 @@ impl Upstreams {
 #[derive(Debug, Default, Clone)]
 struct Listing {
     tools: Vec<CheckedTool>,
-    /// `None` before the first attempt.
+    /// When to request the list next; `None` before the first attempt.
     next: Option<Instant>,
     /// The server's epoch at the last attempt.
     epoch: u64,
@@ -303,7 +303,7 @@ struct Listing {
 /// after that connection is closed.
 #[derive(Debug, Default)]
 pub(super) struct UserListings {
-    /// By the address of the connection, which is unique while the entry exists.
+    /// The lists by the address of their connection, which is unique while the entry exists.
     by_connection: Mutex<HashMap<usize, UserListing>>,
 }
 
@@ -315,7 +315,7 @@ struct UserListing {
 }
 
 impl UserListings {
-    /// Returns the list of the user of a connection.
+    /// Returns the tool list that belongs to a user's connection.
     fn for_connection(
         &self,
         server: &Arc<Server>,
@@ -331,7 +331,7 @@ impl UserListings {
         Arc::clone(&entry.listing)
     }
 
-    /// Removes the lists of closed connections.
+    /// Removes the lists that belong to closed connections.
     fn remove_closed(&self) {
         let mut by_connection = self.by_connection.lock();
         by_connection.retain(|_, entry| entry.connection.strong_count() > 0);
@@ -345,7 +345,7 @@ impl UserListings {
 }
 
 impl Listing {
-    /// Returns whether the server owns one of the names and does not list it.
+    /// Returns whether the server owns one of `names` and does not list a tool with that name.
     fn is_missing_any(&self, is_owned: impl Fn(&str) -> bool, names: &[String]) -> bool {
         let lists = |name: &str| {
             self.tools

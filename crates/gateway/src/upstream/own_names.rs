@@ -8,9 +8,9 @@ use pillion_wire::UnavailableServer;
 use super::{Absent, Own, Server, UpstreamTool, Upstreams};
 
 impl Upstreams {
-    /// Returns why a server may not offer a tool under this registered name, or `None` if it may.
-    /// Names and aliases of tools that belong to no server are theirs, also while such a tool is not
-    /// offered; of the other names, [`NameOwners`](super::name_owners::NameOwners) decides.
+    /// Returns why a server may not offer a tool under the registered name `name`, or `None` if it
+    /// may. Names and aliases of tools without a server belong to those tools, even if they are not
+    /// offered; [`NameOwners`](super::name_owners::NameOwners) decides on all other names.
     pub(super) fn name_conflict(&self, server: &Server, name: &str) -> Option<String> {
         let mut aliases = pillion_builtins::ALIASES.iter();
         let is_builtin = aliases.any(|(alias, tool)| name == *alias || name == *tool);
@@ -41,7 +41,7 @@ impl Upstreams {
         if server.configured_prefix.is_some() || latest.registry.contains(name) {
             return false;
         }
-        // With the prefix, another tool of this server has the name or had it.
+        // Another tool of this server has or had this name, with its prefix.
         let is_prefixed_name = server.has_listed_without_prefix(name);
         if is_prefixed_name || latest.name_conflict(server, name).is_some() {
             return false;
@@ -61,8 +61,8 @@ impl Upstreams {
         found.map(|(name, _)| name.clone())
     }
 
-    /// Returns the tool with this name as a tool of a server that has not listed its tools yet, if
-    /// MCP clients may not use the name of another server's tool for this reason.
+    /// Returns the tool `own_name` as an absent tool of a server that has not listed its tools yet,
+    /// if that server is the reason why MCP clients may not use another server's own name.
     pub fn absent_own_name(
         &self,
         own_name: &str,

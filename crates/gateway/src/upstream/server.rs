@@ -47,14 +47,14 @@ pub struct Server {
     pub(super) listed_names: ListedNames,
     /// Whether a tool of the latest list has a name that belongs to another tool or server.
     has_name_conflict: AtomicBool,
-    /// The state of discovery. Locked during a `tools/list` request.
+    /// The state of tool discovery. Locked during a `tools/list` request.
     pub(super) state: tokio::sync::Mutex<DiscoveryState>,
     pub(super) list_requests: ListRequestCounts,
     /// Number of calls of [`expire`](Self::expire), to detect stale lists of users.
     pub(super) epoch: AtomicU64,
     pub(super) section: Arc<McpServerSection>,
     telemetry: Option<Arc<Telemetry>>,
-    /// Readable while discovery holds `state`.
+    /// The server's public status, which can be read while discovery holds `state`.
     pub(super) report: CurrentReport,
 }
 
@@ -139,7 +139,7 @@ impl Server {
     /// Marks the tool list as stale: the next discovery requests the list even if it is fresh or
     /// the server has recently failed.
     pub(crate) fn expire(&self) {
-        // Ordered with the numbers in `list_requests`.
+        // `SeqCst`, so that this write is ordered with the counters in `list_requests`.
         self.is_stale.store(true, Ordering::SeqCst);
         self.epoch.fetch_add(1, Ordering::Relaxed);
     }
@@ -165,12 +165,13 @@ impl Server {
         self.has_name_conflict.store(true, Ordering::SeqCst);
     }
 
-    /// Returns `true` once after [`record_name_conflict`](Self::record_name_conflict).
+    /// Takes the conflict flag: returns `true` once after
+    /// [`record_name_conflict`](Self::record_name_conflict).
     pub(super) fn take_name_conflict(&self) -> bool {
         self.has_name_conflict.swap(false, Ordering::SeqCst)
     }
 
-    /// Unregisters those of the names that are registered for this server.
+    /// Unregisters those of `names` that are registered for a tool of this server.
     pub(super) fn unregister<'a>(
         &self,
         names: impl IntoIterator<Item = &'a str>,
@@ -180,7 +181,7 @@ impl Server {
             let holder = registry.get(name);
             holder.is_some_and(|holder| self.is_origin(holder.origin()))
         };
-        // Collected first, because the registry is locked while it reads the names.
+        // Collected first, because the registry is locked while it iterates over the names.
         let names: Vec<_> = names.into_iter().filter(is_own).collect();
         registry.unregister_all(names);
     }
@@ -195,8 +196,8 @@ impl Server {
         self.connections.is_closed()
     }
 
-    /// Marks the server as disconnected manually, and resets its report. Returns `true` if the
-    /// server was open.
+    /// Marks the server as disconnected manually, and resets its public status. Returns `true` if
+    /// the server was open.
     pub(super) fn close(&self) -> bool {
         let was_open = self.connections.close();
         self.report.reset();
@@ -299,7 +300,7 @@ impl ListedNames {
         }
     }
 
-    /// Returns whether no list and no pin of the server is known.
+    /// Returns whether the names are unknown: there was no list yet, and no pins are known.
     pub(super) fn is_unknown(&self) -> bool {
         matches!(*self.0.read(), KnownNames::Unknown)
     }

@@ -82,8 +82,8 @@ impl UpstreamTool {
         &self.server
     }
 
-    /// Returns the entry of `tools/list` under another name, as clients of that revision can read
-    /// it.
+    /// Returns the entry of `tools/list` under another name, in the form for clients of the
+    /// revision `version`.
     pub fn listed_as(
         &self,
         name: &str,
@@ -149,7 +149,7 @@ impl Tool for UpstreamTool {
         Some(self.remote_name())
     }
 
-    /// Identifies the server's endpoint and the definition.
+    /// Returns a digest of the server's endpoint and the tool's definition.
     fn digest(&self) -> Option<String> {
         let endpoint = self.server.section.server.endpoint_digest();
         Some(sha256_hex(&format!("{endpoint} {}", self.hash)))

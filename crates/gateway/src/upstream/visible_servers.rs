@@ -14,7 +14,7 @@ use crate::visibility::Visibility;
 /// A server without tools is visible to a caller who may see every name with the server's prefix.
 #[derive(Debug)]
 pub struct VisibleServers {
-    /// The addresses of the servers' [`Arc`]s; `None` for all servers.
+    /// The addresses of the visible servers' [`Arc`]s; `None` if all servers are visible.
     servers: Option<HashSet<usize>>,
 }
 

@@ -7,7 +7,7 @@ use http_body::{Frame, SizeHint};
 
 use super::{ConnectionBytes, CountedBytes, Hold, MIN_COUNTED_BYTES};
 
-/// A body whose buffers are counted until they are freed.
+/// A response body whose buffers are counted until they are freed.
 pub(super) struct CountedBody {
     body: Body,
     count: Count,
@@ -75,7 +75,7 @@ impl HttpBody for CountedBody {
 impl Drop for CountedBody {
     fn drop(&mut self) {
         if let Count::Parts(connection) = &self.count {
-            // Calls of the stream may have reserved bytes that no event used.
+            // Calls of the stream may have reserved bytes that no event has used.
             connection.begin_request();
         }
     }

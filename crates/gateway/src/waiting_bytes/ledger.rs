@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// Hahne, 1998).
 const MAX_SHARE: u64 = 6;
 
-/// The bytes of each principal, and the claims that wait for room.
+/// The response bytes of each principal, and the claims that wait for free bytes.
 #[derive(Default)]
 pub(super) struct Ledger {
     pub(super) limit: u64,
@@ -42,12 +42,12 @@ struct StalledConnection {
     is_closing: bool,
 }
 
-/// Why there is no room for a claim.
+/// Why a claim does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Obstacle {
     /// The principal has used up its share.
     Share,
-    /// All principals together have too many bytes.
+    /// The responses of all principals together have too many bytes.
     Total,
 }
 
@@ -56,7 +56,7 @@ impl Ledger {
         self.total
     }
 
-    /// Counts bytes even if there is no room.
+    /// Counts bytes, even above the limit.
     pub(super) fn add(&mut self, principal: &Arc<str>, bytes: u64) {
         if bytes > 0 {
             self.total += bytes;
@@ -97,7 +97,7 @@ impl Ledger {
         }
     }
 
-    /// Grants a claim only if there is room now and no other claim of the principal waits.
+    /// Grants a claim only if it fits now and no other claim of the principal waits.
     pub(super) fn try_claim(&mut self, principal: &Arc<str>, bytes: u64) -> bool {
         let is_granted = !self.has_claims(principal) && self.obstacle(principal, bytes).is_none();
         if is_granted {
@@ -124,8 +124,8 @@ impl Ledger {
         }
     }
 
-    /// Grants the claims that fit, in order of arrival. A claim that does not fit delays the later
-    /// claims of its principal, but of no other: otherwise two principals could stop all others.
+    /// Grants the claims that fit, in order of arrival. A claim that does not fit delays only the
+    /// later claims of its own principal: otherwise two principals could block all others.
     fn grant(&mut self) {
         let mut blocked: Vec<Arc<str>> = Vec::new();
         let mut fitting = Vec::new();
@@ -152,13 +152,14 @@ impl Ledger {
         }
     }
 
-    /// Returns why there is no room for further `bytes` of a principal. A response that is larger
-    /// than half of the limit counts as half of it, so that it can be delivered at all.
+    /// Returns why `bytes` more bytes of a principal do not fit, if so. A response that is larger
+    /// than half of the limit counts as half of the limit, so that it can be delivered at all.
     fn obstacle(&self, principal: &str, bytes: u64) -> Option<Obstacle> {
         let bytes = bytes.min(self.limit / 2);
         let total = self.total + bytes;
         let held = self.principals.get(principal).copied().unwrap_or(0);
-        // First, because a principal that has used up its share waits for its own responses.
+        // Checked first, because a principal that has used up its share waits for its own
+        // responses.
         if held > 0 && held + bytes > MAX_SHARE * self.limit.saturating_sub(total) {
             return Some(Obstacle::Share);
         }
@@ -166,7 +167,7 @@ impl Ledger {
     }
 
     /// Records that the client of a connection has read nothing since `since`. Returns whether the
-    /// connection is to be closed.
+    /// connection must be closed.
     pub(super) fn note_stall(
         &mut self,
         number: u64,
@@ -195,9 +196,9 @@ impl Ledger {
         self.stalled.remove(&number);
     }
 
-    /// Returns the connection to close so that a claim that waits gets room: of the principal whose
-    /// share is used up, or else of the principal with the most bytes, the connection that has
-    /// stalled for the longest time.
+    /// Returns the connection to close so that a waiting claim fits: the connection that has
+    /// stalled for the longest time, of the principal whose share is used up, or else of the
+    /// principal with the most bytes.
     fn next_to_close(&self) -> Option<u64> {
         let mut blocked: Vec<&str> = Vec::new();
         for claim in self.claims.values() {
@@ -214,7 +215,7 @@ impl Ledger {
             }
             blocked.push(&claim.principal);
         }
-        // `Ledger::add` counts bytes even if there is no room.
+        // The total may exceed the limit, because `Ledger::add` has no limit.
         let is_over = self.total > self.limit;
         is_over.then(|| self.longest_stalled_of_largest()).flatten()
     }

@@ -19,7 +19,7 @@ fn body_of(bytes: u64) -> Response {
     vec![b'x'; usize::try_from(bytes).unwrap()].into_response()
 }
 
-/// Reserves as a call does whose result has this size.
+/// Reserves `bytes`, as a call with a result of this size does.
 fn reserve(connection: &ConnectionBytes, bytes: u64) -> Option<ReserveFuture> {
     connection.reserve(usize::try_from(bytes).unwrap())
 }
@@ -38,19 +38,19 @@ async fn h6_a_response_counts_until_its_last_buffer_is_freed() {
     let one = connection(&all, "a", 64 * MIB);
     assert!(has_room(&one, 8 * MIB));
     assert_eq!(all.total(), 8 * MIB);
-    // The actual size replaces the reserved size.
+    // The actual size of the response replaces the reserved size.
     let response = one.admit(&Method::POST, body_of(9 * MIB)).await;
     assert_eq!(all.total(), 9 * MIB);
     let mut body = response.into_body();
     let mut whole = body.frame().await.unwrap().unwrap().into_data().unwrap();
     drop(body);
-    // The system has taken all but one byte, but the buffer is whole.
+    // The system has taken all but one byte, but the whole buffer is still in memory.
     let rest = whole.split_off(usize::try_from(9 * MIB - 1).unwrap());
     drop(whole);
     assert_eq!(all.total(), 9 * MIB);
     drop(rest);
     assert_eq!(all.total(), 0);
-    // What a request reserved and did not use is free with the next request.
+    // Unused reserved bytes of a request are free when the next request begins.
     assert!(has_room(&one, 3 * MIB));
     let small = one.admit(&Method::POST, body_of(10)).await;
     assert_eq!(all.total(), 10);
@@ -73,7 +73,7 @@ async fn h6_the_large_parts_of_a_stream_count() {
     });
     let body = Body::from_stream(futures_util::stream::iter(parts));
     let response = one.admit(&Method::GET, Response::new(body)).await;
-    // A call of the stream reserves after the stream has begun.
+    // A call within the stream reserves memory after the stream has begun.
     assert!(has_room(&one, 4 * MIB));
     let mut body = response.into_body();
     let first = body.frame().await.unwrap();
@@ -97,7 +97,7 @@ async fn h6_the_client_that_has_stalled_longest_gives_way_to_a_call_that_waits()
         assert!(has_room(one, 18 * MIB));
     }
     let look = || stuck.each_ref().map(|(one, since)| one.note_stall(*since));
-    // Without a call that waits, no connection is closed.
+    // No connection is closed unless a call waits for memory.
     assert_eq!(look(), [false; 3]);
     let next = connect();
     let waiting = reserve(&next, 8 * MIB).unwrap();
@@ -109,7 +109,7 @@ async fn h6_the_client_that_has_stalled_longest_gives_way_to_a_call_that_waits()
     waiting.await;
     assert_eq!(all.total(), 44 * MIB);
     assert!(!rest[0].0.note_stall(long_ago(5)) && !rest[1].0.note_stall(long_ago(10)));
-    // A client that reads again is no candidate.
+    // The connection of a client that reads again is not closed.
     let another = reserve(&connect(), 14 * MIB);
     let [(second, _), (third, _)] = rest;
     third.clear_stall();
@@ -146,7 +146,7 @@ async fn h6_claims_are_granted_in_order_and_withdrawn_claims_release_their_bytes
     assert!(reserve(&others[2], MIB).is_some());
     drop(first);
     assert_eq!(all.total(), 8 * MIB);
-    // A call that gives up, although its claim is granted, keeps nothing.
+    // If a call gives up after its claim was granted, the granted bytes are released.
     drop(large);
     small.await;
     assert_eq!(all.total(), 5 * MIB);
@@ -158,7 +158,7 @@ async fn h6_a_response_larger_than_the_limit_is_delivered() {
     let one = connection(&all, "a", 4 * MIB);
     assert!(has_room(&one, 7 * MIB));
     let body = one.admit(&Method::POST, body_of(7 * MIB)).await;
-    // The next large response has to wait, and is refused if the request can be repeated.
+    // The next large response waits, and is rejected if its request can be repeated.
     let other = connection(&all, "b", 4 * MIB);
     assert!(reserve(&other, MIB).is_some());
     let rejected = other.admit(&Method::GET, body_of(MIB)).await;
@@ -166,7 +166,7 @@ async fn h6_a_response_larger_than_the_limit_is_delivered() {
     assert!(rejected.headers().contains_key(RETRY_AFTER));
     let admitted = other.admit(&Method::POST, body_of(MIB)).await;
     assert_eq!(admitted.status(), StatusCode::OK);
-    // At twice the limit, every response is refused.
+    // At twice the limit, every response is rejected.
     let third = connection(&all, "c", 4 * MIB);
     let rejected = third.admit(&Method::POST, body_of(MIB)).await;
     assert_eq!(rejected.status(), StatusCode::SERVICE_UNAVAILABLE);
@@ -208,7 +208,7 @@ async fn h6_no_two_principals_stop_another() {
     let [hog, accomplice, other] =
         ["hog", "accomplice", "other"].map(|name| connection(&all, name, 64 * MIB));
     assert!(has_room(&hog, 50 * MIB));
-    // Neither claim fits.
+    // Neither claim fits into the limit.
     let waiting = [reserve(&hog, 20 * MIB), reserve(&accomplice, 30 * MIB)];
     assert!(waiting.iter().all(Option::is_some));
     assert!(has_room(&other, 3 * MIB));
@@ -241,7 +241,8 @@ async fn h6_complete_responses_that_wait_are_limited() {
             .iter()
             .all(|(status, _)| *status == StatusCode::SERVICE_UNAVAILABLE)
     );
-    // Two of them wait for 10 seconds; there is no memory for more.
+    // Two of the responses wait for 10 seconds; the limit leaves no memory for more waiting
+    // responses.
     assert_eq!(
         outcomes
             .iter()
@@ -295,7 +296,7 @@ async fn h6_a_call_that_outlives_its_request_releases_nothing_twice() {
     assert_eq!(all.total(), 0);
 }
 
-/// A step of a connection, which is chosen by its index.
+/// A step of a connection, which is identified by its index.
 #[derive(Debug, Clone)]
 enum Step {
     SetPrincipal(usize, u8),

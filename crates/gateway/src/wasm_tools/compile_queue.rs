@@ -9,8 +9,7 @@ use tokio::time::{Instant, sleep_until};
 /// CPU and much memory, and cannot be aborted.
 const MAX_CONCURRENT: usize = 3;
 
-/// Files that are being compiled on blocking threads, one at a time, except for late files, which
-/// nothing waits for.
+/// Compiles files on blocking threads, one at a time. A late file no longer delays further files.
 #[derive(Default)]
 pub(super) struct CompileQueue {
     running: FuturesUnordered<BoxFuture<'static, (u64, CompileProgress)>>,
@@ -18,20 +17,20 @@ pub(super) struct CompileQueue {
     begun: u64,
 }
 
-/// The file that further files wait for.
+/// The file that is being compiled, for which further files wait.
 struct AwaitedFile {
     number: u64,
     name: String,
     until: Instant,
 }
 
-/// The progress of a file.
+/// The progress of compiling a file.
 pub(super) enum CompileProgress {
     /// The file was compiled, successfully or not.
     Finished(Box<LoadedFile>),
     /// Compiling the file with this name panicked.
     Panicked(String),
-    /// The file with this name is late, and continues beside others.
+    /// Compiling the file with this name takes too long, and continues beside further files.
     Late(String),
 }
 
@@ -41,7 +40,7 @@ impl CompileQueue {
         self.awaited.is_none() && self.running.len() < MAX_CONCURRENT
     }
 
-    /// Returns whether a file is being compiled that is not late.
+    /// Returns whether a file is being compiled that further files wait for.
     pub(super) fn is_awaited(&self) -> bool {
         self.awaited.is_some()
     }

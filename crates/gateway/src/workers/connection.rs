@@ -19,7 +19,7 @@ use super::{WorkerJob, WorkerRegistration, WorkerTool};
 use crate::process::AdmissionWatch;
 use crate::rpc_connection::{self, ConnectionEnd, LineReader, LineWriter};
 
-/// Both directions of a connection.
+/// Both directions of a worker's connection.
 struct WorkerStream<S> {
     lines: LineReader<S>,
     writer: LineWriter<S>,
@@ -27,8 +27,8 @@ struct WorkerStream<S> {
 
 impl<S: AsyncRead + AsyncWrite> WorkerStream<S> {
     async fn read(&mut self) -> Result<WorkerMessage, ConnectionEnd> {
-        // A read contains many lines if they are short. Not afterwards, so that no line is lost if
-        // the future is dropped.
+        // One read may buffer many short lines. The budget is consumed before reading, so that no
+        // line is lost if the future is dropped.
         consume_budget().await;
         Ok(message::read(&self.lines.next().await?)?)
     }
@@ -135,14 +135,14 @@ impl WorkerRegistration {
         S: AsyncRead + AsyncWrite,
     {
         if job.reply.is_closed() {
-            // The caller has given up before the worker got the call.
+            // The caller gave up before the worker received the call.
             return Ok(());
         }
         let call = message::call(id, tool.name().as_str(), &job);
         let outcome = tokio::select! {
             biased;
             written = connection.writer.send(&call) => written,
-            // A partially written call cannot be taken back.
+            // A partially sent call cannot be withdrawn.
             () = job.reply.closed() => return Err(ConnectionEnd::Unread),
             () = &mut died => Err(ConnectionEnd::Died),
         };
@@ -153,7 +153,7 @@ impl WorkerRegistration {
                 biased;
                 received = connection.read() => received,
                 () = &mut died => Err(ConnectionEnd::Died),
-                // A cancelled call need not be answered, so the connection ends now.
+                // The worker need not respond to a cancelled call, so the connection ends now.
                 () = admission.ended(), if is_cancelled => Err(ConnectionEnd::NotAllowed),
                 () = job.reply.closed(), if !is_cancelled => {
                     is_cancelled = true;
@@ -220,7 +220,7 @@ fn finish(job: Box<WorkerJob>, response: Result<Box<RawValue>, Value>) {
     drop(job.reply.send(outcome));
 }
 
-/// Time in which the last output of an ended process is read.
+/// Maximum time for reading the last output of an ended process.
 const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Resolves a moment after the process with this id has ended; never resolves if the process cannot

@@ -36,39 +36,39 @@ pub enum RegistrationError {
     /// The name is too short or too long.
     #[error("The worker's name must have 1 to 100 characters")]
     Name,
-    /// The number of tools is out of range.
+    /// The worker offers no tools or too many.
     #[error("A worker must offer 1 to {MAX_TOOLS} tools")]
     Count,
     /// A tool cannot be read.
     #[error("tools[{index}] is invalid: {source}")]
     Form {
-        /// The tool's place in the list.
+        /// The tool's index in `tools`.
         index: usize,
-        /// Why.
+        /// Why the tool cannot be read.
         #[source]
         source: serde_json::Error,
     },
     /// A tool's cooldown is out of range.
     #[error("tools[{index}].cooldownSeconds must be from 0 to 86400")]
     Cooldown {
-        /// The tool's place in the list.
+        /// The tool's index in `tools`.
         index: usize,
     },
     /// A tool's definition is invalid.
     #[error("tools[{index}]: {source}")]
     Definition {
-        /// The tool's place in the list.
+        /// The tool's index in `tools`.
         index: usize,
-        /// Why.
+        /// Why the definition is invalid.
         #[source]
         source: DefinitionError,
     },
     /// A tool's MCP entry is invalid.
     #[error("tools[{index}]: {source}")]
     Entry {
-        /// The tool's place in the list.
+        /// The tool's index in `tools`.
         index: usize,
-        /// Why.
+        /// Why the entry is invalid.
         #[source]
         source: EntryError,
     },
@@ -80,7 +80,7 @@ pub enum RegistrationError {
     Twice(ToolName),
 }
 
-/// The members that the sidecar uses; MCP clients get the other members unchanged.
+/// The members of a tool that the sidecar uses. MCP clients get the other members unchanged.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {
@@ -101,7 +101,7 @@ struct Entry {
     timeout_ms: Option<u64>,
 }
 
-/// The members that are only for the sidecar, not for MCP clients.
+/// The members of a tool that only the sidecar uses and MCP clients do not get.
 const SIDECAR_MEMBERS: [&str; 5] = [
     "category",
     "requiresConfirmation",
@@ -110,7 +110,7 @@ const SIDECAR_MEMBERS: [&str; 5] = [
     "timeoutMs",
 ];
 
-/// A registration whose tools can all be registered.
+/// A registration whose tools were checked and can all be registered.
 #[derive(Debug)]
 pub struct CheckedRegistration {
     pub(super) name: String,

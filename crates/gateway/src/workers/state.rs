@@ -30,14 +30,14 @@ pub(super) struct Worker {
     pub(super) calls: u64,
 }
 
-/// A tool in the registry.
+/// A registered tool of workers.
 #[derive(Debug)]
 pub(super) struct Offered {
     pub(super) tool: Arc<WorkerTool>,
-    /// The waiting calls, with their positions in the order of all calls.
+    /// The waiting calls of the tool, each with its position in the order of all calls.
     pub(super) waiting: VecDeque<(u64, Box<WorkerJob>)>,
-    /// The id of the last of its workers, since no other has the tool; `None` while a worker has
-    /// it.
+    /// The id of the tool's last worker, if that worker has disconnected and no other has the tool;
+    /// `None` while a worker has the tool.
     pub(super) orphaned_by: Option<u64>,
 }
 
@@ -68,7 +68,8 @@ impl State {
                 return;
             };
             if !job.reply.is_closed() {
-                // Never fails: a worker is removed from `workers` before its receiver is dropped.
+                // Sending never fails: a worker is removed from `workers` before its receiver is
+                // dropped.
                 drop(worker.give(&offered.tool, job));
                 return;
             }

@@ -109,8 +109,8 @@ async fn b1_a_name_registered_meanwhile_stays_with_its_owner() {
     }
 }
 
-/// Connects, disconnects and lets time pass in every order of a few steps: a tool is withdrawn
-/// when, and only when, it was without a worker for the whole grace period.
+/// Tests all sequences of a few steps that connect workers, disconnect workers or let time pass: a
+/// tool is withdrawn when, and only when, it was without a worker for the whole grace period.
 #[tokio::test(start_paused = true)]
 async fn a_tool_stays_until_it_was_without_a_worker_for_the_whole_grace_period() {
     const STEPS: u32 = 6;
@@ -142,7 +142,8 @@ async fn a_tool_stays_until_it_was_without_a_worker_for_the_whole_grace_period()
                 }
                 _ => {
                     let passed = grace.mul_f32(0.6);
-                    // Time passes from timer to timer, as it does without a pause of the process.
+                    // The paused clock advances from timer to timer, as in a process that is never
+                    // suspended.
                     tokio::time::sleep(passed).await;
                     alone_for = alone_for.map(|alone| alone + passed);
                 }

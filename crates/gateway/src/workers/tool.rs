@@ -58,7 +58,8 @@ impl WorkerTool {
         self.listed.to_entry(self.name().as_str(), version)
     }
 
-    /// Returns whether a call that was checked against one tool is invalid for the other.
+    /// Returns whether a call that was checked against the tool `other` may be invalid for this
+    /// tool.
     pub(super) fn invalidates_calls_of(&self, other: &Self) -> bool {
         let (own, others) = (&self.definition, &other.definition);
         own.requires_confirmation() != others.requires_confirmation()
@@ -94,8 +95,8 @@ impl WorkerTool {
         let link = context
             .link
             .as_ref()
-            // The link is for the client's own request only, not for calls that a composed tool
-            // makes.
+            // The worker gets the link only for the client's own request, not for calls of a
+            // composed tool.
             .filter(|_| context.nesting.is_none())
             .and_then(|link| link.get::<Arc<ClientLink>>());
         let (reply, response) = oneshot::channel();
@@ -120,8 +121,8 @@ impl Tool for WorkerTool {
         self.timeout
     }
 
-    /// A worker gets the principal, which the id of an approval for a verified user does not
-    /// contain.
+    /// The worker also gets the caller's principal. The approval must cover it, because the id of
+    /// an approval for a verified user does not contain the principal.
     fn forwarded(&self, context: &CallContext) -> Result<Option<ForwardedParameters>, ToolFailure> {
         let principal = context
             .principal
@@ -146,7 +147,7 @@ impl fmt::Debug for WorkerTool {
     }
 }
 
-/// A call for a worker. If `reply` is closed, the caller has given up.
+/// A call for a worker. If `reply` is closed, the caller no longer waits.
 #[derive(Debug)]
 pub(super) struct WorkerJob {
     pub(super) arguments: JsonObject,

@@ -72,7 +72,7 @@ pub enum BridgeConnectError {
         socket: PathBuf,
         /// The HTTP status of the response.
         status: StatusCode,
-        /// The problem document in the body, which says why.
+        /// The problem document in the response body, which has the reason.
         failure: Box<Failure>,
     },
     /// The sidecar did not respond in time.
@@ -154,7 +154,7 @@ impl Target {
             },
         })?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // Ends with the connection or its upgrade.
+        // The task ends with the connection, or with the connection's upgrade.
         tokio::spawn(connection.with_upgrades());
         let response = sender.send_request(self.request()?).await?;
         let status = response.status();

@@ -8,7 +8,7 @@ use super::Event;
 use crate::lines::{read_line, trim_message};
 use pillion_gateway::calling_client::message::{self, Inbound};
 
-/// Reads the client's messages to the end.
+/// Reads the client's messages until the client closes its input.
 pub(super) async fn read(
     mut input: impl AsyncBufRead + Unpin,
     events: mpsc::Sender<Event>,

@@ -14,7 +14,7 @@ const MAX_RESOURCES: usize = 1_000;
 /// resource subscriptions. Stateless revisions have no such state.
 #[derive(Default)]
 pub(super) struct SessionReplay {
-    /// The id and parameters of an unanswered `initialize`.
+    /// The id and parameters of an `initialize` request that the sidecar has not answered.
     offered: Option<(String, Members)>,
     initialize: Option<Members>,
     is_initialized: bool,
@@ -23,13 +23,13 @@ pub(super) struct SessionReplay {
     watched: IndexMap<String, Members>,
 }
 
-/// Returns whether a response belongs to a request of the bridge itself.
+/// Returns whether this is the id of one of the bridge's own requests.
 pub(super) fn is_ours(id: &str) -> bool {
     id.starts_with(BRIDGE_ID_PREFIX)
 }
 
 impl SessionReplay {
-    /// Records a request that changes the session.
+    /// Records a request if it changes the session.
     pub(super) fn record_request(&mut self, request: &Request) {
         let uri = || request.text("uri").unwrap_or_default();
         match request.method.as_str() {
@@ -46,7 +46,7 @@ impl SessionReplay {
         }
     }
 
-    /// Records a response: a handshake counts after the sidecar has accepted it.
+    /// Records the response to a request: a handshake counts after the sidecar has accepted it.
     pub(super) fn record_response(&mut self, id: &str, is_success: bool) {
         if let Some((_, params)) = self.offered.take_if(|(offered, _)| offered == id) {
             self.initialize = Some(params).filter(|_| is_success);

@@ -18,7 +18,7 @@ use pillion_gateway::calling_client::message::Request;
 pub(super) struct SidecarConnection {
     pub(super) number: u64,
     pub(super) phase: Phase,
-    /// Requests of the sidecar that the client has not answered, by id as in JSON.
+    /// Requests of the sidecar that the client has not answered, by id as JSON text.
     pub(super) pending_requests: HashSet<String>,
     /// Requests of the client that the sidecar has not answered, by id as the client wrote it.
     pending: HashMap<String, Pending>,
@@ -28,16 +28,16 @@ pub(super) struct SidecarConnection {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The handshake is being repeated.
+    /// The bridge is repeating the client's handshake.
     Opening,
     Open,
-    /// The sidecar answers earlier requests, and then shuts down.
+    /// The sidecar is responding to earlier requests before it shuts down.
     Draining,
 }
 
 struct Pending {
     id: Box<RawValue>,
-    /// Whether the request ends only on request, like a subscription.
+    /// Whether the request ends only when it is cancelled, like a subscription.
     is_endless: bool,
 }
 
@@ -53,7 +53,7 @@ pub(super) enum SidecarMessage {
     Greeted,
     /// The sidecar has rejected the repeated handshake, with this error.
     NotGreeted(String),
-    /// The response to another repeated request, which the bridge drops.
+    /// The response to a request that the bridge has repeated, which the client does not get.
     ToBridge,
 }
 
@@ -86,17 +86,17 @@ impl SidecarConnection {
         }
     }
 
-    /// Waits until a line can be sent without waiting, or the connection is gone.
+    /// Waits until a line can be sent at once, or the connection is closed.
     pub(super) async fn wait_for_room(&self) {
         drop(self.lines.reserve().await);
     }
 
-    /// Sends a line. If the connection is gone, its reader reports it.
+    /// Sends a line. If the connection is closed, the task that reads from it reports the end.
     pub(super) async fn send(&self, line: Bytes) {
         drop(self.lines.send(line).await);
     }
 
-    /// Forwards a request, and tracks it until it is answered.
+    /// Forwards a request, and tracks the request until the sidecar responds.
     pub(super) async fn ask(&mut self, request: &Request, line: Bytes) {
         let pending = Pending {
             id: request.id.clone(),
@@ -155,7 +155,7 @@ impl SidecarConnection {
     }
 }
 
-/// Reads the sidecar's lines to the end.
+/// Reads the sidecar's lines until the connection ends.
 async fn read(number: u64, input: ReadHalf<Connection>, events: mpsc::Sender<Event>) {
     let mut input = BufReader::new(input);
     loop {

@@ -10,8 +10,8 @@ use pillion_gateway::calling_client::message::INVALID_REQUEST;
 
 pub(super) const SESSION_ID: &str = "mcp-session-id";
 
-/// Rejects requests that a browser sends for a web page of another machine (DNS rebinding), which
-/// have an `Origin` that is not local. Programs send no `Origin`.
+/// Rejects requests that a browser sends for a web page from another machine (DNS rebinding): their
+/// `Origin` is not local. Programs send no `Origin`.
 pub(super) fn reject_origin(headers: &HeaderMap) -> Option<Response> {
     let origin = headers.get(header::ORIGIN)?;
     let uri = origin.to_str().ok().and_then(|it| it.parse::<Uri>().ok());
@@ -28,8 +28,8 @@ pub(super) fn accepts_stream(headers: &HeaderMap) -> bool {
     accepts(headers, "text/event-stream")
 }
 
-/// Returns whether the client names event streams, and does not only accept every response: a
-/// program that accepts everything may be unable to read an event stream.
+/// Returns whether `Accept` names event streams. `*/*` does not suffice: a program that accepts
+/// everything may be unable to read an event stream.
 pub(super) fn names_stream(headers: &HeaderMap) -> bool {
     ranges(headers)
         .any(|range| range.eq_ignore_ascii_case("text/event-stream") || range == "text/*")

@@ -56,9 +56,8 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     }
 }
 
-/// Handles a message of a client that does not repeat the id of its session, as some clients do
-/// not. A request that needs nothing of a session is handled in a session for itself, which has no
-/// capabilities.
+/// Handles a message without a session id, which some clients do not send. A request that does not
+/// concern a session is handled in a temporary session without capabilities.
 async fn post_without_session(exchange: &Exchange<'_>, inbound: Inbound) -> Response {
     let session = match default_session(exchange) {
         Ok(session) => session,
@@ -89,8 +88,8 @@ fn needs_session(what: &str) -> String {
     )
 }
 
-/// Returns a session for one request, of the revision that the request names. A client that names
-/// none has the revision that MCP sets for it (2025-06-18, "Protocol Version Header").
+/// Returns a temporary session for one request, with the revision that the request names. If the
+/// request names none, MCP sets the revision (2025-06-18, "Protocol Version Header").
 #[expect(clippy::result_large_err, reason = "the error is the response itself")]
 fn default_session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
     let version = version(exchange)?.unwrap_or(ProtocolVersion::V2025_03_26);
@@ -107,7 +106,7 @@ fn opened(session: &Session, request: &Request, result: Box<RawValue>) -> Respon
     response
 }
 
-/// Returns the session that the request names.
+/// Returns the session whose id is in the request's header.
 #[expect(clippy::result_large_err, reason = "the error is the response itself")]
 fn session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
     let Some(id) = headers::session_id(exchange.headers) else {
@@ -169,8 +168,8 @@ async fn respond_to_request(
     }
 }
 
-/// Returns the messages of `source` as a response: JSON if the first message is the last one and
-/// comes soon, or else an event stream.
+/// Returns the messages of `source` as a response: JSON if there is only one message and it arrives
+/// soon, or else an event stream.
 async fn respond<S: Source>(
     exchange: &Exchange<'_>,
     mut source: S,
@@ -187,13 +186,13 @@ async fn respond<S: Source>(
     }
 }
 
-/// Returns whether a single message is sent as JSON: unless the client accepts only event streams.
-/// A client that says nothing can read JSON.
+/// Returns whether a single message is sent as JSON, which is so unless the client accepts only
+/// event streams. A client without an `Accept` header can read JSON.
 fn prefers_json(headers: &HeaderMap) -> bool {
     headers::accepts_json(headers) || !headers::accepts_stream(headers)
 }
 
-/// Opens the stream for messages that belong to no request.
+/// Opens the stream of a session for messages that belong to no request.
 pub(super) fn get(exchange: &Exchange<'_>) -> Response {
     if !headers::accepts_stream(exchange.headers) {
         let reason = "The response to GET is text/event-stream: the header Accept must allow it";

@@ -88,7 +88,7 @@ fn failed(request: &Request, error: RpcError) -> Response {
     super::failed(status, Some(&request.id), error)
 }
 
-/// Checks that a header equals the value in the message.
+/// Checks that a header equals `expected`, the value in the message.
 fn check_header(exchange: &Exchange<'_>, header: &str, expected: &str) -> Result<(), RpcError> {
     match headers::text(exchange.headers, header) {
         Some(text) if text == expected => Ok(()),

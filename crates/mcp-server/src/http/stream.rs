@@ -17,7 +17,7 @@ use pillion_gateway::access::{Heartbeat, TokenValidity};
 /// and their responses stay plain JSON.
 const MAX_SILENCE: Duration = Duration::from_secs(5);
 
-/// Waits for the first message of a response. Returns `None` if that takes long and the client can
+/// Waits for the first message of a response. Returns `None` after `MAX_SILENCE` if the client can
 /// read an [event stream](body_after_silence). `next` must be cancellation-safe.
 pub(super) async fn before_silence<T>(
     headers: &HeaderMap,
@@ -32,18 +32,19 @@ pub(super) async fn before_silence<T>(
 
 /// Returns an event stream with the message `first` and the messages of `source`.
 pub(super) fn body(first: Option<Bytes>, source: impl Source) -> Body {
-    // The token is not checked again: a call that has begun is completed.
+    // The token is not checked again, because a running call is always completed.
     body_while_valid(first, source, TokenValidity::default())
 }
 
-/// Returns an event stream of a source that had no message yet. The stream begins with a
-/// heartbeat, because some proxies wait for the first byte of a body. `token` as for
-/// [`body_while_valid`].
+/// Returns an event stream of a source that had no message yet. The stream begins with a heartbeat,
+/// because some proxies wait for the first byte of a body. The stream ends when `token` is no
+/// longer valid.
 pub(super) fn body_after_silence(source: impl Source, token: TokenValidity) -> Body {
     events(Some(Bytes::from_static(Heartbeat::COMMENT)), source, token)
 }
 
-/// Streams like [`body`], but ends when the token of the request is no longer valid.
+/// Returns an event stream like [`body`], which ends when the token of the request is no longer
+/// valid.
 pub(super) fn body_while_valid(
     first: Option<Bytes>,
     source: impl Source,

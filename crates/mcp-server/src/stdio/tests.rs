@@ -11,7 +11,7 @@ use pillion_config::Config;
 use pillion_gateway::credentials::UserCredentials;
 use pillion_gateway::{Gateway, GatewayParts};
 
-/// A client that is served.
+/// A client that the MCP server serves.
 struct Served {
     responses: Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,
@@ -37,7 +37,7 @@ impl Served {
         }
     }
 
-    /// Writes these lines, and returns as many responses.
+    /// Writes the lines, and returns as many responses as lines.
     async fn exchange(&mut self, lines: &[String]) -> Vec<Value> {
         let writing = async {
             for line in lines {
@@ -90,7 +90,7 @@ fn ping(id: usize) -> String {
     line(id, "ping", &json!({}))
 }
 
-/// A subscription with these values.
+/// Returns a subscription request that contains `values`.
 fn listen(id: usize, values: &[usize]) -> String {
     let params = json!({"many": values, "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -158,7 +158,7 @@ async fn the_values_of_the_requests_of_a_client_are_limited() {
     let lines: Vec<_> = (0..4).map(|id| listen(id, &vec![0; 200_000])).collect();
     let responses = served.exchange(&lines).await;
     let is_rejection = |response: &&Value| response.to_string().contains("65536 KiB, the maximum");
-    // Two of them have 57 MB.
+    // Two of the requests have 57 MB.
     assert_eq!(responses.iter().filter(is_rejection).count(), 2);
     served.end().await;
 }

@@ -42,8 +42,8 @@ impl ChatRecorder {
         }
     }
 
-    /// Stores the outcome of a run, and releases the chat. Returns the outcome by `respond_by`, also
-    /// if the store does not respond.
+    /// Stores the outcome of a run, and releases the chat. Returns the outcome by `respond_by`,
+    /// even if the store does not respond.
     pub(super) async fn end(
         mut self,
         state: ChatState,
@@ -61,7 +61,7 @@ impl ChatRecorder {
         }
         match self.record.revision {
             0 => self.claim.forget(),
-            // After this time, dropping the claim releases the chat.
+            // If the release takes longer, dropping the claim releases the chat.
             _ => drop(timeout_at(respond_by, self.claim.release()).await),
         }
         let response = self.stored_chat.state.final_response();

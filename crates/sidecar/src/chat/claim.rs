@@ -20,11 +20,11 @@ pub(super) struct Claim {
     owner: String,
     id: String,
     by: String,
-    /// Runs the release of a claim whose request was dropped.
+    /// Tracks the task that releases a claim whose request was dropped.
     later: TaskTracker,
     is_released: bool,
-    /// Whether the claim was released. Locked during a renewal or release, because a renewal after
-    /// the release would claim the chat again.
+    /// Whether the claim was released. Locked while the claim is renewed or released, because a
+    /// renewal after the release would claim the chat again.
     has_ended: Arc<Mutex<bool>>,
     _renewal: AbortOnDropHandle<()>,
 }
@@ -93,7 +93,7 @@ impl Claim {
         let mut has_ended = self.has_ended.lock().await;
         *has_ended = true;
         if let Err(error) = self.store.release_chat(owner, id, by).await {
-            // The claim then expires.
+            // The claim expires after `CLAIM_TTL`.
             tracing::warn!(chat = id, %error, "Cannot release the claim on a chat");
         }
         drop(has_ended);
@@ -109,7 +109,7 @@ impl Drop for Claim {
         let (store, owner) = (Arc::clone(&self.store), std::mem::take(&mut self.owner));
         let (id, by) = (std::mem::take(&mut self.id), std::mem::take(&mut self.by));
         let has_ended = Arc::clone(&self.has_ended);
-        // Without a runtime, the process is about to end.
+        // There is no runtime only when the process is about to end.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let release = async move {
                 *has_ended.lock().await = true;

@@ -31,7 +31,7 @@ pub(crate) enum ChatRejection {
 }
 
 impl ChatRejection {
-    /// Returns the error code of OpenAI-compatible APIs, if there is one.
+    /// Returns the code of the error in OpenAI-compatible APIs, if there is one.
     pub(crate) fn called(&self) -> Option<&'static str> {
         match self {
             Self::UnknownModel { .. } => Some("model_not_found"),
@@ -71,7 +71,8 @@ pub(crate) fn status_of(kind: ModelErrorKind) -> StatusCode {
         ModelErrorKind::RateLimited | ModelErrorKind::Exhausted => StatusCode::TOO_MANY_REQUESTS,
         ModelErrorKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
         ModelErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        // A rejected key is the sidecar's: a 401 would mean that the caller's own token is wrong.
+        // An invalid API key is the sidecar's: a 401 would mean that the caller's own token is
+        // wrong.
         _ => StatusCode::BAD_GATEWAY,
     }
 }

@@ -9,13 +9,13 @@ use super::stored_chat::StoredChat;
 /// The status of a chat that a request is running.
 pub(super) const RUNNING: &str = "running";
 
-/// The status of a chat whose calls wait for approval, also while a request waits.
+/// The status of a chat whose calls wait for approval, even while a request runs the chat.
 pub(super) const AWAITING_APPROVAL: &str = "awaiting_approval";
 
 /// Maximum size of an answer and of a call's arguments in a list of chats, in bytes.
 const MAX_LISTED_LEN: usize = 4096;
 
-/// Returns the chat's state, with the calls of one request.
+/// Returns the chat's state; `tool_calls` are the calls of the current request.
 pub(super) fn from_stored(
     id: &str,
     stored: &StoredChat,
@@ -139,7 +139,7 @@ mod tests {
     fn h7_a_list_contains_the_start_of_an_answer() {
         let short = response("It is 42.", json!({"a": 1}));
         assert_eq!(listed(short.clone()), short);
-        // Characters are not split.
+        // Truncation does not split characters.
         let long = listed(response(
             &"é".repeat(3000).replacen('é', "e", 1),
             json!(["x".repeat(5000)]),

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::error::status_of;
 use super::response;
 
-/// The column `json` of a chat's record in the store.
+/// A chat as stored in the column `json` of its record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct StoredChat {
-    /// The model's name.
+    /// The name of the chat's model.
     pub(super) model: String,
     /// Whether the model may use tools.
     pub(super) tools: bool,
@@ -24,9 +24,9 @@ pub(super) struct StoredChat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ChatRetention {
-    /// Until it expires, because the user may continue.
+    /// Store the chat until it expires, because the user may continue.
     Always,
-    /// Until it is answered, because the client stores the conversation.
+    /// Store the chat until it is answered, because the client stores the conversation.
     UntilAnswered,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct ChatFailure {
     pub(super) message: String,
     /// Time until a retry, in seconds.
     pub(super) retry_after: Option<f64>,
-    /// An HTTP status that is more specific than the code's, if any.
+    /// An HTTP status that is more specific than the status of the error code, if any.
     pub(crate) status: Option<u16>,
     /// Whether the same request would fail again, or repeat actions that were already done.
     #[serde(default)]
@@ -71,7 +71,7 @@ impl ChatFailure {
     }
 }
 
-/// Returns whether retries fail until an operator intervenes.
+/// Returns whether every retry fails until an operator intervenes.
 fn needs_operator(error: &ChatError) -> bool {
     match error {
         ChatError::Model(error) => matches!(

@@ -26,7 +26,7 @@ pub(super) struct Sockets {
     pub(super) path: PathBuf,
     /// Confirms to the predecessor that this process is ready, so that the predecessor stops.
     pub(super) confirmation: Option<Confirmation>,
-    /// Owns the path; `None` if the service manager owns it.
+    /// The guard that owns the path; `None` if the service manager owns the path.
     guard: Option<SocketGuard>,
     /// The control socket for successors; `None` if it could not be bound.
     control: Option<ControlSocket>,
@@ -34,7 +34,7 @@ pub(super) struct Sockets {
     pub(super) predecessors: Predecessors,
     /// The descriptors that the successor gets.
     descriptors: Vec<(DescriptorKind, OwnedFd)>,
-    /// Receives a listener that replaces the current listener.
+    /// Sends the server a listener that replaces the current one.
     replacements: mpsc::Sender<UnixListener>,
     /// The id of the file of the service manager's socket, if known.
     activated_file: Option<SocketFileId>,
@@ -56,7 +56,7 @@ impl Sockets {
         if take_over {
             inheritance = ReceivedSockets::request(&path).await?;
             if inheritance.is_none() && activated.unix.is_none() && !control_path(&path).exists() {
-                // A running sidecar whose control socket was removed restores it in this time.
+                // A running sidecar restores a removed control socket within this time.
                 tokio::time::sleep(CHECK_INTERVAL.mul_f32(1.5)).await;
                 inheritance = ReceivedSockets::request(&path).await?;
             }
@@ -140,7 +140,7 @@ impl Sockets {
                     None => std::future::pending().await,
                 }
             };
-            // While a successor takes over, the files are not restored.
+            // The files are not restored while a successor takes over.
             let Ok(successor) = tokio::time::timeout(CHECK_INTERVAL, accepted).await else {
                 self.restore().await;
                 continue;
@@ -156,7 +156,7 @@ impl Sockets {
         }
     }
 
-    /// Binds the sockets again that clients and successors cannot reach by path any more.
+    /// Binds those sockets again that clients and successors can no longer reach by path.
     async fn restore(&mut self) {
         let socket = match &self.guard {
             Some(guard) if !guard.is_intact() => self.restore_socket().await,
@@ -189,7 +189,7 @@ impl Sockets {
         if let Some(listener) = listener {
             let copy = listener.as_fd().try_clone_to_owned().map_err(error)?;
             put(&mut self.descriptors, DescriptorKind::Unix, copy);
-            // The receiver may be gone while the sidecar stops.
+            // The receiver no longer exists if the sidecar is stopping.
             drop(self.replacements.send(listener).await);
         }
         tracing::warn!(
@@ -218,8 +218,8 @@ impl Sockets {
         Ok(())
     }
 
-    /// Checks the file of the service manager's socket. Only the service manager can bind that
-    /// socket.
+    /// Checks the file of the service manager's socket, which only the service manager can bind
+    /// again.
     fn check_activated_file(&self) -> Result<(), SocketError> {
         let is_gone = |file| !SocketFileId::at(&self.path).is_ok_and(|found| found == Some(file));
         match self.activated_file {
@@ -228,8 +228,9 @@ impl Sockets {
         }
     }
 
-    /// Releases the sockets because this process serves no more requests. Returns whether new
-    /// connections are rejected or wait for the next process.
+    /// Releases the sockets because this process serves no more requests. Returns
+    /// [`Stop::Continued`] if new connections wait for the next process, or [`Stop::Ending`] if
+    /// they are rejected.
     pub(super) fn close(&mut self) -> Stop {
         if let Some(control) = self.control.take() {
             control.remove();
@@ -244,9 +245,9 @@ impl Sockets {
         }
     }
 
-    /// Releases the sockets and the lock on their path, which the successor holds: if the successor
-    /// dies, another sidecar can start although this process still finishes calls. The returned
-    /// lock tells that sidecar which process, with this `life`, finishes calls.
+    /// Releases the sockets and the lock on their path, of which the successor has a copy: if the
+    /// successor dies, another sidecar can start although this process still finishes calls. The
+    /// returned lock tells that sidecar that the process `life` still finishes calls.
     pub(super) fn leave(&mut self, life: &str) -> Option<FinishingLock> {
         self.descriptors.clear();
         self.control = None;
@@ -267,7 +268,7 @@ impl Sockets {
         }
     }
 
-    /// Removes the file of the socket, which no process serves any more.
+    /// Removes the file of the socket, which no process serves anymore.
     pub(super) fn remove(self) -> Result<(), SocketError> {
         self.guard.map_or(Ok(()), SocketGuard::remove)
     }
@@ -279,8 +280,8 @@ fn put(descriptors: &mut Vec<(DescriptorKind, OwnedFd)>, item: DescriptorKind, o
     descriptors.push((item, owned));
 }
 
-/// Returns the Unix socket, its guard, unless the service manager owns the path, and the control
-/// socket.
+/// Returns the Unix socket, the guard of its path (unless the service manager owns the path), and
+/// the control socket.
 fn inherited(
     inheritance: &mut ReceivedSockets,
     path: &Path,

@@ -54,7 +54,7 @@ pub(super) async fn send(
         }
         let text = [IoSlice::new(&letters)];
         let sent = rustix::net::sendmsg(stream, &text, &mut control, SendFlags::NOSIGNAL)?;
-        // A message of this size is sent in one piece or not at all.
+        // The system sends a message of this size completely or not at all.
         if sent == letters.len() {
             Ok(())
         } else {
@@ -95,7 +95,7 @@ pub(super) async fn receive(stream: &UnixStream) -> io::Result<ReceivedMessage> 
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     let process_ids = lines.map(|line| String::from_utf8_lossy(line).into_owned());
-    // Unknown descriptors of a newer version are closed.
+    // Descriptors of an unknown kind, from a newer version, are closed.
     let with_kind = |(letter, owned)| Some((DescriptorKind::from_letter(letter)?, owned));
     let all = kinds.iter().copied().zip(descriptors);
     Ok((all.filter_map(with_kind).collect(), process_ids.collect()))

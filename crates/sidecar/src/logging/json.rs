@@ -1,7 +1,8 @@
 //! Log lines in JSON.
 //!
 //! The fields of a span are serialized once. The JSON format of `tracing-subscriber` stores them as
-//! text and parses that for each line, which took as long as all other work for two lines per call.
+//! text and parses the text for each line; with two lines per call, this took as long as all other
+//! work.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -61,13 +62,13 @@ where
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         LINE_BUFFER.with(|line| match line.try_borrow_mut() {
             Ok(mut line) => {
-                // A value that panicked leaves a partial line.
+                // If formatting a value panicked, the buffer has a partial line.
                 line.0.clear();
                 self.write(&mut line, event, &context);
                 line.0.clear();
                 line.0.shrink_to(MAX_BUFFER_BYTES);
             }
-            // Formatting a value may log an event itself.
+            // The buffer is in use if formatting a value logs an event itself.
             Err(_) => self.write(&mut Fields::default(), event, &context),
         });
     }
@@ -79,11 +80,12 @@ impl<W> JsonLines<W> {
         S: Subscriber + for<'a> LookupSpan<'a>,
         W: for<'a> MakeWriter<'a>,
     {
-        // All records of the `log` crate have the same event metadata, so this uses their own.
+        // All records of the `log` crate share one event metadata; the normalized metadata is their
+        // own.
         let normalized = event.normalized_metadata();
         let metadata = normalized.as_ref().unwrap_or_else(|| event.metadata());
         let mut now = String::with_capacity(32);
-        // If the time cannot be formatted, the value is empty.
+        // If the time cannot be formatted, `timestamp` is empty.
         let _ = SystemTime.format_time(&mut Writer::new(&mut now));
         line.push("{\"timestamp\":");
         line.value(now);
@@ -105,7 +107,7 @@ impl<W> JsonLines<W> {
             line.push("}");
         }
         line.push("]}\n");
-        // JSON escapes only some control characters.
+        // JSON requires escapes for some control characters only.
         let visible = match std::str::from_utf8(&line.0) {
             Ok(text) if !line.0.is_ascii() || text.contains('\u{7f}') => Some(visible_json(text)),
             _ => None,
@@ -113,7 +115,7 @@ impl<W> JsonLines<W> {
         let written = visible
             .as_ref()
             .map_or(&line.0[..], |visible| visible.as_bytes());
-        // An error cannot be reported anywhere.
+        // There is nowhere to report an error of the log itself.
         let _ = self.writer.make_writer().write_all(written);
     }
 }
@@ -183,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// The written bytes, one entry per write.
+    /// The written bytes, with one entry per write.
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<Vec<u8>>>>);
 

@@ -1,6 +1,6 @@
-//! Standard error whose reader may stop reading, such as a paused terminal. No thread that logs
-//! waits for the reader: lines for which the file has no room wait in memory, and above a limit, new
-//! lines are dropped and counted.
+//! Writes to standard error, whose reader may stop reading, such as a paused terminal. No logging
+//! thread waits for the reader: lines that do not fit wait in memory, and above a limit, new lines
+//! are dropped and counted.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -17,8 +17,8 @@ use tracing_subscriber::fmt::MakeWriter;
 /// Maximum size of the lines that wait, in bytes.
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 
-/// Number of bytes that can be written at once without waiting if `poll` reports room: `PIPE_BUF` of
-/// Linux.
+/// Number of bytes that can be written without blocking if `poll` reports the file as writable:
+/// `PIPE_BUF` of Linux.
 const MAX_WRITE_BYTES: usize = 4096;
 
 /// Maximum time that [`flush`] waits, so that a process ends even if nothing reads its log.
@@ -26,12 +26,12 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 static STDERR: LazyLock<Output<io::Stderr>> = LazyLock::new(|| Output::new(io::stderr()));
 
-/// Returns the writer of whole lines to standard error.
+/// Returns the writer of log lines to standard error.
 pub(super) fn stderr() -> &'static Output<io::Stderr> {
     &STDERR
 }
 
-/// Waits up to a second until standard error has taken the lines that wait.
+/// Waits up to a second until all queued lines are written to standard error.
 pub fn flush() {
     STDERR.flush(FLUSH_TIMEOUT);
 }
@@ -41,16 +41,16 @@ pub(super) struct Output<F>(Arc<OutputState<F>>);
 
 struct OutputState<F> {
     file: F,
-    /// Whether a write may wait for a reader: a regular file has none.
+    /// Whether a write may wait for a reader. Regular files have no reader.
     has_reader: bool,
     queue: Mutex<LineQueue>,
-    /// Notified when no line waits any more.
+    /// Notified when no line is queued anymore.
     is_empty: Condvar,
 }
 
 #[derive(Default)]
 struct LineQueue {
-    /// The beginning of the first line may have been written.
+    /// The queued lines. The beginning of the first may already be written.
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
     /// Number of lines that were dropped since the last line was queued.
@@ -71,7 +71,7 @@ impl<F: AsFd + Send + Sync + 'static> Output<F> {
         }))
     }
 
-    /// Writes a line, or queues what the file does not take now.
+    /// Writes a line, or queues the part that would block.
     fn write_line(&self, line: &[u8]) {
         let mut queue = self.0.queue.lock();
         let rest = if queue.is_draining {
@@ -82,7 +82,7 @@ impl<F: AsFd + Send + Sync + 'static> Output<F> {
         if rest.is_empty() {
             return;
         }
-        // A line that was begun is always queued: its end belongs to its beginning.
+        // The rest of a partly written line is always queued.
         if rest.len() == line.len() && queue.bytes + rest.len() > MAX_WAITING_BYTES {
             queue.dropped += 1;
             return;
@@ -102,7 +102,7 @@ impl<F: AsFd + Send + Sync + 'static> Output<F> {
         }
     }
 
-    /// Writes the lines that wait, until there are none. This thread may wait for the reader.
+    /// Writes the queued lines until none is left. May block the current thread.
     fn drain(&self) {
         let mut queue = self.0.queue.lock();
         loop {
@@ -151,7 +151,7 @@ fn note_of_dropped(count: u64) -> Vec<u8> {
 }
 
 impl<F: AsFd> OutputState<F> {
-    /// Writes as much as the file takes without waiting. Returns the rest.
+    /// Writes as much as possible without blocking. Returns the rest.
     fn write_now<'a>(&self, mut bytes: &'a [u8]) -> &'a [u8] {
         while !bytes.is_empty() && self.has_room() {
             let part = &bytes[..bytes.len().min(MAX_WRITE_BYTES)];
@@ -159,7 +159,7 @@ impl<F: AsFd> OutputState<F> {
                 Ok(written) => bytes = &bytes[written..],
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return bytes,
-                // The error cannot be reported anywhere.
+                // There is nowhere to report an error of the log itself.
                 Err(_) => return &[],
             }
         }
@@ -172,7 +172,7 @@ impl<F: AsFd> OutputState<F> {
 
     fn is_writable(&self, timeout: Option<&Timespec>) -> bool {
         let mut polled = [PollFd::new(&self.file, PollFlags::OUT)];
-        // A closed reader is an error of the write, which then does not wait.
+        // If the reader is closed, the write fails at once instead of blocking.
         poll(&mut polled, timeout).is_ok_and(|ready| ready > 0)
     }
 
@@ -187,7 +187,7 @@ impl<F: AsFd> OutputState<F> {
     }
 }
 
-/// One line of the log: what is written to it at once.
+/// A log line, which is written with a single write.
 pub(super) struct LogLine<F>(Output<F>);
 
 impl<F: AsFd + Send + Sync + 'static> Write for LogLine<F> {
@@ -241,7 +241,7 @@ mod tests {
         let expected: String = (0..count - 100).map(line).collect();
         assert_eq!(text, expected + note);
         output.flush(Duration::from_secs(60));
-        // Then lines are written at once again.
+        // Once the queue is empty, lines are written directly again.
         output.write_line(b"after\n");
         assert!(!output.0.queue.lock().is_draining);
         assert_eq!(written_until(&mut reader, "after\n"), "after\n");

@@ -9,8 +9,9 @@ use tracing_subscriber::fmt::format::{DefaultFields, Writer};
 use super::MAX_VALUE_BYTES;
 
 /// Formats the message and the fields of events and spans for the text format, with control
-/// characters escaped: they come from clients and servers, which could otherwise imitate log lines or
-/// control the terminal. Everything else in a line (time, level, names of spans) is Pillion's own.
+/// characters escaped: these texts come from clients and servers, which could otherwise imitate log
+/// lines or control the terminal. Everything else in a line (time, level, names of spans) is
+/// Pillion's own.
 #[derive(Debug, Default)]
 pub(super) struct VisibleFields {
     inner: DefaultFields,

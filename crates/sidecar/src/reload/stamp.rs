@@ -26,8 +26,7 @@ impl FileStamps {
         self.restrict_to(known.into_iter().chain(files))
     }
 
-    /// Restricts the states to these files; adds the current states of files that were not
-    /// included.
+    /// Restricts the stamps to `files`; adds the current states of those files that had no stamp.
     pub(super) fn restrict_to(self, files: impl IntoIterator<Item = PathBuf>) -> Self {
         let stamps = files.into_iter().map(|file| {
             let known = self.read.get(&file).copied();
@@ -39,8 +38,8 @@ impl FileStamps {
         Self { read, seen }
     }
 
-    /// Returns whether a file has changed since it was read, but not since the last check. A file
-    /// that is still being written may be incomplete, and still be a valid configuration.
+    /// Returns whether a file has changed since it was read, but not since the last check. While a
+    /// file is being written, an incomplete text may be a valid configuration.
     pub(super) fn have_changed_and_settled(&mut self) -> bool {
         let files = self.read.keys();
         let now: HashMap<_, _> = files.map(|file| (file.clone(), stamp_of(file))).collect();
@@ -95,7 +94,7 @@ mod tests {
         let mut stamps = before.restrict_to([file.clone(), new.clone()]);
         assert!(!stamps.have_changed_and_settled());
         assert!(stamps.have_changed_and_settled());
-        // Neither a new file nor a file that is no longer watched counts as a change.
+        // A newly watched file and a file that is no longer watched do not count as changed.
         let mut stamps = FileStamps::new([file.clone()]).restrict_to([file, new]);
         std::fs::write(&gone, "whatever").unwrap();
         assert!(!stamps.have_changed_and_settled());

@@ -23,7 +23,7 @@ use pillion_gateway::timestamp::format_timestamp;
 const MAX_SHOWN: usize = 16 * 1024;
 
 route_error! {
-    /// Why an approval is not shown or decided.
+    /// Why an approval cannot be shown or decided.
     #[derive(Debug, thiserror::Error)]
     enum ApprovalError {
         #[error("There is no approval with this ID")]
@@ -155,7 +155,7 @@ async fn find(
     Ok(visible.ok_or(ApprovalError::Unknown)?)
 }
 
-/// Returns the size of an approval's stored JSON.
+/// Returns the size of an approval's stored JSON, in bytes.
 fn bytes(record: &ApprovalRecord) -> usize {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let decision = record.decision.as_ref();

@@ -39,7 +39,7 @@ route_error! {
     }
 }
 
-/// A request body, within the size limit and the read timeout.
+/// A request body that was received within the size limit and the read timeout.
 ///
 /// The `Content-Type` is ignored: all routes take JSON, and `curl -d` declares form data.
 pub(super) struct Body(pub(super) Bytes);
@@ -57,7 +57,7 @@ impl FromRequest<App> for Body {
         }
         let memory = request.extensions().get::<RequestMemory>().cloned();
         let after = limits.body_timeout;
-        // The router's body limit is the same value.
+        // The router limits bodies to the same size.
         match pillion_deadline::timeout(after, Bytes::from_request(request, app)).await {
             Ok(Ok(bytes)) => Self::checked(bytes, memory.as_ref()).await,
             Ok(Err(BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(
@@ -73,7 +73,8 @@ impl Body {
     /// Checks the number of JSON values in a body, and charges their memory.
     ///
     /// # Errors
-    /// [`BodyError::TooManyValues`], and if the bodies of running requests have too many values.
+    /// [`BodyError::TooManyValues`]; `TooManyRunningValues` if the bodies of running requests have
+    /// too many values.
     pub(super) async fn checked(
         bytes: Bytes,
         memory: Option<&RequestMemory>,
@@ -85,7 +86,8 @@ impl Body {
         Ok(Self(bytes))
     }
 
-    /// Reads the body and parses it; a long body on another thread when it is the principal's turn.
+    /// Reads the body and parses it. A long body is parsed on another thread, where principals take
+    /// turns.
     async fn parse<T: Send + 'static>(
         request: Request,
         app: &App,

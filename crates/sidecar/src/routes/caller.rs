@@ -52,7 +52,7 @@ impl Caller {
         grant.is_some_and(|grant| grant.holder != GrantHolder::LocalUser)
     }
 
-    /// Returns this caller with the user and channel that the body names, if any.
+    /// Returns this caller with the user and channel that the request body names, if any.
     ///
     /// # Errors
     /// The headers or the token name a different user or channel, or a name is too long.
@@ -169,7 +169,7 @@ fn wait_of(parts: &Parts) -> Result<Duration, RequestError> {
         Some(text) => ("wait_ms", Some(text)),
         None => (APPROVAL_WAIT_HEADER, text_of(parts, APPROVAL_WAIT_HEADER)?),
     };
-    // Matches the OpenAPI document, which declares a signed 64-bit integer.
+    // A signed 64-bit integer, as in the OpenAPI document.
     let millis: i64 = parsed(name, text.as_deref(), EXPECTED_WAIT)?.unwrap_or(0);
     let millis = u64::try_from(millis).map_err(|_| RequestError::parameter(name, EXPECTED_WAIT))?;
     Ok(Duration::from_millis(millis))

@@ -212,7 +212,7 @@ async fn respond(app: &App, chat: Chat, stream: Option<bool>) -> Response {
     if stream == Some(true) {
         return stream::response(chat, app.max_chat_duration());
     }
-    // Boxed: the future of a chat is large.
+    // The future of a chat is large.
     let ended = Box::pin(chat.run(None)).await;
     Json(ended.response).into_response()
 }

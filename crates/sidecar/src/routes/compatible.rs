@@ -33,8 +33,8 @@ pub(super) use error_responses::ErrorResponses;
 pub(super) use failed::SHOULD_RETRY_HEADER;
 pub(super) use forwarded::{check_unforwarded, forwarded};
 
-/// Names the chat of a request that failed or waits for an approval. The same request with this
-/// header continues the chat.
+/// The header with the id of a chat that failed or waits for an approval. Repeating the request
+/// with this header continues the chat.
 pub(super) const CHAT_HEADER: HeaderName = HeaderName::from_static("x-pillion-chat");
 
 /// How long a stream waits for its first event before it sends a status. Shorter than the timeouts
@@ -58,7 +58,7 @@ pub(super) struct CompatibleRequest {
 
 /// The response format of an API.
 pub(super) trait Shape: Send + 'static {
-    /// The error format.
+    /// The error format of the API.
     const ERROR_FORMAT: ErrorFormat;
 
     /// Writes one answer as a stream.
@@ -67,8 +67,8 @@ pub(super) trait Shape: Send + 'static {
     /// Returns a complete response.
     fn whole(&self, ended: &ChatOutcome) -> Value;
 
-    /// Returns the writer for an answer of this ID and model. `has_own_tools`: the client runs the
-    /// calls.
+    /// Returns the writer for an answer with the id `id` and the model `model`. `has_own_tools` is
+    /// true if the client runs the calls itself.
     fn writer(&self, id: &str, model: &str, has_own_tools: bool) -> Self::Writer;
 }
 
@@ -80,7 +80,7 @@ pub(super) trait Writer: Send + 'static {
     /// Converts a chat event; `None` if the event is not for the client.
     fn convert(&mut self, event: ChatEvent) -> Option<Bytes>;
 
-    /// Returns the rest of the answer.
+    /// Returns the remaining events of the answer.
     fn end(&mut self, ended: &ChatOutcome) -> Bytes;
 
     /// Returns the event for a failed answer.
@@ -99,7 +99,7 @@ pub(super) async fn serve<S: Shape>(
     shape: S,
 ) -> Result<Response, RequestError> {
     let caller = match &caller.context.user {
-        // The client cannot override the user of a token or a header.
+        // The request body cannot override the user of a token or a header.
         Some(_) => caller,
         None => caller.with_identity(request.user.as_deref(), None)?,
     };
@@ -162,7 +162,7 @@ impl ChatRun {
 
     async fn run(self, listener: Option<Listener>) -> ChatOutcome {
         match self {
-            // Boxed: the future of a chat is large.
+            // The future of a chat is large.
             Self::Chat(chat) => Box::pin(chat.run(listener)).await,
             Self::Turn(turn) => Box::pin(turn.run(listener)).await,
         }
@@ -172,8 +172,8 @@ impl ChatRun {
 /// Streams the answer. The status is sent with the first event or after [`FIRST_EVENT_TIMEOUT`]; a
 /// failure before that is returned as a plain error response.
 async fn streamed<S: Shape>(app: &App, run: ChatRun, writer: S::Writer) -> Response {
-    // The header has to be sent before the outcome is known: a client that loses the stream can
-    // continue the chat with it.
+    // The header is sent before the outcome is known: a client whose stream breaks off can continue
+    // the chat with it.
     let chat = match &run {
         ChatRun::Chat(chat) => HeaderValue::from_str(chat.id()).ok(),
         ChatRun::Turn(_) => None,
@@ -214,9 +214,9 @@ async fn streamed<S: Shape>(app: &App, run: ChatRun, writer: S::Writer) -> Respo
 struct ChatStream<W> {
     writer: W,
     events: EventSender,
-    /// Receives the failure, or `None` when the stream starts; taken then.
+    /// Sends the failure, or `None` when the stream starts, and is then `None` itself.
     unopened: Option<oneshot::Sender<Option<ChatOutcome>>>,
-    /// SSE comments from before the first event; they do not start the stream.
+    /// SSE comments from before the first event. They do not start the stream.
     comments: Vec<Bytes>,
 }
 

@@ -71,9 +71,9 @@ const RESPONSE_HEADERS: [HeaderName; 8] = [
     ETAG,
 ];
 
-/// Answers the preflight requests of pages of allowed origins, which have no token, and adds the
-/// headers with which such a page may read a response, also an error. Requests of other pages and
-/// of programs are unaffected: the gate rejects the former.
+/// Answers the preflight requests of web pages of allowed origins, which have no token, and adds
+/// the headers with which such a page may read a response, including errors. The gate rejects
+/// requests of other pages; requests of programs are unaffected.
 pub(super) async fn admit_pages(State(app): State<App>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let is_remote = matches!(parts.extensions.get(), Some(Peer::Network { .. }));
@@ -94,9 +94,10 @@ pub(super) async fn admit_pages(State(app): State<App>, request: Request, next: 
     responded.unwrap_or_else(|never| match never {})
 }
 
-/// Returns the headers that the page may send: those of the API, and those that it requests. The
-/// latter cannot be listed: `Mcp-Param-*` have the names of a tool's parameters, and the clients of
-/// OpenAI and Anthropic send many of their own. A request needs a token whatever its headers are.
+/// Returns the headers that the page may send: those of the API, and those that the page requests.
+/// The latter cannot be listed: `Mcp-Param-*` have the names of a tool's parameters, and the
+/// clients of OpenAI and Anthropic send many headers of their own. A request needs a token whatever
+/// its headers are.
 fn allowed_headers(preflight: &HeaderMap) -> Vec<HeaderName> {
     let requested = preflight
         .get_all(ACCESS_CONTROL_REQUEST_HEADERS)
@@ -104,7 +105,7 @@ fn allowed_headers(preflight: &HeaderMap) -> Vec<HeaderName> {
         .filter_map(|names| names.to_str().ok())
         .flat_map(|names| names.split(','))
         .filter_map(|name| name.trim().parse::<HeaderName>().ok())
-        // In a list of allowed headers, this name would stand for all headers.
+        // `*` in a list of allowed headers would allow all headers.
         .filter(|name| name.as_str() != "*");
     let mut allowed = REQUEST_HEADERS.to_vec();
     for name in requested {

@@ -1,4 +1,4 @@
-//! What the errors of all routes have in common. Each route module declares its own error with
+//! The common parts of the errors of all routes. Each route module declares its own error with
 //! `route_error!`, which has the status beside each message.
 
 use std::fmt::Display;
@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use pillion_core::tool::ErrorCode;
 use pillion_gateway::problem::Problem;
 
-/// The HTTP status and the error code of an error.
+/// The HTTP status and the error code that an error is returned with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Status {
     http: StatusCode,
@@ -80,9 +80,9 @@ pub(super) trait RouteError: Display {
     }
 }
 
-/// Declares an error whose variants, or which itself, each have a [`Status`] after `=>`. The caller
-/// derives `thiserror::Error`: derived here, its local variables would be invisible to the arguments
-/// of the messages.
+/// Declares an error enum or struct. Each variant, or the struct itself, has a [`Status`] after
+/// `=>`. The caller derives `thiserror::Error`: if this macro derived it, the arguments of the
+/// messages could not see the macro's local variables.
 macro_rules! route_error {
     (
         $(#[$meta:meta])*
@@ -131,12 +131,12 @@ pub(super) struct RequestError {
 }
 
 impl RequestError {
-    /// Returns the error for a parameter that is not `expected`.
+    /// Returns the error for a parameter with an invalid value; `expected` describes valid values.
     pub(super) fn parameter(name: &'static str, expected: impl Into<String>) -> Self {
         InvalidParameter(name, expected.into()).into()
     }
 
-    /// Returns the error for a parameter that is none of `words`.
+    /// Returns the error for a parameter whose value is none of `words`.
     pub(super) fn word(name: &'static str, words: impl IntoIterator<Item = &'static str>) -> Self {
         let words: Vec<_> = words.into_iter().collect();
         Self::parameter(name, format!("one of {}", words.join(", ")))

@@ -19,7 +19,7 @@ use pillion_gateway::access::{Heartbeat, TokenValidity};
 
 /// Returns the ID of the last event that the client received, if the client resumes a stream.
 pub(super) fn last_event_id(headers: &HeaderMap) -> Option<&str> {
-    // The sidecar sends only UTF-8 ids, so any other id is unknown.
+    // The sidecar sends only UTF-8 ids, so an id that is not UTF-8 is unknown.
     let id = headers.get("last-event-id")?;
     Some(id.to_str().unwrap_or_default())
 }
@@ -50,9 +50,9 @@ pub(super) fn respond(events: impl Events, token: TokenValidity) -> Response {
     (headers, body).into_response()
 }
 
-/// Runs the job and streams the events that it sends, until the client disconnects. The job is
-/// paused while too many events are unread. After `max_duration` the job runs unpaused to its end,
-/// which its own timeouts bound.
+/// Runs the job and streams the events that the job sends, until the client disconnects. The job is
+/// paused while too many events are unread. After `max_duration`, the job runs unpaused to its end,
+/// which the job's own timeouts bound.
 pub(super) fn response<F>(max_duration: Duration, job: impl FnOnce(EventSender) -> F) -> Response
 where
     F: Future<Output = ()> + Send + 'static,
@@ -62,7 +62,7 @@ where
         backlog: Backlog::new(MAX_UNREAD_BYTES),
     });
     let job = Box::pin(job(EventSender(Arc::clone(&events))));
-    // A separate task, because the job continues while the client does not read.
+    // The job runs in its own task, so that it continues while the client does not read.
     let task = tokio::spawn(paced(job, Arc::clone(&events), max_duration));
     let job_events = JobEvents {
         events,
@@ -72,7 +72,7 @@ where
     respond(job_events, TokenValidity::default())
 }
 
-/// The events of a job that its client has not read. The backlog pauses the job.
+/// The events of a job that its client has not read. A full backlog pauses the job.
 struct JobEventQueue {
     outbox: Outbox<Bytes>,
     backlog: Backlog,
@@ -83,7 +83,8 @@ struct JobEventQueue {
 pub(super) struct EventSender(Arc<JobEventQueue>);
 
 impl EventSender {
-    /// Sends an event. A closed stream is ignored here: it ends the job.
+    /// Sends an event. If the stream is closed, the job is about to be ended, so the error is
+    /// ignored.
     pub(super) fn send(&self, event: Bytes) {
         self.0.backlog.add(event.len());
         self.0.outbox.send_now(event);
@@ -93,7 +94,7 @@ impl EventSender {
 /// Runs the job, paused while the backlog is full. After `max_duration`, the job is no longer
 /// paused.
 async fn paced(job: impl Future<Output = ()>, events: Arc<JobEventQueue>, max_duration: Duration) {
-    /// Ends the stream when the job ends, also by a panic.
+    /// Ends the stream when the job ends, even by a panic.
     struct End(Arc<JobEventQueue>);
     impl Drop for End {
         fn drop(&mut self) {
@@ -148,7 +149,7 @@ mod tests {
             (MAX_UNREAD_BYTES..MAX_UNREAD_BYTES + 4096).contains(&unread),
             "{unread}"
         );
-        // The job continues as its events are read, and all events arrive.
+        // The job continues as the client reads its events, and all events arrive.
         let body = response.into_body().into_data_stream();
         let read = body.fold(0, async |sum, piece| sum + piece.unwrap().len());
         assert_eq!(read.await, 10_000 * 1024);

@@ -80,7 +80,7 @@ fn unknown_type() -> RequestError {
 }
 
 route_error! {
-    /// No visible stream has the name.
+    /// No visible stream of a pack has the name.
     #[derive(Debug, thiserror::Error)]
     #[error("There is no event stream with this name")]
     struct UnknownStream => NOT_FOUND
@@ -151,7 +151,7 @@ pub(super) async fn listen(
 /// A pack stream that is sent to a client.
 struct Outgoing {
     listener: StreamListener,
-    /// Only events of this user are sent, if set.
+    /// If set, only this user's events are sent.
     only_of: Option<String>,
     /// Resolves when the sidecar stops.
     stopping: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -195,7 +195,7 @@ fn to_sse(message: &StreamMessage) -> Option<String> {
         StreamMessage::Event(event) => (&event.id, event.kind.as_str(), &*event.data),
         _ => return None,
     };
-    // Writing to a string cannot fail.
+    // Writing to a string never fails.
     let _ = write!(text, "id: {id}\nevent: {kind}\ndata: {data}\n\n");
     Some(text)
 }

@@ -62,7 +62,7 @@ struct PhpExecutor {
     current_app: CurrentApp,
     peer: Peer,
     max_message_bytes: usize,
-    /// The sizes of the definitions, by the names of the tools.
+    /// The size of each tool's definition, in bytes, by the name of the tool.
     definition_bytes: Mutex<HashMap<String, usize>>,
 }
 

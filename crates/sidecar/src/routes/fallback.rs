@@ -45,8 +45,8 @@ pub(super) async fn method_not_allowed(method: Method) -> RequestError {
     FallbackError::MethodNotAllowed { method }.into()
 }
 
-/// Responds to a panic of a handler; a panic of a tool ends in the executor. The panic message goes
-/// to the log through the panic hook, and not to the client.
+/// Responds to a panic of a handler. A panic of a tool does not get here: the executor catches it.
+/// The panic hook logs the message, which the client does not get.
 pub(super) fn panicked(_payload: Box<dyn Any + Send>) -> Response {
     RequestError::from(InternalError).into_response()
 }

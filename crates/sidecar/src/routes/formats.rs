@@ -104,7 +104,7 @@ pub(super) async fn tools(
         StrictFlag::WhenTrue
     };
     let account = format!("formats of {:?}", caller.context.principal);
-    // The size counts as large, because references multiply, and the list has any length.
+    // The size counts as large, because references multiply the work and the list may be long.
     let tools = compute::run(&account, usize::MAX, move || {
         let build = |tool: Definition| {
             ToolDefinition::builder(tool.name, tool.description)
@@ -132,7 +132,7 @@ pub(super) struct ParsedCalls {
     calls: Vec<ToolCall>,
 }
 
-/// Read the tool calls of a response.
+/// Extract the tool calls from a model provider's response.
 #[utoipa::path(
     post,
     path = route::PARSE_TOOL_CALLS.path,
@@ -163,7 +163,7 @@ pub(super) struct ResponseText {
     text: String,
 }
 
-/// Read the text of a response.
+/// Extract the text from a model provider's response.
 #[utoipa::path(
     post,
     path = route::PARSE_TEXT.path,
@@ -195,7 +195,7 @@ pub(super) struct Messages {
     messages: Vec<Value>,
 }
 
-/// Read the messages of a response.
+/// Extract the messages from a model provider's response.
 #[utoipa::path(
     post,
     path = route::PARSE_MESSAGES.path,

@@ -16,8 +16,8 @@ use pillion_gateway::access::{
 };
 use pillion_gateway::waiting_bytes::ConnectionBytes;
 
-/// Returns the scope that a request needs. A path without a route needs any valid token: the
-/// response is that there is no such route.
+/// Returns the scope that a request needs. For a path without a route, any valid token may see that
+/// there is no such route.
 fn required_scope(request: &Parts) -> Scope {
     match request.extensions.get::<MatchedPath>() {
         Some(_) => Scope::required_scope(&request.method, request.uri.path()),
@@ -30,7 +30,7 @@ pub(super) fn local_grant(peer: Option<&Peer>) -> AccessGrant {
     AccessGrant {
         name: match peer {
             Some(Peer::Process { uid, .. }) => format!("uid:{uid}"),
-            // Only code that uses the router directly, such as a test, has no process.
+            // Only a caller that uses the router directly, such as a test, has no peer.
             _ => "in-process".to_owned(),
         },
         holder: GrantHolder::LocalUser,

@@ -21,7 +21,7 @@ use pillion_gateway::access::{Peer, TokenValidity};
 use pillion_mcp_server::http::Exchange;
 use pillion_mcp_server::stdio;
 
-/// The query: `?model=ID` offers only the tools that this model may use.
+/// The query of `/mcp`: `?model=ID` offers only the tools that this model may use.
 #[derive(Debug, Deserialize)]
 pub(super) struct McpQuery {
     model: Option<String>,
@@ -89,7 +89,7 @@ pub(super) async fn stdio(
     }
     let upgrade = Upgrade::begin_client(&app, &mut request, stdio::PROTOCOL)?;
     let context = CallContext {
-        // Only responses over HTTP are counted, not those over an upgraded connection.
+        // Only responses over HTTP are counted, not responses over an upgraded connection.
         result_memory: None,
         ..caller.context
     };

@@ -1,5 +1,5 @@
-//! Anthropic-compatible messages with the sidecar's tools: an Anthropic client only has to change
-//! its base URL, whichever provider the model has.
+//! Anthropic-compatible messages with the sidecar's tools, for models of any provider: an Anthropic
+//! client only has to change its base URL.
 
 mod conversation;
 mod request;

@@ -39,7 +39,7 @@ use pillion_gateway::problem::Problem;
 )]
 struct ApiDocument;
 
-/// Makes the type of headers a non-null string: a header is absent or has a value.
+/// Changes the type of each header to a non-null string, because an absent header has no value.
 fn require_header_values(document: &mut OpenApiDocument) {
     let items = document.paths.paths.values_mut();
     let parameters = items
@@ -58,14 +58,14 @@ fn require_header_values(document: &mut OpenApiDocument) {
     }
 }
 
-/// Statuses of errors without a body, whose details are in a header.
+/// Statuses of error responses without a body. Their details are in a header.
 const STATUSES_WITHOUT_BODY: [&str; 1] = ["416"];
 
 /// Prefix of the paths whose errors have the format of a compatible API.
 const COMPATIBLE_PREFIX: &str = "/v1/";
 
 /// Adds the default error response to every operation, and the error body to each 4xx and 5xx
-/// response that has none.
+/// response without a body schema.
 fn add_error_responses(document: &mut OpenApiDocument) {
     let problem = Content::new(Some(Ref::from_schema_name("Problem")));
     let object = Content::new(Some(Schema::Object(Object::new())));

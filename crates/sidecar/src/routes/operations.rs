@@ -76,7 +76,7 @@ pub(super) async fn ready(
     if readiness.status == "starting"
         && let Ok(turn) = Arc::clone(&app.process().background_discovery).try_lock_owned()
     {
-        // Concurrent requests, which need no token, share the same discovery.
+        // Concurrent readiness checks, which need no token, share one discovery.
         tokio::spawn(async move {
             let _turn = turn;
             app.discover().await

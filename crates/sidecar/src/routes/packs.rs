@@ -128,7 +128,7 @@ pub(super) async fn remove(
     let Path((pack, kind, name)) = path.map_err(|_| PackError::UnknownItem)?;
     let items = find_stored_items(&app, grant, &pack, &kind)?;
     let removed = name.clone();
-    // Runs to completion even if the client disconnects, so that subscribers are notified.
+    // The removal completes even if the client disconnects, so that subscribers are notified.
     let removing = tokio::spawn(async move { items.remove(&name).await });
     let existed = removing.await.map_err(|_| InternalError)??;
     if !existed {

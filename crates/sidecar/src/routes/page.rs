@@ -22,7 +22,7 @@ pub(super) struct PageQuery {
 }
 
 impl PageQuery {
-    /// Returns the requested page.
+    /// Returns the page that the query requests.
     ///
     /// # Errors
     /// The limit is not a number in range.
@@ -41,7 +41,7 @@ impl PageQuery {
     }
 }
 
-/// Converts records with stored JSON, on another thread if the JSON is large.
+/// Converts records that contain JSON. Large JSON is converted on another thread.
 pub(super) async fn convert_records<R: Send + 'static, E: Send + 'static>(
     grant: &AccessGrant,
     records: Vec<R>,

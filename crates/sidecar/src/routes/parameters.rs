@@ -17,8 +17,8 @@ route_error! {
     pub(super) struct MalformedQuery(String) => INVALID_INPUT
 }
 
-/// The query of a request. Its fields are strings, which [`parsed`] converts, so that each error
-/// names the expected value of the parameter.
+/// The query parameters of a request. The fields are strings, which [`parsed`] converts, so that
+/// each error names the expected value of the parameter.
 pub(super) struct Parameters<T>(pub(super) T);
 
 impl<T: DeserializeOwned> Parameters<T> {
@@ -29,7 +29,7 @@ impl<T: DeserializeOwned> Parameters<T> {
     pub(super) fn from_uri(uri: &Uri) -> Result<Self, MalformedQuery> {
         let query = Query::try_from_uri(uri);
         let Query(parameters) = query.map_err(|rejection| {
-            // Omits axum's prefix of the message.
+            // The source of the rejection is its message without axum's prefix.
             let reason = rejection.source().map(ToString::to_string);
             MalformedQuery(reason.unwrap_or_else(|| rejection.to_string()))
         })?;
@@ -45,7 +45,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Parameters<T> {
     }
 }
 
-/// The parameter of a path. In a path that is not UTF-8, the parameter is empty and names nothing.
+/// A parameter of the path. If the path is not UTF-8, the parameter is empty and names nothing.
 pub(super) struct PathParameter(pub(super) String);
 
 impl FromRequestParts<App> for PathParameter {

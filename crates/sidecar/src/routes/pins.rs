@@ -44,7 +44,7 @@ pub(super) struct PinQuery {
     changed: Option<String>,
 }
 
-/// The user of a pin.
+/// The query that names the user of a pin.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Owner {
@@ -62,8 +62,8 @@ impl Owner {
     }
 }
 
-/// Returns whether the client may see the tools that a server lists for this user: it may act for
-/// the user.
+/// Returns whether the client may see the tools that a server lists for `user`: the client must be
+/// allowed to act for the user.
 fn may_see(grant: &AccessGrant, user: Option<&str>) -> bool {
     user.is_none_or(|user| grant.may_act_for(user))
 }

@@ -17,7 +17,7 @@ use pillion_gateway::credentials::CredentialError;
 use pillion_gateway::models::key_in;
 
 route_error! {
-    /// Why the API key of a provider is not changed.
+    /// Why the API key of a provider cannot be changed.
     #[derive(Debug, thiserror::Error)]
     enum ProviderKeyError {
         #[error("There is no provider '{name}': the configuration has {}", listed(.known))]

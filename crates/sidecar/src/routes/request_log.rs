@@ -18,7 +18,7 @@ use pillion_gateway::telemetry::Span;
 /// Maximum length of a client's request ID, in bytes.
 const MAX_ID_LEN: usize = 128;
 
-/// Routes that are polled every few seconds.
+/// Routes that clients poll every few seconds. Their requests are logged at the level debug.
 const POLLED_ROUTES: [&str; 4] = [
     route::HEALTH.path,
     route::READY.path,
@@ -112,13 +112,13 @@ impl<'r> LoggedRequest<'r> {
             trace_span.http_status(status);
         }
         let _entered = self.span.enter();
-        // `tracing` fixes the level of an event at compile time.
+        // `tracing` requires a level that is known at compile time.
         macro_rules! finished {
             ($level:ident) => {
                 tracing::$level!(%method, route, status, duration_ms, "Request finished")
             };
         }
-        // An MCP server failed, not the sidecar.
+        // These statuses mean that an MCP server failed, not the sidecar.
         let is_of_upstream = matches!(status, 502 | 504);
         if is_of_upstream {
             finished!(warn);

@@ -19,13 +19,13 @@ use crate::app::App;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::accounts::{Charge, PrincipalAccounts, Usage, values_memory};
 
-/// Bodies of at most so many bytes, and bodies with at most so many values, cost nothing, so that
-/// ordinary requests take no lock and are never rejected.
+/// Maximum size of a body that is not charged, in bytes. Nor is a body with at most `FREE_VALUES`
+/// values. Ordinary requests therefore take no lock and are never rejected.
 const FREE_BYTES: usize = 4 * 1024;
 const FREE_VALUES: usize = 1_000;
 
 route_error! {
-    /// The running requests of a principal use all the memory that it may use.
+    /// The running requests of the principal use all the memory that it may use.
     #[derive(Debug, thiserror::Error)]
     #[error(
         "The running requests of this caller have too many JSON values together: try again later, or \
@@ -34,7 +34,7 @@ route_error! {
     pub(super) struct TooManyRunningValues => RATE_LIMITED
 }
 
-/// What a request has been charged for its body. The gate adds it to requests with long bodies.
+/// The charge of a request for its body. The gate adds it to requests with long bodies.
 #[derive(Clone)]
 pub(super) struct RequestMemory(Arc<Account>);
 
@@ -45,8 +45,8 @@ struct Account {
 }
 
 impl RequestMemory {
-    /// Returns `None` for a body that costs nothing. `max_bytes` is the maximum size of the body, if
-    /// known.
+    /// Returns the account of a request for its body, or `None` if the body is not charged.
+    /// `max_bytes` is the maximum size of the body, if known.
     pub(super) fn for_body(
         max_bytes: Option<u64>,
         app: &App,
@@ -78,7 +78,7 @@ impl RequestMemory {
         if values <= FREE_VALUES {
             return Ok(());
         }
-        // More are never parsed at once, and a single request always has to fit.
+        // At most `MAX_VALUES` values are parsed at once, so that a single request always fits.
         let bytes = values_memory(values.min(MAX_VALUES));
         let principal = self.0.principal.as_deref();
         let charged = self.0.accounts.charge(principal, Usage::one(bytes));
@@ -86,7 +86,8 @@ impl RequestMemory {
         Ok(())
     }
 
-    /// Keeps the charge until the response has been sent: a stream may use the request to its end.
+    /// Keeps the charge until the response has been sent, because a stream may use the request to
+    /// its end.
     pub(super) fn hold(self, response: Response) -> Response {
         match self.0.charge.lock().take() {
             Some(charge) => response.map(|body| {

@@ -1,4 +1,4 @@
-//! Stored results, which were too large for the response.
+//! Stored tool results, which were too large for their responses.
 
 use std::io;
 use std::ops::Range;
@@ -21,7 +21,7 @@ use crate::app::App;
 use pillion_gateway::access::{AccessGrant, Scope};
 
 route_error! {
-    /// Why a stored result is not returned.
+    /// Why a stored result cannot be returned.
     #[derive(Debug, thiserror::Error)]
     enum ResultError {
         #[error(

@@ -46,7 +46,7 @@ pub(super) async fn check(
     Object(request): Object<SchemaCheck>,
 ) -> Result<Json<Value>, RequestError> {
     let account = format!("schemas of {:?}", caller.context.principal);
-    // The size counts as large, because small schemas may take long, too.
+    // The size counts as large, because small schemas may also take long.
     let checked = compute::run(&account, usize::MAX, move || {
         for CheckedTool { name, input_schema } in request.tools {
             let mut schema = Value::Object(input_schema);

@@ -28,7 +28,7 @@ impl RouteError for ServerError {
     }
 }
 
-/// A JSON object body that describes a server.
+/// A JSON object body with the settings of a server.
 pub(super) struct Keys(Map<String, Value>);
 
 impl FromRequest<App> for Keys {
@@ -75,7 +75,7 @@ async fn run_to_completion<T: Send + 'static>(
     change.unwrap_or(Err(ServerError::Panicked))
 }
 
-/// Returns the gateway with the current servers, which may be newer than that of this request.
+/// Returns the gateway with the current servers, which may be newer than the request's gateway.
 fn current_gateway(app: &App, servers: &Servers) -> Gateway {
     let current = servers.gateway();
     current.unwrap_or_else(|| app.gateway().clone())

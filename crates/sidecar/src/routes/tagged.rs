@@ -1,4 +1,4 @@
-//! Lists with an `ETag`, for clients that poll: an unchanged list is answered with status 304.
+//! Lists with an `ETag`, for clients that poll: an unchanged list gets status 304.
 
 use std::convert::Infallible;
 
@@ -26,7 +26,7 @@ impl FromRequestParts<App> for EntityTags {
 }
 
 impl EntityTags {
-    /// Returns the response with its `ETag`, or 304 without a body if the client has the same list.
+    /// Returns `list` with its `ETag`, or 304 without a body if the client already has the list.
     ///
     /// # Errors
     /// [`InternalError`] if the list cannot be serialized.

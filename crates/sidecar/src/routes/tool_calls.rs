@@ -49,7 +49,7 @@ pub(super) struct CallQuery {
     until: Option<String>,
 }
 
-/// The names and ids of the MCP servers. The call log has the names.
+/// The names and ids of the MCP servers. The call log contains only the names.
 pub(super) struct ServerIds(Vec<(String, String)>);
 
 impl ServerIds {

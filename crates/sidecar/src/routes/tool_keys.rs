@@ -14,14 +14,14 @@ use pillion_config::ServiceKey;
 use pillion_gateway::credentials::CredentialError;
 use pillion_gateway::tool_keys::{is_of, vault_id};
 
-/// The tools with a service that needs a key, and the names of those services.
+/// The tools whose services need an API key, and the names of those services.
 const KEYED_SERVICES: [(&str, &str); 2] = [
     ("get_weather", "openweathermap"),
     ("web_search", "google, brave"),
 ];
 
 route_error! {
-    /// Why the API key of a tool's service is not changed.
+    /// Why the API key of a tool's service cannot be changed.
     #[derive(Debug, thiserror::Error)]
     enum ToolKeyError {
         #[error("There is no built-in tool with this name whose service needs an API key")]
@@ -100,7 +100,7 @@ pub(super) async fn remove(
     PathParameter(name): PathParameter,
 ) -> Result<Json<ToolKeyList>, RequestError> {
     vault(&app)?;
-    // Includes keys of services that the tool used before.
+    // The tool may also have stored keys of services that it used before.
     let mut ids = list_keys(&app, SecretKind::ToolKey).await?;
     ids.retain(|id| is_of(id, &name));
     if ids.is_empty() {

@@ -20,7 +20,7 @@ use crate::app::App;
 use pillion_gateway::Offered;
 use pillion_gateway::problem::Problem;
 
-/// Why the tool in the path is not shown or called.
+/// Why the tool in the path cannot be shown or called.
 #[derive(Debug, thiserror::Error)]
 enum ToolPathError {
     #[error("The tool's name in the path is not valid UTF-8")]
@@ -58,8 +58,8 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Returns the tools that this caller may see. MCP servers whose tools are unknown are queried
-    /// now.
+    /// Returns the tools that this caller may see. Requests the tools of MCP servers whose tools
+    /// are unknown.
     async fn listed(&self, app: &App, caller: &Caller) -> Offered {
         let mut offered = app.tools_for(&caller.context, &caller.visibility).await;
         if let Some(category) = &self.category {

@@ -51,10 +51,11 @@ impl Upgrade {
         Ok(Self { protocol, upgraded })
     }
 
-    /// Like [`begin`](Self::begin), for one of the [clients](pillion_gateway::process::Process::clients).
+    /// Like [`begin`](Self::begin); the connection counts as one of the
+    /// [clients](pillion_gateway::process::Process::clients).
     ///
     /// # Errors
-    /// Also [`UpgradeError::TooManyClients`].
+    /// As for [`begin`](Self::begin), and [`UpgradeError::TooManyClients`].
     pub(super) fn begin_client(
         app: &App,
         request: &mut Request,
@@ -76,8 +77,7 @@ impl Upgrade {
         response
     }
 
-    /// Returns the connection when the response has been sent; `None` if the client has
-    /// disconnected.
+    /// Returns the connection after the response was sent; `None` if the client has disconnected.
     pub(super) async fn stream(self) -> Option<TokioIo<Upgraded>> {
         match self.upgraded.await {
             Ok(stream) => Some(TokioIo::new(stream)),

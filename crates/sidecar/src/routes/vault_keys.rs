@@ -28,7 +28,7 @@ pub(super) async fn list_keys(app: &App, kind: SecretKind) -> Result<Vec<String>
     }
 }
 
-/// Checks and stores a key, in place of the stored key with this ID.
+/// Checks a key and stores it under this ID, in place of a previous key.
 pub(super) async fn store_key(
     app: &App,
     kind: SecretKind,
@@ -54,7 +54,7 @@ fn parse_key(input: &ProviderKeyInput) -> Result<SecretString, RequestError> {
     let key = input.key.trim();
     let is_valid = !key.is_empty()
         && key.len() <= MAX_KEY_BYTES
-        // Every provider takes the key as a header value.
+        // Every provider receives the key in a header, so it must be a valid header value.
         && key.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_valid {
         let expected = format!("1 to {MAX_KEY_BYTES} visible ASCII characters");

@@ -69,7 +69,7 @@ pub(super) async fn connect(
     let Body(body) = Body::from_request(request, &app).await?;
     let registration: Registration = serde_json::from_slice(&body).map_err(InvalidRegistration)?;
     let account = format!("worker {pid:?}");
-    // The size counts as large, because small schemas may take long, too.
+    // The size counts as large, because small schemas may also take long.
     let checked = compute::run(&account, usize::MAX, move || registration.check());
     let registration = checked.await.map_err(WorkerRejection::Registration)?;
     let worker = app.workers().admit(registration, pid)?;

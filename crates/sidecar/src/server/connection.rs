@@ -35,7 +35,7 @@ use pillion_gateway::waiting_bytes::ConnectionBytes;
 /// Maximum time for the last response to a client that may no longer be connected.
 const LAST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum time in which a process that no rule admits may receive its rejection.
+/// Maximum time for sending the rejection to a process that no rule admits.
 const REJECTION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum number of rejections that are sent concurrently. Further rejected connections are closed
@@ -44,7 +44,7 @@ const MAX_REJECTIONS: usize = 16;
 
 static REJECTION_PERMITS: Semaphore = Semaphore::const_new(MAX_REJECTIONS);
 
-/// A connection with the server state that it needs.
+/// A connection, with the parts of the server's state that it uses.
 pub struct Connection {
     pub(super) current_app: CurrentApp,
     pub(super) peer: Peer,
@@ -52,7 +52,7 @@ pub struct Connection {
     pub(super) ending: CancellationToken,
 }
 
-/// The permit of a connection.
+/// The permit of a connection, which limits the number of connections.
 pub(super) enum ConnectionPermit {
     Granted {
         _permit: Option<OwnedSemaphorePermit>,
@@ -69,7 +69,7 @@ impl ConnectionPermit {
         }
     }
 
-    /// Resolves when the connection is to be closed because it has not authenticated.
+    /// Resolves when the connection must be closed because it has not authenticated.
     async fn dismissed(&self) {
         match self {
             Self::Granted { .. } => std::future::pending().await,
@@ -79,8 +79,8 @@ impl ConnectionPermit {
 }
 
 impl Connection {
-    /// Serves the connection to its end. The connection also ends when no socket rule admits its
-    /// process any more.
+    /// Serves the connection until it ends. The connection also ends when no socket rule admits its
+    /// process anymore.
     pub(super) async fn serve<L: Listener>(self, accepted: L::Accepted, permit: ConnectionPermit) {
         let stream = match L::adopt(accepted) {
             Ok(stream) => stream,
@@ -145,7 +145,7 @@ impl Connection {
         };
         let connection = http1::Builder::new()
             .timer(StopTolerantTimer)
-            // This timeout also applies while a connection is idle.
+            // Also applies while a connection is idle.
             .header_read_timeout(limits.idle_timeout)
             .max_headers(limits.max_headers.get())
             .max_buf_size(limits.max_header_bytes)
@@ -157,8 +157,8 @@ impl Connection {
         let connections = metrics.connections(peer.transport());
         let mut connection = pin!(connection);
         let outcome = tokio::select! {
-            // First, because a request that has arrived is read before a timeout ends the
-            // connection.
+            // The connection is polled first, so that a request that has already arrived is read
+            // before a timeout ends the connection.
             biased;
             outcome = connection.as_mut() => outcome,
             () = self.ending.cancelled() => {
@@ -167,7 +167,7 @@ impl Connection {
             }
             () = peer_watch.ended() => {
                 connection.as_mut().graceful_shutdown();
-                // A stream never ends by itself, so it is cut off after a timeout.
+                // A stream may never end by itself, so the connection is closed after a timeout.
                 timeout(LAST_RESPONSE_TIMEOUT, connection).await.unwrap_or(Ok(()))
             }
             () = permit.dismissed() => {
@@ -193,7 +193,7 @@ impl Connection {
     }
 }
 
-/// Answers the first request of a process that no rule admits, if the request arrives at once.
+/// Rejects the first request of a process that no rule admits, if the request arrives in time.
 async fn reject(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
     let Ok(_permit) = REJECTION_PERMITS.try_acquire() else {
         return;
@@ -236,7 +236,7 @@ impl Service<Request<Incoming>> for Requests {
         let mut request = request.map(|body| Body::new(Received::new(body, &receive_tracker)));
         waiting_bytes.begin_request();
         if head_bytes(&request) > self.max_header_bytes {
-            // The parser rejects a head of this size only if the head arrives in parts.
+            // hyper rejects a head of this size only if the head arrives in parts.
             return Box::pin(ready(Ok(head_too_large())));
         }
         request.extensions_mut().insert(self.peer);
@@ -257,8 +257,8 @@ impl Service<Request<Incoming>> for Requests {
                 // A connection that has not authenticated is not kept alive.
                 is_last |= !admission.is_admitted();
             }
-            // A body that was not read may still arrive, so this connection cannot serve another
-            // request. An upgraded connection serves none anyway.
+            // The rest of an unread body may still arrive, so the connection cannot serve another
+            // request. An upgraded connection serves no further request anyway.
             is_last |= receive_tracker.has_unread()
                 && response.status() != StatusCode::SWITCHING_PROTOCOLS;
             if is_last {
@@ -293,8 +293,8 @@ fn head_too_large() -> Response {
     response
 }
 
-/// Returns the response to a process that no rule admits. The response may reveal that there is a
-/// sidecar: the process could open the socket.
+/// Returns the response to a process that no rule admits. The response may reveal that a sidecar is
+/// running, because the process could open the socket.
 fn rejection(peer: Peer) -> Response {
     let who = match peer {
         Peer::Process { uid, gid, .. } => format!("user {uid} of group {gid}"),
@@ -313,7 +313,7 @@ fn rejection(peer: Peer) -> Response {
     response
 }
 
-/// Tells the client to send its next request on another connection.
+/// Adds the header that tells the client to send its next request on another connection.
 fn close(response: &mut Response) {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);

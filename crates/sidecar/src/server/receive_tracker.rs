@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 use axum::body::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-/// Tracks whether a client has sent unread bytes: closing the connection then would discard the
-/// response.
+/// Tracks whether a client has sent bytes that were not read: closing the connection would then
+/// discard the response.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReceiveTracker(Arc<AtomicBool>);
 

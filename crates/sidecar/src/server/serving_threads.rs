@@ -7,13 +7,12 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Maximum number of threads. More threads would only compete with the processes of tools for the
-/// processors.
+/// Maximum number of threads. More threads would only compete with tool processes for the CPUs.
 const MAX_THREADS: usize = 8;
 
-/// Interval of a timer that avoids wake-ups. A timer that ends before all other timers of a runtime
-/// wakes the runtime, even if the runtime's own thread sets it, and each call sets two timers. With
-/// a timer that always ends earlier, those wake nothing.
+/// Interval of a timer that avoids wake-ups. A new timer that ends before all other timers wakes
+/// its runtime, even if it is set on the runtime's own thread, and each call sets two timers. While
+/// this timer ends earlier, these two wake nothing.
 const TICK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How often the remaining tasks of a runtime are polled before its thread ends.
@@ -25,8 +24,8 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Threads that serve connections, each with its own single-threaded runtime. A connection and all
 /// its tasks stay on one thread.
 ///
-/// A request is a chain of small steps. In a runtime that all threads share, each step would wake
-/// another thread to look for work, which for a call costs as much as everything else together.
+/// A request is a chain of small steps. In a shared multi-threaded runtime, each step would wake
+/// another thread to look for work, which for a call costs as much as all other work together.
 #[derive(Debug)]
 pub struct ServingThreads {
     threads: Vec<ServingThread>,
@@ -70,15 +69,15 @@ impl ServingThreads {
         })
     }
 
-    /// Ends the threads after their remaining tasks were polled: a task records in the call log
-    /// that a call was given up.
+    /// Ends the threads after polling their remaining tasks, which may record in the call log that
+    /// a call was abandoned.
     pub async fn end(self) {
         let serving = self.threads.into_iter();
-        // Dropping the rest of a serving thread, with the channel's sender, tells its thread to end.
+        // Dropping the other fields, including the sender, tells each thread to end.
         let threads: Vec<_> = serving.map(|serving| serving.thread).collect();
         let all = tokio::task::spawn_blocking(move || {
             for thread in threads {
-                // A thread that panicked has ended, too.
+                // A thread that panicked has also ended.
                 let _ = thread.join();
             }
         });

@@ -17,7 +17,7 @@ const MAX_INTERVAL: Duration = Duration::from_secs(1);
 const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Time after which a client that reads nothing counts as stalled. Stalled clients are disconnected
-/// when too many bytes wait.
+/// when the waiting responses have too many bytes.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The stall timeout of a client whose reading shows only in steps ([`Unread::is_exact`]). A client
@@ -29,14 +29,14 @@ const STEP_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// 128 KiB in this time.
 const STEP_WRITE_TIMEOUT_FACTOR: u32 = 4;
 
-/// Maximum time to read further data from a client after its response, so that the client can
-/// notice the response.
+/// Maximum time for reading further data from a client after the last response, so that the client
+/// can receive the response.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of slices of one write.
 const MAX_SLICES: usize = 16;
 
-/// A stream that limits the time in which the client reads nothing of what was written; after that,
+/// A stream that limits how long the client may read nothing of the written bytes; after that time,
 /// writes fail with `TimedOut`. Without this limit, a client that never reads would hold a
 /// connection and its response forever.
 ///
@@ -45,27 +45,27 @@ const MAX_SLICES: usize = 16;
 /// slow client.
 pub(super) struct SlowClientStream<S> {
     stream: S,
-    /// Maximum time in which the client reads nothing.
+    /// Maximum time for which the client may read nothing.
     write_timeout: Duration,
-    /// Set while a write waits.
+    /// The state of a write that waits for the client; `None` if no write waits.
     waiting: Option<Waiting>,
     was_cut_off: Arc<AtomicBool>,
     waiting_bytes: ConnectionBytes,
     receive_tracker: ReceiveTracker,
-    /// Set after the write side was closed, while the client may still send.
+    /// The timeout for reading the rest, once the write side is closed.
     lingering: Option<Pin<Box<Sleep>>>,
 }
 
 struct Waiting {
     next_check: Pin<Box<Sleep>>,
-    /// The result of the last check.
+    /// The unread bytes at the last check.
     unread: Option<Unread>,
     progress_at: Instant,
 }
 
 impl Waiting {
-    /// Returns whether the client has read something since the last check, and stores what it has
-    /// not read.
+    /// Records the number of unread bytes. Returns whether the client has read something since the
+    /// last check.
     fn check(&mut self, unread: Option<Unread>, now: Instant) -> bool {
         let has_progressed = unread
             .zip(self.unread)
@@ -77,7 +77,8 @@ impl Waiting {
         has_progressed
     }
 
-    /// Returns when the client counts as stalled, and when it is disconnected in any case.
+    /// Returns the time at which the client counts as stalled, and the time at which it is
+    /// disconnected.
     fn deadlines(&self, write_timeout: Duration) -> (Instant, Instant) {
         let (stall, write) = match self.unread {
             Some(Unread {
@@ -127,8 +128,7 @@ impl<S: UnreadBytes> SlowClientStream<S> {
         let write_timeout = self.write_timeout;
         let interval = (write_timeout / 8).clamp(MIN_INTERVAL, MAX_INTERVAL);
         let stream = &self.stream;
-        // The first check comes after an interval: most clients have read by then, and cost
-        // nothing.
+        // The first check is after an interval: most clients have read by then and need no check.
         let waiting = self.waiting.get_or_insert_with(|| Waiting {
             next_check: Box::pin(sleep(interval)),
             unread: None,
@@ -138,7 +138,7 @@ impl<S: UnreadBytes> SlowClientStream<S> {
             ready!(waiting.next_check.as_mut().poll(context));
             let now = Instant::now();
             if pillion_deadline::was_stopped(waiting.next_check.deadline()) {
-                // The client may have been stopped as well.
+                // If the check is late, this process was stopped, and the client possibly as well.
                 waiting.progress_at += now - waiting.next_check.deadline();
             }
             if waiting.check(stream.unread(), now) {
@@ -162,7 +162,7 @@ impl<S: UnreadBytes> SlowClientStream<S> {
 
 impl<S> Drop for SlowClientStream<S> {
     fn drop(&mut self) {
-        // A call in progress may still have a clone of `waiting_bytes`.
+        // A call in progress may still hold a clone of `waiting_bytes`.
         self.waiting_bytes.clear_stall();
     }
 }
@@ -329,7 +329,7 @@ mod tests {
             unread: unread(1_000_000, false),
             progress_at: now,
         };
-        // The window of a client that reads 1.1 kB/s opens each 119 s.
+        // The receive window of a client that reads 1.1 kB/s opens every 119 s.
         let mut at = now;
         for steps in 1..4 {
             for _ in 0..118 {
@@ -341,7 +341,7 @@ mod tests {
             at += Duration::from_secs(1);
             assert!(waiting.check(unread(1_000_000 - steps * 128 * 1024, false), at));
         }
-        // A client of this host that reads one byte has read something.
+        // With exact numbers, a single byte shows that the client has read.
         let times = |waiting: &Waiting| waiting.deadlines(Duration::from_secs(30));
         assert!(!waiting.check(unread(500_000, true), at));
         assert!(waiting.check(unread(499_999, true), at + Duration::from_secs(1)));

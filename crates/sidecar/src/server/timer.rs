@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use hyper::rt::{Sleep, Timer};
 use pin_project_lite::pin_project;
 
-/// A timer for hyper whose timeouts give another second after the process was stopped
-/// ([`pillion_deadline`]).
+/// A timer for hyper that gives each timeout another second if the process was suspended in the
+/// meantime ([`pillion_deadline`]).
 #[derive(Clone, Debug)]
 pub(super) struct StopTolerantTimer;
 

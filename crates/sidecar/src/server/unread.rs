@@ -7,11 +7,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::ioctl::{Getter, Opcode, ioctl};
 use tokio::net::{TcpStream, UnixStream};
 
-/// `TIOCOUTQ`, also named `SIOCOUTQ` for sockets: tcp(7), unix(7).
+/// The ioctl `TIOCOUTQ`, named `SIOCOUTQ` for sockets: tcp(7), unix(7).
 #[cfg(target_os = "linux")]
 const OUTPUT_QUEUE: Opcode = 0x5411;
 
-/// The bytes that were written to a client and that the client has not read.
+/// The number of bytes that were written to a client and that the client has not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unread {
     pub(super) bytes: u64,
@@ -22,8 +22,8 @@ pub(super) struct Unread {
 }
 
 impl Unread {
-    /// Returns whether the client has read something since `before`, if nothing was written since
-    /// then.
+    /// Returns whether the client has read something since `before`. Nothing may have been written
+    /// since then.
     pub(super) fn has_shrunk_since(self, before: Self) -> bool {
         self.is_exact == before.is_exact && self.bytes < before.bytes
     }
@@ -126,7 +126,7 @@ mod tests {
             let (stream, _) = listener.accept().await.unwrap();
             stream.writable().await.unwrap();
             while stream.try_write(&[0; 1024]).is_ok() {}
-            // The last segments are on their way.
+            // The last segments are still on their way to the client.
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
             each_read_shows(&stream, client.unwrap()).await;
         }

@@ -8,12 +8,12 @@ use tokio_util::sync::CancellationToken;
 
 use pillion_gateway::access::Admission;
 
-/// Interval at which a request is checked that is in progress when the timeout ends.
+/// Interval at which a connection is checked whose request is in progress at the end of the
+/// timeout.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The TCP connections that have not authenticated yet. They use no permits of authenticated
-/// connections, and a new connection never waits for others: above the limit, the oldest connection
-/// is closed.
+/// connections. A new connection never waits: above the limit, the oldest connection is closed.
 #[derive(Debug, Clone)]
 pub(super) struct UnauthenticatedConnections(Arc<UnauthenticatedState>);
 
@@ -58,8 +58,8 @@ impl UnauthenticatedConnections {
         let all = &mut pending.connections;
         all.insert(number, (Arc::clone(&admission), dismissed.clone()));
         if all.len() > self.0.max_connections {
-            // Prefers a connection without a request in progress: such a request may be about to
-            // authenticate.
+            // A connection without a request in progress is closed first, because a request in
+            // progress may be about to authenticate.
             let idle = all
                 .iter()
                 .find(|(other, (admission, _))| **other != number && !admission.is_checking());
@@ -89,8 +89,9 @@ impl PendingConnection {
         &self.admission
     }
 
-    /// Resolves when the connection is to be closed, because it has not authenticated in time or a
-    /// newer connection needs the room. Never resolves after the connection has authenticated.
+    /// Resolves when the connection must be closed, because it has not authenticated in time or
+    /// because there are too many connections. Never resolves after the connection has
+    /// authenticated.
     pub(super) async fn dismissed(&self) {
         let too_long = async {
             pillion_deadline::sleep(self.room.0.timeout).await;

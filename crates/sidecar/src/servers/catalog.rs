@@ -19,7 +19,7 @@ use pillion_gateway::credentials::{
     take_secrets,
 };
 
-/// Who requests a change.
+/// Who requests a change of the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     /// A client of the REST API.
@@ -42,11 +42,11 @@ pub enum How {
 pub struct Catalog {
     /// The store of the servers.
     pub store: Arc<dyn Store>,
-    /// The credentials of users.
+    /// The credentials of users for the servers.
     pub credentials: UserCredentials,
-    /// The egress policy for these servers.
+    /// The egress policy for the servers.
     pub egress: EgressPolicy,
-    /// Who changes the servers.
+    /// Who requests the changes of the servers.
     pub who: Who,
     /// The names of the servers in the configuration file, with their OAuth accounts.
     pub file_accounts: Vec<(String, Option<Account>)>,
@@ -63,8 +63,8 @@ pub struct CatalogServer {
 }
 
 impl CatalogServer {
-    /// Returns the server as a disabled one, which cannot be used but keeps the names of its tools.
-    /// `None` if the server's definition cannot be read.
+    /// Returns the server as a disabled server, which cannot be used but keeps the names of its
+    /// tools; `None` if the server's definition cannot be read.
     pub(crate) fn disabled_section(&self) -> Option<McpServerSection> {
         let definition = self.definition.as_ref()?;
         let name = &self.record.name;
@@ -88,7 +88,7 @@ impl Catalog {
         Ok(all)
     }
 
-    /// Reads a record.
+    /// Reads a server from its record.
     pub async fn load(&self, record: ServerRecord) -> CatalogServer {
         let stored = Stored::parse(&record.configuration).ok();
         let section = self.section(&record).await;
@@ -106,8 +106,8 @@ impl Catalog {
         let stored = Stored::parse(&record.configuration)?;
         let credentials = self.credentials_of(&stored).await?;
         let server = self.checked(&record.name, &stored.definition, &credentials)?;
-        // The credentials themselves are not needed to detect changes: changed credentials have a
-        // new id.
+        // A change of the credentials changes their id, so the credentials themselves are not
+        // compared.
         let text = format!(
             "{}\n{}\n{:?}\n{}",
             record.id, record.name, self.egress, record.configuration
@@ -117,7 +117,7 @@ impl Catalog {
         Ok(section)
     }
 
-    /// Parses a server of a request for a test, without storing it.
+    /// Parses a server from a request that tests it. The server is not stored.
     pub(crate) fn unsaved(
         &self,
         mut keys: Map<String, Value>,
@@ -222,8 +222,8 @@ impl Catalog {
         let records = self.records_of(&record.name);
         let updated = self.store.update_server(&changed, records).await;
         if is_changed {
-            // Removes the credentials that are no longer in use: the old ones after a successful
-            // update, or else the new ones.
+            // Removes the unused credentials: the old ones after a successful update, or else the
+            // new ones.
             self.forget(if updated.is_ok() { record } else { &changed })
                 .await;
         }
@@ -240,8 +240,8 @@ impl Catalog {
         Ok(changed)
     }
 
-    /// Returns whether the records under this name belong to the server of the store, or to a
-    /// server of the configuration file with the same name.
+    /// Returns the owner of the records under this name: the server of the store, or a server of
+    /// the configuration file with the same name.
     fn records_of(&self, name: &str) -> RecordOwner {
         if self.file_accounts.iter().any(|(taken, _)| taken == name) {
             RecordOwner::Anothers
@@ -275,8 +275,8 @@ impl Catalog {
             return Ok(Some(Credentials(secrets).simplified()));
         }
         if let (true, Some(note)) = (has_moved, &before.credentials) {
-            // Stored credentials must not be sent to a new address, which could disclose them to
-            // the client that changes the address.
+            // Sending stored credentials to a new address could disclose them to the client that
+            // changes the address.
             for (key, is_there) in [
                 ("authentication", note.authentication != "none"),
                 ("headers", !note.headers.is_empty()),
@@ -370,7 +370,7 @@ impl Catalog {
     }
 
     /// Returns whether another server uses the tokens of this account: servers with the same
-    /// address and client share their tokens.
+    /// address and OAuth client share tokens.
     async fn is_shared_account(&self, id: &str, account: &Account) -> Result<bool, ServerError> {
         let file_accounts = self.file_accounts.iter();
         let mut others = file_accounts.filter(|(name, _)| file_id(name) != id);
@@ -391,14 +391,14 @@ impl Catalog {
         Account::from_server(&self.section(record).await.ok()?.server)
     }
 
-    /// Stores the server's OAuth tokens in the vault, if there is one.
+    /// Gives the server a store for its OAuth tokens in the vault, if there is a vault.
     pub(super) fn attach_token_store(&self, server: &mut ServerConfig) {
         if let Some(tokens) = self.credentials.tokens_of_server(server) {
             server.authorization.token_store = Some(tokens);
         }
     }
 
-    /// Returns the server's configuration for the client, after validation.
+    /// Returns the server's configuration for the MCP client, after validation.
     fn checked(
         &self,
         name: &str,

@@ -13,12 +13,12 @@ use pillion_gateway::credentials::{CredentialNote, Credentials, origin_of};
 /// Maximum length of a server's name, in characters.
 pub(super) const MAX_NAME_LEN: usize = 100;
 
-/// How often a failed request for a server's tools is repeated at once, unless the server's
-/// definition has a number.
+/// How often a failed `tools/list` request is repeated at once, unless the server's definition sets
+/// a number.
 const DEFAULT_RETRY_ATTEMPTS: u8 = 3;
 
-/// The numbers that a server of the store may have: the member, the minimum, the maximum, and the
-/// unit in the message about any other number.
+/// The members of a stored server that are limited numbers: the member, the minimum, the maximum,
+/// and the unit in the error message.
 pub(super) const RANGES: [(&str, u64, u64, &str); 2] = [
     ("timeout", 1_000, 300_000, " milliseconds"),
     ("retryAttempts", 0, 5, ""),
@@ -31,14 +31,14 @@ pub(super) const PROGRAM_MEMBERS: [&str; 5] = ["command", "args", "env", "inheri
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "Map<String, Value>", into = "Map<String, Value>")]
 pub(crate) struct Definition {
-    /// The members as in a request.
+    /// The members under their names in the REST API.
     pub(super) members: Map<String, Value>,
-    /// The keys of the MCP client, without name and credentials.
+    /// The settings for the MCP client, without name and credentials.
     client: ServerDefinition,
     pub(crate) settings: ServerSettings,
 }
 
-/// The JSON in the column `configuration` of the store.
+/// A server as stored in the column `configuration`.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Stored {
     pub(super) definition: Definition,
@@ -57,7 +57,7 @@ impl TryFrom<Map<String, Value>> for Definition {
 
     /// Parses the public members of a server.
     fn try_from(mut members: Map<String, Value>) -> Result<Self, ServerError> {
-        // For all members, null means that the member is missing.
+        // A member that is null counts as missing.
         members.retain(|_, value| !value.is_null());
         let settings_keys = field_names::<ServerSettings>();
         let keys = [field_names::<ServerDefinition>(), settings_keys].concat();
@@ -81,7 +81,7 @@ impl TryFrom<Map<String, Value>> for Definition {
         for key in settings_keys {
             settings.extend(client.remove_entry(*key));
         }
-        // The store has the name in another column.
+        // The store has the name in its own column.
         client.insert("label".to_owned(), "".into());
         Ok(Self {
             client: read(client)?,
@@ -115,8 +115,8 @@ pub(super) fn member_name(key: &str) -> Option<String> {
     }
 }
 
-/// Returns members of the REST API under the `keys` of the configuration file. `path` is the
-/// beginning of the members' names in errors.
+/// Renames members of the REST API to the `keys` of the configuration file. `path` is the prefix of
+/// the members' names in errors.
 fn to_config_keys(
     members: &Map<String, Value>,
     keys: &[&'static str],

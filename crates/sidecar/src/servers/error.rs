@@ -13,7 +13,7 @@ pub enum ServerError {
     /// A member of the server's configuration is invalid.
     #[error("{key}: {message}")]
     Invalid {
-        /// The key.
+        /// The key of the invalid member.
         key: String,
         /// What is wrong with the key's value.
         message: String,
@@ -36,25 +36,25 @@ pub enum ServerError {
         /// The name of the server.
         name: String,
     },
-    /// A command can be set only by the operator.
+    /// Only the operator may set a command.
     #[error(
         "Only the operator can add or change a server with a command: in the configuration file, \
          or with `pillion servers` as the sidecar's user"
     )]
     Program,
-    /// A local file can be named only by the operator.
+    /// Only the operator may name a local file.
     #[error("'{key}' names a file on the sidecar's host, which only the operator may do")]
     LocalFile {
-        /// The key.
+        /// The key that names the file.
         key: &'static str,
     },
-    /// A stored credential is not sent to another address.
+    /// The server's address has changed, and the stored credential is not sent to another address.
     #[error(
         "The server's address has changed: send '{key}' again, because the stored value belongs to \
          the previous address"
     )]
     MovedAway {
-        /// The key.
+        /// The key of the credential.
         key: &'static str,
     },
     /// The credential is invalid or cannot be stored.
@@ -74,13 +74,13 @@ pub enum ServerError {
     NotInUse {
         /// The name of the server.
         name: String,
-        /// The reason.
+        /// Why the server is not in use.
         why: String,
     },
     /// There is no store for servers.
     #[error("This sidecar has no store for MCP servers")]
     NoStore,
-    /// The new key of the vault cannot be read.
+    /// The next key of the vault cannot be read.
     #[error(
         "Cannot read the new key of the vault, which an interrupted rotation may have left: {0}. If \
          the file has never contained a key, remove the file and rotate again"
@@ -95,7 +95,7 @@ pub enum ServerError {
     /// The store failed.
     #[error("{0}")]
     Store(#[from] StoreError),
-    /// The change ended with a panic.
+    /// The task that changed the server panicked.
     #[error("The change failed unexpectedly")]
     Panicked,
 }

@@ -9,8 +9,8 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::definition::{MAX_NAME_LEN, PROGRAM_MEMBERS, RANGES, member_name};
 
-/// Request body that adds or changes a server, in the OpenAPI document. The schema is made of those
-/// of [`ServerDefinition`] and [`ServerSettings`]; `Definition` reads the body.
+/// Request body that adds or changes a server, in the OpenAPI document. The schema is combined from
+/// those of [`ServerDefinition`] and [`ServerSettings`]; the body is parsed by `Definition`.
 pub(crate) struct ServerInput;
 
 impl ToSchema for ServerInput {}
@@ -63,12 +63,13 @@ fn member(name: &str, mut property: Object) -> Object {
         (property.minimum, property.maximum) = (Some((*min).into()), Some((*max).into()));
     }
     property.description = Some(description);
-    // A missing member has the default of its description, also if the type has another one.
+    // A missing member has the default that its description states, even if its type has another
+    // default.
     property.default = None;
     property
 }
 
-/// Returns Markdown with the texts of its links instead of the links.
+/// Returns Markdown in which each link is replaced by its text.
 fn without_links(markdown: &str) -> String {
     let mut text = String::new();
     let mut rest = markdown;

@@ -24,7 +24,7 @@ impl Servers {
         user: &str,
         mut keys: Map<String, Value>,
     ) -> Result<UserCredentialEntry, ServerError> {
-        // Holds the lock, so that the server is not removed in the meantime.
+        // The lock prevents the server from being removed in the meantime.
         let _base = self.base.lock().await;
         let server = self.find(key)?;
         // In a URL path, these names would be resolved as relative segments.
@@ -72,7 +72,7 @@ impl Servers {
         let _base = self.base.lock().await;
         let server = self.find(key)?;
         self.user_credentials.remove(&server.id(), user).await?;
-        // Pins of tools that the server listed for this user alone are removed, too.
+        // Also removes the pins of tools that the server listed for this user alone.
         let owner = PinOwner {
             server: server.name(),
             user: Some(user),

@@ -99,7 +99,7 @@ fn entry_of_stored(stored: &CatalogServer, id: String) -> ServerEntry {
     let record = &stored.record;
     let mut entry = match &stored.section {
         Ok(section) => entry_of_section(section, id),
-        // For example, the credentials cannot be read.
+        // For example, the server's credentials cannot be read.
         Err(_) => match stored.disabled_section() {
             Some(section) => entry_of_section(&section, id),
             None => ServerEntry {
@@ -122,7 +122,7 @@ fn entry_of_stored(stored: &CatalogServer, id: String) -> ServerEntry {
     entry
 }
 
-/// Returns `None` for a section without limits.
+/// Converts a rate limit; returns `None` for a section without limits.
 fn limit_of(section: RateLimitSection) -> Option<ServerRateLimit> {
     let limit = ServerRateLimit {
         per_minute: section.per_minute.map(NonZeroU32::get),
@@ -132,7 +132,7 @@ fn limit_of(section: RateLimitSection) -> Option<ServerRateLimit> {
     (limit != ServerRateLimit::default()).then_some(limit)
 }
 
-/// Returns the name of a value in JSON.
+/// Returns the string that `value` is serialized as in JSON.
 fn name_of(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()

@@ -21,7 +21,7 @@ pub(super) async fn sweep_users(application: Weak<dyn Application>) {
     }
 }
 
-/// Records in the store when servers last connected.
+/// Records in the store when each server last connected.
 pub(super) async fn note_connections(servers: Weak<Servers>, connections: Connections) {
     let mut connected_servers = connections.subscribe();
     drop(connections);

@@ -9,7 +9,7 @@ use pillion_config::SocketMode;
 const WORLD_WRITABLE: u32 = 0o002;
 const WORLD_EXECUTABLE: u32 = 0o001;
 const GROUP_EXECUTABLE: u32 = 0o010;
-/// With this bit, only the owner of a file may remove the file, as in `/tmp`.
+/// With this mode bit, only a file's owner may remove the file, as in `/tmp`.
 const STICKY_BIT: u32 = 0o1000;
 
 /// Creates the directory of `socket` if it is missing. An existing directory is checked and never

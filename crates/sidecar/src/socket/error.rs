@@ -12,7 +12,7 @@ pub enum SocketError {
         path.display()
     )]
     PathTooLong {
-        /// The path.
+        /// The path that is too long.
         path: PathBuf,
         /// The length of the path, in bytes.
         length: usize,
@@ -25,7 +25,7 @@ pub enum SocketError {
     GroupLookup {
         /// The group's name.
         name: String,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The path has no file name, such as `/`.
@@ -38,15 +38,15 @@ pub enum SocketError {
         elsewhere(source)
     )]
     Directory {
-        /// The directory.
+        /// The directory of the socket.
         directory: PathBuf,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The parent path of the socket is not a directory.
     #[error("the socket's directory {} is not a directory", .0.display())]
     NotADirectory(PathBuf),
-    /// Every user could replace the socket.
+    /// Every user may replace files in the socket's directory, including the socket.
     #[error(
         "any user can replace files in the socket's directory {directory}: remove the write \
          permission of others (chmod o-w {directory})",
@@ -60,17 +60,17 @@ pub enum SocketError {
         directory = directory.display()
     )]
     GroupCannotEnter {
-        /// The directory.
+        /// The directory of the socket.
         directory: PathBuf,
-        /// The group's id.
+        /// The id of the group.
         group: u32,
     },
     /// The lock file cannot be opened or locked.
     #[error("cannot lock {}: {source}", path.display())]
     Lock {
-        /// The lock file.
+        /// The path of the lock file.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Another sidecar serves the path, or is starting or stopping.
@@ -104,41 +104,41 @@ pub enum SocketError {
     /// The state of the socket at the path cannot be determined.
     #[error("cannot tell whether {} is in use: {source}", path.display())]
     Probe {
-        /// The path.
+        /// The path of the socket.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A stale socket cannot be removed.
     #[error("cannot remove the socket {}: {source}", path.display())]
     Remove {
-        /// The path.
+        /// The path of the socket.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The socket cannot be bound.
     #[error("cannot listen on {}: {source}", path.display())]
     Bind {
-        /// The path.
+        /// The path of the socket.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The socket's group or mode cannot be set.
     #[error("cannot set the permissions of {}: {source}", path.display())]
     Permissions {
-        /// The path.
+        /// The path of the socket.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The address of `tcp.listen` cannot be bound.
     #[error("tcp.listen: cannot listen on {address}: {source}")]
     Tcp {
-        /// The address.
+        /// The address that cannot be bound.
         address: SocketAddr,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A descriptor of the service manager is not a usable socket.
@@ -151,7 +151,7 @@ pub enum SocketError {
         path.display()
     )]
     ForeignControl {
-        /// The control socket.
+        /// The path of the control socket.
         path: PathBuf,
         /// The user of the listening process.
         uid: u32,
@@ -177,7 +177,7 @@ pub enum SocketError {
     TakeOver(#[source] io::Error),
 }
 
-/// Returns advice for a user without write permission.
+/// Returns advice to append to an error if the user has no write permission.
 fn elsewhere(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "; choose another socket with --socket or socket.path",

@@ -14,7 +14,7 @@ impl SocketFileId {
     /// are not followed.
     ///
     /// # Errors
-    /// When the file cannot be examined.
+    /// The file cannot be examined.
     pub(crate) fn at(path: &Path) -> io::Result<Option<Self>> {
         match std::fs::symlink_metadata(path) {
             Ok(metadata) => Ok(Some(Self::from_metadata(&metadata))),

@@ -35,7 +35,7 @@ pub(super) async fn clear(path: &Path) -> Result<(), SocketError> {
             path: path.to_owned(),
             source,
         }),
-        // A process accepts connections, or listens with a full queue.
+        // Some process accepts connections, or listens with a full queue.
         Ok(_) | Err(_) => Err(SocketError::AlreadyServed(path.to_owned())),
     }
 }

@@ -26,8 +26,8 @@ const MAX_CONNECTIONS: usize = 64;
 pub(super) struct ExpectedRedirect<'a> {
     pub(super) path: &'a str,
     pub(super) state: &'a str,
-    /// The `state` values of earlier requests: reloading an old redirect page is not a new
-    /// response.
+    /// The `state` values of earlier requests. A browser that reloads an old redirect page does not
+    /// send a new response.
     pub(super) past_states: &'a [String],
 }
 
@@ -43,7 +43,7 @@ pub(super) async fn wait(
         tokio::select! {
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
                 Ok((stream, _)) => connections.push(serve_connection(stream, expected)),
-                // An aborted connection does not affect the next one.
+                // An aborted connection does not affect the next connection.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => return Err(error),
             },
@@ -54,7 +54,7 @@ pub(super) async fn wait(
     }
 }
 
-/// Serves one connection. Returns path and query if the request is the response.
+/// Serves one connection. Returns the path and query of the request if it is the expected response.
 async fn serve_connection(
     mut stream: TcpStream,
     expected: &ExpectedRedirect<'_>,
@@ -68,7 +68,7 @@ async fn serve_connection(
             (response, ends_wait.then(|| target.to_owned()))
         }
     };
-    // Ignores a failure to send the page: the response was received.
+    // A failure to send the page is ignored, because the response was received.
     let _ = timeout(IO_TIMEOUT, async {
         stream.write_all(page(status, text).as_bytes()).await?;
         stream.shutdown().await
@@ -124,7 +124,7 @@ async fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut bytes = [0; 4096];
     loop {
         let count = stream.read(&mut bytes).await?;
-        // The end marker may span two reads.
+        // The end marker may have arrived in two reads.
         let new = head.len().saturating_sub(HEAD_END.len());
         head.extend_from_slice(&bytes[..count]);
         if count == 0 || head.len() >= MAX_HEAD_BYTES || is_complete(&head[new..]) {
@@ -232,10 +232,10 @@ mod tests {
         }
     }
 
-    /// Sends these bytes to `address` and returns the response, as far as it arrives.
+    /// Sends `bytes` to the redirect listener and returns the response, as far as it arrives.
     async fn send_bytes(stream: &mut TcpStream, bytes: &[u8]) -> String {
         let mut response = Vec::new();
-        // The server may close the connection while a too large request is sent.
+        // The listener may close the connection while a request that is too large is being sent.
         let _ = stream.write_all(bytes).await;
         let _ = stream.read_to_end(&mut response).await;
         String::from_utf8(response).unwrap()
@@ -247,7 +247,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let browser = async {
             let connect = || async { TcpStream::connect(address).await.unwrap() };
-            // Browsers open connections in advance.
+            // Browsers may open connections before they need them.
             let mut early = connect().await;
             let mut idle = Vec::new();
             for _ in 0..5 {

@@ -15,7 +15,7 @@ pub enum AccessRejection {
     /// `Host` is missing, duplicated or not allowed.
     #[error("The Host header is missing or not allowed: add the host to tcp.allowed_hosts")]
     Host,
-    /// The request comes from a web page of a disallowed origin.
+    /// The request comes from a web page whose origin is not allowed.
     #[error("Requests from this origin are not allowed: add the origin to tcp.allowed_origins")]
     Origin,
     /// The request has no token.
@@ -63,7 +63,7 @@ impl AccessRejection {
         }
     }
 
-    /// Returns whether the connection is closed: the request has not authenticated.
+    /// Returns whether the rejection closes the connection: if the request has not authenticated.
     fn ends_connection(&self) -> bool {
         match self {
             Self::Closed

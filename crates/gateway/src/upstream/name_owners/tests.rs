@@ -17,7 +17,7 @@ use crate::pins::Pins;
 use crate::upstream::offer::{ListedTools, check_tools};
 use crate::upstream::{Listeners, Upstreams};
 
-/// A server with this label and, if set, configured prefix.
+/// A server's label and, if configured, its prefix.
 type Configured = (&'static str, Option<&'static str>);
 
 fn section(label: &str, prefix: Option<&str>) -> McpServerSection {
@@ -113,18 +113,19 @@ const TOOLS: [&str; 14] = [
 /// Servers, each with its tools.
 type Servers = Vec<(Configured, Vec<&'static str>)>;
 
-/// The servers of one case, and in which order they list their tools.
+/// The servers of one test case, and the events: in which order they list their tools.
 fn cases() -> impl Strategy<Value = (Servers, Vec<(usize, bool)>)> {
     let subset = subsequence(SERVERS.to_vec(), 2..=5).prop_shuffle();
     let servers = subset.prop_flat_map(|servers| {
         let tools = vec(subsequence(TOOLS.to_vec(), 1..=8), servers.len());
         tools.prop_map(move |tools| servers.iter().copied().zip(tools).collect())
     });
-    // An event is a list of all tools of a server, or of none.
+    // Each event is one `tools/list` response: the server's index, and whether the server lists all
+    // of its tools or none.
     (servers, vec((0..5_usize, any::<bool>()), 1..16))
 }
 
-/// The gateway's part of a case: servers whose lists are accepted one after another.
+/// The upstream servers of one test case, whose lists are accepted one after another.
 struct Lists {
     upstreams: Upstreams,
     before: Vec<Vec<ToolName>>,
@@ -212,7 +213,8 @@ proptest! {
                 let holder = lists.holder(native);
                 prop_assert!(holder.is_none_or(|holder| holder == "the sidecar"), "{native}");
             }
-            // Every holder is an owner, and the owner that has just listed a tool has its name.
+            // Each name is held by an owner, and an owner that has just listed a tool holds the
+            // tool's name.
             let owners = &lists.upstreams.owners;
             for (name, tool) in lists.upstreams.tools() {
                 prop_assert!(owners.may_offer(&tool.server().label, name.as_str()));

@@ -1,4 +1,4 @@
-//! Batches of messages, which only revision 2025-03-26 has.
+//! Batches of messages, which exist only in revision 2025-03-26.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(in crate::http) async fn post(exchange: &Exchange<'_>, text: &str) -> Respon
         let reason = format!("A batch must have 1 to {MAX_IN_BATCH} messages");
         return invalid(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason);
     }
-    // The results become one response.
+    // The results of the batch are sent as one response.
     let mut caller = exchange.caller.clone();
     let memory = caller.context.result_memory.take();
     caller.context.result_memory = memory.map(|memory| memory.shared());
@@ -73,16 +73,16 @@ pub(in crate::http) async fn post(exchange: &Exchange<'_>, text: &str) -> Respon
     respond(exchange, response, PendingResponse::is_finished).await
 }
 
-/// The handling of the messages of one batch.
+/// Handles the messages of one batch.
 struct Batch {
     caller: Caller,
     session: Arc<Session>,
-    /// Whether the client has named the session, and not just for this batch.
+    /// Whether the client has named the session; otherwise the session exists only for this batch.
     has_session: bool,
 }
 
 impl Batch {
-    /// Returns the list of the responses; `None` if there are none.
+    /// Returns the responses as a JSON array; `None` if there are none.
     async fn respond(self, messages: Vec<Result<Inbound, Unreadable>>) -> Option<Bytes> {
         let mut responses = Vec::new();
         for message in messages {

@@ -19,8 +19,8 @@ use pillion_gateway::timestamp::format_timestamp;
 /// Maximum length of a reason, in characters.
 const MAX_REASON_LEN: usize = 1_000;
 
-/// The parts of a request that decides: the path has the approval's ID, and the grant is that of the
-/// client that decides.
+/// The parts of a request that decides on an approval: the approval's ID from the path, and the
+/// grant of the deciding client.
 type DecisionParts = (
     State<App>,
     PathParameter,
@@ -99,7 +99,7 @@ async fn decide(
     let holder = grant.principal();
     let decision = ApprovalDecision {
         verdict,
-        // The principal is authenticated; the user is a claim of the client.
+        // The principal is authenticated; the user is only what the client claims.
         by: match caller.context.user {
             Some(user) => format!("{holder} for {user}"),
             None => holder,
@@ -185,7 +185,7 @@ async fn checked_edit(
     Ok(Some(arguments.to_string()))
 }
 
-/// Returns why the approval can no longer be decided.
+/// Returns why the approval can no longer be decided, as text.
 fn closed_reason(record: &ApprovalRecord) -> String {
     match &record.decision {
         Some(decision) => format!(

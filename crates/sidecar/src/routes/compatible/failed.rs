@@ -14,7 +14,7 @@ use crate::chat::ChatOutcome;
 pub(in crate::routes) const SHOULD_RETRY_HEADER: HeaderName =
     HeaderName::from_static("x-should-retry");
 
-/// Returns the error response.
+/// Returns the error response for a failed chat.
 pub(super) fn response(error_format: ErrorFormat, ended: &ChatOutcome) -> Response {
     let (status, error) = body(error_format, ended);
     let mut response = (status, Json(error)).into_response();
@@ -35,7 +35,7 @@ pub(super) fn response(error_format: ErrorFormat, ended: &ChatOutcome) -> Respon
     response
 }
 
-/// Returns status and body.
+/// Returns the status and the body of the error response.
 pub(super) fn body(error_format: ErrorFormat, ended: &ChatOutcome) -> (StatusCode, Value) {
     let chat = &ended.response;
     if chat.error.is_none() && !chat.approvals.is_empty() {

@@ -17,7 +17,7 @@ route_error! {
     struct UnknownParameter(String) => INVALID_INPUT
 }
 
-/// Why the fields are rejected that clients are known to send, by name.
+/// The fields that clients are known to send and that are rejected, each with the reason.
 const REJECTED: [(&str, &str); 13] = [
     ("models", "omitted: `model` selects the model"),
     ("route", "omitted: `model` selects the model"),
@@ -40,12 +40,12 @@ const REJECTED: [(&str, &str); 13] = [
 const RUNS_A_SEARCH: &str = "omitted: the search would run at the provider";
 const RUNS_TOOLS: &str = "omitted: tools would run at the provider";
 
-/// Returns the fields of a request that are forwarded to the provider of the model, which speaks
-/// `api`: the parameters that are known not to make the provider run tools or use another model, and
-/// those that the configuration allows. Fields without a value are dropped.
+/// Returns the fields of a request that are forwarded to the model's provider, whose API is `api`:
+/// the parameters that are known not to make the provider run tools or use another model, and those
+/// that the configuration allows. Fields without a value are dropped.
 ///
 /// # Errors
-/// [`RequestError`] names the first other field.
+/// [`RequestError`] names the first field that is not forwarded.
 pub(in crate::routes) fn forwarded(
     rest: &Map<String, Value>,
     model: &Model,
@@ -67,8 +67,8 @@ pub(in crate::routes) fn forwarded(
     Ok(forwarded)
 }
 
-/// Fails if the request has a field that no model supports. Other models ignore unknown fields,
-/// because their providers never get such fields.
+/// Fails if the request has a field that no model supports. Only models whose providers do not get
+/// such fields ignore unknown fields.
 ///
 /// # Errors
 /// [`RequestError`] names the first such field.
@@ -87,7 +87,7 @@ fn rejection(name: &str) -> RequestError {
     }
 }
 
-/// Returns whether a value is as good as no value.
+/// Returns whether a field with this value counts as absent.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,

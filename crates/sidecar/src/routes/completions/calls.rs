@@ -18,13 +18,14 @@ struct FirstCall {
     index: usize,
     id: String,
     name: String,
-    /// The arguments that are held back until they have content; `None` after the first piece was
-    /// sent. A call that is cut off before that would look like a call without arguments.
+    /// The arguments so far, held back until they have content; `None` once the first piece was
+    /// sent. If a call without content were sent and then cut off, it would look like a call
+    /// without arguments.
     unsent: Option<String>,
 }
 
 impl CallPieces {
-    /// Returns the piece to send now, if any.
+    /// Returns the piece to send for this part of a call, if any.
     pub(super) fn piece(
         &mut self,
         index: usize,
@@ -57,14 +58,14 @@ impl CallPieces {
         Some(json!({"index": 0, "id": first.id, "type": "function", "function": function}))
     }
 
-    /// Returns the pieces that are still missing, given all calls of the complete answer.
+    /// Returns the pieces that were not sent yet, given all calls of the complete answer.
     pub(super) fn rest(&self, calls: impl IntoIterator<Item = Value>) -> Vec<Value> {
         let mut begun = self.first.as_ref().filter(|first| first.unsent.is_none());
         let next = usize::from(begun.is_some());
         let (mut pieces, mut others) = (Vec::new(), Vec::new());
         for mut call in calls {
-            // Some providers give two calls the same ID: the first of them is the one that was
-            // streamed.
+            // Some providers give two calls the same ID. The first call with the ID is the streamed
+            // one.
             if begun.take_if(|first| call["id"] == first.id).is_some() {
                 pieces.extend(unstreamed_fields(call));
             } else {
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!(calls.piece(1, None, text("tool"), ""), None);
         let rest = calls.rest([whole("a", "{}"), whole("b", "{}")]);
         assert_eq!(rest, [sent(0, "a", "{}"), sent(1, "b", "{}")]);
-        // This call was not streamed.
+        // A call of which no piece was streamed is sent at the end.
         let rest = CallPieces::default().rest([whole("c", "{\"x\":1}")]);
         assert_eq!(rest, [sent(0, "c", "{\"x\":1}")]);
     }
@@ -164,9 +165,9 @@ mod tests {
             for piece in pieces {
                 assert_eq!(calls.piece(0, text("a"), text("tool"), piece), None);
             }
-            // The answer was cut off within the arguments.
+            // If the answer was cut off within the arguments, the call is not sent.
             assert_eq!(calls.rest([]), Vec::<Value>::new());
-            // The arguments are complete.
+            // If the arguments are complete, the whole call is sent.
             assert_eq!(calls.rest([whole("a", "{}")]), [sent(0, "a", "{}")]);
         }
     }

@@ -95,7 +95,7 @@ impl Completion {
         options.and_then(|options| options.get("include_usage")?.as_bool()) == Some(true)
     }
 
-    /// Returns the model options. OpenAI-specific fields are forwarded only to providers that speak
+    /// Returns the model options. OpenAI-specific fields are forwarded only to providers with
     /// OpenAI's API.
     fn options(&self, model: &Model, has_own_tools: bool) -> Result<TurnOptions, RequestError> {
         let is_openai = model.api == Some(Provider::OpenAiChat);
@@ -150,8 +150,8 @@ impl Completion {
     }
 }
 
-/// Returns whether a tool choice that only some providers support selects among the tools of the
-/// request: a word, or a list of them.
+/// Returns whether a tool choice, of a kind that only some providers support, selects among the
+/// tools of the request: a word, or a list of the request's tools.
 fn selects_client_tools(choice: &Value) -> bool {
     choice.is_string() || choice["type"] == "allowed_tools"
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::chat::ChatOutcome;
 
-/// Returns the whole response.
+/// Returns the complete chat completion.
 pub(super) fn from_outcome(ended: &ChatOutcome) -> Value {
     let response = &ended.response;
     let content = response.content.as_deref().unwrap_or_default();

@@ -15,7 +15,7 @@ pub(super) struct CompletionChunks {
     model: String,
     created: u64,
     includes_usage: bool,
-    /// Whether text was sent. `is_next_paragraph`: a tool ran after the text.
+    /// Whether text was sent. `is_next_paragraph` is true if a tool has run after the text.
     has_text: bool,
     has_thought: bool,
     is_next_paragraph: bool,
@@ -103,7 +103,7 @@ impl Writer for CompletionChunks {
     /// line.
     fn end(&mut self, ended: &ChatOutcome) -> Bytes {
         let mut bytes = Vec::new();
-        // The answer of an already answered chat is not streamed in pieces.
+        // An answer from the store was not streamed in pieces.
         let text = ended.response.content.as_deref().unwrap_or_default();
         if !self.has_text && !text.is_empty() {
             bytes.extend_from_slice(&self.delta(&json!({"content": text})));

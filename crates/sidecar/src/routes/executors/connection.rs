@@ -14,7 +14,7 @@ use crate::outbox::Outbox;
 use pillion_gateway::process::AdmissionWatch;
 use pillion_gateway::rpc_connection::{self, ConnectionEnd, LineWriter};
 
-/// Time in which the last messages are sent before the connection closes.
+/// Maximum time for sending the last messages before the connection closes.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl PhpExecutor {
@@ -32,8 +32,8 @@ impl PhpExecutor {
         let (mut lines, writer) = rpc_connection::split(stream, self.max_message_bytes);
         let php = Arc::new(PhpProcess::default());
         let mut executions = Executions::new(self.max_message_bytes);
-        // A reply that waits for room in the outbox. Nothing more is read before it is queued, so
-        // that a process that sends requests and reads no responses fills only its own buffers.
+        // A reply that waits for room in the outbox. No message is read until the reply is queued,
+        // so a process that sends requests and reads no responses fills only its own buffers.
         let mut reply = None;
         let mut writing = std::pin::pin!(write(writer, php.outbox()));
         let mut stopping = std::pin::pin!(stopping);
@@ -43,7 +43,7 @@ impl PhpExecutor {
             if is_stopping && executions.is_empty() && reply.is_none() {
                 break ConnectionEnd::Stopping;
             }
-            // A read contains many lines if they are short.
+            // One read may buffer many short lines.
             consume_budget().await;
             let handled = tokio::select! {
                 biased;
@@ -53,7 +53,7 @@ impl PhpExecutor {
                     if let Err(id) = ended {
                         tracing::error!(execution = id, "An execution of a PHP process panicked");
                         let error = "The execution failed unexpectedly";
-                        // At most one for each admitted execution.
+                        // At most one such message is queued for each admitted execution.
                         php.send_now(rpc_connection::error(&json!(id), rpc_connection::INTERNAL_ERROR, error));
                     }
                     Ok(())
@@ -90,7 +90,7 @@ impl PhpExecutor {
         }
     }
 
-    /// Handles a message. Returns the reply, if the message needs one at once.
+    /// Handles a message. Returns the reply if one must be sent at once.
     async fn handle(
         &self,
         php: &Arc<PhpProcess>,
@@ -130,7 +130,7 @@ impl PhpExecutor {
     /// Starts an execution.
     ///
     /// # Errors
-    /// Why the execution is rejected; then no call has run.
+    /// Returns why the execution is rejected; no call has run then.
     async fn execute(
         &self,
         php: &Arc<PhpProcess>,

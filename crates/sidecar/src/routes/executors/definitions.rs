@@ -64,7 +64,7 @@ impl PhpExecutor {
             .map(|entry| self.tool(entry))
             .collect::<Result<Vec<_>, _>>()?;
         let account = format!("executor {:?}", self.peer);
-        // Small schemas may take long, too.
+        // The size counts as large, because small schemas may also take long.
         let bytes = if tools.is_empty() { 0 } else { usize::MAX };
         let checked = compute::run(&account, bytes, move || {
             let time = SchemaCheckTime::start();
@@ -89,7 +89,7 @@ impl PhpExecutor {
         Ok(())
     }
 
-    /// Counts the sizes of the definitions after these changes.
+    /// Counts the sizes of the definitions, including these changes.
     fn count_bytes(&self, changes: &Definitions) -> Result<(), DefinitionsError> {
         let mut counted = self.definition_bytes.lock();
         let mut sizes = counted.clone();
@@ -126,7 +126,7 @@ impl PhpExecutor {
             .as_deref()
             .map(ToolName::new)
             .transpose()?;
-        // The configuration of the sidecar may set other defaults of a built-in tool.
+        // A built-in tool may have other defaults in the sidecar's configuration.
         let builtin = sidecar_name.as_ref().filter(|_| !origin.is_mcp());
         let app = self.current_app.app();
         let builtin = builtin.and_then(|name| app.registry().get(name.as_str()));

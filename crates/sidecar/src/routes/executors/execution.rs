@@ -19,25 +19,25 @@ use crate::routes::tools::executor_call::ExecutorCall;
 use pillion_config::HttpSection;
 use pillion_gateway::rpc_connection;
 
-/// What runs a tool of a PHP registry.
+/// The handler of a tool of a PHP registry.
 #[derive(Clone)]
 pub(super) enum Handler {
-    /// The PHP process runs the tool with this number.
+    /// The PHP process runs the tool, which has this number.
     Php(u64),
-    /// The sidecar runs its own tool with this name, like a request to the REST API.
+    /// The sidecar runs its own tool with this name, as for a request to the REST API.
     Sidecar(ToolName),
 }
 
-/// A request `tools/execute`, for as long as its calls run.
+/// A request `tools/execute` whose calls are running.
 pub(super) struct Execution {
     id: u64,
     php: Arc<PhpProcess>,
     current_app: CurrentApp,
     peer: Peer,
     callbacks: Callbacks,
-    /// The headers for calls of the sidecar's own tools.
+    /// The headers for calls of the sidecar's own tools, or why the headers are invalid.
     headers: Result<HeaderMap, ToolFailure>,
-    /// The number of requests that PHP has not answered.
+    /// The number of requests to which the PHP process has not responded.
     busy: Arc<watch::Sender<usize>>,
 }
 
@@ -97,8 +97,8 @@ impl JobPeer for Execution {
         Ok(response.and_then(|response| response.into_output().transpose()))
     }
 
-    /// Does not wait for room: each call has two notifications, which are no larger than the call's
-    /// part of the message that the execution holds.
+    /// Sends a notification without waiting for room: each call has two notifications, which are no
+    /// larger than the call's part of the message that the execution holds.
     fn notify(&self, notification: CallNotification) {
         let mut params = json!({
             "execution": self.id,
@@ -120,7 +120,7 @@ impl JobPeer for Execution {
 
     async fn idle(&self) {
         let mut busy = self.busy.subscribe();
-        // Fails only if the sender is gone, which `self` owns.
+        // Waiting fails only if the sender is dropped, but `self` owns the sender.
         drop(busy.wait_for(|requests| *requests == 0).await);
     }
 }
@@ -177,9 +177,9 @@ impl Execution {
         }
     }
 
-    /// Runs the calls, sends each result when its call has ended, and then the response. PHP has
+    /// Runs the calls. Sends each result when its call has ended, and then the response. PHP has
     /// one thread, so PHP tools run one after the other; the sidecar's own tools run concurrently
-    /// to them.
+    /// with them.
     pub(super) async fn run(self, mut executor: Executor, params: ExecuteParams) {
         if params.nested {
             // A PHP tool that makes calls holds its permit until those calls have finished.

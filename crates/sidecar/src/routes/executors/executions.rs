@@ -8,10 +8,11 @@ pub(super) const MAX_EXECUTIONS: usize = 1_000;
 /// Maximum number of calls in all executions of one connection at a time.
 pub(super) const MAX_CALLS: usize = 10_000;
 
-/// The executions of a connection may hold this many messages of the maximum size at a time.
+/// Maximum size of all running executions of a connection, as a multiple of the maximum message
+/// size.
 const MAX_MESSAGES: usize = 2;
 
-/// Why an execution is rejected. Nothing has run.
+/// Why an execution is rejected. None of its calls has run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ExecutionRejection {
     #[error("The id {0} is used by an execution that has not ended")]
@@ -27,7 +28,7 @@ pub(super) enum ExecutionRejection {
     Bytes { max: usize },
 }
 
-/// What an execution holds until it ends.
+/// The resources that an execution holds until it ends.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ExecutionSize {
     /// The number of calls.
@@ -104,8 +105,9 @@ impl Executions {
         }
     }
 
-    /// Waits for the end of any execution, and forgets it. Returns its id if it panicked; then
-    /// nothing has answered it. Resolves to `None` if no execution runs. Cancel-safe.
+    /// Waits for the end of any execution, and removes it. Returns `Err` with the execution's id if
+    /// it panicked, because the request then has no response. Resolves to `None` if no execution
+    /// runs. Cancel-safe.
     pub(super) async fn next_ended(&mut self) -> Option<Result<(), u64>> {
         let ended = self.tasks.join_next_with_id().await?;
         let task = match &ended {
@@ -183,7 +185,7 @@ mod tests {
             executions.admit(next, size(1, 1)),
             Err(ExecutionRejection::Count)
         );
-        // A cancelled execution counts until it has ended.
+        // A cancelled execution counts toward the limits until it has ended.
         executions.cancel(7);
         assert_eq!(
             executions.admit(next, size(1, 1)),

@@ -12,7 +12,7 @@ use pillion_gateway::rpc_connection::{self, RpcMessage};
 
 /// A message from the PHP process.
 pub(super) enum PhpMessage {
-    /// The request to run calls.
+    /// The request `tools/execute`, with its id and its parameters.
     Execute(u64, Result<Box<ExecuteParams>, serde_json::Error>),
     /// The PHP process no longer waits for the request with this id.
     Cancelled(u64),
@@ -38,7 +38,7 @@ pub(super) struct ExecuteParams {
     pub(super) nested: bool,
     pub(super) user: Option<String>,
     pub(super) channel: Option<String>,
-    /// Ids of approvals.
+    /// Ids of approvals that the calls may use.
     #[serde(default)]
     pub(super) approved: HashSet<String>,
     /// Arguments with which approved calls run instead of their own, by the id of the approval.
@@ -49,7 +49,7 @@ pub(super) struct ExecuteParams {
     /// The headers for calls of the sidecar's own tools, as in a request to the REST API.
     #[serde(default)]
     pub(super) headers: HashMap<String, String>,
-    /// Why the context has no valid headers; calls of the sidecar's own tools fail with this
+    /// Why the context has no valid headers. Calls of the sidecar's own tools fail with this
     /// result.
     pub(super) header_failure: Option<ToolResult>,
     #[serde(default)]
@@ -75,7 +75,7 @@ pub(super) struct PhpCall {
     pub(super) in_php: bool,
 }
 
-/// The callables that the PHP process has.
+/// Which of its callables the PHP process has set.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct Callbacks {
     #[serde(default)]
@@ -84,7 +84,7 @@ pub(super) struct Callbacks {
     pub(super) before: bool,
 }
 
-/// Changes of a registry.
+/// Changes of a PHP registry.
 #[derive(Deserialize)]
 pub(super) struct Definitions {
     /// Names of removed tools.
@@ -93,7 +93,7 @@ pub(super) struct Definitions {
     /// New tools, and tools that replace others of the same names.
     #[serde(default)]
     pub(super) tools: Vec<ToolEntry>,
-    /// All aliases with the names of their tools.
+    /// All aliases, with the name of the tool that each stands for.
     #[serde(default)]
     pub(super) aliases: HashMap<String, String>,
 }
@@ -116,11 +116,11 @@ pub(super) struct ToolEntry {
     pub(super) cooldown_seconds: f64,
     pub(super) server: Option<ServerEntry>,
     pub(super) approval_policy: Option<ApprovalPolicy>,
-    /// The sidecar's name of a tool that the sidecar runs.
+    /// The sidecar's own name for the tool, if the sidecar runs the tool.
     pub(super) sidecar_name: Option<String>,
 }
 
-/// The MCP server of a tool.
+/// The MCP server that a tool belongs to.
 #[derive(Deserialize)]
 pub(super) struct ServerEntry {
     pub(super) label: String,
@@ -132,9 +132,9 @@ pub(super) struct ServerEntry {
 pub(super) struct Response {
     /// The decision of the callable `approve`.
     pub(super) decision: Option<bool>,
-    /// The arguments that replace those of an approved call.
+    /// The arguments with which an approved call runs instead of its own.
     pub(super) arguments: Option<JsonObject>,
-    /// The outcome of a tool or of the callable `before`; or the failure of a callable.
+    /// The outcome of a tool or of the callable `before`, or the failure of any callable.
     pub(super) outcome: Option<Box<ToolResult>>,
 }
 

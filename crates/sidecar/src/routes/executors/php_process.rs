@@ -10,12 +10,12 @@ use super::message::Response;
 use crate::outbox::Outbox;
 use pillion_gateway::rpc_connection;
 
-/// Number of bytes that wait for the PHP process, from which on the sidecar sends no further results
-/// and requests, and reads no further messages that need a reply.
+/// Size of the unsent messages to the PHP process, in bytes, from which on the sidecar sends no
+/// further results and requests, and reads no further messages that need a reply.
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 
-/// Maximum number of requests that the PHP process has not answered. Their callers may have given
-/// up, so that their number is not limited by the number of running calls.
+/// Maximum number of requests to which the PHP process has not responded. The number of running
+/// calls does not limit them, because their callers may have given up.
 const MAX_UNANSWERED: usize = 1_000;
 
 /// The PHP process at the other end of a connection.
@@ -30,13 +30,13 @@ struct Requests {
     pending: HashMap<u64, PendingRequest>,
 }
 
-/// A request that the PHP process has not answered.
+/// A request to which the PHP process has not responded.
 struct PendingRequest {
     response: oneshot::Sender<Result<Response, ToolFailure>>,
     _busy: BusyGuard,
 }
 
-/// Counts as one request that keeps the PHP process busy, until it is dropped.
+/// Counts one request that keeps the PHP process busy, until dropped.
 pub(super) struct BusyGuard(Arc<watch::Sender<usize>>);
 
 impl BusyGuard {
@@ -62,14 +62,14 @@ impl Default for PhpProcess {
 }
 
 impl PhpProcess {
-    /// Returns the lines that wait to be written.
+    /// Returns the lines that wait to be sent to the PHP process.
     pub(super) fn outbox(&self) -> &Outbox<String> {
         &self.outbox
     }
 
     /// Sends a request as soon as there is room. The receiver fails if the connection ends before
-    /// the response. A request whose caller gives up stays pending until the PHP process answers,
-    /// because PHP code cannot be interrupted.
+    /// the response. If the caller gives up, the request stays pending until the PHP process
+    /// responds, because PHP code cannot be interrupted.
     ///
     /// # Errors
     /// `unavailable` if the PHP process has left too many requests unanswered.
@@ -95,7 +95,7 @@ impl PhpProcess {
             requests.last_id
         };
         let line = rpc_connection::request(id, method, params);
-        // Pending from the moment at which PHP may see the request.
+        // The request is pending as soon as the PHP process may receive it.
         let queued = || {
             let mut requests = self.requests.lock();
             requests.pending.extend(pending.take().map(|it| (id, it)));
@@ -104,23 +104,24 @@ impl PhpProcess {
         Ok(receiver)
     }
 
-    /// Passes a response to the request with this id. Returns whether there was such a request.
+    /// Delivers a response to the request with this id. Returns whether there was such a request.
     pub(super) fn respond(&self, id: u64, response: Result<Response, ToolFailure>) -> bool {
         let pending = self.requests.lock().pending.remove(&id);
         let is_known = pending.is_some();
         if let Some(pending) = pending {
-            // The caller may have given up.
+            // The receiver no longer exists if the caller has given up.
             drop(pending.response.send(response));
         }
         is_known
     }
 
-    /// Sends a line as soon as there is room. After the end of the connection nothing reads it.
+    /// Sends a line as soon as there is room. After the end of the connection, the line is never
+    /// read.
     pub(super) async fn send(&self, line: String) {
         self.outbox.send(line, || ()).await;
     }
 
-    /// Sends a line at once, even without room.
+    /// Sends a line at once, even above the limit.
     pub(super) fn send_now(&self, line: String) {
         self.outbox.send_now(line);
     }

@@ -1,5 +1,5 @@
-//! Random sequences of messages: every request is answered once, whatever the order, the ids and
-//! the sizes.
+//! Tests random sequences of messages: every request gets exactly one response, whatever the order,
+//! the ids and the sizes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,17 +36,17 @@ impl Random {
     }
 }
 
-/// What was sent, and what is expected.
+/// The messages that were sent, by which the responses are checked.
 #[derive(Default)]
 struct Expected {
-    /// Requests by id.
+    /// The number of requests with each id.
     requests: HashMap<String, usize>,
-    /// Cancellations by the id of the execution.
+    /// The number of cancellations of each execution, by its id.
     cancellations: HashMap<String, usize>,
 }
 
 impl Expected {
-    /// Returns whether the responses so far are too few to be all.
+    /// Returns whether responses are missing.
     fn misses(&self, responses: &HashMap<String, usize>) -> bool {
         self.requests.iter().any(|(id, requests)| {
             let cancelled = self.cancellations.get(id).copied().unwrap_or(0);
@@ -104,7 +104,7 @@ fn message(random: &mut Random, number: usize, expected: &mut Expected) -> Value
             json!({"jsonrpc": "2.0", "id": id, "method": "tools/unknown"})
         }
         _ => {
-            // Ids are used again, also while their executions run.
+            // Ids are used again, even while their executions run.
             let id = random.below(20);
             *expected.requests.entry(id.to_string()).or_default() += 1;
             let params = execution(random);
@@ -135,7 +135,8 @@ fn executor() -> PhpExecutor {
     PhpExecutor::new(ExecutorRequest { options }, current_app, peer).unwrap()
 }
 
-/// Sends the messages and answers the requests of the sidecar until all of its own are answered.
+/// Sends the messages, and responds to the sidecar's requests until all own requests have
+/// responses.
 async fn converse(stream: DuplexStream, seed: u64) {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut expected = Expected::default();
@@ -206,7 +207,7 @@ async fn converse(stream: DuplexStream, seed: u64) {
 #[tokio::test]
 async fn every_request_is_answered_once_whatever_the_order_the_ids_and_the_sizes() {
     for seed in 1..=12 {
-        // Small buffers, so that both sides often wait for each other.
+        // The buffers are small, so that both sides often wait for each other.
         let (php, sidecar) = tokio::io::duplex(4096);
         let admission = Process::default().watch(None);
         let serving = executor().serve(

@@ -32,7 +32,7 @@ pub(super) fn to_openai(
     Ok(written)
 }
 
-/// Converts a user message; tool results come first.
+/// Converts a user message; its tool results are written first.
 fn user(message: &Value, path: &str, written: &mut Vec<Value>) -> Result<(), ModelError> {
     let mut parts = Vec::new();
     for (block, path) in blocks(&message["content"], &format!("{path}.content"))? {
@@ -49,8 +49,8 @@ fn user(message: &Value, path: &str, written: &mut Vec<Value>) -> Result<(), Mod
                 let part = part(&block, &path)?;
                 match part["text"].as_str() {
                     Some(more) => text.push_str(more),
-                    // Most providers accept only text as tool results, so other content is sent as
-                    // the user's.
+                    // Most providers accept only text in tool results, so other content is sent as
+                    // user content.
                     None => parts.push(part),
                 }
             }

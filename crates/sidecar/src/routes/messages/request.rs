@@ -104,13 +104,14 @@ impl MessagesRequest {
             let metadata = self.metadata.clone().map(Value::Object);
             extra.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
             if tool_choice.is_some() {
-                // Forwarded unchanged, because it may have more fields than those parsed here.
+                // Forwarded unchanged, because the tool choice may have fields that are not parsed
+                // here.
                 let choice = self.tool_choice.clone();
                 extra.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
             }
             if self.tools.is_some() {
-                // Thinking blocks would have to be sent back with tool calls, and clients do not
-                // get them.
+                // Thinking blocks would have to be sent back with tool calls, but clients do not
+                // get these blocks.
                 extra.shift_remove("thinking");
             }
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::chat::ChatOutcome;
 
-/// Returns the whole response.
+/// Returns the complete message.
 pub(super) fn from_outcome(ended: &ChatOutcome) -> Value {
     let response = &ended.response;
     let text = response.content.iter().filter(|text| !text.is_empty());

@@ -62,8 +62,9 @@ impl Writer for MessageEvents {
         Bytes::from(bytes)
     }
 
-    /// Converts text. The activity of tools becomes SSE comments, which clients ignore. Thinking is
-    /// dropped, because clients require a signature, which is not available here.
+    /// Converts a chat event. Text is sent; the activity of tools becomes SSE comments, which
+    /// clients ignore. Thinking is dropped, because clients require its signature, which is not
+    /// available here.
     fn convert(&mut self, event: ChatEvent) -> Option<Bytes> {
         let mut bytes = Vec::new();
         match event {
@@ -82,10 +83,10 @@ impl Writer for MessageEvents {
         Some(Bytes::from(bytes))
     }
 
-    /// Returns the calls, the stop reason and the usage.
+    /// Returns the remaining events: the calls, the stop reason and the usage.
     fn end(&mut self, ended: &ChatOutcome) -> Bytes {
         let mut bytes = Vec::new();
-        // The answer of an already answered chat is not streamed in pieces.
+        // An answer from the store was not streamed in pieces.
         let text = ended.response.content.as_deref().unwrap_or_default();
         if !self.has_text && !text.is_empty() {
             self.write_text(text, &mut bytes);
@@ -134,7 +135,7 @@ fn write_stop(bytes: &mut Vec<u8>, index: usize) {
     );
 }
 
-/// Writes an event, whose name is its type.
+/// Writes an event. The event's name is its `type`.
 fn write(bytes: &mut Vec<u8>, event: &Value) {
     let name = event["type"].as_str().unwrap_or_default();
     bytes.extend_from_slice(format!("event: {name}\ndata: {event}\n\n").as_bytes());

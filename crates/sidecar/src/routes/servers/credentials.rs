@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::routes::error::RequestError;
 use pillion_gateway::credentials::CredentialError;
 
-/// The ID or name of a server, and the name of a user, in the path.
+/// The path of a user's credential: the ID or name of the server, and the name of the user.
 pub(in crate::routes) struct OfUser {
     server: String,
     user: String,

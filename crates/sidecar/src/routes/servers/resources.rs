@@ -130,7 +130,7 @@ pub(in crate::routes) async fn read(
     Ok(Json(to_response(reading.map_err(ReadError)?)))
 }
 
-/// Returns whether the caller sees tools of the server.
+/// Returns whether the caller may see at least one tool of the server.
 async fn is_visible(app: &App, server: &Arc<Server>, caller: &Caller) -> bool {
     let upstreams = app.upstreams();
     let visible = upstreams.visible_servers(&caller.context, &caller.visibility);

@@ -54,14 +54,14 @@ pub(super) fn from_statistics(tool: ToolStatistics, servers: &ServerIds) -> Tool
     }
 }
 
-/// Returns the size of a call's stored JSON.
+/// Returns the size of a call's stored JSON, in bytes.
 pub(super) fn bytes(call: &ToolCallRecord) -> usize {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let changed = length(&call.repaired_arguments) + length(&call.approved_arguments);
     call.arguments.len() + changed + length(&call.result)
 }
 
-/// Returns milliseconds, rounded to the microsecond.
+/// Returns the duration in milliseconds, rounded to the microsecond.
 fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }

@@ -120,7 +120,7 @@ pub(in crate::routes) async fn batch_execute(
     Ok(response.into_response(Form::Batch))
 }
 
-/// Parses the body, with different errors for malformed JSON and for JSON of another form.
+/// Parses the body. Malformed JSON and JSON of another form have different errors.
 fn parse(body: &[u8], limit: usize) -> Result<BatchRequest, RequestError> {
     let request: BatchRequest = serde_json::from_slice(body).map_err(|error| {
         if error.is_data() {

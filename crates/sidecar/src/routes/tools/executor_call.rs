@@ -38,8 +38,8 @@ pub(in crate::routes) struct ExecutorCall {
 }
 
 impl ExecutorCall {
-    /// Runs the call as a request `POST /api/v1/tools/execute/{tool_name}` of the process runs a
-    /// call: with the same user, limits, idempotency, log line, metrics, trace and errors.
+    /// Runs the call as `POST /api/v1/tools/execute/{tool_name}` would run a call of this process:
+    /// with the same user, limits, idempotency, log line, metrics, trace and errors.
     pub(in crate::routes) async fn run(self, app: &App) -> Result<ToolOutput, ToolFailure> {
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.method = Method::POST;
@@ -52,7 +52,7 @@ impl ExecutorCall {
             name: self.name.as_str().to_owned(),
             arguments: Value::Object(self.arguments),
         };
-        // Boxed: the future is as large as a call.
+        // The future of a call is large.
         let running = Box::pin(respond(app, &mut parts, call)).instrument(logged.span.clone());
         let responded = AssertUnwindSafe(running).catch_unwind().await;
         match responded.unwrap_or(Err(InternalError.into())) {
@@ -123,7 +123,7 @@ fn outcome_of(response: KeyedResponse) -> Result<ToolOutput, ToolFailure> {
         None => (outcome.data, None),
     };
     if !outcome.success {
-        // The executor of the PHP process measures the time.
+        // The executor of the PHP process measures the time itself.
         outcome.metadata.shift_remove("execution_time");
     }
     let tool_result = ToolResult {

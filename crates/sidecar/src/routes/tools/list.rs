@@ -20,7 +20,7 @@ use crate::routes::tagged::EntityTags;
 use pillion_gateway::upstream::UpstreamTool;
 use pillion_gateway::{MissingTool, Offered};
 
-/// Maximum number of tools whose list is written on the current thread.
+/// Maximum number of tools whose list is serialized on the current thread.
 const MAX_INLINE_TOOLS: usize = 200;
 
 /// List the tools with their parameters.
@@ -117,8 +117,8 @@ pub(in crate::routes) async fn show(
     }))
 }
 
-/// Responds with what `to_list` makes of the caller's tools. A long list is written on another
-/// thread.
+/// Responds with the list that `to_list` creates from the caller's tools. A long list is created on
+/// another thread.
 async fn respond<L: Serialize + 'static>(
     app: App,
     filter: &Filter,

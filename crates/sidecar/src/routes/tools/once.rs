@@ -114,7 +114,7 @@ fn unescaped(quoted: &str) -> Option<String> {
 pub(super) enum KeyedResponse {
     /// The request has run now.
     Ran(Arc<BatchResponse>),
-    /// The stored response of an earlier request with the key, as JSON.
+    /// The request has already run with this key; its stored response, as JSON.
     Replayed(String),
 }
 
@@ -134,7 +134,7 @@ impl KeyedResponse {
     }
 }
 
-/// Runs the request; if the request has a key, only if it has not run with this key before.
+/// Runs the request. A request with a key runs only if it has not run with this key before.
 pub(super) async fn run(
     app: &App,
     key: Option<Key>,
@@ -145,14 +145,14 @@ pub(super) async fn run(
     if let Some(key) = key {
         return run_with_key(app.clone(), key, batch, form, caller).await;
     }
-    // Boxed: the future is as large as a call and its contexts.
+    // The future of a call, with its contexts, is large.
     let ran = Box::pin(run::run(app, batch, caller, Duration::ZERO, empty())).await;
     Ok(KeyedResponse::Ran(Arc::new(ran.response)))
 }
 
-/// Runs the request, unless it already ran with this key. The request continues if its client
-/// disconnects, so that a repeated request gets the response. Storing the response continues if the
-/// response is due.
+/// Runs the request, unless it has already run with this key. The request continues if its client
+/// disconnects, so that a repeated request gets the response. Storing the response may continue
+/// after the response was returned.
 async fn run_with_key(
     app: App,
     Key(key): Key,
@@ -185,14 +185,14 @@ async fn run_with_key(
             let json = form
                 .to_json(&cut_off(batch, begun))
                 .map_err(|_| InternalError)?;
-            // If this takes longer, a repeated request comes here again.
+            // If storing takes longer, a repeated request comes to the same result.
             let recorded = keys.record(&key, &fingerprint, &json);
             drop(timeout(RESPONSE_ALLOWANCE, recorded).await);
             return Ok(KeyedResponse::Replayed(json));
         }
     };
     let process = Arc::clone(app.process());
-    // Requests whose clients still wait are limited by the connection limit.
+    // Only requests without clients are counted here: the connection limit bounds the others.
     if process.detached.is_full(principal) {
         drop(timeout(RESPONSE_ALLOWANCE, held.did_not_run()).await);
         return Err(IdempotencyKeyError::TooManyDetached.into());
@@ -215,7 +215,7 @@ async fn run_with_key(
         });
         let respond_by = ran.respond_by.min(Instant::now() + RESPONSE_ALLOWANCE);
         let is_stored = timeout_at(respond_by.into(), &mut stored).await.is_ok();
-        // The client may have disconnected.
+        // The receiver no longer exists if the client has disconnected.
         let _ = sender.send(Arc::clone(&response));
         if !is_stored {
             stored.await;
@@ -266,15 +266,15 @@ fn fingerprint(mut content: Value) -> (String, u64) {
     (sha256_hex(&text), json_memory(&text))
 }
 
-/// Returns the response to a request that a previous sidecar process started and did not answer.
-/// `begun` has the call log IDs of the calls that started.
+/// Returns the response to a request that an earlier sidecar process started and did not complete.
+/// `begun` has the call log IDs of the calls that were started.
 fn cut_off(batch: BatchRequest, begun: Vec<Option<CallId>>) -> BatchResponse {
     let calls = batch.calls.into_iter().zip(begun);
     batch_response(calls.map(|(call, begun)| (call.id.clone(), cut_off_call(call, begun))))
 }
 
-/// Returns the response for a call whose response was not stored before its process stopped, with
-/// the call log ID if the call was started.
+/// Returns the response for a call whose response was not stored before its process stopped.
+/// `begun` is the call log ID if the call was started.
 fn cut_off_call(call: BatchCall, begun: Option<CallId>) -> ExecuteResponse {
     let error = match begun {
         Some(_) => {
@@ -296,8 +296,8 @@ fn cut_off_call(call: BatchCall, begun: Option<CallId>) -> ExecuteResponse {
     response::ran(result)
 }
 
-/// Returns the replacement for a response that is not stored: the outcome of its calls, with their
-/// IDs in the call log from `records`.
+/// Returns what is stored in place of a response that may not be stored: the outcome of its calls,
+/// with their call log IDs from `records`.
 fn not_stored(response: &BatchResponse, records: impl Iterator<Item = CallId>) -> BatchResponse {
     let results = response.results.iter().zip(records);
     batch_response(results.map(|(result, record)| {
@@ -306,7 +306,7 @@ fn not_stored(response: &BatchResponse, records: impl Iterator<Item = CallId>) -
     }))
 }
 
-/// Returns the replacement for a call's response that is not stored.
+/// Returns what is stored in place of a call's response that may not be stored.
 fn not_stored_call(response: &ExecuteResponse, record: CallId) -> ExecuteResponse {
     let ExecuteResponse::Executed(execution) = response else {
         return response.clone();

@@ -1,7 +1,7 @@
 use pillion_wire::Parameter;
 use serde_json::Value;
 
-/// Returns the parameters shown in tool lists, from the input schema.
+/// Returns the parameters that tool lists show, from the input schema.
 pub(super) fn from_schema(schema: &Value) -> Vec<Parameter> {
     let Some(properties) = schema["properties"].as_object() else {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! The response to a call: made of the tool's result, and serialized so that a large result is in
-//! memory only once.
+//! Creates the response to a call from the tool's result, and serializes it so that a large result
+//! is in memory only once.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -25,7 +25,7 @@ use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::upstream::Own;
 use pillion_gateway::visibility::Visibility;
 
-/// Minimum length of a text, in bytes, for which the data is searched for the same text.
+/// Minimum length of a text, in bytes, for which the same text is searched in `data`.
 const LARGE: usize = 64 * 1024;
 
 /// Converts the result of a tool to a response.
@@ -50,8 +50,8 @@ pub(super) fn ran(result: ToolResult) -> ExecuteResponse {
     })
 }
 
-/// Returns the response for a tool that the caller does not have. For a tool that does not exist,
-/// the response lists the tools that do, of which `own` are those that only this caller has.
+/// Returns the response to a call of a tool that the caller does not have. If the tool does not
+/// exist, the response lists the tools that do; `own` are the tools that only this caller has.
 pub(super) fn unknown(
     app: &App,
     visibility: &Visibility,
@@ -111,8 +111,10 @@ pub(super) fn respond(response: ExecuteResponse) -> Response {
     }
 }
 
+/// Serializes a response so that a repeated text is in memory only once.
+///
 /// # Errors
-/// The response itself, if its JSON does not have the expected form.
+/// Returns the response itself if its JSON does not have the expected form.
 #[expect(clippy::result_large_err, reason = "the error is the response itself")]
 fn large(mut execution: Execution) -> Result<Response, ExecuteResponse> {
     let text = mem::take(&mut execution.result.text);
@@ -123,7 +125,7 @@ fn large(mut execution: Execution) -> Result<Response, ExecuteResponse> {
     ) else {
         return Err(with_text(execution, text));
     };
-    // `text` precedes the metadata, which end the response.
+    // The response ends with the text, which is empty here, and the metadata.
     let tail = [br#"","metadata":"#, &metadata[..], b"}}"].concat();
     let Some(text_index) = whole
         .strip_suffix(&tail[..])
@@ -139,7 +141,7 @@ fn large(mut execution: Execution) -> Result<Response, ExecuteResponse> {
         Some(start) => whole.slice(start..start + written.len()),
         None => written.into(),
     };
-    // Skips the quotes of the empty text.
+    // The quotes of the empty text are skipped.
     let tail = whole.slice(text_index + 2..);
     let headers = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
     let parts = PartsBody([head, text, tail].into());

@@ -20,9 +20,9 @@ use pillion_gateway::NameScope;
 /// How a request and its response represent the calls.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Form {
-    /// The request has one call; the response is the response to this call.
+    /// A request with one call; the response is that call's response.
     SingleCall,
-    /// The request and the response are lists.
+    /// A list of calls; the response is the list of their responses.
     Batch,
 }
 
@@ -55,7 +55,7 @@ impl Form {
         match Arc::try_unwrap(response).map(|mut owned| owned.results.pop()) {
             Ok(Some(result)) => response::respond(result.response),
             Ok(None) => RequestError::from(InternalError).into_response(),
-            // The response is still being stored.
+            // The response is still shared, because it is being stored.
             Err(shared) => Json(shared.results.first().map(|it| &it.response)).into_response(),
         }
     }
@@ -64,14 +64,14 @@ impl Form {
 /// The outcome of a request.
 pub(super) struct Executed {
     pub(super) response: BatchResponse,
-    /// Whether a repeated request gets this response: a tool was started, or a call succeeded.
+    /// Whether a repeated request must get this response: a tool was started, or a call succeeded.
     pub(super) is_final: bool,
-    /// When the response is due at the latest.
+    /// The latest time at which the response is due.
     pub(super) respond_by: Instant,
 }
 
-/// Runs a batch that has waited for `waited`, which counts toward the deadlines of its calls.
-/// `records` are the call log IDs of the calls, in order; the call log chooses missing IDs.
+/// Runs a batch after a wait of `waited`, which counts toward the deadlines of its calls. `records`
+/// are the call log IDs of the calls, in order; the call log chooses missing IDs.
 pub(super) async fn run(
     app: &App,
     batch: BatchRequest,
@@ -88,7 +88,7 @@ pub(super) async fn run(
     let waited = waited + resolution.took;
     let contexts = std::iter::repeat_n(caller.context, batch.calls.len());
 
-    // Calls of unknown tools get their responses here and do not reach the executor.
+    // Calls of unknown tools get their responses here, without the executor.
     let ids: Vec<_> = batch.calls.iter().map(|call| call.id.clone()).collect();
     let mut responses = Vec::with_capacity(ids.len());
     let mut calls = Vec::with_capacity(ids.len());
@@ -136,7 +136,7 @@ pub(super) async fn run(
     }
 }
 
-/// Combines the results with the IDs of their calls.
+/// Combines the results of calls with the calls' IDs.
 pub(super) fn batch_response(
     responses: impl Iterator<Item = (String, ExecuteResponse)>,
 ) -> BatchResponse {

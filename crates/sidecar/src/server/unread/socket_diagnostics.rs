@@ -49,7 +49,7 @@ mod linux {
     const PEER: u16 = 2;
     /// The state of a listening socket (`TCP_LISTEN`).
     const LISTENING: u8 = 10;
-    /// The lengths of the queues, that of received bytes first (`UNIX_DIAG_RQLEN`).
+    /// The attribute with the lengths of the queues, received bytes first (`UNIX_DIAG_RQLEN`).
     const QUEUES: u16 = 4;
 
     /// Returns the number of bytes that the TCP socket with the address `own`, connected to `peer`,
@@ -60,7 +60,7 @@ mod linux {
             IpAddr::V4(_) => libc::AF_INET,
             IpAddr::V6(_) => libc::AF_INET6,
         };
-        // `struct inet_diag_req_v2`.
+        // The query is a `struct inet_diag_req_v2`.
         let mut query = vec![
             u8::try_from(family).ok()?,
             u8::try_from(libc::IPPROTO_TCP).ok()?,
@@ -75,7 +75,7 @@ mod linux {
         query.extend([0; 4]);
         query.extend(NO_COOKIE);
         let response = send_query(&query)?;
-        // Without a connection, the kernel describes a socket that listens on the port.
+        // If there is no connection, the kernel describes a socket that listens on the port.
         let is_connection = response.get(1)? != &LISTENING
             && response.get(4..6)? == own.port().to_be_bytes()
             && response.get(6..8)? == peer.port().to_be_bytes();
@@ -90,9 +90,10 @@ mod linux {
         unix_attribute(u32::try_from(peer).ok()?, SHOW_QUEUES, QUEUES)
     }
 
-    /// Returns the first number in `attribute` of the Unix socket with this inode.
+    /// Returns the first number in the attribute `attribute` of the Unix socket with the inode
+    /// `inode`.
     fn unix_attribute(inode: u32, show: u32, attribute: u16) -> Option<u64> {
-        // `struct unix_diag_req`.
+        // The query is a `struct unix_diag_req`.
         let mut query = vec![u8::try_from(libc::AF_UNIX).ok()?, 0, 0, 0];
         query.extend(ALL_STATES);
         query.extend(inode.to_ne_bytes());
@@ -122,7 +123,7 @@ mod linux {
         )
         .ok()?;
         let length = u32::try_from(HEADER_BYTES + query.len()).ok()?;
-        // `struct nlmsghdr`.
+        // The header is a `struct nlmsghdr`.
         let mut message = length.to_ne_bytes().to_vec();
         message.extend(BY_FAMILY.to_ne_bytes());
         message.extend(REQUEST.to_ne_bytes());
@@ -130,7 +131,7 @@ mod linux {
         message.extend(query);
         send(diagnostics.as_raw_fd(), &message, MsgFlags::empty()).ok()?;
         let mut response = vec![0; 1024];
-        // The kernel has responded before `send` returns.
+        // The response is available at once, because the kernel responds before `send` returns.
         let received = recv(
             diagnostics.as_raw_fd(),
             &mut response,
