@@ -88,7 +88,7 @@ impl RecordWriter {
             self.gather(&mut messages, MAX_BATCH_SIZE);
             let batch = batch::take(&mut self.waiting);
             if let Err(failure) = Box::pin(self.write(batch)).await {
-                // The other records would fail in the same way, each after the same wait.
+                // The other queued records would fail in the same way, each after the same wait.
                 self.gather(&mut messages, MAX_QUEUED_RECORDS);
                 for job in self.waiting.drain(..) {
                     job.finish(Err(copy_error(&failure)));
