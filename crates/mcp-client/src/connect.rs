@@ -145,7 +145,7 @@ impl Connector {
     /// 3. If the server does not know the method, it has no handshake. If step 1 timed out, repeat
     ///    it once; otherwise use POST-SSE.
     /// 4. After HTTP 400, 404 or 405, or an empty response, open a GET stream. After a status, the
-    ///   stream must start with an `endpoint` event; after an empty response, it need not.
+    ///    stream must start with an `endpoint` event; after an empty response, it need not.
     ///
     /// The returned flag is `false` if the outcome is a guess that must not be cached.
     async fn detect(&self, mut steps: Steps) -> Result<(OpenedSession, bool), McpErrorKind> {
