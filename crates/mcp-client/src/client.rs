@@ -238,7 +238,7 @@ impl McpClient {
     /// content does not match the tool's `outputSchema`, if the tool was listed before.
     ///
     /// # Errors
-    /// As for [`call_tool`](Self::call_tool).
+    /// The errors of [`call_tool`](Self::call_tool).
     pub async fn call_tool_with<A: Serialize + ?Sized>(
         &self,
         name: &str,
@@ -263,7 +263,7 @@ impl McpClient {
     /// object with the members `name`, which is `name`, and `arguments`, which is an object.
     ///
     /// # Errors
-    /// As for [`call_tool`](Self::call_tool).
+    /// The errors of [`call_tool`](Self::call_tool).
     pub async fn call_tool_with_params<P: Serialize + ?Sized>(
         &self,
         name: &str,

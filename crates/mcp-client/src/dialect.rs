@@ -16,11 +16,12 @@ pub(super) struct ServerDialect {
 /// How a session starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// With the first request, which names this revision (2026-07-28 and later).
+    /// The session starts with the first request, which names this revision (2026-07-28 and
+    /// later).
     Stateless(ProtocolVersion),
-    /// With `initialize`, which requests this revision.
+    /// The session starts with `initialize`, which requests this revision.
     Handshake(ProtocolVersion),
-    /// With the first request, which names no revision.
+    /// The session starts with the first request, which names no revision.
     None,
 }
 

@@ -26,7 +26,7 @@ enum StringState {
     #[default]
     No,
     Yes,
-    /// In a string, after a backslash.
+    /// The scan is in a string, after a backslash.
     Escaped,
 }
 

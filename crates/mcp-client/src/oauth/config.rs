@@ -60,8 +60,8 @@ pub struct OAuthConfig {
     pub key_id: Option<String>,
     /// For `jwt_bearer`: the JWT that identifies this workload.
     pub assertion: Option<SecretString>,
-    /// For `jwt_bearer`: a file with that JWT, read for each token request, because container
-    /// platforms rotate it. At most 64 KiB.
+    /// For `jwt_bearer`: a file with the JWT that identifies this workload, read for each token
+    /// request, because container platforms rotate it. At most 64 KiB.
     pub assertion_file: Option<PathBuf>,
     /// For `enterprise`: the token endpoint of the identity provider.
     pub idp_token_endpoint: Option<String>,

@@ -58,8 +58,8 @@ impl WebSocketTransport {
     /// Opens a WebSocket to the server, and starts the task that reads and writes.
     ///
     /// # Errors
-    /// As for HTTP requests; [`McpErrorKind::NotWebSocket`] if the server responds but does not
-    /// open a WebSocket.
+    /// The errors of an HTTP request; [`McpErrorKind::NotWebSocket`] if the server responds but
+    /// does not open a WebSocket.
     pub(crate) async fn open(link: &HttpLink, peer: Arc<Peer>) -> Result<Self, McpErrorKind> {
         let limit = link.limits.max_event_bytes;
         let limits = WebSocketConfig::default()
