@@ -105,7 +105,7 @@ pub fn wait<T: Send + 'static>(
 /// `serve` handles the jobs on this thread.
 ///
 /// # Errors
-/// As for [`wait`], or the failure of `serve`.
+/// The failures of [`wait`], or the failure of `serve`.
 pub fn wait_serving<T, J, W>(
     work: impl FnOnce(JobSender<J>) -> W,
     serve: impl Fn(J) -> Result<(), Failure>,

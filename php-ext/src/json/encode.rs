@@ -54,7 +54,7 @@ pub fn encode_arguments(arguments: &Zval) -> Result<Box<RawValue>, Failure> {
 /// Converts a PHP value to a JSON tree.
 ///
 /// # Errors
-/// As for [`encode_arguments`].
+/// The failures of [`encode_arguments`].
 pub fn to_value(value: &Zval) -> Result<Value, Failure> {
     to_value_as("value", value)
 }
@@ -63,7 +63,7 @@ pub fn to_value(value: &Zval) -> Result<Value, Failure> {
 /// such as `argument $options`.
 ///
 /// # Errors
-/// As for [`to_value`].
+/// The failures of [`to_value`].
 pub fn to_value_as(what: &str, value: &Zval) -> Result<Value, Failure> {
     run(what, value, |php| serde_json::to_value(php))
 }

@@ -148,7 +148,7 @@ impl ServerLink {
     /// are no credentials.
     ///
     /// # Errors
-    /// As for [`connection`](Self::connection).
+    /// The failures of [`connection`](Self::connection).
     pub fn identity(&self, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
         let mut identity = self.server.key().to_owned();
         if self.is_personal() {

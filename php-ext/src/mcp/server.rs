@@ -67,7 +67,7 @@ impl Server {
     /// Creates a server from an entry in HAWKI's format. Returns `None` for an entry without a URL.
     ///
     /// # Errors
-    /// As for [`new`](Self::new).
+    /// The failures of [`new`](Self::new).
     pub fn from_entry(entry: &Value) -> Result<Option<Arc<Self>>, Failure> {
         let text = |key: &str| {
             let text = entry.get(key).and_then(Value::as_str).map(str::trim);

@@ -48,7 +48,7 @@ fn with_pool<R>(work: impl FnOnce(&ConnectionPool) -> R) -> Result<R, Failure> {
 /// connection.
 ///
 /// # Errors
-/// As for [`runtime::engine`].
+/// The failures of [`runtime::engine`].
 pub fn connection(
     key: &str,
     make: impl FnOnce() -> McpConnection,
@@ -59,7 +59,7 @@ pub fn connection(
 /// Returns the connection with this key, if it exists.
 ///
 /// # Errors
-/// As for [`runtime::engine`].
+/// The failures of [`runtime::engine`].
 pub fn find(key: &str) -> Result<Option<Arc<McpConnection>>, Failure> {
     with_pool(|pool| pool.find(key))
 }
@@ -67,7 +67,7 @@ pub fn find(key: &str) -> Result<Option<Arc<McpConnection>>, Failure> {
 /// Moves a connection to another key.
 ///
 /// # Errors
-/// As for [`runtime::engine`].
+/// The failures of [`runtime::engine`].
 pub fn rename(connection: &Arc<McpConnection>, key: &str) -> Result<(), Failure> {
     with_pool(|pool| pool.rename(connection, key))
 }
@@ -84,7 +84,7 @@ pub fn release(connection: Option<Bound<Arc<McpConnection>>>) {
 /// Returns a client of an MCP server without callbacks for the server's requests.
 ///
 /// # Errors
-/// As for [`runtime::engine`].
+/// The failures of [`runtime::engine`].
 pub fn client_for(server: &Server) -> Result<McpClient, Failure> {
     let tokens = server.oauth().map(|_| Arc::default());
     let make = || {

@@ -22,7 +22,7 @@ pub const TENANT: &str = "cache_tenant";
 /// Returns the list of tools as a PHP value, from the cache or from the server.
 ///
 /// # Errors
-/// As for [`ServerLink::send`].
+/// The failures of [`ServerLink::send`].
 pub fn list(link: &ServerLink, hooks: Hooks<'_>, empty: EmptyObject) -> Outcome {
     let json = read_json(link, hooks)?;
     let raw: &RawValue = serde_json::from_str(&json).map_err(|error| invalid_list(&error))?;
@@ -32,7 +32,7 @@ pub fn list(link: &ServerLink, hooks: Hooks<'_>, empty: EmptyObject) -> Outcome 
 /// Returns the list of tools for a registry: each tool as the server wrote it.
 ///
 /// # Errors
-/// As for [`list`].
+/// The failures of [`list`].
 pub fn list_raw(link: &ServerLink, hooks: Hooks<'_>) -> Result<Vec<Box<RawValue>>, Failure> {
     serde_json::from_str(&read_json(link, hooks)?).map_err(|error| invalid_list(&error))
 }

@@ -74,7 +74,7 @@ impl<'a> WaitingClient<'a> {
     /// Waits for a call of this client.
     ///
     /// # Errors
-    /// As for [`wait_serving`].
+    /// The failures of [`wait_serving`].
     pub fn wait<T, F>(&self, call: impl FnOnce(&CallHandle) -> F) -> Result<T, Failure>
     where
         T: Send + 'static,

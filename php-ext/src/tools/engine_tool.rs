@@ -41,7 +41,7 @@ trait EngineToolKind: Sized + 'static {
     /// client.
     ///
     /// # Errors
-    /// As for [`RegisteredMcpServer::use_client`].
+    /// The failures of [`RegisteredMcpServer::use_client`].
     fn use_client(&self, _client: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure> {
         Ok(())
     }

@@ -59,7 +59,7 @@ impl Client {
     /// Lets the client handle its server's requests during a wait.
     ///
     /// # Errors
-    /// As for [`WaitingClient::new`].
+    /// The failures of [`WaitingClient::new`].
     pub fn prepare_wait(&self) -> Result<WaitingClient<'_>, Failure> {
         let (link, hooks) = self.parts()?;
         WaitingClient::new(link, hooks)

@@ -64,7 +64,7 @@ impl Registry {
     /// the new connection.
     ///
     /// # Errors
-    /// As for [`RegisteredMcpServer::use_client`].
+    /// The failures of [`RegisteredMcpServer::use_client`].
     pub fn prepare_servers(&self, clients: &Clients, has_mcp: bool) -> Result<(), Failure> {
         // The list is copied, because a client's token store may register other servers in the
         // meantime.

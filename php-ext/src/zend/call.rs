@@ -166,7 +166,7 @@ impl<'a> MethodCall<'a> {
     /// Returns a string argument that may be null or omitted.
     ///
     /// # Errors
-    /// As for [`string`](Self::string).
+    /// The failures of [`string`](Self::string).
     pub fn optional_string(&self, index: usize) -> Result<Option<&'a str>, Failure> {
         self.non_null(index).map(|_| self.string(index)).transpose()
     }
@@ -174,7 +174,7 @@ impl<'a> MethodCall<'a> {
     /// Returns a string argument that may be omitted.
     ///
     /// # Errors
-    /// As for [`string`](Self::string).
+    /// The failures of [`string`](Self::string).
     pub fn string_or<'b>(&self, index: usize, default: &'b str) -> Result<&'b str, Failure>
     where
         'a: 'b,

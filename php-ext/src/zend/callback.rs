@@ -7,7 +7,7 @@ use super::{Failure, Outcome, held, nesting, run_guarded, string_of};
 /// Returns whether a value can be called. An autoloader may run.
 ///
 /// # Errors
-/// As for [`run_guarded`].
+/// The failures of [`run_guarded`].
 pub fn is_callable(value: &Zval) -> Result<bool, Failure> {
     let value = held_callable(value.shallow_clone());
     run_guarded(|| is_callable_now(&value))
@@ -24,7 +24,7 @@ fn is_callable_now(value: &Zval) -> bool {
 /// Calls a PHP value that is callable.
 ///
 /// # Errors
-/// As for [`run_guarded`], and a `PillionException` if calls nest too deep.
+/// The failures of [`run_guarded`], and a `PillionException` if calls nest too deep.
 pub fn call_callable<const N: usize>(callable: &Zval, arguments: [Zval; N]) -> Outcome {
     call_function(None, callable.shallow_clone(), arguments, None)
 }
@@ -32,7 +32,7 @@ pub fn call_callable<const N: usize>(callable: &Zval, arguments: [Zval; N]) -> O
 /// Calls a PHP value that is callable, with named arguments: an array with the names as keys.
 ///
 /// # Errors
-/// As for [`run_guarded`].
+/// The failures of [`run_guarded`].
 pub fn call_with_names(callable: &Zval, arguments: &Zval) -> Outcome {
     call_function(None, callable.shallow_clone(), [], arguments.array())
 }

@@ -140,7 +140,7 @@ impl<'a> Object<'a> {
     /// Calls a method of the object.
     ///
     /// # Errors
-    /// As for [`run_guarded`](super::run_guarded).
+    /// The failures of [`run_guarded`](super::run_guarded).
     pub fn call<const N: usize>(self, name: &str, arguments: [Zval; N]) -> Outcome {
         callback::call(Some(&mut self.to_value()), name, arguments)
     }

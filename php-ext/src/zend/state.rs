@@ -58,7 +58,7 @@ impl<T: State> StateClass<T> {
     /// Registers the class. Its objects cannot be cloned or serialized.
     ///
     /// # Errors
-    /// As for [`Class::register`].
+    /// The failures of [`Class::register`].
     pub fn register(&self, class: Class) -> ext_php_rs::error::Result<()> {
         class.create_with(allocate::<T>).register(&self.slot)
     }
