@@ -205,7 +205,8 @@ impl OAuthError {
     }
 
     /// Returns whether the authorization server may have removed the client's registration: because
-    /// of the server's error, or because the browser did not return, as happens after an error page.
+    /// of the server's error, or because the browser did not return, as happens after an error
+    /// page.
     pub(super) fn may_be_unknown_client(&self) -> bool {
         match self {
             Self::Prompt(PromptError::Deferred) => false,
