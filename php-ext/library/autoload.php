@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /*
- * Loads the library where there is no Composer. Where the extension is loaded its classes
- * are there already, and this is never asked for them.
+ * Loads the classes of the library in applications without Composer. PHP calls this autoloader only
+ * for classes that are not defined, so with the extension it loads nothing.
  */
 
 spl_autoload_register(static function (string $class): void {

@@ -26,15 +26,15 @@ pub use values::ChatValues;
 
 /// The next step of a running chat.
 pub enum Step {
-    /// An event: its name and its data.
+    /// An event of the chat: its name and its data.
     Event(String, Value),
-    /// The run has ended.
+    /// The chat's run has ended.
     Done(FinishedChat),
 }
 
 /// The outcome of a chat run.
 pub struct FinishedChat {
-    /// A `ChatAnswer` of the sidecar's API.
+    /// The outcome in the format of the sidecar's API (`ChatAnswer`).
     pub response: Value,
     /// The state that resumes the chat.
     pub state: String,
@@ -44,7 +44,7 @@ pub struct FinishedChat {
 /// messages; no messages for null.
 ///
 /// # Errors
-/// An `InvalidInputException`.
+/// An `InvalidInputException` if the messages are invalid.
 pub fn parse_messages(message: Option<&Zval>) -> Result<Vec<Value>, Failure> {
     let Some(message) = message else {
         return Ok(Vec::new());

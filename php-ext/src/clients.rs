@@ -1,4 +1,4 @@
-//! The PHP classes of MCP clients, and of the calls that the clients make.
+//! The PHP classes of MCP clients, and of the calls and streams of these clients.
 
 pub mod cancellation_token;
 pub mod client_hooks;

@@ -1,4 +1,4 @@
-//! The `$context` array of calls.
+//! Reads the `$context` array of calls.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,10 +10,11 @@ use crate::json::to_value_as;
 use crate::zend::{Failure, MethodCall};
 
 /// Reads the optional context argument of a method: `user` and `channel` specify the caller,
-/// `approved` and `denied` are approval IDs (`approved` also with changed arguments), everything else is for the tools.
+/// `approved` and `denied` are approval IDs (`approved` also with changed arguments), and
+/// everything else is for the tools.
 ///
 /// # Errors
-/// A `TypeError`, or an `InvalidInputException` naming the key.
+/// A `TypeError`, or an `InvalidInputException` that names the invalid key.
 pub fn context_argument(call: &MethodCall<'_>, index: usize) -> Result<CallContext, Failure> {
     let Some(context) = call.optional_array(index)? else {
         return Ok(CallContext::default());
@@ -30,7 +31,7 @@ pub fn context_argument(call: &MethodCall<'_>, index: usize) -> Result<CallConte
     let mut text = |key: &str| match extra.shift_remove(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        // User IDs are often numbers.
+        // Applications often have numbers as user IDs.
         Some(Value::Number(number)) => Ok(Some(number.to_string())),
         Some(_) => Err(exception::invalid_input(format!(
             "The context's '{key}' must be a string"
@@ -49,8 +50,8 @@ pub fn context_argument(call: &MethodCall<'_>, index: usize) -> Result<CallConte
     })
 }
 
-/// Reads `approved`: a list of approval IDs, or a map of IDs to the arguments with which the call runs
-/// instead of its own.
+/// Reads the key `approved`: a list of approval IDs, or a map from IDs to the arguments with which
+/// the call runs instead of its own.
 fn approved(
     context: &mut JsonObject,
 ) -> Result<(HashSet<String>, HashMap<String, JsonObject>), Failure> {
@@ -96,11 +97,11 @@ fn ids(context: &mut JsonObject, key: &str) -> Result<HashSet<String>, Failure> 
     }
 }
 
-/// The context key with the ID of the approval that the call needs.
+/// The context key with the ID of the approval that a call needs.
 const APPROVAL_KEY: &str = "approval_id";
 
-/// Returns the context for PHP code, with the ID of the approval that the call needs instead of the
-/// approval IDs in the context.
+/// Returns the context for PHP code. Of the approval IDs, the context contains only that of the
+/// approval that the call needs.
 pub fn to_php_json(context: &CallContext, approval: Option<&str>) -> Value {
     let mut visible = JsonObject::new();
     let user = context.user.as_deref();

@@ -1,4 +1,4 @@
-//! Durations from PHP code.
+//! Converts durations from PHP code.
 
 use std::time::Duration;
 

@@ -26,7 +26,8 @@ static SESSION_EXPIRED: ClassSlot = ClassSlot::new();
 static AUTHORIZATION: ClassSlot = ClassSlot::new();
 static JSON_RPC: ClassSlot = ClassSlot::new();
 
-/// Registers the classes. They do not override anything, so that file, line and trace are correct.
+/// Registers the exception classes. They have no constructors of their own, so that file, line and
+/// trace are correct.
 pub fn register() -> Result<()> {
     let base_code = text(ErrorCode::InternalError.as_str())?;
     Class::new("Pillion\\Exception\\PillionException")
@@ -81,7 +82,7 @@ pub fn register() -> Result<()> {
         .property("?string $authorizationUrl = null")
         .property("array $scopes = []")
         .register(&AUTHORIZATION)?;
-    // -1 is the `rpcCode` of a JSON-RPC error without a code.
+    // An error that a JSON-RPC server sent without a code has the `rpcCode` -1.
     child("Pillion\\Exception\\JsonRpcException")
         .property("int $rpcCode = -1")
         .property("mixed $data = null")
@@ -92,30 +93,30 @@ fn child(name: &'static str) -> Class {
     Class::new(name).extends(PILLION.get())
 }
 
-/// Like [`child`], for a class with a fixed error code: PHP code that throws the exception does not
-/// need to set the code.
+/// Creates a class like [`child`] does, with a fixed error code, so that PHP code that throws the
+/// exception need not set the code.
 fn child_of_code(name: &'static str, code: ErrorCode) -> Result<Class> {
     let code = text(code.as_str())?;
     Ok(child(name).property_with_default("string $errorCode", code))
 }
 
-/// Default values must not be reference-counted, so this uses an interned string.
+/// Returns an interned string as a default value, which must not be reference-counted.
 fn text(text: &str) -> Result<Zval> {
     let mut value = Zval::new();
     value.set_interned_string(text, true)?;
     Ok(value)
 }
 
-/// A failed result created by PHP code.
+/// A failed result that PHP code has created.
 pub struct FailedResult {
     pub tool_name: String,
     pub error: String,
-    /// The error code, possibly one that the engine does not know.
+    /// The error code of the result, possibly one that the engine does not know.
     pub code: String,
     pub metadata: Zval,
 }
 
-/// Creates the exception for a failed result.
+/// Creates the exception that a failed result throws.
 pub fn for_result(result: &FailedResult) -> Failure {
     let code = error_code(&result.code).unwrap_or(ErrorCode::InternalError);
     let mut thrown = new_exception(class_of(code).get(), code, result.error.clone());
@@ -165,7 +166,7 @@ pub fn transport(message: impl Into<String>) -> Failure {
     )))
 }
 
-/// Creates the exception for a failed request to an MCP server, with the engine's message.
+/// Creates the exception for a failed request to an MCP server, with the message of the MCP client.
 pub fn for_mcp_error(error: &McpError) -> Failure {
     let (code, message) = (
         pillion_mcp_tools::error_code(error.class()),
@@ -173,7 +174,7 @@ pub fn for_mcp_error(error: &McpError) -> Failure {
     );
     if let Some(rpc) = error.rpc_error() {
         let number = int_of(rpc.code);
-        // Invalid `data` must not hide the error itself.
+        // If `data` is invalid, the exception has no data, rather than hiding the server's error.
         let data = rpc
             .data
             .as_deref()
@@ -211,8 +212,8 @@ pub fn for_mcp_error(error: &McpError) -> Failure {
     Failure::Thrown(Box::new(thrown))
 }
 
-/// Returns whether the server requires a credential or rejects it, or whether no credential could
-/// be obtained.
+/// Returns whether the server requires or rejects a credential, or whether no credential could be
+/// obtained.
 fn is_authorization_error(error: &McpError) -> bool {
     match error.kind() {
         McpErrorKind::HttpStatus { status, .. } => matches!(status, 401 | 403),
@@ -263,8 +264,8 @@ fn for_authorization_error(error: &McpError, message: String) -> Thrown {
     thrown
 }
 
-/// Returns the failure of a sidecar request without a response: an exception, or what has
-/// interrupted the wait.
+/// Returns the failure of a sidecar request without a response: an exception, or the interruption
+/// of the wait.
 pub fn for_client_error(error: &ClientError) -> Failure {
     let code = error_code(error.code()).unwrap_or(ErrorCode::InternalError);
     match error {
@@ -277,7 +278,8 @@ pub fn for_client_error(error: &ClientError) -> Failure {
     }
 }
 
-/// Returns the error code with this name; `None` for other words, which PHP code may use.
+/// Returns the error code with this name; `None` for a name that the engine does not know, which
+/// PHP code may use.
 pub fn error_code(name: &str) -> Option<ErrorCode> {
     serde_json::from_value(Value::String(name.to_owned())).ok()
 }

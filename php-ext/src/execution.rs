@@ -1,4 +1,4 @@
-//! Runs calls from PHP with the engine's executor.
+//! Runs tool calls of PHP code with the engine's executor.
 
 mod callables;
 mod notices;
@@ -25,15 +25,15 @@ pub use php_thread::{ExecutionJob, PhpThread};
 /// How several calls run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// One after the other.
+    /// The calls run one after the other.
     Sequential,
-    /// Native and MCP tools concurrently; at the same time PHP tools one after the other.
+    /// Native and MCP tools run concurrently; at the same time, PHP tools run one after the other.
     Parallel,
 }
 
 /// The PHP objects that take part in an execution.
 pub struct ExecutionParticipants<'a> {
-    /// The registry of the tools.
+    /// The registry that contains the called tools.
     pub registry: &'a Registry,
     /// The registry object, which contains the PHP tools.
     pub object: Object<'a>,
@@ -42,7 +42,7 @@ pub struct ExecutionParticipants<'a> {
 }
 
 impl ExecutionParticipants<'_> {
-    /// Returns which hooks are set.
+    /// Returns the jobs that the application handles, according to the hooks that are set.
     pub fn handled_jobs(&self) -> HandledJobs {
         let has = |name: &str| self.hooks.is_some_and(|hooks| hooks.get(name).is_some());
         HandledJobs {
@@ -55,11 +55,11 @@ impl ExecutionParticipants<'_> {
 
 /// Runs calls and waits for their results, which are in the order of the calls.
 ///
-/// There is one PHP thread, so PHP tools run one at a time. A tool's timeout starts when its turn
-/// comes, so that waiting for the thread does not count.
+/// There is one PHP thread, so PHP tools run one at a time. A PHP tool's timeout starts when its
+/// turn comes, so that waiting for the thread does not count.
 ///
 /// # Errors
-/// Failures that end the whole execution: an exception from a signal handler, a listener or the
+/// A failure that ends the whole execution: an exception from a signal handler, a listener or the
 /// logger, `exit()` in a tool, or the end of the request. A failed tool has a failed result
 /// instead.
 pub fn execute(
@@ -87,7 +87,8 @@ pub fn execute(
             call,
         })
         .collect();
-    // A PHP tool that makes calls holds its permit until those calls have finished.
+    // A nested execution needs its own permits: the PHP tool that makes it holds a permit until its
+    // calls have finished.
     let executor = if is_nested() {
         executor.with_separate_permits()
     } else {
@@ -131,8 +132,8 @@ pub fn execute(
     Ok(ran.into_iter().map(|(_, result)| result).collect())
 }
 
-/// Returns the result of a call that nests too deep. Listeners are not notified, because a listener
-/// might make another call.
+/// Returns the failed result of a call that nests too deep. Listeners are not notified, because a
+/// listener could make another call.
 fn too_deep_result(call: ToolCall) -> ToolResult {
     let mut result = ToolResult::failure(call.id, call.name, ErrorCode::InternalError, too_deep());
     result
@@ -141,10 +142,10 @@ fn too_deep_result(call: ToolCall) -> ToolResult {
     result
 }
 
-/// Handles a job of the engine on the PHP thread; `mcp` handles jobs of MCP clients.
+/// Handles a job of the engine on the PHP thread; `mcp` handles the jobs of MCP clients.
 ///
 /// # Errors
-/// Failures that must end the wait.
+/// A failure that must end the wait.
 pub fn serve(
     participants: &ExecutionParticipants<'_>,
     started_calls: &StartedCalls,

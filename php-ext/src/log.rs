@@ -1,7 +1,7 @@
-//! Log lines in PHP's error log, filtered by `pillion.log_level`.
+//! Writes lines to PHP's error log, filtered by `pillion.log_level`.
 //!
-//! Only PHP's thread writes them. They contain no arguments and no results, because those may
-//! contain confidential data.
+//! Only PHP's thread writes log lines. They contain no arguments and no results, which may be
+//! confidential.
 
 use serde_json::Value;
 
@@ -10,15 +10,15 @@ use crate::zend::{with_setting, write_log};
 /// The level of messages in PHP's error log: `pillion.log_level`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// Nothing.
+    /// Logs nothing.
     Off,
-    /// Failures that the caller does not receive as an exception or a result.
+    /// Logs failures that the caller does not receive as an exception or a result.
     Error,
-    /// The default. Also unusual events that cause no failure.
+    /// Also logs unusual events that cause no failure. The default level.
     Warning,
-    /// Also the names of the tools that run.
+    /// Also logs the names of the tools that run.
     Info,
-    /// Also every request to an MCP server.
+    /// Also logs every request to an MCP server.
     Debug,
 }
 
@@ -31,7 +31,7 @@ impl LogLevel {
         Self::Debug,
     ];
 
-    /// Returns the name in the setting and in PSR-3.
+    /// Returns the level's name, as in `pillion.log_level` and in PSR-3.
     pub fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -42,7 +42,7 @@ impl LogLevel {
         }
     }
 
-    /// Returns the level with this name.
+    /// Returns the log level with this name.
     pub fn parse(name: &str) -> Option<Self> {
         // PHP passes an unquoted `off` or `none` in php.ini as an empty string.
         if name.is_empty() {
@@ -60,8 +60,8 @@ fn log_level() -> LogLevel {
         .unwrap_or(LogLevel::Warning)
 }
 
-/// Writes one line, such as `[pillion] [debug] MCP SSE Request {"url": ...}`. Computes the facts
-/// only if the line passes the log level.
+/// Writes one line, such as `[pillion] [debug] MCP SSE Request {"url": ...}`. Calls `facts` only if
+/// `pillion.log_level` permits the line.
 pub fn log(level: LogLevel, message: &str, facts: impl FnOnce() -> Value) {
     if log_level() < level {
         return;

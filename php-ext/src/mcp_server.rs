@@ -1,4 +1,4 @@
-//! The tools of a whole MCP server in a registry.
+//! Registers the tools of a whole MCP server.
 
 mod client_slot;
 mod tool;
@@ -28,7 +28,7 @@ pub struct RegisteredMcpServer {
     current: RefCell<CurrentConnection>,
 }
 
-/// The connection of a process.
+/// A connection, and the process that it belongs to.
 #[derive(Default)]
 struct CurrentConnection {
     process: Option<u32>,
@@ -45,9 +45,9 @@ impl RegisteredMcpServer {
         }
     }
 
-    /// Returns the listed tools for registries. `prefix` is prepended to their names; `approval` is
-    /// the policy of the server's entry. A tool with an invalid name or definition is skipped and
-    /// logged.
+    /// Returns the tools that the server lists, for registries. `prefix` is prepended to their
+    /// names; `approval` is the policy of the server's entry. A tool with an invalid name or
+    /// definition is skipped and logged.
     ///
     /// # Errors
     /// An exception of the client's logger.
@@ -58,7 +58,7 @@ impl RegisteredMcpServer {
         approval: &RequireApproval,
         hooks: Option<Hooks<'_>>,
     ) -> Result<Vec<Arc<dyn Tool>>, Failure> {
-        // This client only identifies the tools' server. It never connects.
+        // This client only identifies the server of the tools. It never connects.
         let identity = McpClient::new(self.server.config().clone());
         let mut tools: Vec<Arc<dyn Tool>> = Vec::with_capacity(listed.len());
         for listed in listed {
@@ -82,9 +82,9 @@ impl RegisteredMcpServer {
         Ok(tools)
     }
 
-    /// Must be called before the tools run. Makes the tools use the client's current connection,
-    /// whose callbacks the server knows, or without a client a connection of this process. A
-    /// connection of the parent process is leaked, not dropped.
+    /// Connects the tools, and must be called before they run. The tools use the client's current
+    /// connection, whose callbacks the server knows; without a client, they use a connection of
+    /// this process. A connection of the parent process is leaked, not dropped.
     ///
     /// # Errors
     /// A failure if the process cannot create a runtime, and an exception of the client's token

@@ -1,4 +1,4 @@
-//! Models as PHP values, for the capability filter.
+//! Reads models from PHP values, for the capability filter.
 
 use ext_php_rs::types::Zval;
 use pillion_core::capability::{ModelConfig, ToolCapabilities};
@@ -8,10 +8,10 @@ use crate::exception;
 use crate::json::to_value;
 use crate::zend::{Failure, MethodCall, Object};
 
-/// Returns the capabilities of a model that is an argument of a method.
+/// Returns the tool capabilities of a model that is an argument of a method.
 ///
 /// # Errors
-/// A `TypeError`, or an error of [`capabilities_of`].
+/// A `TypeError` if the argument has another type; an error of [`capabilities_of`].
 pub fn model_argument(call: &MethodCall<'_>, index: usize) -> Result<ToolCapabilities, Failure> {
     let model = call
         .value(index)
@@ -22,10 +22,10 @@ pub fn model_argument(call: &MethodCall<'_>, index: usize) -> Result<ToolCapabil
 
 /// Returns the tool capabilities of a model.
 ///
-/// The model is an array: a model configuration with the key `tools`, or the value of this key
-/// (`function_calling`, `mcp`, `enabled_tools`). Or the model is an object with the method
-/// `getTools()`, such as HAWKI's `AiModel`, or an object whose public properties have the names of
-/// the array's keys.
+/// A model is an array: a model configuration with the key `tools`, or the value of this key
+/// (`function_calling`, `mcp`, `enabled_tools`). Or a model is an object with the method
+/// `getTools()`, such as HAWKI's `AiModel`, or with public properties that have the names of the
+/// array's keys.
 ///
 /// # Errors
 /// An `InvalidInputException` that names the key with the invalid value.
@@ -37,13 +37,14 @@ fn capabilities_of(model: &Zval) -> Result<ToolCapabilities, Failure> {
             tools => tools,
         },
     };
-    // The parser counts null as absent, and would offer all tools.
+    // `enabled_tools` that is null is rejected here: the parser treats null as absent, and would
+    // offer all tools.
     if tools.get("enabled_tools").is_some_and(Value::is_null) {
         return Err(exception::invalid_input(
             "model.enabled_tools must be a list of names, not null: null would enable all tools",
         ));
     }
-    // The parser requires a whole configuration. The id has no effect here.
+    // The parser requires a whole model configuration. The ID has no effect here.
     ModelConfig::from_value(&json!({"id": "model", "tools": tools}))
         .map(|model| model.tools)
         .map_err(|error| exception::invalid_input(error.to_string()))

@@ -43,12 +43,12 @@ extern "C" fn shutdown(_kind: i32, _module: i32) -> i32 {
 }
 
 extern "C" fn information(module: *mut ModuleEntry) {
-    // A panic must not cross into C. It ends the table early.
+    // A panic must not cross into C. After a panic, the table ends early.
     let _ = catch_unwind(|| print_table(module));
 }
 
-/// Prints the table of `phpinfo()` and `php --ri`. It starts nothing, and shows no credentials,
-/// because the settings contain none.
+/// Prints the table of `phpinfo()` and `php --ri`. Starts no engine, and shows no credentials,
+/// because the ini settings contain none.
 fn print_table(module: *mut ModuleEntry) {
     ext_php_rs::info_table_start!();
     ext_php_rs::info_table_row!("Pillion", "enabled");

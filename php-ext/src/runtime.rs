@@ -32,10 +32,10 @@ use crate::exception;
 use crate::settings;
 use crate::zend::{Failure, note_interrupt};
 
-/// Maximum time for work that was abandoned just before the end of the process.
+/// Maximum time that shutdown waits for clean-up work, such as the end of abandoned calls.
 const ABANDONED_WORK_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// The state of one process. A forked child leaks it.
+/// The state that belongs to one process. A forked child leaks the state of its parent.
 struct Process {
     engine: Arc<Engine>,
     models: LruCache<String, HttpModel>,
@@ -43,7 +43,7 @@ struct Process {
 
 static PROCESS: Mutex<Option<Bound<Process>>> = Mutex::new(None);
 
-/// Calls `work` with the state of this process, and creates the state if it does not exist.
+/// Calls `work` with the state of this process, which is created on first use.
 fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
     // A panic while the lock is held leaves a valid value behind.
     let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,11 +75,11 @@ pub fn engine() -> Result<Arc<Engine>, Failure> {
     with_process(|process| Arc::clone(&process.engine))
 }
 
-/// Returns the language model with this identity, and creates it if it does not exist. Its
-/// connections stay open from one request to the next.
+/// Returns the language model with this identity, or creates it. The model's connections stay open
+/// from one request to the next.
 ///
 /// # Errors
-/// The failure of `make`, and same as [`engine`].
+/// The failure of `make`, or a failure of [`engine`].
 pub fn language_model(
     identity: &str,
     make: impl FnOnce() -> Result<HttpModel, Failure>,
@@ -102,7 +102,8 @@ pub fn is_running() -> bool {
 
 /// Ends the runtime at module shutdown, without waiting for running work. Before that,
 /// `close_connections` may drive the engine. A forked child closes no connections, because they
-/// belong to its parent. Neither does a process that a signal handler ends while work is running.
+/// belong to its parent. A process that a signal handler ends while work is running closes none
+/// either.
 pub fn shut_down(close_connections: impl FnOnce(&Arc<Engine>)) {
     if Engine::is_driven_here() {
         return;

@@ -1,9 +1,9 @@
 //! The ini settings `pillion.*`.
 //!
 //! An invalid value is rejected, and the previous value stays: `ini_set()` returns false, and an
-//! invalid value from `php.ini` or from a pool's configuration is logged. Settings are read when an
+//! invalid value in `php.ini` or in a pool's configuration is logged. Settings are read when an
 //! object is created or when the process starts its engine, but never on the engine's thread,
-//! because this thread has no settings in a thread-safe PHP.
+//! because that thread has no settings in a thread-safe PHP.
 
 use std::ffi::CStr;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::log::{LogLevel, log};
 use crate::zend::{Check, setting, with_setting};
 
-// `log_level` is the first entry, because the rejection of any other entry reads it.
+// `log_level` comes first, because rejecting the value of any other setting reads it.
 static SETTINGS: IniEntryDefs<7> = IniEntryDefs::new([
     ini_setting(
         c"pillion.log_level",
@@ -56,14 +56,15 @@ const fn ini_setting(
     setting(name, default, permission, check, log_rejection)
 }
 
-/// `ini_set`, `.user.ini`, `php_value` and above.
+/// The setting may be changed anywhere: by `ini_set()`, `.user.ini`, `php_value` and `php.ini`.
 const PERMISSION_ALL: IniEntryPermission = IniEntryPermission::All;
-/// `php.ini` and `php_admin_value`, for settings of the process rather than of one request.
+/// The setting may be changed only in `php.ini` and by `php_admin_value`, because it applies to the
+/// process rather than to one request.
 const PERMISSION_SYSTEM: IniEntryPermission = IniEntryPermission::System;
 
-/// Maximum duration of a setting: 24 days.
+/// Maximum duration that a setting may have: 24 days, in milliseconds.
 const MAX_MS: u64 = i32::MAX as u64;
-/// Maximum size that a setting permits to read: 4 GiB.
+/// Maximum size that a setting may permit: 4 GiB.
 const MAX_BYTES: u64 = 4 << 30;
 const MAX_SESSIONS: usize = 10_000;
 
@@ -95,8 +96,8 @@ pub fn max_sessions() -> usize {
     read(c"pillion.max_sessions", parse_sessions).unwrap_or(64)
 }
 
-/// Returns `pillion.session_idle_ms`: how long an unused session is kept. `None` means without
-/// limit.
+/// Returns `pillion.session_idle_ms`: how long an unused session is kept. `None` means that
+/// sessions are kept without a time limit.
 pub fn session_idle() -> Option<Duration> {
     read(c"pillion.session_idle_ms", parse_time).filter(|time| !time.is_zero())
 }

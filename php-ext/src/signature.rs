@@ -25,15 +25,15 @@ pub use target::Target;
 /// of an enum, `int` for a whole number, or none.
 pub type Binding = Vec<(String, Option<String>)>;
 
-/// PHP code as a tool.
+/// A function, method or class of PHP code as a tool.
 pub struct Signature {
-    /// The definition for the model.
+    /// The definition of the tool for the model.
     pub definition: ToolDefinition,
-    /// The conversion of arguments to parameters.
+    /// The parameters of the PHP code, and the conversion of arguments to them.
     pub binding: Binding,
 }
 
-/// Values that the caller specifies and that override those of the code.
+/// Values that the application specifies, and that override those in the PHP code.
 #[derive(Default)]
 pub struct SignatureOverrides<'a> {
     pub name: Option<&'a str>,
@@ -80,7 +80,7 @@ pub fn bind(binding: &Zval, arguments: &Zval) -> Result<Zval, Failure> {
     Ok(array_of(bound))
 }
 
-/// Reads a signature.
+/// Reads the signature of PHP code.
 ///
 /// # Errors
 /// An `InvalidInputException` that names the code and the part that cannot be expressed as a tool.
@@ -166,7 +166,7 @@ fn parameters(
     }
     let mut schema = json!({"type": "object", "properties": properties, "required": required});
     if strict {
-        // OpenAI's strict mode requires this keyword.
+        // OpenAI's strict mode requires `additionalProperties`.
         schema["additionalProperties"] = false.into();
     }
     Ok((schema, binding))

@@ -3,8 +3,8 @@
 //! The work is a task of the runtime, which the PHP thread drives in slices of 20 ms. Between
 //! slices, outside the runtime, the thread does what PHP's engine does between opcodes (signal
 //! handlers, `max_execution_time`), checks whether the client of the request is still connected,
-//! and runs the PHP code that the work requests. However the wait ends, the work ends with it. A
-//! panic in the work becomes an `Error`.
+//! and runs the PHP code that the work requests. When the wait ends, for any reason, the work ends,
+//! too. A panic in the work becomes an `Error`.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -21,24 +21,24 @@ use tokio::task::{JoinHandle, yield_now};
 use crate::runtime::{self, Bound, Engine, UnattendedGuard};
 use crate::zend::{Failure, check_interrupt};
 
-/// Maximum delay of a signal: the duration of a slice.
+/// The duration of a slice, which is the maximum delay of a signal.
 const SLICE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Maximum time that stopped work has to end. It ends at its next await point.
+/// Maximum time that stopped work may take to end. Work ends at its next await point.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The sender of a response. It is bound to the process, because a forked child must not wake the
+/// Sends the response to a job. Bound to the process, because a forked child must not wake the
 /// parent's task: waking takes locks that another thread of the parent may have held at the fork.
 pub struct ReplySender<R>(Bound<oneshot::Sender<R>>);
 
 impl<R> ReplySender<R> {
-    /// Creates the sender and its receiver.
+    /// Creates the sender and the receiver of a response.
     pub fn new() -> (Self, oneshot::Receiver<R>) {
         let (reply, response) = oneshot::channel();
         (Self(Bound::new(reply)), response)
     }
 
-    /// Returns whether nothing waits for the response any more, because the deadline has passed.
+    /// Returns whether nothing waits any more for the response, because the deadline has passed.
     pub fn is_abandoned(&self) -> bool {
         self.0.get().is_none_or(oneshot::Sender::is_closed)
     }
@@ -51,23 +51,23 @@ impl<R> ReplySender<R> {
     }
 }
 
-/// A request to the waiting PHP thread, with the sender for the response.
+/// A request to the waiting PHP thread, with the sender of its response.
 pub struct Job<Request, Response> {
     request: Request,
     reply: ReplySender<Response>,
 }
 
 impl<Request, Response> Job<Request, Response> {
-    /// Creates a request and the receiver of its response.
+    /// Creates a request, and the receiver of its response.
     pub fn new(request: Request) -> (Self, oneshot::Receiver<Response>) {
         let (reply, response) = ReplySender::new();
         (Self { request, reply }, response)
     }
 
-    /// Responds with the result of `work`, unless nothing waits for it any more.
+    /// Sends the result of `work` as the response, unless nothing waits any more for it.
     ///
     /// # Errors
-    /// The failure of `work`. In this case no response is sent.
+    /// The failure of `work`, after which no response is sent.
     pub fn serve(
         self,
         work: impl FnOnce(&Request) -> Result<Response, Failure>,
@@ -80,14 +80,14 @@ impl<Request, Response> Job<Request, Response> {
     }
 }
 
-/// Sends jobs to the waiting PHP thread. It can be cloned and used from any thread.
+/// Sends jobs to the waiting PHP thread. Can be cloned, and used from any thread.
 pub type JobSender<J> = Arc<dyn Fn(J) + Send + Sync>;
 
-/// An event that wakes up the PHP thread.
+/// An event that wakes the waiting PHP thread.
 pub enum Event<T, J> {
-    /// PHP code must run.
+    /// The work requests that PHP code runs.
     Job(J),
-    /// The work is done.
+    /// The work has finished with this output.
     Done(T),
 }
 
@@ -101,10 +101,11 @@ pub fn wait<T: Send + 'static>(
     wait_serving(|_: JobSender<()>| work, |()| Ok(()))
 }
 
-/// Same as [`wait`], for work that can send jobs. `serve` handles the jobs on this thread.
+/// Runs `work` on the runtime and waits for it, as [`wait`] does, for work that can send jobs.
+/// `serve` handles the jobs on this thread.
 ///
 /// # Errors
-/// Same as [`wait`], and the failure of `serve`.
+/// The failures of [`wait`], or the failure of `serve`.
 pub fn wait_serving<T, J, W>(
     work: impl FnOnce(JobSender<J>) -> W,
     serve: impl Fn(J) -> Result<(), Failure>,
@@ -123,10 +124,10 @@ where
     }
 }
 
-/// The PHP thread's handle to work on the runtime. Dropping it ends the work.
+/// The PHP thread's handle to work on the runtime. Dropping the handle ends the work.
 pub struct WorkHandle<T, J> {
-    /// Bound to the process, because an operation of another thread stays half done in a forked
-    /// child.
+    /// Bound to the process, because in a forked child, an operation of another thread may be left
+    /// half done.
     inner: Bound<WorkState<T, J>>,
 }
 
@@ -138,7 +139,7 @@ struct WorkState<T, J> {
 }
 
 impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
-    /// Starts `work` on the runtime. It continues while PHP does something else.
+    /// Starts `work` on the runtime. The work continues while PHP does something else.
     ///
     /// # Errors
     /// An `UnavailableException` if the system cannot create threads.
@@ -151,24 +152,25 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
         Ok(handle)
     }
 
-    /// Same as [`start`](Self::start), for work that PHP waits for immediately.
+    /// Starts `work` like [`start`](Self::start), for work that PHP waits for immediately.
     fn new<W>(work: impl FnOnce(JobSender<J>) -> W) -> Result<Self, Failure>
     where
         W: Future<Output = T> + Send + 'static,
     {
-        // Senders cannot wait. Each job is limited where it is sent: jobs of calls by the calls,
-        // events of a chat by its backlog, notifications by their inbox, and messages of servers by
-        // the limits of the MCP client.
+        // The channel is unbounded, because senders cannot wait. The number of jobs is limited
+        // where they are sent: jobs of calls by the calls, events of a chat by its backlog,
+        // notifications by their inbox, and messages of servers by the limits of the MCP client.
         let (events, inbox) = mpsc::unbounded_channel();
         let jobs = events.clone();
         let work = work(Arc::new(move |job| {
-            // If the receiver is gone, the job is dropped, and with it the sender of its response.
+            // If nothing receives jobs any more, the job is dropped, and with it the sender of its
+            // response.
             let _ = jobs.send(Event::Job(job));
         }));
         let engine = runtime::engine()?;
         let task = engine.handle().spawn(async move {
-            // The connections may not have been polled for a moment. This yield detects a closed
-            // connection before the work uses it.
+            // The runtime may not have polled its connections since the last wait. This yield lets
+            // it detect a closed connection before the work uses one.
             yield_now().await;
             let done = AssertUnwindSafe(work).catch_unwind().await;
             let _ = events.send(Event::Done(done.map_err(|panic| message_of(&*panic))));
@@ -188,8 +190,8 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
         self.inner.get().is_some()
     }
 
-    /// Ends the work, and waits until it has ended. Its pending jobs are dropped. Does nothing in a
-    /// forked child.
+    /// Ends the work, and waits until the work has ended. Pending jobs are dropped. Does nothing in
+    /// a forked child.
     pub fn stop(&self) {
         if let Some(inner) = self.inner.get() {
             inner.unattended.replace(None);
@@ -197,7 +199,7 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
         }
     }
 
-    /// Called when PHP continues with something else.
+    /// Marks the work as unattended, because PHP continues with something else.
     fn mark_unattended(&self) {
         if let Some(inner) = self.inner.get() {
             inner
@@ -206,11 +208,11 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
         }
     }
 
-    /// Sleeps until there is an event.
+    /// Waits for the next event of the work.
     ///
     /// # Errors
     /// An exception of a signal handler, the end of the request, or a panic in the work. In a
-    /// forked child, an error, because no work runs there.
+    /// forked child, an error, because the work does not run there.
     pub fn next(&self) -> Result<Event<T, J>, Failure> {
         loop {
             let Some(inner) = self.inner.get() else {
@@ -251,7 +253,7 @@ impl<T, J> WorkState<T, J> {
         task.abort();
         let end = Instant::now() + STOP_TIMEOUT;
         while !task.is_finished() && Instant::now() < end {
-            // The outcome does not matter.
+            // The outcome of stopped work does not matter.
             let _ = self.engine.drive(SLICE_INTERVAL, &mut *task);
         }
     }

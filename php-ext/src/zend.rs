@@ -1,5 +1,5 @@
 //! The layer on top of Zend's C API: classes with typed properties, their methods, objects with
-//! Rust state, and calls into PHP. It contains nearly all `unsafe` code of the extension.
+//! Rust state, and calls into PHP. This module contains nearly all `unsafe` code of the extension.
 //!
 //! `ext-php-rs` provides the bindings, `Zval`, strings, hash tables and the guards against panics
 //! and bail-outs. Its class macros are not used, because their properties are not truly readonly, a

@@ -77,12 +77,12 @@ fn g3_a_pending_call_survives_crashes_and_runs_once_when_approved() {
     assert_eq!(decided["decided_by"], format!("uid:{uid}"));
     assert_eq!(decided["arguments"], json!({"expression": "6 * 7"}));
     let daemon = daemon.restart();
-    // Other arguments or another user need another approval.
+    // A call with other arguments, or of another user, needs another approval.
     assert_ne!(request_approval(&daemon.socket, "alice", "6 * 8"), id);
     assert_ne!(request_approval(&daemon.socket, "bob", "6 * 7"), id);
     let result = calculate(&daemon.socket, "alice", "6 * 7", "");
     assert_json!(result["text"], "42");
-    // The log has one call from the request for approval to the end.
+    // The log has a single record of the call, from the request for approval to the end.
     let call = daemon.recorded("?status=success")[0]["id"].clone();
     assert_eq!(call, result["metadata"]["record_id"]);
     assert_eq!(call, show(&daemon.socket, &id)["call_id"]);
@@ -111,7 +111,7 @@ fn g3_pending_approvals_are_limited_for_each_user() {
     assert_eq!(ask("bob", 2), "unavailable");
     assert_eq!(ask("carol", 1), waits);
     assert_eq!(ask("dave", 1), "unavailable");
-    // A call that is already pending needs no new approval.
+    // A repeated call shares the pending approval, so it is not rejected.
     assert_eq!(ask("alice", 2), waits);
 }
 
@@ -226,7 +226,7 @@ fn g3_a_caller_may_wait_for_the_decision() {
             caller.join().unwrap()
         })
     };
-    // The tool runs, and the variable is unknown to it.
+    // The approved call runs, and fails because the calculator does not know the variable.
     assert_eq!(waiting("approve")["error_code"], "invalid_input");
     assert_eq!(waiting("deny")["error_code"], "denied");
     assert_eq!(logged(socket), ["denied", "error"]);
@@ -447,7 +447,8 @@ fn f4_a_record_does_not_stay_pending_when_another_call_used_its_approval() {
     let daemon = Daemon::with_config(&config);
     let id = request_approval(&daemon.socket, "alice", "6 * 7");
     assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
-    // The caller relies on a separate record.
+    // A call with an idempotency key needs a separate record, so it does not continue that of the
+    // approved call.
     let body = json!({"expression": "6 * 7"}).to_string();
     let target = "/api/v1/tools/execute/calculator";
     let headers = "x-pillion-user: alice\r\nidempotency-key: one\r\n";
@@ -510,7 +511,7 @@ fn f4_of_calls_that_wait_for_one_approval_the_one_that_runs_is_recorded() {
             eventually("a call waits", || pending().is_some());
             std::thread::sleep(Duration::from_millis(200));
             assert_eq!(decide(socket, &pending().unwrap(), "approve").status, 200);
-            // A call that comes late waits for another approval.
+            // A repeated call that arrives after the decision waits for another approval.
             eventually("all calls have ended", || {
                 if let Some(id) = pending() {
                     decide(socket, &id, "deny");

@@ -4,7 +4,7 @@ use pillion_client::{Caller, Client};
 use pillion_wire::{ExecuteResponse, Failure, ToolOutcome};
 use serde_json::{Value, json};
 
-/// What a JSON value has to be.
+/// Checks a JSON value's type, and returns the typed value.
 pub trait ExpectJson {
     fn text(&self) -> &str;
 
@@ -28,7 +28,7 @@ impl ExpectJson for Value {
     }
 }
 
-/// Calls of tools whose response has to be of one kind.
+/// Calls tools, and checks the kind of the response.
 pub trait ExpectExecution {
     /// Calls a tool that exists.
     fn run_tool(&self, tool: &str, arguments: &Value, caller: &Caller) -> ToolOutcome;

@@ -25,14 +25,14 @@ require_approval = \"always\"
 timeout_ms = 20000
 ";
 
-/// A file with a token that may do little.
+/// A tokens file with a token that has few permissions.
 const TOKENS: &str = "\
 # Version 1.
 ci execute sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 user=alice \
 tools=get_time,far_*
 ";
 
-/// A file of models of which one may use few tools.
+/// A models file with a model that may use few tools.
 const MODELS: &str = "\
 # Version 1.
 [[models]]
@@ -61,19 +61,20 @@ paths:
             maximum: 100
 ";
 
-/// Creates something at a path.
+/// Creates a file or another object at the path of the configuration file.
 type Make = fn(&Path);
 
-/// Something at the path of the configuration file.
+/// What a test case creates at the path of the configuration file.
 enum Bad {
-    /// A file with this text.
+    /// A configuration file with this text.
     Text(String),
     Bytes(Vec<u8>),
-    /// Anything else that this function creates at the path.
+    /// Another object, which this function creates.
     Made(Make),
 }
 
-/// Returns the kinds of bad configuration, each with its name. `directory` has the further files.
+/// Returns the kinds of bad configuration, each with its name. Files that they refer to are created
+/// in `directory`.
 fn bad_files(directory: &Path) -> Vec<(String, Bad)> {
     let mut kinds: Vec<(String, Bad)> = Vec::new();
     let made: [(&str, Make); 10] = [
@@ -114,7 +115,7 @@ fn bad_files(directory: &Path) -> Vec<(String, Bad)> {
     ] {
         kinds.push((name.to_owned(), Bad::Bytes(bytes)));
     }
-    // Each of these follows valid settings of the same file.
+    // Each of these invalid settings follows valid settings of the same file.
     let directory_path = directory.display();
     let lines = [
         "[approvals",
@@ -177,7 +178,7 @@ fn bad_files(directory: &Path) -> Vec<(String, Bad)> {
         let key = format!("models_file = \"{directory_path}/{name}\"\n");
         kinds.push((key.clone(), Bad::Text(format!("{key}{CLOSED}"))));
     }
-    // A write that ended within a line.
+    // The file ends within a line, as after an interrupted write.
     for (end, _) in CLOSED.match_indices('\n') {
         let text = &CLOSED[..end - 1];
         if toml_is_invalid(text) {
@@ -191,7 +192,7 @@ fn toml_is_invalid(text: &str) -> bool {
     pillion_config::Config::parse(text, "pillion.toml").is_err()
 }
 
-/// Variables of which each makes the configuration invalid.
+/// Environment variables, each of which makes the configuration invalid.
 const BAD_VARIABLES: [(&str, &str); 23] = [
     ("PILLION__APPROVALS__POLICY", ""),
     ("PILLION__APPROVALS__POLICY", "alwais-ask"),
@@ -257,7 +258,7 @@ fn put(path: &Path, bad: &Bad) {
     }
 }
 
-/// Runs a command that has to fail; a command that continues is ended, and fails the test.
+/// Runs a command that must fail. A command that keeps running is ended, and fails the test.
 fn rejected(what: &str, command: &mut Command) -> Output {
     let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
@@ -317,7 +318,8 @@ fn no_command_starts_with_a_bad_configuration() {
         put(&config, &bad);
         for arguments in READERS {
             let what = format!("{arguments:?} {name}");
-            // These are errors only for the interface that has tokens and users.
+            // Settings of `[tcp]` and `allow` are errors only for an interface that has tokens and
+            // users.
             let is_of_access = name.contains("[tcp]") || name.contains("[socket]\nallow");
             if arguments[0] == "mcp-stdio" && is_of_access {
                 continue;
@@ -346,7 +348,7 @@ fn no_command_starts_with_a_bad_variable() {
 fn no_command_starts_with_a_configuration_that_cannot_be_read_again() {
     let files = Files::new();
     for arguments in READERS {
-        // A pipe as the shell's `<(...)` and `|` make one.
+        // The shell's `<(...)` and `|` create such pipes.
         for path in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
             let mut command = reader(arguments, Path::new(path), files.path());
             let (input, mut output) = std::io::pipe().unwrap();
@@ -421,14 +423,14 @@ fn no_bad_configuration_replaces_the_one_in_effect() {
         assert_eq!(applied, 0, "{name}: {}", sidecar.daemon.log());
         sidecar.check_is_closed();
     }
-    // A good file is applied again.
+    // After a bad file, a good file is applied again.
     put(&sidecar.config, &Bad::Text(format!("{CLOSED}[log]\n")));
     assert_eq!(sidecar.reload(), 1, "{}", sidecar.daemon.log());
     sidecar.check_is_closed();
 }
 
-/// Returns the texts that an unfinished write of a file leaves, without and with a change of the
-/// first line.
+/// Returns the texts that an interrupted write of `whole` can leave, with the first line unchanged
+/// or changed.
 fn unfinished_writes(whole: &str) -> Vec<String> {
     let first = whole.find('\n').unwrap() + 1;
     let mut texts = Vec::new();
@@ -436,7 +438,8 @@ fn unfinished_writes(whole: &str) -> Vec<String> {
         let ends = (0..whole.len())
             .filter(|end| *end % 3 == 0 || whole[*end..].starts_with('\n'))
             .chain(whole.match_indices('\n').map(|(end, _)| end + 1));
-        // The whole text, or the changed line alone, may be what the operator wrote.
+        // The whole text and the changed first line alone are excluded, because the operator may
+        // have written them.
         let unfinished = ends.filter(|end| *end != whole.len() && (*end != first || text == whole));
         texts.extend(unfinished.map(|end| text[..end].to_owned()));
     }
@@ -554,7 +557,7 @@ fn a_variable_restricts_a_tool_whose_name_has_capital_letters() {
         {"name": "getAll", "inputSchema": {"type": "object"}},
     ]));
     let url = &server.url;
-    // The second server cannot be reached, so that the tools are never known completely.
+    // The second server cannot be reached, so the sidecar never knows all tools.
     let toml = format!(
         "[[mcp_servers]]\nlabel = \"crm\"\nurl = \"{url}\"\n\
          [[mcp_servers]]\nlabel = \"down\"\nurl = \"http://127.0.0.1:1/\"\n\

@@ -6,7 +6,7 @@ const KEY: &str = "k3y-0f-th3-t3st";
 
 fn names(daemon: &Daemon) -> Vec<String> {
     let mut names = daemon.tool_names();
-    // The memory tools are always offered.
+    // The memory tools are excluded, because they are always offered.
     names.retain(|name| !["search_memory", "remember", "forget"].contains(&name.as_str()));
     names
 }
@@ -121,7 +121,7 @@ async fn d6_another_provider_takes_over_while_the_sidecar_runs() {
     let at = json!({"location": "52.52,13.41"});
     let response = call(&daemon, "get_weather", &at);
     assert_eq!(response["result"]["metadata"]["source"], "mock");
-    // Cached results of the mock are not returned for the real provider.
+    // Cached results of one provider are not returned for another.
     let real = format!(
         "[tools.get_weather]\nprovider = \"open-meteo\"\nbase_url = \"{}\"\n",
         base(&server)
@@ -211,7 +211,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     assert_eq!(server.requests.all()[0].header("x-subscription-token"), KEY);
     assert_contains!(keys(), "web_search  brave    vault");
 
-    // A provider without keys has another error than an unknown tool.
+    // The error for a provider without keys differs from that for an unknown tool.
     let set_key = |tool: &str| stderr(&daemon.run(&["tools", "set-key", tool]));
     assert_contains!(set_key("nope"), "no built-in tool with this name");
     assert_contains!(

@@ -66,7 +66,7 @@ fn calculator() -> LlmResponse {
     LlmResponse::call("calculator", &json!({"expression": "6 * 7"}))
 }
 
-/// Returns the header that continues a chat that waits for an approval.
+/// Returns the header that continues the chat of a response that waits for an approval.
 fn going_on(response: &http::Reply) -> String {
     let id = response.head.split_once("x-pillion-chat: ").unwrap().1;
     format!("x-pillion-chat: {}\r\n", id.lines().next().unwrap())
@@ -231,7 +231,7 @@ async fn g3_a_chat_that_waits_for_an_approval_survives_a_crash() {
     let approval = &response["approvals"][0];
     assert_eq!(approval["tool"], "calculator");
     assert_eq!(approval["arguments"], json!({"expression": "6 * 7"}));
-    // The call that needs no approval has run.
+    // The call that needs no approval has run before the approval of the others.
     assert_eq!(response["tool_calls"][0]["name"], "get_time");
     let id = response["id"].text();
     let daemon = daemon.restart();
@@ -487,7 +487,7 @@ async fn pillion_chat_shows_calls_as_they_run() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_pillion_chat_prints_how_to_continue_after_an_approval() {
-    // This line is too long.
+    // The expression does not fit into one line of the terminal.
     let expression = format!("6 * 7{}", " + 0".repeat(100));
     let call = LlmResponse::call("calculator", &json!({"expression": expression}));
     let (_llm, daemon) = start_asking([call, LlmResponse::text("It is 42.")]).await;

@@ -26,7 +26,7 @@ impl Clock {
         clock
     }
 
-    /// Sets an offset to the machine's time, such as `-5h` or `+3d`.
+    /// Sets the offset of the clock from the machine's time, such as `-5h` or `+3d`.
     fn set(&self, offset: &str) {
         let new = self.file.with_extension("new");
         std::fs::write(&new, format!("{offset}\n")).unwrap();
@@ -37,7 +37,7 @@ impl Clock {
         self.with(|variables| Daemon::with_variables(toml, variables))
     }
 
-    /// Starts a sidecar again, with this clock.
+    /// Restarts a sidecar with this clock.
     fn again(&self, daemon: &Daemon) -> Daemon {
         self.with(|variables| daemon.again_with(variables))
     }
@@ -55,7 +55,7 @@ impl Clock {
     }
 }
 
-/// The path of the library in Debian and Ubuntu.
+/// Returns the path of libfaketime in Debian and Ubuntu.
 fn library() -> PathBuf {
     let directories = std::fs::read_dir("/usr/lib").unwrap();
     let found = directories
@@ -82,7 +82,7 @@ fn record(socket: &Path, reply: &http::Reply) -> Value {
     socket.record(&outcome.metadata["record_id"])
 }
 
-/// Returns this text member of a record.
+/// Returns a text member of a record.
 fn text<'a>(record: &'a Value, key: &str) -> &'a str {
     record[key]
         .as_str()
@@ -172,11 +172,11 @@ fn g3_approvals_expire_by_the_system_clock() {
         let shown = daemon.get(&format!("/api/v1/approvals/{id}")).json();
         shown["approval"]["status"].text().to_owned()
     };
-    // Set back: the approval is listed.
+    // With the clock set back, the approval is listed.
     clock.set("-5h");
     assert_eq!(status(&id), "pending");
     assert_eq!(outcome(&ask()).metadata["approval_id"], json!(id));
-    // Set forward: the approval has expired, and a repeated call requests a new one.
+    // With the clock set forward, the approval has expired, and a repeated call requests a new one.
     clock.set("+5h");
     assert_eq!(status(&id), "expired");
     let late = daemon.post(&format!("/api/v1/approvals/{id}/approve"), "{}");

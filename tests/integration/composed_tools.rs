@@ -4,7 +4,7 @@
 use crate::approvals::decide;
 use crate::prelude::*;
 
-/// Squares two numbers in parallel and adds the squares.
+/// A composed tool that squares two numbers in parallel and adds the squares.
 const PYTHAGORAS: &str = r#"
 [[composed_tools]]
 name = "sum_of_squares"
@@ -133,7 +133,7 @@ fn p_steps_may_use_tools_of_mcp_servers_and_their_results_are_not_returned() {
          output = {{ said = {{ \"$from\" = \"/steps/b/text\" }}, twice = true }}\n",
         server.url
     );
-    // No interface has listed the server's tools yet.
+    // The composed tool works although no interface has listed the server's tools yet.
     let daemon = Daemon::with_config(&toml);
     let params = json!({"name": "twice", "arguments": {}});
     let response = ask(&daemon.socket, "tools/call", params);

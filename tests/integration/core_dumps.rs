@@ -1,5 +1,5 @@
-//! The memory of the program contains credentials: no core dump and no other process of the user gets
-//! it.
+//! The program's memory contains credentials: it is not written to core dumps, and no other process
+//! of the user can read it.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -11,7 +11,7 @@ use nix::unistd::{Pid, geteuid};
 use crate::prelude::*;
 use crate::program::{Guarded, pillion_path};
 
-/// A user without privileges.
+/// The id of a user without privileges.
 const UNPRIVILEGED_UID: u32 = 65_534;
 
 /// Starts a command in a shell that allows core dumps, as another user if this process is root.
@@ -57,7 +57,8 @@ fn l1_a_process_with_secrets_leaves_no_core_dump() {
     let path = directory.path();
     fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
     let pillion = path.join("program");
-    // Copied by another process, because a program cannot be run while a descriptor writes to it.
+    // Another process copies the program, because a program cannot be run while a descriptor writes
+    // to it.
     let copied = Command::new("cp")
         .arg(pillion_path())
         .arg(&pillion)
@@ -67,7 +68,7 @@ fn l1_a_process_with_secrets_leaves_no_core_dump() {
     let pillion = pillion.to_str().unwrap();
     let (socket, other) = (path.join("run/s"), path.join("none"));
     let (socket, other) = (socket.to_str().unwrap(), other.to_str().unwrap());
-    // Without protection, the same user's process is dumpable.
+    // An unprotected process is dumpable by its own user.
     let plain = start_dumpable(path, "sleep", &["600"]);
     eventually("the process runs", || owner_of(&plain) != 0);
     for arguments in [

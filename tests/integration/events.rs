@@ -181,7 +181,7 @@ fn a_listener_resumes_after_its_last_event_id() {
         listener.expect("call.pending").data["call_id"],
         first.data["call_id"]
     );
-    // Also for a listener that had received no event.
+    // The position is valid also for a listener that had received no event.
     let mut listener = EventStream::after(&daemon.socket, &start);
     assert_eq!(listener.expect("call.pending").id, first.id);
 }

@@ -3,15 +3,16 @@
 use crate::json_lines::JsonLines;
 use crate::prelude::*;
 
-/// The PHP end of the connection.
+/// The PHP process's end of the connection.
 struct Php {
     lines: JsonLines,
-    /// Results that arrived and were not checked yet.
+    /// Results that have arrived and that the test has not checked yet.
     early: Vec<Value>,
 }
 
 impl Php {
-    /// Connects with these options. Returns head and body of a rejection.
+    /// Connects with these options. Returns the head and body of the response if the connection is
+    /// rejected.
     fn try_connect(socket: &Path, options: &Value) -> Result<Self, (String, Value)> {
         let body = json!({"options": options});
         let lines = JsonLines::open(socket, "/api/v1/executors", "pillion-executor", &body)?;
@@ -25,7 +26,8 @@ impl Php {
         Self::try_connect(socket, options).unwrap_or_else(|rejection| panic!("{rejection:?}"))
     }
 
-    /// Returns the next message other than notices about calls and results, which are kept.
+    /// Returns the next message, except notifications about calls and results, which are kept for
+    /// later.
     fn read_other(&mut self) -> Value {
         loop {
             let message = self.lines.read().unwrap();
@@ -181,7 +183,7 @@ fn a_call_ends_at_its_timeout_while_php_still_runs() {
     let first = php.read_other();
     std::thread::sleep(Duration::from_millis(400));
     php.respond(&first, &json!("late"));
-    // The second tool did not run, nor did its time, while PHP ran the first one.
+    // While PHP ran the first tool, the second tool did not run, and its timeout had not started.
     let second = php.read_other();
     assert_eq!(second["params"]["callId"], "b");
     php.respond(&second, &json!("in time"));
@@ -251,7 +253,7 @@ fn a_process_that_reads_nothing_fills_no_memory() {
     // The sidecar reads no further while the process reads nothing.
     let sent = writes.count();
     assert!(sent < 100, "{sent} requests were read");
-    // Other executors are served.
+    // Other executors are still served.
     let mut other = Php::connect(&daemon.socket, &json!({}));
     other.execute(1, &json!({"calls": [call("a", "nothing", "{}")]}));
     assert_eq!(other.results(1, 1)[0]["error_code"], "not_found");

@@ -6,10 +6,11 @@ use serde_json::Map;
 use crate::prelude::*;
 use crate::workers::Worker;
 
-/// Maximum wait of a request meanwhile. Without other load, it takes some milliseconds.
+/// Maximum time that another request may take meanwhile. Without other load, a request takes some
+/// milliseconds.
 pub const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// Maximum growth of the resident memory.
+/// Maximum growth of the sidecar's resident memory, in bytes.
 pub const MAX_GROWTH: u64 = 300 * 1024 * 1024;
 
 /// Returns a schema with this number of patterns, each of which takes long to compile.
@@ -30,7 +31,8 @@ fn tool(name: &str, schema: &Value) -> Value {
     json!({"name": name, "description": "Works", "inputSchema": schema})
 }
 
-/// Calls `work`, while other threads send requests. Returns the longest time that one of these took.
+/// Sends requests from other threads while `work` runs. Returns the longest time that one of these
+/// requests took.
 pub fn longest_wait(socket: &Path, paths: &[&str], work: impl FnOnce()) -> Duration {
     let is_over = Arc::new(AtomicBool::new(false));
     let probes: Vec<_> = paths
@@ -151,8 +153,8 @@ fn checks_and_registrations_of_expensive_schemas_delay_no_other_request() {
     assert!(growth < MAX_GROWTH, "{growth} bytes");
 }
 
-/// Returns small schemas, each of which takes long to compile, although a superficial reader finds
-/// nothing expensive in it.
+/// Returns small schemas, each of which takes long to compile although nothing in it looks
+/// expensive.
 fn disguised(nth: usize) -> Vec<Value> {
     let patterns = |pattern: &dyn Fn(usize) -> String| {
         let properties: Map<_, _> = (0..10)

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::http;
 use crate::mcp_server::read_request;
 
-/// A response of a [`HostileServer`].
+/// The response of a hostile server.
 pub struct HostileReply {
     /// The status line and the headers, without the length.
     pub head: String,
@@ -13,7 +13,7 @@ pub struct HostileReply {
 }
 
 impl HostileReply {
-    /// A JSON-RPC response to the request with `members`, which are raw.
+    /// Creates a JSON-RPC response to the request with `members`, which are raw JSON.
     pub fn rpc(request: &Value, members: &str) -> Self {
         Self {
             head: "HTTP/1.1 200 OK\r\ncontent-type: application/json".to_owned(),
@@ -21,7 +21,7 @@ impl HostileReply {
         }
     }
 
-    /// The response of a server with all capabilities and one tool `echo`.
+    /// Creates the response of a correct server with all capabilities and one tool `echo`.
     pub fn well(request: &Value) -> Self {
         let result = match request["method"].as_str().unwrap_or_default() {
             "initialize" => json!({

@@ -14,14 +14,14 @@ use crate::sidecar::Sidecar;
 
 /// The maximum wait for the next bytes of a response.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Like [`TIMEOUT`], over TCP.
+/// The maximum wait for the next bytes of a response over TCP.
 pub const TCP_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A raw response.
+/// An HTTP response, as received.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
-    /// In lower case, one header per line.
+    /// The head of the response in lower case, one header per line.
     pub head: String,
     pub body: Vec<u8>,
 }
@@ -32,7 +32,7 @@ impl Reply {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
-    /// Returns the JSON body of a response that has to have this status.
+    /// Returns the JSON body of a response that must have this status.
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{self:?}");
         self.json()

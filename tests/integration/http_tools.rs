@@ -7,7 +7,7 @@ use crate::prelude::*;
 
 const TOKEN: &str = "operator-operator-operator-1";
 
-/// Starts a sidecar with a REST API over TCP.
+/// A sidecar whose REST API over TCP the tools call.
 struct Api {
     daemon: Daemon,
     address: SocketAddr,
@@ -19,7 +19,7 @@ impl Api {
         Self { daemon, address }
     }
 
-    /// Returns the path of a file with the sidecar's document.
+    /// Returns the path of a file with the sidecar's OpenAPI document.
     fn document(&self) -> String {
         let document = self.daemon.get("/openapi.json");
         let path = self.daemon.directory().join("openapi.json");

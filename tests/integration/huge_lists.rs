@@ -7,7 +7,7 @@ use crate::hostile_server::{self, HostileReply};
 use crate::prelude::*;
 use crate::routes::mcp::last;
 
-/// A list: the method, the member, and the beginning of an entry with this number.
+/// A list of a server: the method, the member, and the beginning of the entry with this number.
 type List = (&'static str, &'static str, fn(usize) -> String);
 
 const LISTS: [List; 4] = [
@@ -25,7 +25,7 @@ const LISTS: [List; 4] = [
     }),
 ];
 
-/// The shapes: a name, the number of entries, and the rest of each entry.
+/// Returns the shapes of huge lists: a name, the number of entries, and the rest of each entry.
 fn shapes() -> Vec<(&'static str, usize, String)> {
     let members: Vec<_> = (0..90_000).map(|nth| format!("\"{nth}\":1")).collect();
     vec![
@@ -119,7 +119,7 @@ fn requests(long: &str) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Tests each shape in one list; with `PILLION_LONG_TESTS`, in all.
+/// Tests each shape of list in one kind of list; with `PILLION_LONG_TESTS`, in all.
 #[test]
 fn a_huge_list_delays_no_other_request() {
     let is_long = std::env::var_os("PILLION_LONG_TESTS").is_some();

@@ -60,7 +60,7 @@ fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
     assert_eq!(second.json(), first.json());
     assert_eq!(server.count("tools/call"), 1);
 
-    // Another request, user or key is a separate claim.
+    // A different request, user or key does not share the response.
     let other = post(&daemon.socket, ECHO, key, &json!({"a": 2}));
     assert_eq!(other.expect(422)["error_code"], "invalid_input");
     let other = post(&daemon.socket, CALCULATOR, key, &arguments);
@@ -105,7 +105,7 @@ fn a_request_that_did_not_run_may_be_repeated_with_its_key() {
         assert_eq!(rejected.json()["result"]["error_code"], "rate_limited");
         assert!(!is_replayed(&rejected));
     }
-    // A call of an unknown tool has not run, either.
+    // A call of an unknown tool has not run, so its key stays free.
     for _ in 0..2 {
         let unknown = post(
             &daemon.socket,
@@ -261,7 +261,7 @@ fn requests_that_continue_after_a_disconnect_are_limited() {
     });
     assert_eq!(rejected.json()["error_code"], "rate_limited");
     assert_contains!(rejected.head, "retry-after: 1");
-    // A request without a key is not limited: it ends with its connection.
+    // A request without a key is not limited, because it ends with its connection.
     let plain = post(&daemon.socket, CALCULATOR, "", &sum());
     assert_eq!(plain.status, 200);
     eventually("the first one has ended", || response().status == 200);
@@ -316,7 +316,7 @@ fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
         assert_eq!(result["success"], false);
         assert_eq!(result["error_code"], "unavailable");
         assert_eq!(result["metadata"]["interrupted"], true);
-        // The record has the same outcome.
+        // The call's record has the same outcome as the response.
         let record = daemon.record(&result["metadata"]["record_id"]);
         assert_json!(record["status"], "interrupted");
     }
@@ -531,8 +531,8 @@ fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_repeatedly() {
     drop(daemon);
 }
 
-/// Returns whether the call succeeded, or `None` if that is unknown. A tool is missing until the
-/// sidecar has listed its server.
+/// Makes a call. Returns whether it succeeded, or `None` if that is unknown. The tool is unknown
+/// until the sidecar has listed its server.
 fn try_once(socket: &Path, caller: usize, key: usize) -> Option<bool> {
     let name = format!("{caller}-{key}");
     let identity = Caller::default().idempotency_key(name);

@@ -12,9 +12,9 @@ use crate::prelude::*;
 /// Acknowledged changes by kind.
 #[derive(Default)]
 struct Acknowledged {
-    /// Calls, with their arguments.
+    /// The acknowledged calls, by id, with their arguments.
     calls: HashMap<String, Value>,
-    /// Approvals, with their status.
+    /// The acknowledged approvals, by id, with their status.
     approvals: HashMap<String, &'static str>,
     servers: Vec<String>,
 }
@@ -45,8 +45,8 @@ fn post(socket: &Path, path: &str, body: &Value) -> Option<(u16, Value)> {
     Some((status, serde_json::from_str(body).ok()?))
 }
 
-/// Makes calls until the sidecar is gone, each with different arguments: the numbers from `first`
-/// on are used only here.
+/// Makes calls until the sidecar is gone, each with a different number from `first` on as the
+/// argument.
 fn call(socket: &Path, has_ended: &AtomicBool, first: usize) -> Acknowledged {
     let mut acknowledged = Acknowledged::default();
     for number in first.. {
@@ -127,7 +127,7 @@ fn all(socket: &Path, path: &str, field: &str) -> Vec<Value> {
     }
 }
 
-/// Asserts that no two of these have equal arguments.
+/// Asserts that no two entries have equal arguments.
 fn assert_distinct<'a>(entries: impl Iterator<Item = &'a Value>) {
     let mut seen = HashSet::new();
     for entry in entries {

@@ -6,7 +6,7 @@ use crate::prelude::*;
 
 const MIB: usize = 1024 * 1024;
 
-/// Not `assert_eq`, which would print both values.
+/// Asserts that a response contains a text, without printing both as `assert_eq` would.
 fn assert_has(response: &str, expected: &str, interface: &str) {
     let is_there = response.contains(expected);
     assert!(
@@ -25,8 +25,8 @@ fn over_stdio(daemon: &Daemon, lines: &[Value]) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e10_eight_mebibytes_pass_byte_for_byte_in_every_interface() {
-    // Contains what a re-encoding would change: an escape, a number's notation, the order of
-    // members.
+    // The text contains what a re-encoding would change: an escape, a number's notation, the order
+    // of members.
     let text = r"0123456789abcd\u00e9".repeat(MIB / 2);
     let result = format!(
         r#"{{"z":1.50,"content":[{{"type":"text","text":"{text}"}}],"a":{{"y":1e2,"b":null}}}}"#

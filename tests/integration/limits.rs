@@ -103,7 +103,7 @@ fn c1_a_hanging_server_delays_neither_other_servers_nor_local_tools() {
     });
 }
 
-/// Returns a schema whose check never finishes.
+/// Returns a schema whose validation never finishes.
 fn endless() -> Value {
     let mut definitions = serde_json::Map::new();
     for level in 0..60 {
@@ -175,13 +175,14 @@ fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
         let metrics = socket.get("/metrics").text();
         assert_contains!(metrics, "pillion_tool_calls_running 1\n");
         assert_contains!(metrics, "pillion_tool_calls_queued 2\n");
-        // Another user has room, at the expense of the user with the most queued calls.
+        // A call of another user is queued, in place of a call of the user with the most queued
+        // calls.
         let other = begin("calculator", "alice");
         assert_eq!(code(&running.join().unwrap()), Some("timeout"));
         let ends = waiting.map(|waiting| waiting.join().unwrap());
         let codes: Vec<_> = ends.iter().map(code).collect();
         assert!(codes.contains(&Some("rate_limited")), "{codes:?}");
-        // The call arrived later and has time left.
+        // The later call has time left before its deadline, so it is not rejected.
         assert_ne!(code(&other.join().unwrap()), Some("rate_limited"));
     });
 }

@@ -66,7 +66,7 @@ fn l2_no_client_and_no_server_forges_a_log_line() {
     let hidden = |c: char| c != '\n' && (c.is_control() || pillion_core::is_hidden(c));
     let hidden: Vec<_> = log.chars().filter(|c| hidden(*c)).collect();
     assert!(hidden.is_empty(), "{hidden:?}");
-    // The command line shows the same texts.
+    // The command line shows the texts escaped in the same way.
     let socket = socket.to_str().unwrap();
     for arguments in [["servers", "list"], ["tools", "list"]] {
         let output = run(&[&arguments[..], &["--socket", socket]].concat(), &[]);
@@ -123,7 +123,7 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
     let error = rejected.json();
     assert_json!(error["error"]["code"], -32600);
     assert_contains!(error["error"]["message"].to_string(), "at most 256 bytes");
-    // An id of a client's request is a part of no log line beyond that length.
+    // An id of more than 256 bytes does not appear in the log.
     let max_length = daemon.log().lines().map(str::len).max();
     assert!(max_length < Some(2_000), "{max_length:?}");
 }
@@ -145,7 +145,7 @@ fn a_reader_of_the_log_that_stands_still_stops_no_request_and_no_exit() {
             .stderr(writer),
     );
     eventually("the sidecar listens", || socket.exists());
-    // About 300 KiB of log, of which the pipe takes 64.
+    // The requests log about 300 KiB, of which the pipe takes 64 KiB.
     for _ in 0..300 {
         let response = socket.post("/api/v1/tools/execute/get_time", "{}");
         assert_eq!(response.status, 200);

@@ -1,10 +1,11 @@
 //! Integration tests of all interfaces. Each module covers a route, a command or a part of the
 //! sidecar.
 //!
-//! What several modules need, most of it in `prelude`: `sidecar` runs a sidecar inside the test
-//! process, and `program` runs the real binary; `http` sends raw requests, `json_lines` upgrades
-//! connections, and `event_stream` reads events; `mcp_server` and `hostile_server` are upstream
-//! servers; `reload` changes a configuration; `assertions` has macros and checks of values.
+//! Modules that several tests use, most of them in `prelude`: `sidecar` runs a sidecar inside the
+//! test process, and `program` runs the real binary; `http` sends raw requests, `json_lines`
+//! upgrades connections, and `event_stream` reads events; `mcp_server` and `hostile_server` are
+//! upstream servers; `reload` changes a configuration; `assertions` has macros and checks of
+//! values.
 
 #![expect(
     clippy::unwrap_used,

@@ -6,7 +6,7 @@ use crate::hostile_server::{self, HostileReply};
 use crate::prelude::*;
 use crate::routes::mcp::last;
 
-/// The requests, and what their results begin with.
+/// The tested methods, with the beginning of their results.
 const METHODS: [(&str, &str, &str); 4] = [
     (
         "tools/call",
@@ -26,7 +26,8 @@ const METHODS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// Returns the reply to a request: its usual one, or one with `values` values of a kind in `_meta`.
+/// Returns the response to a request: the usual one, or one with `values` values of a kind in
+/// `_meta`.
 fn reply(request: &Value, kind: &str, values: usize, is_stream: bool) -> HostileReply {
     let method = request["method"].as_str().unwrap_or_default();
     let list = match method {

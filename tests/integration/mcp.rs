@@ -37,7 +37,7 @@ use serde_json::value::RawValue;
 
 use crate::prelude::*;
 
-/// The servers' response to a good call.
+/// The result of a successful call of `roll`.
 const ROLLED: &str = r#"{"total":15,"rolls":[15]}"#;
 
 const EVENT_STREAM: &str = "text/event-stream";
@@ -144,7 +144,7 @@ fn in_session(request: &Recorded) -> Vec<Fault> {
     vec![Fault::response_with("200 OK", &headers, response)]
 }
 
-/// Starts a server that answers the first request with these faults and all others correctly.
+/// Starts a server that answers the first request with these faults, and all others correctly.
 async fn faulty_once(faults: Vec<Fault>) -> FaultServer {
     let first = std::sync::Mutex::new(Some(faults));
     FaultServer::start(move |request| {
@@ -169,8 +169,8 @@ impl Failure {
     }
 }
 
-/// Makes a call that meets these faults and fails as expected; the next call with the same client
-/// succeeds. Each call is sent once.
+/// Makes a call during which these faults occur, and which must fail as expected. The next call
+/// with the same client must succeed. Each call is sent once.
 async fn fails_then_works(case: &str, faults: Vec<Fault>, failure: &Failure) {
     fails_then_works_with(case, faults, failure, |_| {}).await;
 }

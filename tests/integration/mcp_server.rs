@@ -18,7 +18,7 @@ pub struct McpServer {
 
 struct State {
     tools: Value,
-    /// The list of tools as text, in place of `tools`.
+    /// The list of tools as JSON text, sent instead of `tools`.
     raw_tools: Option<String>,
     mood: Mood,
     /// The JSON-RPC methods of the requests, in order.
@@ -32,16 +32,16 @@ struct State {
     accounts: Option<HashMap<String, String>>,
     /// The token that opened each session.
     sessions: HashMap<String, String>,
-    /// The number of requests with the session of another token.
+    /// The number of requests whose token differs from that which opened the session.
     strays: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mood {
     Well,
-    /// Answers every request with status 500.
+    /// The server answers every request with status 500.
     Ill,
-    /// Reads a request and answers nothing for a minute.
+    /// The server reads a request and answers nothing for a minute.
     Asleep,
 }
 
@@ -66,7 +66,7 @@ impl McpServer {
         }));
         let shared = Arc::clone(&state);
         let address = http::serve(move |stream| {
-            // The peer has closed the connection.
+            // Serving ends when the peer has closed the connection.
             let _: Option<()> = serve(stream, &shared);
         });
         let url = format!("http://{address}/mcp");
@@ -88,7 +88,7 @@ impl McpServer {
         self.state.lock().unwrap().accounts = Some(accounts.collect());
     }
 
-    /// Returns the number of requests with the session of another token.
+    /// Returns the number of requests whose token differs from that which opened the session.
     pub fn strays(&self) -> usize {
         self.state.lock().unwrap().strays
     }
@@ -267,7 +267,7 @@ fn rpc_response(method: &str, params: &Value, tools: &Value) -> Value {
     }
 }
 
-/// Returns the method, the headers in lower case, and the body.
+/// Reads a request, and returns the method, the headers in lower case, and the body.
 pub fn read_request(reader: &mut impl BufRead) -> Option<(String, Vec<String>, Vec<u8>)> {
     let mut lines = Vec::new();
     loop {
@@ -308,7 +308,7 @@ pub fn fixed(result: Value) -> impl Fn(&Value) -> pillion_testkit::Reply + Send 
     move |_| pillion_testkit::Reply::result(&result)
 }
 
-/// Returns the configuration of a server that speaks Streamable HTTP. `more` has further settings of
+/// Returns the configuration of a server with Streamable HTTP. `more` contains further settings of
 /// the server, and then other sections.
 pub fn server_entry(label: &str, url: &str, more: &str) -> String {
     detected_entry(
@@ -318,7 +318,7 @@ pub fn server_entry(label: &str, url: &str, more: &str) -> String {
     )
 }
 
-/// Like [`server_entry`], for a server whose transport is detected.
+/// Returns the configuration of a server whose transport is detected, like [`server_entry`].
 pub fn detected_entry(label: &str, url: &str, more: &str) -> String {
     format!("[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\n{more}\n")
 }

@@ -66,7 +66,8 @@ fn a_name_belongs_to_the_server_with_the_longest_prefix_whoever_is_up() {
             let expected = (mood == Mood::Well).then(|| "shop_admin".to_owned());
             assert_eq!(refund(), expected);
             assert_eq!(owner(&client, "shop_add").as_deref(), Some("shop"));
-            // A call does not reach the other server, and reports the owner.
+            // A call of the reserved name does not reach the other server, and the error names the
+            // owner.
             let called = client.execute("shop_admin_refund", &json!({}), &Caller::default());
             match called.unwrap() {
                 ExecuteResponse::Executed(it) => assert!(!it.result.success && mood == Mood::Well),
@@ -194,7 +195,7 @@ fn servers_with_one_prefix_keep_an_order() {
         });
         assert_eq!(owner(&client, &name("a")).as_deref(), Some("one"));
     }
-    // Labels with one default prefix do not share the names.
+    // Servers whose labels lead to the same default prefix do not share the names.
     let (one, two) = (server(&["a"]), server(&["a", "b"]));
     one.set_mood(Mood::Ill);
     let toml = SETTINGS.to_owned() + &entry("a-b c", &one, "") + &entry("a-b_c", &two, "");
@@ -223,7 +224,7 @@ fn mcp_clients_never_see_a_name_of_another_server() {
             }
             assert_eq!(b.count("tools/call"), 0);
         };
-        // Also before any list.
+        // The name is reserved also before any list was requested.
         calls_none();
         let unavailable = call_at_mcp(&sidecar, "send")["result"].clone();
         let code = &unavailable["_meta"]["pillion/error_code"];
@@ -271,7 +272,7 @@ fn the_pins_of_a_server_tell_its_names_while_it_is_unreachable() {
     a.set_mood(Mood::Ill);
     let daemon = daemon.restart();
     assert_eq!(names(&daemon), ["b_send", "receive"]);
-    // Also after it has listed fewer tools.
+    // The name stays reserved also after the server has listed fewer tools.
     a.set_tools(json!([]));
     a.set_mood(Mood::Well);
     let reply = daemon.post("/api/v1/servers/a/reconnect", "");

@@ -334,7 +334,7 @@ async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
     }
     assert!(reported.contains(&json!("notifications/resources/list_changed")));
     say(&daemon, "cave", "Hello");
-    // A session that is older than the pack sees the pack's resources.
+    // A session that was opened before the pack was enabled sees the pack's resources.
     while pushed.next().unwrap()["method"] != "notifications/resources/list_changed" {}
 
     let with_model = format!("{ENABLED}model = \"demo\"\n[features]\nllm = true\n{models}");

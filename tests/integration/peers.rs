@@ -7,7 +7,7 @@ use crate::prelude::*;
 /// The id of a user that does not exist.
 const OTHER_USER: &str = "54321";
 
-/// Returns a command to which the command of another user is added.
+/// Returns a command that runs another command as another user.
 fn other_user() -> Command {
     let mut command = Command::new("setpriv");
     command.args([

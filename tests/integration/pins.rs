@@ -34,7 +34,7 @@ fn pins(daemon: &Daemon, arguments: &[&str]) -> Output {
     daemon.run(&[&["pins"], arguments].concat())
 }
 
-/// Lists until the sidecar has seen the server's current tools.
+/// Lists tools until the sidecar has received the server's current tools.
 fn look_again(daemon: &Daemon, server: &McpServer) {
     let list_requests = server.count("tools/list");
     eventually("the server is listed twice", || {
@@ -136,7 +136,7 @@ fn by_default_a_change_is_only_reported() {
     assert_contains!(daemon.log(), "The definition of a pinned tool has changed");
     let listed = daemon.get("/api/v1/pins/?server=far").json();
     assert_eq!(listed["pins"][0]["status"], "changed");
-    // A server may be trusted, and another not.
+    // One server may be trusted, and another not.
     let daemon = start(&server, "pin = \"off\"");
     assert!(is_listed(&daemon));
     assert_eq!(daemon.get("/api/v1/pins").json()["pins"], json!([]));
@@ -175,7 +175,7 @@ fn a_renamed_tool_is_a_changed_tool() {
         look_again(&daemon, &server);
         let offered = daemon.tool_names();
         assert!(!offered.contains(&format!("far_{name}")), "{offered:?}");
-        // An unlike tool is new, and accepted.
+        // A tool that does not resemble a pinned one is new, and is accepted.
         assert!(offered.contains(&"far_forecast".to_owned()), "{offered:?}");
         let path = format!("/api/v1/tools/execute/far_{name}");
         let rejected = daemon.post(&path, "{}").json();
@@ -242,7 +242,7 @@ fn new_tools_wait_until_they_are_accepted() {
     assert_eq!(listed["pins"], json!([]));
 }
 
-/// Returns members that a reader of JSON may reject, or of which readers may read different values.
+/// Returns members of a JSON object that some readers reject, or read in different ways.
 fn ambiguous_members() -> Vec<String> {
     let nested = format!("{}{}", "[".repeat(200), "]".repeat(200));
     let values = ["1e999", "-1e999", r#""\ud800""#, &nested];
@@ -343,7 +343,7 @@ fn fill_the_pins(rules: &str) {
 #[test]
 fn a_server_has_its_own_rule_for_new_tools() {
     let server = McpServer::start(json!([tool("One")]));
-    // Without pins, new tools cannot wait; so they are pinned.
+    // Without pins, new tools cannot wait for acceptance; so they are pinned.
     let strict = config(&server, "pin = \"off\"") + "new_tools = \"block\"\n";
     let daemon = Daemon::with_config(&strict);
     assert!(is_listed(&daemon));

@@ -1,4 +1,4 @@
-//! What many test modules use.
+//! Imports that many test modules use.
 
 pub use std::io::{BufRead, BufReader, Read, Write};
 pub use std::os::unix::net::UnixStream;

@@ -1,9 +1,9 @@
-//! The processes of the machine.
+//! Reads the processes of the machine from `/proc`.
 
 use std::collections::HashMap;
 use std::path::Path;
 
-/// A process and its parent.
+/// The id of a process and of its parent.
 struct Process {
     id: u32,
     parent: u32,
@@ -17,11 +17,12 @@ fn all() -> Vec<Process> {
         .collect()
 }
 
-/// Returns `None` if the directory is not a process, or the process has ended.
+/// Reads a process; returns `None` if the directory is not that of a process, or the process has
+/// ended.
 fn read(path: &Path) -> Option<Process> {
     let id = path.file_name()?.to_str()?.parse().ok()?;
     let stat = std::fs::read_to_string(path.join("stat")).ok()?;
-    // After the name, which may contain anything, come the state and the parent.
+    // The state and the parent follow the name, which may contain anything.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     Some(Process {
@@ -53,7 +54,7 @@ pub fn command_line(id: u32) -> String {
     String::from_utf8_lossy(&line).replace('\0', " ")
 }
 
-/// Returns the processes whose command line contains all of these.
+/// Returns the processes whose command line contains all of these words.
 pub fn started_with(words: &[&str]) -> Vec<u32> {
     let ids = all().into_iter().map(|process| process.id);
     ids.filter(|&id| {

@@ -17,7 +17,8 @@ use tempfile::TempDir;
 
 use crate::http;
 
-/// Builds the real binary. Cargo builds a binary only for tests of its own package.
+/// The path of the built binary. Cargo builds a binary only for tests of its own package, so the
+/// first use builds it.
 static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
@@ -102,7 +103,8 @@ pub fn vault(directory: &Path) -> String {
     format!("[vault]\nkey_file = \"{}\"\n", path.display())
 }
 
-/// Waits until a condition holds, at most two minutes: other programs may need the processors.
+/// Waits until a condition holds, for at most two minutes, because other programs may need the
+/// processors.
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !is_so() {
@@ -111,7 +113,7 @@ pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until there is a value, like [`eventually`].
+/// Waits until `find` returns a value, like [`eventually`].
 pub fn eventually_some<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     let mut found = None;
     eventually(what, || {
@@ -157,7 +159,7 @@ impl Daemon {
         Self::with_vault_and(toml, &[])
     }
 
-    /// Like [`with_vault`](Self::with_vault), with these variables.
+    /// Starts a daemon like [`with_vault`](Self::with_vault), with these environment variables.
     pub fn with_vault_and(toml: &str, variables: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let toml = format!("{toml}\n{}", vault(directory.path()));
@@ -166,7 +168,8 @@ impl Daemon {
 
     fn with_config_in(directory: TempDir, toml: &str, variables: &[(&str, &str)]) -> Self {
         let directory = Arc::new(directory);
-        // An empty file is an error, and one that ends within a line is not taken over.
+        // The last line is added because an empty file is an error, and a file that ends within a
+        // line is not applied.
         let toml = format!("{toml}\n# The end.\n");
         std::fs::write(directory.path().join("pillion.toml"), toml).unwrap();
         Self::start_in(directory, "log", variables)
@@ -258,7 +261,7 @@ impl Daemon {
         self.directory().join("pillion.db")
     }
 
-    /// Returns the file of the key of [`with_vault`](Self::with_vault).
+    /// Returns the path of the vault key of [`with_vault`](Self::with_vault).
     pub fn key_path(&self) -> PathBuf {
         self.directory().join("vault.key")
     }
@@ -327,7 +330,7 @@ impl Daemon {
         kill(Pid::from_raw(id), signal).unwrap();
     }
 
-    /// Waits for the exit.
+    /// Waits for the exit of the daemon.
     pub fn wait(&mut self) -> ExitStatus {
         eventually_some("the sidecar has ended", || self.child.try_wait().unwrap())
     }

@@ -46,7 +46,8 @@ pub fn rewrite(daemon: &Daemon, toml: &str) {
 /// Writes the file, sends SIGHUP, and waits until the daemon has read the file.
 pub fn reload(daemon: &Daemon, toml: &str) {
     let before = reloads(daemon);
-    // Without a new last line, a file from which lines were removed looks like an unfinished write.
+    // The last line is new each time: otherwise, a file from which lines were removed would look
+    // like an interrupted write.
     let toml = format!("{toml}\n# Change {before}.\n");
     std::fs::write(daemon.config_path(), toml).unwrap();
     daemon.signal(Signal::SIGHUP);
@@ -84,7 +85,7 @@ fn a_reload_changes_servers_and_limits_and_keeps_unchanged_sessions() {
     };
     assert!(call());
     assert!(!call(), "the new limit holds");
-    // Counts are kept.
+    // The counts of the limits are kept.
     reload(
         &daemon,
         &(limit.to_owned() + "[executor]\ntimeout_ms = 20000"),
@@ -247,7 +248,7 @@ fn a_rejected_document_is_tried_again_when_it_changes() {
     assert!(!is_there());
     std::fs::write(&document, good).unwrap();
     eventually("the document is read again", is_there);
-    // A file that was valid, becomes invalid, and is valid again.
+    // The file is first valid, then invalid, and then valid again.
     let before = reloads(&daemon);
     std::fs::write(&document, "openapi: [").unwrap();
     eventually("the document is refused", || reloads(&daemon) > before);

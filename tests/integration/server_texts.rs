@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicU64;
 use crate::hostile_server::{self, HostileReply};
 use crate::prelude::*;
 
-/// Maximum size of what one server adds to a listing, in bytes. A text of 4 KiB has at most six
-/// times the size in JSON.
+/// Maximum size of what one server adds to a listing, in bytes. In JSON, a text of 4 KiB may grow
+/// to six times its size.
 const MAX_BYTES_OF_SERVER: usize = 6 * 4 * 1024 + 1024;
 
-/// Maximum size of a log line. A line has the text up to twice.
+/// Maximum size of a log line, in bytes. A line may contain a server's text twice.
 const MAX_LINE_BYTES: usize = 128 * 1024;
 
 const MAX_EVENT_BYTES: usize = 8 * 1024;
@@ -67,7 +67,7 @@ const OTHER_TEXTS: [&str; 7] = [
 
 const TEXTS: usize = RPC_TEXTS.len() + OTHER_TEXTS.len();
 
-/// Returns the label, the method and the members.
+/// Returns the label, the method and the members of an entry of [`RPC_TEXTS`].
 fn words(source: &'static str) -> [&'static str; 3] {
     let mut words = source.splitn(3, ' ');
     std::array::from_fn(|_| words.next().unwrap())

@@ -105,7 +105,7 @@ impl Drop for Sidecar {
     }
 }
 
-/// Counts when it is dropped.
+/// Increments a counter when it is dropped.
 struct CountsItsEnd(Arc<AtomicUsize>);
 
 impl Drop for CountsItsEnd {
@@ -122,7 +122,7 @@ fn registry(sleeps_begun: &Arc<AtomicUsize>, sleeps_ended: &Arc<AtomicUsize>) ->
     registry
 }
 
-/// `sleep(ms)`, `panic()`, `who()`, `both()`, `reject()`.
+/// Returns the test tools `sleep(ms)`, `panic()`, `who()`, `both()` and `reject()`.
 fn test_tools(
     sleeps_begun: &Arc<AtomicUsize>,
     sleeps_ended: &Arc<AtomicUsize>,

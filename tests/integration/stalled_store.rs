@@ -9,8 +9,7 @@ use crate::store_file::lock;
 
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What a response may take in addition to the deadline: the allowance, and the time of a busy
-/// machine.
+/// Maximum time of a response beyond the deadline: the allowance, and a margin for a busy machine.
 const ALLOWANCE: Duration = Duration::from_millis(1_000 + 700);
 
 const ECHO: &str = "/api/v1/tools/execute/far_echo";

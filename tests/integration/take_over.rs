@@ -170,7 +170,7 @@ impl Manager {
         Guarded::spawn(&mut command)
     }
 
-    /// Returns the next notification.
+    /// Returns the next notification that the service manager receives.
     fn hear(&self) -> String {
         let mut buffer = [0; 4096];
         let length = self.notices.recv(&mut buffer).unwrap();

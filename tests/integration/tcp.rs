@@ -28,10 +28,9 @@ const OTHER_ADMIN: &str = "other-other-other-ot-1";
 const APPROVER: &str = "approver-approver-appr";
 const HER_APPROVER: &str = "her-approver-her-appro";
 
-/// Starts a daemon on a free TCP port of this machine, with tokens of scopes `read` and `run`, a
-/// token of alice, a token of an application that may act for any user, a token with a list of
-/// tools, two `admin` tokens, one of them with a single tool, and two `approve` tokens, one of them
-/// alice's.
+/// A daemon on a free TCP port of this machine, with tokens of scopes `read` and `execute`, a token
+/// of alice, a token of an application that may act for any user, a token with a list of tools, two
+/// `admin` tokens, one of them with a single tool, and two `approve` tokens, one of them alice's.
 struct Server {
     daemon: Daemon,
     address: SocketAddr,
@@ -74,14 +73,14 @@ impl Server {
             .json()
     }
 
-    /// Like [`send`](Self::send), with this token and the host of this machine.
+    /// Sends a request like [`send`](Self::send), with this token and the host of this machine.
     fn authorized(&self, token: &str, request: &str, body: &str) -> (u16, String, String) {
         let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n");
         self.send(request, &headers, body)
     }
 }
 
-/// Returns the tokens in the format of the variable.
+/// Returns the tokens in the format of the environment variable.
 fn tokens() -> String {
     format!(
         "watch read {READER}; ci execute {RUNNER}; hers execute {HERS} user=alice; \

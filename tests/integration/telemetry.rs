@@ -46,7 +46,7 @@ impl Collector {
         let got = Arc::<Mutex<Got>>::default();
         let shared = Arc::clone(&got);
         let address = http::serve(move |stream| {
-            // The peer has closed the connection.
+            // Serving ends when the peer has closed the connection.
             let _: Option<()> = serve(stream, &shared);
         });
         let url = format!("http://{address}");
@@ -277,7 +277,7 @@ fn m1_a_dead_collector_is_logged_once_and_delays_nothing() {
 #[test]
 fn m1_the_last_spans_are_sent_when_the_sidecar_stops() {
     let collector = Collector::start();
-    // No span is sent before.
+    // The spans are not sent before the end of the sidecar.
     let late = [("OTEL_BSP_SCHEDULE_DELAY", "600000")];
     let mut daemon = traced(&server(), &collector.url, &late);
     assert_eq!(call(&daemon, "get_time", "01").status, 200);

@@ -15,7 +15,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Runs it with arguments in shell syntax.
+    /// Runs `pillion` at a terminal, with arguments in shell syntax.
     pub fn run(arguments: &str) -> Self {
         let line = format!("stty -echo; {} {arguments}", pillion_path().display());
         let mut script = Command::new("script")

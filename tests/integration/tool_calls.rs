@@ -78,9 +78,9 @@ fn f4_a_running_call_is_interrupted_after_a_crash() {
     assert_eq!(found[0]["serverName"], json!("far"));
 }
 
-/// Starts a sidecar whose files cannot grow beyond 2 MiB, like on a full disk.
+/// Starts a sidecar whose files cannot grow beyond 2 MiB, as on a full disk.
 fn on_a_small_disk(directory: &Path) -> Guarded {
-    // Without the trap, the limit would end the process with a signal.
+    // Without the trap, SIGXFSZ would kill the process at the limit.
     let script = "trap '' XFSZ; ulimit -S -f 4096; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
     command
@@ -127,7 +127,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     // Recorded calls can be read meanwhile.
     let shown = client.request(route::SHOW_TOOL_CALL, [&recorded[0]]).send();
     assert_contains!(shown.unwrap().text(), "\"success\"");
-    // There is space again.
+    // The limit is raised, as if the disk had space again.
     let roomy = Command::new("prlimit")
         .args(["--fsize=unlimited:unlimited", "--pid"])
         .arg(sidecar.id().to_string())

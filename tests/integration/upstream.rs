@@ -117,7 +117,7 @@ fn the_prefix_is_configurable_and_separates_two_servers() {
     let toml = config("one", &one, "") + &entry("two", &two, "tool_prefix = \"\"");
     let sidecar = Sidecar::with_config(&toml);
     let list = list(&sidecar);
-    // In the order of the configuration.
+    // The tools are in the order of the servers in the configuration.
     let remote: Vec<_> = names(&list)
         .into_iter()
         .filter(|name| name.contains("search"))
@@ -152,7 +152,7 @@ fn f6_a_tool_whose_name_has_other_characters_is_called_under_its_own_name() {
     );
     assert_eq!(shortened.len(), 128);
     for (name, own) in [
-        // The tool with exactly this name.
+        // The server has a tool with exactly this name.
         (a_b, "a_b"),
         (of_3d, "3d"),
         (calendar, "calendar.add-event"),
@@ -222,7 +222,7 @@ fn a_call_by_name_tries_a_failed_server_during_the_backoff_of_lists() {
     let server = echo(Mood::Ill);
     let toml = config("far", &server, "").replace("retry_after_ms = 100", "retry_after_ms = 60000");
     let sidecar = Sidecar::with_config(&toml);
-    // Fails often enough that the client considers the server down.
+    // The server fails often enough that the client considers it down.
     for _ in 0..5 {
         let failure = sidecar.client().run_missing_tool("far_echo");
         assert_eq!(failure.error_code, "unavailable", "{failure:?}");
@@ -273,8 +273,8 @@ fn a_server_that_hangs_does_not_delay_the_first_call_of_another() {
     });
 }
 
-/// A server on standard input that lists its tool after three seconds. The tool returns the number
-/// of lists.
+/// A script that is a server on its standard streams, and lists its tool after three seconds. The
+/// tool returns the number of lists.
 const SLOW_LIST: &str = r#"
 import json, sys, time
 lists = 0
@@ -326,7 +326,7 @@ fn a_call_waits_for_the_list_of_its_server_until_its_deadline() {
     assert_eq!(failure.error_code, "unavailable");
     let reason = "the server did not list its tools within 1.0s";
     assert_contains!(failure.error, reason);
-    // The request goes on without the calls that began it.
+    // The request for the list continues after the calls that started it have ended.
     let mut lists = String::new();
     eventually("a call finds the tool", || match execute() {
         ExecuteResponse::Executed(execution) => {

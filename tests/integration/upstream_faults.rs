@@ -11,7 +11,7 @@ const EVENT_STREAM: &str = "text/event-stream";
 /// The outcome of a call: the server's result, or the error's code and text.
 type Outcome = Result<Value, (String, String)>;
 
-/// Calls a tool in one interface.
+/// A function that calls a tool over one interface.
 type Handler = fn(&Path, &str, &Value) -> Outcome;
 
 const INTERFACES: [(&str, Handler); 2] = [("REST", over_rest), ("/mcp", over_mcp)];
@@ -140,7 +140,7 @@ async fn e9_a_lost_session_is_replaced_within_the_call() {
             let opened = server.requests.count("initialize");
             server.forget_sessions();
             let result = call(&sidecar.socket, "far_roll", &json!({})).unwrap();
-            // The server answers with a bare object, of which `/mcp` makes a `CallToolResult`.
+            // The server answers with a bare object, which `/mcp` converts to a `CallToolResult`.
             let total = result
                 .get("total")
                 .unwrap_or(&result["structuredContent"]["total"]);

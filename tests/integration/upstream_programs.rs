@@ -91,7 +91,7 @@ fn e9_a_program_killed_during_a_call_fails_it_and_the_next_call_restarts_it() {
             assert_json!(mcp["_meta"]["pillion/error_code"], "unavailable");
             assert_json!(mcp["content"][0]["text"], *reported);
         });
-        // Another process serves the next call, in both interfaces.
+        // Another process of the server serves the next call, in both interfaces.
         if round % 2 == 0 {
             assert_eq!(call(&daemon, "roll")["data"]["total"], 15);
         } else {
@@ -106,7 +106,8 @@ fn e9_a_program_killed_during_a_call_fails_it_and_the_next_call_restarts_it() {
         });
         assert_eq!(servers(id).len(), 1);
     }
-    // The supervisor and the server: every ended process was waited for.
+    // The remaining processes are the supervisor and the server: every ended process was waited
+    // for.
     eventually("there are two processes", || descendants(id).len() == 2);
 }
 
@@ -143,7 +144,7 @@ fn e9_clients_that_disconnect_abruptly_leave_no_process() {
         let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
         let result = session.ask("tools/call", params("near_roll"))["result"].clone();
         assert_json!(result["structuredContent"]["total"], 15);
-        // Some subscribe, and disconnect with an open subscription.
+        // Some of the clients subscribe, and disconnect with an open subscription.
         if number % 2 == 0 {
             drop(session.listen());
         }

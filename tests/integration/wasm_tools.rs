@@ -30,7 +30,7 @@ impl Host {
         host
     }
 
-    /// Writes a file atomically.
+    /// Writes a file of the folder atomically.
     fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
         let new = self.path(&format!(".{name}"));
         std::fs::write(&new, bytes).unwrap();
@@ -61,7 +61,8 @@ impl Host {
     }
 }
 
-/// Like [`eventually`], with more time, because debug builds compile slowly.
+/// Waits until a condition holds, like [`eventually`] but longer, because debug builds compile
+/// slowly.
 fn patiently(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(180);
     while !is_so() {
@@ -185,7 +186,7 @@ fn p_added_changed_and_removed_files_take_effect_without_a_restart() {
     assert_contains!(stdout(&host.daemon.run(&["status"])), "(invalid_component)");
     assert_contains!(host.daemon.log(), "invalid_component");
 
-    // Names in use are kept.
+    // Names in use are kept: the file does not replace the built-in tool.
     host.put("calculator.wasm", &component);
     host.put("text_facts.wasm", &component);
     patiently("the name is taken", || {
@@ -230,7 +231,7 @@ fn p_an_approval_is_valid_only_for_the_same_file() {
     let ask = || approval_id(&host.execute("probe", &json!({"do": "count"})));
     let id = ask();
     assert_eq!(ask(), id);
-    // The same file with one more byte: an empty custom section.
+    // The file has one more byte: an empty custom section.
     let mut other = std::fs::read(&file).unwrap();
     other.extend_from_slice(&[0, 2, 1, b'x']);
     host.put("probe.wasm", other);

@@ -14,7 +14,8 @@ use crate::prelude::*;
 pub struct Worker(JsonLines);
 
 impl Worker {
-    /// Connects with these tools. Returns head and body of a rejection.
+    /// Connects and registers these tools. Returns the head and body of the response if the
+    /// connection is rejected.
     fn try_connect(socket: &Path, registration: &Value) -> Result<Self, (String, Value)> {
         let path = "/api/v1/workers";
         JsonLines::open(socket, path, "pillion-worker", registration).map(Self)
@@ -113,7 +114,7 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
     let tool = tools.iter().find(|tool| tool["name"] == "greet").unwrap();
     assert_eq!(tool["title"], "Greeting");
     assert!(tool.get("category").is_none());
-    // The record contains it, too (F4).
+    // The call log contains both calls (F4).
     assert_eq!(daemon.recorded("?tool=greet").len(), 2);
 }
 
@@ -189,7 +190,8 @@ fn the_call_of_a_dead_worker_fails_at_once_and_another_worker_takes_later_calls(
     let response = caller.join().unwrap();
     assert_json!(response["result"]["error_code"], "unavailable");
     assert!(started.elapsed() < Duration::from_secs(20));
-    // The tool stays for a while: a call waits for the next worker.
+    // The tool of a worker that has disconnected stays for a while: a call waits for the next
+    // worker.
     let caller = begin_call(&daemon);
     eventually("no worker is connected", || {
         workers(&daemon.socket).is_empty()
@@ -499,7 +501,8 @@ fn a_worker_that_sends_garbage_is_disconnected_and_its_call_fails() {
     eventually("no worker is left", || workers(&daemon.socket).is_empty());
 }
 
-/// Starts a worker that has a call, and a child process that holds the connection.
+/// A script that starts a worker which receives a call, and a child process that holds the
+/// connection.
 const HOLDER: &str = r#"
 import json, socket, subprocess, sys, time
 worker = socket.socket(socket.AF_UNIX)

@@ -1,9 +1,9 @@
 //! Timeouts for work that depends on another process, such as reading a response.
 //!
-//! A process that was stopped (`SIGSTOP`, a paused container) finds its timers expired when
-//! it continues, while the response may have arrived long ago. These timeouts give such work another
+//! A process that was stopped (`SIGSTOP`, a paused container) finds its timers expired when it
+//! continues, while the response may have arrived long ago. These timeouts give such work another
 //! second: a timer that expires much too late shows that the process did not run. In a process that
-//! runs, they are the timeouts of `tokio::time`.
+//! was not stopped, they behave like the timeouts of `tokio::time`.
 
 use std::fmt;
 use std::pin::{Pin, pin};
@@ -14,13 +14,13 @@ use pin_project_lite::pin_project;
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
-/// Minimum delay of a timer that shows that the process did not run.
+/// Minimum delay of a timer that counts as proof that the process was stopped.
 const MIN_DELAY: Duration = Duration::from_millis(250);
 
-/// Time that the work gets after the process continues: enough to read what has arrived.
+/// Additional time for work whose process was stopped, enough to read what has arrived.
 const EXTRA_TIME: Duration = Duration::from_secs(1);
 
-/// Error of a future that did not complete before its deadline.
+/// The error for a future that did not complete before its deadline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elapsed;
 
@@ -52,7 +52,7 @@ pin_project! {
     pub struct Sleep {
         #[pin]
         timer: tokio::time::Sleep,
-        // When the timer is expected to expire; `None` before the first poll.
+        // The time at which the timer should expire; `None` before the first poll.
         expected: Option<Instant>,
         has_extra_time: bool,
     }
@@ -70,7 +70,7 @@ pin_project! {
 /// # });
 /// ```
 pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
-    // Like `tokio::time::timeout` for a duration that ends in the far future.
+    // The replacement for a duration that overflows the clock, as in `tokio::time::timeout`.
     const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
     let now = Instant::now();
     let deadline = now.checked_add(duration).unwrap_or_else(|| now + FAR);
@@ -96,8 +96,8 @@ pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
     }
 }
 
-/// Sleeps for `duration`, and for another second if the process was stopped meanwhile. For a
-/// `select!`, in which the other branches wait for another process.
+/// Sleeps for `duration`, and for another second if the process was stopped meanwhile. Intended for
+/// a `select!` whose other branches wait for another process.
 pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(Instant::now() + duration)
 }
@@ -142,14 +142,15 @@ impl Future for Sleep {
         let expected = *this
             .expected
             .get_or_insert_with(|| deadline.max(Instant::now()));
-        // Unconstrained, because the timer counts even if other work has used up the task's budget.
+        // The timer is polled unconstrained, because it must expire even if other work has used up
+        // the task's budget.
         ready!(pin!(unconstrained(this.timer.as_mut())).poll(context));
         if *this.has_extra_time || !was_stopped(expected) {
             return Poll::Ready(());
         }
         *this.has_extra_time = true;
         this.timer.as_mut().reset(Instant::now() + EXTRA_TIME);
-        // Registers the timer.
+        // Polling the new timer registers the task for it.
         pin!(unconstrained(this.timer)).poll(context)
     }
 }
@@ -181,7 +182,7 @@ mod tests {
         let (sender, receiver) = oneshot::channel();
         let waiting = tokio::spawn(timeout(LIMIT, receiver));
         stop_for_a_minute().await;
-        // The task that reads the response may run after the task that waits for it.
+        // The task that reads the response may run after the task that waits for the response.
         tokio::time::sleep(Duration::from_millis(100)).await;
         sender.send(7).unwrap();
         assert_eq!(waiting.await.unwrap().unwrap(), Ok(7));

@@ -22,29 +22,29 @@ const SECRET_HEADERS: [HeaderName; 3] = [AUTHORIZATION, COOKIE, PROXY_AUTHORIZAT
 /// The egress policy, credential and limits that the tools of one API share.
 pub(crate) struct ApiAccess {
     client: LazyHttpClient,
-    /// The headers of the credential; they take precedence over a tool's headers.
+    /// The headers of the credential, which take precedence over a tool's headers.
     credential: HeaderMap,
-    /// Secrets that are redacted in responses.
+    /// The secrets that are redacted in responses.
     secrets: Secrets,
-    /// The headers whose values are secrets.
+    /// The names of the headers whose values are secrets.
     secret_headers: Vec<HeaderName>,
     /// The public part of the credential: kind, header and user name.
     pub(crate) identity: Value,
     pub(crate) limits: ResponseLimits,
 }
 
-/// How long a response may take, how large it may be, and which statuses are a success.
+/// The timeout and maximum size of a response, and the statuses that count as success.
 #[derive(Debug, Clone)]
 pub(crate) struct ResponseLimits {
     pub(crate) timeout: Duration,
     pub(crate) max_answer_bytes: usize,
-    /// Statuses that count as success.
+    /// The statuses that count as success.
     pub(crate) success: Vec<StatusRange>,
 }
 
-/// The settings of a declaration from which an [`ApiAccess`] is created.
+/// The part of a declaration that an [`ApiAccess`] is created from.
 pub(crate) struct ApiAccessSettings {
-    /// Secret headers and their values.
+    /// The secret headers with their values.
     pub(crate) secrets: Vec<(HeaderName, SecretString)>,
     pub(crate) authentication: Authentication,
     pub(crate) egress: EgressPolicy,
@@ -106,14 +106,14 @@ impl ApiAccess {
         }))
     }
 
-    /// Checks whether requests to a URL are allowed, without I/O.
+    /// Checks under the egress policy whether requests to a URL are allowed, without I/O.
     pub(crate) fn check(&self, url: &Url) -> Result<(), HttpToolError> {
         let checked = self.client.policy().check_url(url);
         checked.map_err(|error| HttpToolError::new("url", error.to_string()))
     }
 
-    /// Returns whether the value of a tool's header is a secret: because the operator declared it,
-    /// or because the header usually contains credentials.
+    /// Returns whether the value of a tool's header is a secret: the operator declared the header
+    /// as secret, or the header usually contains credentials.
     pub(crate) fn is_secret(&self, name: &HeaderName) -> bool {
         self.secret_headers.contains(name) || SECRET_HEADERS.contains(name)
     }
@@ -123,13 +123,13 @@ impl ApiAccess {
         headers.extend(self.credential.clone());
     }
 
-    /// Returns the client, which is created on first use.
+    /// Returns the HTTP client, which is created on first use.
     pub(crate) fn client(&self) -> Result<&HttpClient, ToolFailure> {
         let client = self.client.get();
         client.map_err(|error| failure(&error, "", self))
     }
 
-    /// Returns a value with all secrets redacted, including settings.
+    /// Returns a JSON value in which all secrets are redacted.
     pub(crate) fn redacted(&self, value: Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.without_secrets(text)),
@@ -142,7 +142,7 @@ impl ApiAccess {
         }
     }
 
-    /// Returns a text with all secrets redacted.
+    /// Returns a text in which all secrets are redacted.
     pub(crate) fn without_secrets(&self, mut text: String) -> String {
         self.secrets.redact(&mut text);
         text
@@ -158,7 +158,7 @@ fn identity(authentication: &Authentication) -> Value {
     }
 }
 
-/// Converts an error of a request to `host`.
+/// Converts the error of a request to `host` to the failure of a tool.
 pub(crate) fn failure(error: &HttpError, host: &str, access: &ApiAccess) -> ToolFailure {
     let (code, message) = match error {
         HttpError::Denied(error) => (ErrorCode::Denied, error.to_string()),

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use crate::api_access::ApiAccess;
 use crate::request::RequestPlan;
 
-/// Returns SHA-256 of a tool's request, credential identity, result path and description. Secrets
-/// are represented only by their locations: changing the value of a credential does not change the
-/// digest.
+/// Returns the SHA-256 of a tool's request, credential identity, result path and description. Of
+/// secrets, the digest contains only the locations, so that a changed credential does not change
+/// it.
 pub(crate) fn tool_digest(
     definition: &ToolDefinition,
     plan: &RequestPlan,

@@ -19,13 +19,13 @@ use crate::{HttpTool, HttpToolError, StatusRange, digest};
 /// The declaration of an HTTP endpoint as a tool.
 ///
 /// `url` has placeholders for arguments in its path and query (`{id}`); `query`, `headers` and
-/// `body` are [`InputTemplate`]s. Not `Debug`, because it may contain a credential.
+/// `body` are [`InputTemplate`]s. Not `Debug`, because the declaration may contain a credential.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpToolEntry {
     /// The name of the tool.
     pub name: String,
-    /// The description for the model.
+    /// The description of the tool for the model.
     pub description: String,
     /// The category under which the tool is listed.
     pub category: Option<String>,
@@ -42,7 +42,7 @@ pub struct HttpToolEntry {
     /// Names of headers whose values are redacted in responses.
     #[serde(default)]
     pub secret_headers: Vec<String>,
-    /// The body, sent as JSON.
+    /// The body of the request, sent as JSON.
     pub body: Option<Value>,
     /// The JSON Schema of the arguments. By default, all referenced arguments are strings, and
     /// those in the URL are required.
@@ -50,14 +50,14 @@ pub struct HttpToolEntry {
     /// The credential: none, `bearer`, `api-key` or `basic`.
     #[serde(default)]
     pub authentication: Authentication,
-    /// Which addresses requests may reach.
+    /// Which addresses the tool's requests may reach.
     #[serde(default)]
     pub egress: EgressPolicy,
     /// Timeout of the request, including the body, in milliseconds. Default 30,000.
     pub timeout_ms: Option<u64>,
     /// Maximum size of the response, in bytes. Default 1 MiB.
     pub max_answer_bytes: Option<usize>,
-    /// Statuses that count as success. Default `["2XX"]`.
+    /// The statuses that count as success. Default `["2XX"]`.
     #[serde(default)]
     pub success: Vec<StatusRange>,
     /// JSON pointer to the result in a JSON response. Default: the whole response.
@@ -121,7 +121,7 @@ pub(crate) fn compile_entry(entry: HttpToolEntry) -> Result<HttpTool, HttpToolEr
     build_tool(definition, plan, access, entry.result_at)
 }
 
-/// Creates a tool whose schema can be compiled, so that it can be registered.
+/// Creates a tool. Checks that the schema can be compiled, which registering the tool requires.
 pub(crate) fn build_tool(
     definition: ToolDefinition,
     plan: RequestPlan,
@@ -173,7 +173,7 @@ pub(crate) fn headers(
     headers.collect()
 }
 
-/// Returns these headers with their values, which must be constant.
+/// Returns the values of secret headers, which must not contain placeholders.
 pub(crate) fn secret_values(
     headers: &[(HeaderName, InputTemplate)],
     names: &[String],
@@ -202,7 +202,8 @@ fn template(key: &'static str, name: &str, value: Value) -> Result<InputTemplate
     })
 }
 
-/// Returns the default annotations for a method, with the operator's `read_only`.
+/// Returns the annotations of a tool with this HTTP method, overridden by the operator's
+/// `read_only`.
 pub(crate) fn annotations(method: &Method, read_only: Option<bool>) -> JsonObject {
     let is_read_only = read_only.unwrap_or(matches!(*method, Method::GET | Method::HEAD));
     let is_idempotent = is_read_only || matches!(*method, Method::PUT | Method::DELETE);
@@ -216,7 +217,7 @@ pub(crate) fn annotations(method: &Method, read_only: Option<bool>) -> JsonObjec
     annotations
 }
 
-/// Returns the distinct names of the arguments that a plan refers to, those in the URL first.
+/// Returns the distinct names of the arguments that a request refers to, those in the URL first.
 fn parameter_names(plan: &RequestPlan) -> Vec<String> {
     let mut names: Vec<String> = plan.url.arguments().map(str::to_owned).collect();
     let query_values = plan.query.iter().map(|part| &part.value);
@@ -232,7 +233,7 @@ fn parameter_names(plan: &RequestPlan) -> Vec<String> {
     names
 }
 
-/// Checks that a schema contains all arguments that the plan refers to.
+/// Checks that a schema contains all arguments that the request refers to.
 fn check_declared(schema: Value, plan: &RequestPlan) -> Result<Value, HttpToolError> {
     let properties = &schema["properties"];
     let missing = parameter_names(plan)
@@ -252,7 +253,7 @@ fn default_schema(plan: &RequestPlan) -> Value {
         .into_iter()
         .map(|name| (name, json!({"type": "string"})))
         .collect();
-    // Distinct, as JSON Schema requires, even if the URL repeats an argument.
+    // JSON Schema requires distinct names, but the URL may repeat an argument.
     let required: BTreeSet<_> = plan.url.arguments().collect();
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }

@@ -2,9 +2,9 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct HttpToolError {
-    /// The invalid key of the declaration; empty for the whole declaration.
+    /// The invalid key of the declaration; empty if the error concerns the whole declaration.
     pub key: &'static str,
-    /// What is wrong with the key.
+    /// What is wrong with the value of the key.
     pub what: String,
 }
 

@@ -1,4 +1,4 @@
-//! HTTP endpoints as tools, by declaration instead of code: [`HttpTool`] is one tool;
+//! HTTP endpoints as tools, declared instead of programmed: [`HttpTool`] is one tool;
 //! [`OpenApiEntry::tools`] creates a tool for each selected operation of an OpenAPI document.
 //!
 //! Arguments from a model only fill placeholders of a request: they cannot change the host or the

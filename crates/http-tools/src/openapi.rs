@@ -1,4 +1,4 @@
-//! Operations of an OpenAPI document (3.0 or 3.1) as tools.
+//! Creates tools from the operations of an OpenAPI document (3.0 or 3.1).
 
 mod document;
 mod operation;
@@ -17,8 +17,8 @@ use crate::api_access::{ApiAccess, ApiAccessSettings};
 use crate::{HttpTool, HttpToolError, StatusRange, entry};
 use document::OpenApiDocument;
 
-/// An OpenAPI document and the selection of its operations. Not `Debug`, because it may contain a
-/// credential.
+/// An OpenAPI document and the selection of its operations. Not `Debug`, because this value may
+/// contain a credential.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpenApiEntry {
@@ -32,9 +32,9 @@ pub struct OpenApiEntry {
     /// The base URL of the document's paths. Default: the first server of the document, if that is
     /// an absolute URL without variables.
     pub base_url: Option<String>,
-    /// The prefix of the tools' names. Default: the name and `_`.
+    /// The prefix of the tools' names. Default: the name of the API and `_`.
     pub prefix: Option<String>,
-    /// Headers of every request.
+    /// The headers of every request.
     #[serde(default)]
     pub headers: JsonObject,
     /// Names of headers whose values are redacted in responses.
@@ -43,21 +43,21 @@ pub struct OpenApiEntry {
     /// The credential: none, `bearer`, `api-key` or `basic`.
     #[serde(default)]
     pub authentication: Authentication,
-    /// Which addresses requests may reach.
+    /// Which addresses the tools' requests may reach.
     #[serde(default)]
     pub egress: EgressPolicy,
     /// Timeout of a request, including the body, in milliseconds. Default 30,000.
     pub timeout_ms: Option<u64>,
     /// Maximum size of a response, in bytes. Default 1 MiB.
     pub max_answer_bytes: Option<usize>,
-    /// Statuses that count as success. Default `["2XX"]`.
+    /// The statuses that count as success. Default `["2XX"]`.
     #[serde(default)]
     pub success: Vec<StatusRange>,
 }
 
 impl OpenApiEntry {
-    /// Returns the tools of the selected operations, in the order of the document, whose text is
-    /// `document`.
+    /// Returns the tools of the selected operations, in the order of the operations in the
+    /// document, whose text is `document`.
     ///
     /// ```
     /// use pillion_core::tool::Tool;
@@ -76,8 +76,8 @@ impl OpenApiEntry {
     /// ```
     ///
     /// # Errors
-    /// The document is invalid, or a named operation does not exist or cannot become a tool. With
-    /// `*`, unsuitable operations are skipped and logged.
+    /// The document is invalid, or a selected operation does not exist or cannot become a tool.
+    /// With `*`, unsuitable operations are skipped and logged.
     pub fn tools(self, document: &str) -> Result<Vec<HttpTool>, HttpToolError> {
         self.tools_in(&OpenApiDocument::parse(document)?)
     }
@@ -138,7 +138,7 @@ impl OpenApiEntry {
     }
 }
 
-/// Returns a member of an object if it is a string.
+/// Returns a member of a JSON object if the member is a string.
 fn text<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.get(key)?.as_str()
 }

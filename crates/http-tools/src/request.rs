@@ -31,18 +31,18 @@ pub(crate) struct QueryPart {
 /// How lists and objects are encoded in a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueryStyle {
-    /// One pair for each item: `a=1&a=2`.
+    /// One `name=value` pair for each item: `a=1&a=2`.
     Repeated,
-    /// One pair whose items have this separator: `a=1,2`.
+    /// One `name=value` pair whose items have this separator: `a=1,2`.
     Joined(&'static str),
-    /// One pair for each member: `a[x]=1&a[y]=2`.
+    /// One `name[member]=value` pair for each member: `a[x]=1&a[y]=2`.
     DeepObject,
-    /// One pair with the value as JSON.
+    /// One `name=value` pair with the value as JSON.
     Json,
 }
 
 impl RequestPlan {
-    /// Returns the request for these arguments.
+    /// Fills the placeholders with these arguments, and returns the request.
     pub(crate) fn fill(
         &self,
         arguments: &Value,
@@ -79,7 +79,7 @@ impl RequestPlan {
                     header"
                 ))
             })?;
-            // The operator may have taken the value from the environment.
+            // A constant value may come from the operator's environment, and may be secret.
             header.set_sensitive(value.is_constant());
             headers.insert(name.clone(), header);
         }
@@ -89,7 +89,7 @@ impl RequestPlan {
     }
 }
 
-/// Returns a header's value; `None` for null.
+/// Returns the text of a header's value; `None` for null, which omits the header.
 fn header_text(name: &HeaderName, value: &Value) -> Result<Option<String>, ToolFailure> {
     Ok(Some(match value {
         Value::Null => return Ok(None),

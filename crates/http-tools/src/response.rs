@@ -1,4 +1,4 @@
-//! Interprets the status and the body of responses.
+//! Interprets the status and the body of HTTP responses.
 
 use std::time::Duration;
 
@@ -8,13 +8,14 @@ use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput};
 use pillion_core::{json_values, lone_surrogates};
 use serde_json::{Value, json};
 
-/// Maximum length of the server's error message in an error, in characters.
+/// Maximum length of the server's message in the error of a call, in characters.
 const MAX_REASON_LEN: usize = 300;
 
-/// Maximum length of the result of a failed call, as text, in characters.
+/// Maximum length of a failed call's response body in the failure, as text, in characters.
 const MAX_FAILURE_LEN: usize = 4_000;
 
-/// Parses the body: JSON if its content type or content indicates that, otherwise text.
+/// Parses the body of a response: as JSON if its content type or content indicates that, otherwise
+/// as text.
 pub(crate) fn parse_body(headers: &HeaderMap, body: String) -> Result<Value, ToolFailure> {
     let content_type = headers
         .get(CONTENT_TYPE)
@@ -41,7 +42,7 @@ pub(crate) fn parse_body(headers: &HeaderMap, body: String) -> Result<Value, Too
     }
 }
 
-/// Returns the output for a successful response, or for the configured part of it.
+/// Returns the output of a successful call: the response, or the configured part of it.
 pub(crate) fn output(
     status: StatusCode,
     value: Value,
@@ -63,7 +64,7 @@ pub(crate) fn output(
     Ok(output.with_metadata("http_status", json!(status.as_u16())))
 }
 
-/// Returns the failure for an error status, with the server's error message.
+/// Returns the failure for a response with an error status, with the server's error message.
 pub(crate) fn failure(
     host: &str,
     status: StatusCode,
@@ -93,13 +94,14 @@ pub(crate) fn failure(
     failure
 }
 
-/// Returns the seconds in `Retry-After`. Ignores a date, because the clocks may differ.
+/// Returns the seconds in `Retry-After`. Ignores a date, because the clocks of client and server
+/// may differ.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
     text.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// Returns the error message in a body, from its usual members.
+/// Returns the error message in a response body, from the members that servers usually use.
 fn reason(value: &Value) -> Option<String> {
     let error = &value["error"];
     let texts = [
@@ -115,7 +117,7 @@ fn reason(value: &Value) -> Option<String> {
     (!reason.trim().is_empty()).then_some(reason)
 }
 
-/// Returns the body of a failure, cut as text if it is too long.
+/// Returns the response body for a failure, cut as text if it is too long.
 fn shortened(value: Value) -> Value {
     let text = match &value {
         Value::String(text) => text.clone(),

@@ -1,7 +1,7 @@
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error};
 
-/// Statuses that count as success: a single one, such as `404`, or a class, such as `"2XX"`.
+/// A range of HTTP statuses: a single status, such as `404`, or a class, such as `"2XX"`.
 ///
 /// ```
 /// use pillion_http_tools::StatusRange;
@@ -16,7 +16,7 @@ pub struct StatusRange {
 }
 
 impl StatusRange {
-    /// The statuses 200 to 299, the default of a tool.
+    /// The statuses 200 to 299, which count as success by default.
     pub const SUCCESS: Self = Self {
         first: 200,
         last: 299,

@@ -16,7 +16,7 @@ pub struct HttpTool {
     pub(crate) definition: ToolDefinition,
     pub(crate) plan: RequestPlan,
     pub(crate) access: Arc<ApiAccess>,
-    /// JSON pointer to the result in the response.
+    /// The JSON pointer to the result in the response.
     pub(crate) result_at: Option<String>,
     /// The digest of the tool, without the values of secrets.
     pub(crate) digest: String,
@@ -26,7 +26,7 @@ impl HttpTool {
     /// Creates a tool from its declaration. Does no I/O.
     ///
     /// # Errors
-    /// The declaration is invalid; the error names the key.
+    /// The declaration is invalid; the error names the invalid key.
     pub fn new(entry: HttpToolEntry) -> Result<Self, HttpToolError> {
         entry::compile_entry(entry)
     }
@@ -60,7 +60,7 @@ impl HttpTool {
             (headers, parsed)
         };
         let (headers, parsed) = compute::run(&host, bytes, parse).await;
-        // Again after parsing, because JSON escapes may hide a secret.
+        // The parsed body is redacted again, because JSON escapes may hide a secret.
         let value = parsed.map(|value| access.redacted(value));
         if is_success {
             response::output(status, value?, self.result_at.as_deref())

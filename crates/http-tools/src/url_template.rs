@@ -14,7 +14,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// Encodes all characters that have a meaning in URLs.
+/// Percent-encodes all characters of a text that have a meaning in URLs.
 pub(crate) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
@@ -22,12 +22,12 @@ pub(crate) fn encoded(text: &str) -> String {
 /// A URL with placeholders for arguments in its path and query: `https://x.example/users/{id}`.
 ///
 /// An argument cannot change the structure of the URL: arguments are encoded and must not be empty,
-/// and a URL whose path a parser would normalize (`..`) is rejected.
+/// and a URL is rejected if a parser would normalize its path (`..`).
 #[derive(Debug, Clone)]
 pub(crate) struct UrlTemplate {
     pieces: Vec<TemplatePart>,
     origin: Origin,
-    /// The URL with `x` for each placeholder.
+    /// The URL with `x` in place of each placeholder.
     sample: Url,
 }
 
@@ -78,7 +78,7 @@ impl UrlTemplate {
         })
     }
 
-    /// Returns the URL with `x` for each placeholder.
+    /// Returns the URL with `x` in place of each placeholder.
     pub(crate) fn sample(&self) -> &Url {
         &self.sample
     }
@@ -91,7 +91,7 @@ impl UrlTemplate {
         })
     }
 
-    /// Returns the URL for these arguments.
+    /// Fills the placeholders with these arguments, and returns the URL.
     pub(crate) fn fill(&self, arguments: &Value) -> Result<Url, ToolFailure> {
         let bad = |name: &str, what: &str| {
             ToolFailure::invalid_input(format!("The argument '{name}' {what}"))
@@ -106,7 +106,8 @@ impl UrlTemplate {
             if value.is_empty() {
                 return Err(bad(name, "is empty"));
             }
-            // Some servers decode a path before they route it.
+            // Encoded dots are rejected, too, because some servers decode a path before they route
+            // it.
             let is_dot_segment = |part: &str| matches!(part, "." | "..");
             if self.occurs_in_path(name) && value.split(['/', '\\']).any(is_dot_segment) {
                 return Err(bad(name, "would change the path of the URL"));
@@ -123,7 +124,7 @@ impl UrlTemplate {
     }
 }
 
-/// Formats the template as declared.
+/// Formats the URL template as declared.
 impl fmt::Display for UrlTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.pieces.iter().try_for_each(|piece| match piece {
@@ -134,7 +135,7 @@ impl fmt::Display for UrlTemplate {
 }
 
 impl UrlTemplate {
-    /// Returns whether the argument occurs before the query.
+    /// Returns whether a placeholder for the argument occurs before the query.
     fn occurs_in_path(&self, name: &str) -> bool {
         let is_path = |piece: &&TemplatePart| !matches!(piece, TemplatePart::Text(text) if text.contains('?'));
         let path = self.pieces.iter().take_while(is_path);
@@ -172,7 +173,7 @@ fn join<E>(pieces: &[TemplatePart], fill: impl Fn(&str) -> Result<String, E>) ->
     Ok(text)
 }
 
-/// Returns whether a parsed URL has exactly the path and query of its text.
+/// Returns whether the URL parser left the path and query of a URL's text unchanged.
 fn is_unchanged(url: &Url, text: &str) -> bool {
     let after_scheme = text.split_once("://").map_or("", |(_, rest)| rest);
     let begin = after_scheme.find(['/', '?']);
@@ -222,7 +223,8 @@ mod tests {
             fill(USER, json!({"id": 7, "q": ".."})),
             Ok("https://x.example/users/7/mail?q=..".to_owned())
         );
-        // Encoded once, and therefore harmless: a server that decodes once gets the text `%2e%2e`.
+        // The dots are encoded a second time, which is harmless: a server that decodes once gets
+        // the text `%2e%2e`.
         assert_eq!(url(json!("%2e%2e")), expected("%252e%252e"));
         assert_eq!(
             fill("https://x.example/.{b}{c}", json!({"b": "./", "c": "d"})),

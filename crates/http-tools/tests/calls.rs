@@ -20,7 +20,7 @@ fn response(status: u16, kind: &str, body: impl Into<Body>) -> Response<Body> {
     with_type.body(body.into()).unwrap()
 }
 
-/// Returns the request as JSON.
+/// Responds with the request as JSON.
 async fn echo(request: Request) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let headers: serde_json::Map<_, _> = parts
@@ -38,7 +38,7 @@ async fn echo(request: Request) -> Response<Body> {
     response(200, "application/json; charset=utf-8", shown.to_string())
 }
 
-/// Returns the URL of the server, and that of an echo server with another origin.
+/// Starts a server, and an echo server with another origin. Returns their URLs.
 async fn servers() -> (String, String) {
     let serve = async |router: Router| {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -59,7 +59,7 @@ async fn servers() -> (String, String) {
         })
     };
     let problem = r#"{"detail": "size is too small"}"#;
-    // PHP's way of escaping.
+    // PHP escapes JSON like this.
     let escaped = r#"["tok\/en-\u0031234", "?t=tok%2Fen-1234", "tok%2fen-1234",
         "\"tok\\/en-1234\"", "dG9rL2VuLTEyMzQ="]"#;
     let binary = || async { response(200, "image/png", vec![0xff, 0xfe]) };

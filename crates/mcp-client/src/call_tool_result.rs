@@ -16,10 +16,10 @@ use super::{EntryKind, Feature, ProtocolVersion};
 /// content, and an object is also returned as `structuredContent`. A content block that the
 /// specification does not define becomes text as well.
 ///
-/// A result that requests input or names a task (`resultType`) is not changed.
+/// A result whose `resultType` requests input or names a task is not changed.
 ///
 /// # Errors
-/// If the result cannot be written as JSON.
+/// The result cannot be written as JSON.
 pub fn as_call_tool_result(
     written: Box<RawValue>,
     mut value: Value,
@@ -53,7 +53,7 @@ pub fn as_call_tool_result(
     }
 }
 
-/// Wraps an object that is not a `CallToolResult`.
+/// Wraps a JSON object that is not a `CallToolResult`: as text content and as structured content.
 fn wrapped(
     written: &RawValue,
     result: &Map<String, Value>,
@@ -62,7 +62,7 @@ fn wrapped(
     #[serde(rename_all = "camelCase")]
     struct Wrapped<'a> {
         content: [Value; 1],
-        /// The object, as the server wrote it.
+        /// The JSON object, as the server wrote it.
         structured_content: &'a RawValue,
         #[serde(skip_serializing_if = "Option::is_none")]
         is_error: Option<bool>,
@@ -78,14 +78,14 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// Removes the members, except `content`, that a client cannot read. Returns whether any member was
-/// removed.
+/// Removes members, except `content`, that violate the schema of `CallToolResult`. Returns whether
+/// any member was removed.
 fn repair_members(result: &mut Map<String, Value>, version: ProtocolVersion) -> bool {
     let takes_any = version.supports(Feature::AnyStructuredContent);
     let structured = result
         .get("structuredContent")
         .filter(|structured| !takes_any && !structured.is_object());
-    // Without text content, the client would lose the value.
+    // A client that reads only `content` would lose the structured value.
     let is_empty = matches!(result.get("content"), None | Some(Value::Null))
         || result["content"].as_array().is_some_and(Vec::is_empty);
     let content = structured.filter(|structured| is_empty && !structured.is_null());
@@ -139,7 +139,7 @@ fn repair_block(block: &mut Value) -> bool {
     is_changed
 }
 
-/// Repairs a resource link, which has the members of an entry of `resources/list`, and a `type`.
+/// Repairs a `resource_link` block: an entry of `resources/list` with a `type`.
 fn repair_link(block: &mut Value) -> bool {
     let checked = to_raw_value(block)
         .ok()
@@ -153,7 +153,7 @@ fn repair_link(block: &mut Value) -> bool {
     true
 }
 
-/// Removes a member that does not match the schema. Returns whether the member was removed.
+/// Removes a member whose value `fits` rejects. Returns whether the member was removed.
 fn keep_if(
     members: &mut Map<String, Value>,
     member: &str,
@@ -166,7 +166,7 @@ fn keep_if(
     removes
 }
 
-/// Returns whether a client can decode the value as base64: the padding may be missing.
+/// Returns whether a value is a base64 string, with or without padding.
 fn is_base64(value: &Value) -> bool {
     let Some(text) = value.as_str() else {
         return false;

@@ -32,7 +32,7 @@ pub struct Callbacks {
     elicitation: Option<RequestCallback>,
     roots: Option<RequestCallback>,
     notification: Option<NotificationCallback>,
-    /// Whether notifications are only received on streams that are open anyway.
+    /// Whether the notification handler only gets notifications that arrive with responses.
     in_passing: bool,
 }
 
@@ -40,7 +40,7 @@ type CallbackFuture = Pin<Box<dyn Future<Output = Result<Value, RpcError>> + Sen
 type RequestCallback = Arc<dyn Fn(Box<RawValue>) -> CallbackFuture + Send + Sync>;
 type NotificationCallback = Arc<dyn Fn(&Notification) + Send + Sync>;
 
-/// Is called with each progress notification of one request; must not block.
+/// A function that is called with each progress notification of one request; must not block.
 pub type ProgressCallback = Arc<dyn Fn(ProgressNotification) + Send + Sync>;
 
 /// A notification from the server.
@@ -57,11 +57,11 @@ pub struct Notification {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct ProgressNotification {
-    /// The progress so far; only increases.
+    /// The progress so far; increases with each notification.
     pub progress: f64,
-    /// The total, if the server knows it.
+    /// The total progress, if the server knows it.
     pub total: Option<f64>,
-    /// A message for users.
+    /// A message about the progress, for users.
     pub message: Option<String>,
 }
 
@@ -175,7 +175,8 @@ impl Callbacks {
         capabilities
     }
 
-    /// Returns the future response to a request; the future fails if there is no handler.
+    /// Returns the future result of a request from the server; the future fails if there is no
+    /// handler.
     pub(super) fn respond(&self, method: &str, params: Option<Box<RawValue>>) -> CallbackFuture {
         let callback = match method {
             "ping" => return Box::pin(std::future::ready(Ok(json!({})))),
@@ -193,7 +194,7 @@ impl Callbacks {
         }
     }
 
-    /// Returns whether a handler needs server messages outside of responses.
+    /// Returns whether a handler needs messages that the server sends outside of responses.
     pub(super) fn listen(&self) -> bool {
         self.sampling.is_some()
             || self.elicitation.is_some()
@@ -217,7 +218,7 @@ impl fmt::Debug for Callbacks {
     }
 }
 
-/// Returns the defaults of a form's fields (MCP 2025-11-25, "Requested Schema").
+/// Returns the default values of a form's fields (MCP 2025-11-25, "Requested Schema").
 fn form_defaults(params: &RawValue) -> Map<String, Value> {
     #[derive(Deserialize)]
     struct Params {

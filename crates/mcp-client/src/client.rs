@@ -39,7 +39,8 @@ pub use log_level::McpLogLevel;
 pub use options::RequestOptions;
 pub use subscription::{Subscription, SubscriptionFilter};
 
-/// Longer deadlines are treated as this one, and would overflow the clock.
+/// Maximum timeout of an operation. A longer timeout is reduced to this one, because it could
+/// overflow the clock.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// A client of one MCP server, with one credential.
@@ -119,7 +120,7 @@ impl McpClient {
         options: &RequestOptions,
     ) -> Result<Box<RawValue>, McpError> {
         let delivery = Delivery::default();
-        // Pinned in place, because it is large and would be copied otherwise.
+        // Pinned on the stack, because this future is large and would be copied otherwise.
         let operation = std::pin::pin!(async {
             let params = as_object(params)?;
             rounds::run(&self.sender, method, &params, options, &delivery).await
@@ -211,9 +212,8 @@ impl McpClient {
         self.sender.connections.reopen();
     }
 
-    /// Lets the next operation try to connect even though the last attempts have failed; otherwise
-    /// operations fail until the backoff has elapsed. For callers that ask for the server's current
-    /// state.
+    /// Ends the backoff after failed connection attempts: lets the next operation connect at once.
+    /// For callers that ask for the server's current state.
     pub fn end_pause(&self) {
         self.sender.connections.end_pause();
     }
@@ -238,7 +238,7 @@ impl McpClient {
     /// content does not match the tool's `outputSchema`, if the tool was listed before.
     ///
     /// # Errors
-    /// As for [`call_tool`](Self::call_tool).
+    /// The errors of [`call_tool`](Self::call_tool).
     pub async fn call_tool_with<A: Serialize + ?Sized>(
         &self,
         name: &str,
@@ -263,7 +263,7 @@ impl McpClient {
     /// object with the members `name`, which is `name`, and `arguments`, which is an object.
     ///
     /// # Errors
-    /// As for [`call_tool`](Self::call_tool).
+    /// The errors of [`call_tool`](Self::call_tool).
     pub async fn call_tool_with_params<P: Serialize + ?Sized>(
         &self,
         name: &str,
@@ -275,7 +275,7 @@ impl McpClient {
         let result = self.request_with("tools/call", params, options).await?;
         let tool = self.sender.tools.get(name);
         let output_mismatch = match tool.and_then(|tool| tool.output.clone()) {
-            // Boxed, because it is rare and large.
+            // Boxed, because the future of a schema check is large and seldom needed.
             Some(schema) => Box::pin(schema.mismatch(&result, until)).await,
             None => None,
         };
@@ -371,8 +371,8 @@ impl McpClient {
         Box::pin(self.run("logging/setLevel", set)).await
     }
 
-    /// Checks that the server responds, with `ping`, or with `server/discover`, which replaces it
-    /// in newer revisions.
+    /// Checks that the server responds, with `ping`, or since revision 2026-07-28 with
+    /// `server/discover`.
     ///
     /// # Errors
     /// The server is unreachable, too slow, or responds with an error.
@@ -394,8 +394,8 @@ impl McpClient {
     /// does not know `tools/list`.
     ///
     /// The number and the size of the entries of every list are limited: to 10,000 tools, resources
-    /// or prompts, or 1,000 resource templates, to 1 MiB for each entry, and to 16 MiB together. What
-    /// exceeds a limit is dropped with a warning.
+    /// or prompts, or 1,000 resource templates, to 1 MiB for each entry, and to 16 MiB together.
+    /// Entries beyond a limit are dropped with a warning.
     ///
     /// A tool whose `x-mcp-header` annotations violate the rules of revision 2026-07-28 is skipped
     /// with a warning, as that revision requires.
@@ -431,8 +431,8 @@ impl McpClient {
         self.list(ListKind::PROMPTS).await
     }
 
-    /// Subscribes to notifications: with `subscriptions/listen` since revision 2026-07-28; before,
-    /// with `resources/subscribe` and the notifications that the server pushes.
+    /// Subscribes to notifications: since revision 2026-07-28 with `subscriptions/listen`; in older
+    /// revisions with `resources/subscribe` and the notifications that the server pushes.
     ///
     /// # Errors
     /// [`McpError`] if the server rejects the subscription.
@@ -443,7 +443,7 @@ impl McpClient {
         in_time(&self.sender, None, name, subscribe).await
     }
 
-    /// Runs an operation that is named after its method.
+    /// Runs an operation whose name in errors is its method.
     async fn run<T>(
         &self,
         method: &str,
@@ -453,7 +453,7 @@ impl McpClient {
         in_time(&self.sender, None, name, operation).await
     }
 
-    /// Runs an operation that is named after connecting.
+    /// Runs an operation whose name in errors is that of connecting.
     async fn run_connecting<T>(
         &self,
         operation: impl Future<Output = Result<T, McpErrorKind>>,

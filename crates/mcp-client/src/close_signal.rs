@@ -4,8 +4,8 @@ use tokio::sync::Notify;
 
 use super::McpErrorKind;
 
-/// A resettable signal for many waiters. Waiting is cheaper than with a `CancellationToken`, which
-/// has children and locks them.
+/// A resettable signal for many waiters. Cheaper to wait for than a `CancellationToken`, which
+/// locks its tree of children.
 #[derive(Default)]
 pub(super) struct CloseSignal {
     is_set: AtomicBool,
@@ -28,7 +28,7 @@ impl CloseSignal {
         self.is_set.load(Ordering::Acquire)
     }
 
-    /// Runs `work`, unless the signal is set before or meanwhile.
+    /// Runs `work`, unless the signal is set before or during the work.
     ///
     /// # Errors
     /// [`McpErrorKind::Disconnected`] if the signal is set.
@@ -45,7 +45,7 @@ impl CloseSignal {
 
     /// Waits until the signal is set.
     async fn wait(&self) {
-        // Registered before the flag is read, so that the signal is not missed.
+        // The waiter registers before it reads the flag, so that it does not miss the signal.
         let notified = self.notify.notified();
         if !self.is_set() {
             notified.await;

@@ -39,20 +39,20 @@ use pillion_egress::{CONNECTION_HEADERS, EgressPolicy};
 #[serde(try_from = "ServerDefinition")]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// The label of the server, which the names of its tools refer to.
+    /// The server's label, by which the names of its tools refer to the server.
     pub label: String,
-    /// The description of the server.
+    /// The server's purpose, in the operator's words; may be empty.
     pub description: String,
     /// The address of the server. In JSON either `url`, or `command` with `args`, `env`,
     /// `inherit_env` and `cwd`, the fields of [`StdioCommand`].
     pub endpoint: Endpoint,
-    /// The transport. Default: detect it.
+    /// The transport. Default: the client detects the transport.
     pub transport: TransportKind,
-    /// Whether to start with a handshake. Default: if the server supports it.
+    /// Whether a connection starts with a handshake. Default: if the server supports one.
     pub handshake: Handshake,
-    /// The protocol revision that the handshake requests. Default: the newest.
+    /// The protocol revision that the handshake requests. Default: the newest one.
     pub protocol_version: Option<ProtocolVersion>,
-    /// The credential. Default: none.
+    /// The credential for the server. Default: none.
     pub authentication: Authentication,
     /// The browser prompt and the token store for [`Authentication::OAuth`]. Default: no prompt,
     /// and tokens in memory.
@@ -79,17 +79,17 @@ pub struct ServerConfig {
 #[serde(rename_all = "snake_case", try_from = "String")]
 #[non_exhaustive]
 pub enum TransportKind {
-    /// Detects the transport on first use, and caches it.
+    /// The client detects the transport on first use, and caches it.
     #[default]
     Auto,
     /// Streamable HTTP: POST, answered as JSON or as an event stream; with sessions (2025-03-26 and
     /// later).
     StreamableHttp,
-    /// HTTP+SSE: a GET stream announces an `endpoint` for POST; responses come on the stream.
+    /// HTTP+SSE: a GET stream announces an `endpoint` for POST; responses arrive on the stream.
     LegacySse,
     /// POST to the `/sse` URL itself, answered as an event stream or JSON; no handshake.
     PostSse,
-    /// A GET stream, and POST to the same URL; responses come on the stream.
+    /// A GET stream, and POST to the same URL; responses arrive on the stream.
     GetSse,
     /// POST, answered as JSON.
     Http,
@@ -139,7 +139,8 @@ pub struct UnknownTransport {
 impl TryFrom<String> for TransportKind {
     type Error = UnknownTransport;
 
-    /// Parses a name; also accepts `-` for `_`, and `sse`, as in most clients, for `legacy_sse`.
+    /// Parses a transport's name; also accepts `-` for `_`, and `sse`, as in most clients, for
+    /// `legacy_sse`.
     fn try_from(name: String) -> Result<Self, UnknownTransport> {
         let known = match name.as_str() {
             "sse" => Self::LegacySse.name().to_owned(),
@@ -155,10 +156,11 @@ impl TryFrom<String> for TransportKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Handshake {
-    /// With a handshake, except over `PostSse` and with servers that do not know the method.
+    /// Connections start with a handshake, except over `PostSse` and with servers that do not know
+    /// `initialize`.
     #[default]
     Auto,
-    /// Without a handshake: the first request is the caller's.
+    /// Connections start without a handshake: the first request is the caller's.
     Never,
 }
 
@@ -301,7 +303,8 @@ impl ServerConfig {
         bytes.map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Returns the configured transport, or the only one that the endpoint supports; else `Auto`.
+    /// Returns the configured transport, or the only transport that the endpoint supports;
+    /// otherwise `Auto`.
     pub(crate) fn transport_kind(&self) -> TransportKind {
         match self.transport {
             TransportKind::Auto => self.endpoint.transport(),
@@ -319,7 +322,8 @@ impl ServerConfig {
         for (name, value) in custom.chain(self.authentication.header()) {
             let invalid = || ServerConfigError::Header { name: name.clone() };
             let key = HeaderName::try_from(&name).map_err(|_| invalid())?;
-            // `Host` is allowed, for a server that is one of several virtual hosts at an address.
+            // `Host` is allowed, because a server may be one of several virtual hosts at an
+            // address.
             if CONNECTION_HEADERS.contains(&key.as_str()) && key != HOST {
                 return Err(ServerConfigError::ConnectionHeader { name });
             }
@@ -330,8 +334,8 @@ impl ServerConfig {
         Ok(headers)
     }
 
-    /// Returns the URL for requests, with `?token=` if configured. For a WebSocket, the URL of the
-    /// HTTP request that opens it.
+    /// Returns the URL for requests, with `?token=` if configured. For a WebSocket, returns the URL
+    /// of the HTTP request that opens it.
     ///
     /// # Errors
     /// [`ServerConfigError::Url`] for a server without a URL.

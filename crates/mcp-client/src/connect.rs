@@ -22,7 +22,7 @@ pub(super) use channel::{ChannelConnector, ChannelLink};
 use discovered::{Discovered, discovered, rpc_of, stateless_version};
 pub(super) use discovered::{HEADER_MISMATCH, UNSUPPORTED_VERSION, newest_common_revision};
 
-/// Opens connections over HTTP.
+/// Opens sessions over HTTP, and detects the server's transport and revision.
 pub(super) struct Connector {
     pub(super) config: Arc<ServerConfig>,
     pub(super) link: HttpLink,
@@ -46,7 +46,7 @@ impl Steps {
     }
 }
 
-/// Statuses by which a server without Streamable HTTP at this URL responds.
+/// Statuses that a server without Streamable HTTP at this URL returns.
 const NOT_STREAMABLE: [StatusCode; 3] = [
     StatusCode::BAD_REQUEST,
     StatusCode::NOT_FOUND,
@@ -90,7 +90,8 @@ impl Connector {
         Ok(opened)
     }
 
-    /// Returns the configured transport and revision, if nothing is left to detect.
+    /// Returns the configured transport and revision, if both are configured and nothing has to be
+    /// detected.
     fn pinned(&self) -> Option<ServerDialect> {
         let dialect = |transport, opening| Some(ServerDialect { transport, opening });
         let configured = Opening::configured(&self.config);
@@ -113,8 +114,9 @@ impl Connector {
         pinned.unwrap_or(ProtocolVersion::LATEST_WITH_HANDSHAKE)
     }
 
-    /// Opens a session as configured. A server that no longer has a handshake responds with its
-    /// supported revisions; unless a revision is configured, one of those is used.
+    /// Opens a session as configured. If the server has no handshake anymore, it rejects
+    /// `initialize` and lists its revisions; unless a revision is configured, the session then uses
+    /// one of those.
     async fn open_pinned(
         &self,
         dialect: ServerDialect,
@@ -135,15 +137,15 @@ impl Connector {
         }
     }
 
-    /// Detects transport and revision:
+    /// Detects the transport and revision:
     ///
     /// 1. POST `server/discover`. If it returns a result, or an error that exists only since
     ///    revision 2026-07-28, the server has no handshake.
     /// 2. Otherwise POST `initialize`. If it returns a result, the server uses Streamable HTTP.
     /// 3. If the server does not know the method, it has no handshake. If step 1 timed out, repeat
     ///    it once; otherwise use POST-SSE.
-    /// 4. After HTTP 400, 404 or 405, or an empty response, open a GET stream: with an `endpoint`
-    ///    event, or after an empty response without.
+    /// 4. After HTTP 400, 404 or 405, or an empty response, open a GET stream. After a status, the
+    ///    stream must start with an `endpoint` event; after an empty response, it need not.
     ///
     /// The returned flag is `false` if the outcome is a guess that must not be cached.
     async fn detect(&self, mut steps: Steps) -> Result<(OpenedSession, bool), McpErrorKind> {
@@ -175,7 +177,8 @@ impl Connector {
                 let session = self.step(stateless(version), &mut steps).await?;
                 return Ok((steps.opened(session, stateless(version)), true));
             }
-            // A server that was too slow to answer step 1 may have no handshake.
+            // A server that was too slow to answer the first `server/discover` may have no
+            // handshake.
             match self.discover(&mut steps).await? {
                 (Discovered::Stateless(version), session) => {
                     return Ok((steps.opened(session, stateless(version)), true));
@@ -199,15 +202,15 @@ impl Connector {
         };
         match self.step(next, &mut steps).await {
             Ok(session) => Ok((steps.opened(session, next), is_certain)),
-            // The first error is more informative than the lack of a stream.
+            // The error of `initialize` explains more than the missing GET stream.
             Err(second) if is_status(&second, &NOT_STREAMABLE) => Err(error),
             Err(McpErrorKind::ContentType { .. }) => Err(error),
             Err(second) => Err(second),
         }
     }
 
-    /// Requests the server's supported revisions, with the newest supported revision, and once more
-    /// with another revision if the server requests one.
+    /// Requests the server's revisions (`server/discover`) in the newest supported revision, and
+    /// once more in another revision if the server asks for that.
     async fn discover(&self, steps: &mut Steps) -> Result<(Discovered, Session), McpErrorKind> {
         match self.discover_in(ProtocolVersion::LATEST, steps).await? {
             (Discovered::AskIn(version), _) => match self.discover_in(version, steps).await? {
@@ -239,8 +242,8 @@ impl Connector {
         Ok((found?, session))
     }
 
-    /// Tries a transport and revision. Uses at most half of the deadline, so that there is time for
-    /// another attempt.
+    /// Tries to open a session with a transport and revision, in at most half of the remaining
+    /// time, so that another attempt is possible.
     async fn try_dialect(
         &self,
         dialect: ServerDialect,
@@ -262,7 +265,8 @@ impl Connector {
         steps: &mut Steps,
     ) -> Result<Session, McpErrorKind> {
         let mut opened = self.open_as(dialect).await;
-        // The stream for responses was closed during the handshake, which is harmless to repeat.
+        // If the stream for responses closes during the handshake, the handshake starts again,
+        // which is harmless.
         for _ in 0..MAX_REPEATS {
             if !matches!(opened, Err(McpErrorKind::StreamClosed)) {
                 break;
@@ -307,7 +311,7 @@ impl Connector {
     }
 }
 
-/// Returns Streamable HTTP without handshake.
+/// Returns Streamable HTTP without a handshake, in this revision.
 fn stateless(version: ProtocolVersion) -> ServerDialect {
     ServerDialect {
         transport: TransportKind::StreamableHttp,

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::{Feature, Handshake, ProtocolVersion, ServerConfig, TransportKind};
 
-/// A transport, and the way to open a session, that have worked.
+/// The transport of a server and how its sessions start, as configured or detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ServerDialect {
     pub(super) transport: TransportKind,
@@ -16,16 +16,18 @@ pub(super) struct ServerDialect {
 /// How a session starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// With the first request, which contains its revision (2026-07-28 and later).
+    /// The session starts with the first request, which names this revision (2026-07-28 and
+    /// later).
     Stateless(ProtocolVersion),
-    /// With `initialize`, which requests this revision.
+    /// The session starts with `initialize`, which requests this revision.
     Handshake(ProtocolVersion),
-    /// With the first request, without a revision.
+    /// The session starts with the first request, which names no revision.
     None,
 }
 
 impl Opening {
-    /// Returns the configured way to open a session, if nothing is left to detect.
+    /// Returns the configured transport and revision, if both are configured and nothing has to be
+    /// detected.
     pub(super) fn configured(config: &ServerConfig) -> Option<Self> {
         match (config.handshake, config.protocol_version) {
             (Handshake::Never, _) => Some(Self::None),
@@ -37,18 +39,18 @@ impl Opening {
     }
 }
 
-/// The detected transports and revisions of this process, so that other clients of a server need
-/// not detect them again. Outdated entries are removed.
+/// The transports and revisions that clients of this process have detected, so that other clients
+/// of a server need not detect them again. Outdated entries are removed.
 ///
-/// Only locked with `try_lock`: if a process forks while another thread holds the lock, it stays
-/// locked in the child forever. The child then caches nothing.
+/// Only locked with `try_lock`: if a process forks while another thread holds the lock, the lock is
+/// never released in the child. The child then caches nothing.
 static DIALECT_CACHE: LazyLock<Mutex<HashMap<Key, ServerDialect>>> = LazyLock::new(Mutex::default);
 
 /// Maximum number of cached servers; when exceeded, the cache is cleared.
 const MAX_CACHED_DIALECTS: usize = 4096;
 
-/// A server and the caller's identity: transport and revision may depend on the credential and on
-/// the URL's query. Both are secret, so the key contains only a hash of them.
+/// Identifies a server and the caller: the transport and revision may depend on the credential and
+/// on the URL's query. Both are secret, so the key contains only a hash of them.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     display_url: String,
@@ -63,7 +65,7 @@ impl Key {
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_bytes()))
             .collect();
-        // For a credential that changes over time, this identifies its owner.
+        // If the credential is obtained at run time, the configuration identifies its owner.
         let credential = format!("{:?}", config.authentication);
         let token_store = config.authorization.token_store.as_ref();
         let store = token_store.map(|store| Arc::as_ptr(store).addr());

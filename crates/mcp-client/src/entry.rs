@@ -37,11 +37,11 @@ pub enum EntryKind {
 pub struct CheckedEntry {
     /// The name, URI or URI template that identifies the entry.
     pub id: String,
-    /// The entry, byte for byte as the server wrote it unless a repair was necessary.
+    /// The entry as JSON: byte for byte as the server wrote it, unless a repair was necessary.
     pub entry: Box<RawValue>,
-    /// The entry as a value.
+    /// The entry, parsed.
     pub value: Value,
-    /// A sentence for each repair. Removed `null` members are not mentioned.
+    /// A sentence for each repair of the entry, except for removed `null` members.
     pub repairs: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ pub enum EntryError {
     /// A member that defines what the entry is, or how the entry is used, has the wrong type.
     #[error("`{member}` is not {expected}")]
     Unexpected {
-        /// The path of the member.
+        /// The path of the member, such as `arguments[0].name`.
         member: String,
         /// What the schema allows, such as `a string`.
         expected: &'static str,
@@ -69,13 +69,13 @@ pub enum EntryError {
     /// The entry has a value that JSON readers reject, such as `1e999`.
     #[error("the entry cannot be read: {reason}")]
     Unreadable {
-        /// The problem and its position.
+        /// What is wrong with the value, and its position.
         reason: String,
     },
     /// The member that identifies the entry is too long.
     #[error("`{member}` is longer than {MAX_IDENTIFIER_BYTES} bytes")]
     TooLong {
-        /// The path of the member.
+        /// The path of the member, such as `uri`.
         member: String,
     },
 }
@@ -247,7 +247,7 @@ fn check_prompt(prompt: &mut Draft) -> Result<(), EntryError> {
             draft.keep_if(member, "a string", Value::is_string);
         }
         draft.remove_null("required");
-        // Removing `required` would turn the argument into an optional one.
+        // Without `required`, a required argument would become optional.
         if draft.value("required").is_some_and(|it| !it.is_boolean()) {
             return Err(draft.unexpected("required", "a boolean"));
         }
@@ -297,7 +297,8 @@ pub(super) fn is_priority(value: &Value) -> bool {
     priority.is_some_and(|priority| (0.0..=1.0).contains(&priority))
 }
 
-/// Returns whether a value is an RFC 3339 time, with optional seconds, as MCP clients require.
+/// Returns whether a value is an RFC 3339 time with seconds, as MCP clients require; fractions of
+/// seconds are optional.
 pub(super) fn is_timestamp(value: &Value) -> bool {
     let Some(text) = value.as_str() else {
         return false;

@@ -25,7 +25,7 @@ pub struct McpError {
     style: MessageStyle,
     /// The server's transport, as configured or detected; `None` while the transport is unknown.
     transport: Option<TransportKind>,
-    /// Whether this is the error of a tool call that the server may have received.
+    /// Whether the failed operation is a tool call that the server may have received.
     may_have_run: bool,
     /// The credentials that the message must not repeat.
     secrets: Arc<Secrets>,
@@ -48,22 +48,22 @@ impl McpError {
         }
     }
 
-    /// Sets whether the error is that of a tool call which the server may have received.
+    /// Sets whether the failed operation is a tool call that the server may have received.
     pub(crate) fn with_may_have_run(mut self, may_have_run: bool) -> Self {
         self.may_have_run = may_have_run;
         self
     }
 
-    /// Returns whether the error is that of a tool call that the server has received, or may have
-    /// received, without a valid response, so that it is unknown whether the tool has run. Such a
-    /// call is not sent again.
+    /// Returns whether the failed operation is a tool call that the server may have received,
+    /// without a valid response, so that it is unknown whether the tool has run. Such a call is not
+    /// sent again.
     #[must_use]
     pub fn may_have_run(&self) -> bool {
         self.may_have_run
     }
 
-    /// Returns whether the message must say that the tool may have run. The message of a timeout, of
-    /// the end of a program, and of an invalid response says that the call was sent.
+    /// Returns whether the message must add that the tool may have run. The messages of a timeout,
+    /// of the end of a program, and of an invalid response already say that the call was sent.
     fn must_say_may_have_run(&self) -> bool {
         let implies_sent = match &self.kind {
             McpErrorKind::ProcessEnded { .. }
@@ -77,7 +77,7 @@ impl McpError {
             | McpErrorKind::Sse(_)
             | McpErrorKind::InvalidUtf8
             | McpErrorKind::InvalidMessage(_) => true,
-            // This style has a fixed message for a stream without a response.
+            // [`MessageStyle::Sse`] has a fixed message for a stream without a response.
             McpErrorKind::NoResponse => self.style == MessageStyle::Sse,
             _ => false,
         };
@@ -113,7 +113,7 @@ impl McpError {
         }
     }
 
-    /// Returns the HTTP status, if that is the cause.
+    /// Returns the HTTP status, if the server responded with an error status.
     #[must_use]
     pub fn http_status(&self) -> Option<u16> {
         match self.kind {
@@ -122,7 +122,7 @@ impl McpError {
         }
     }
 
-    /// Returns the server's challenge, if it rejected the request for a missing or insufficient
+    /// Returns the challenge of a server that rejected the request for a missing or insufficient
     /// credential.
     #[must_use]
     pub fn challenge(&self) -> Option<AuthorizationChallenge> {
@@ -134,7 +134,8 @@ impl McpError {
         }
     }
 
-    /// Returns how long to wait before a retry, as sent by the server or until the backoff ends.
+    /// Returns how long to wait before a retry: the time that the server sent, or the remaining
+    /// backoff.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self.kind {
@@ -214,7 +215,7 @@ fn is_unknown_tool_message(message: &str) -> bool {
     message.contains("unknown tool") || is_typescript
 }
 
-/// The message of an error, with texts of the server of any length.
+/// Displays an error without the length limit for texts of the server.
 struct Unlimited<'a>(&'a McpError);
 
 impl fmt::Display for Unlimited<'_> {
@@ -274,8 +275,8 @@ fn write_shortened(
     f.write_str(&secrets.redacted(&short))
 }
 
-/// A text that refuses what is beyond [`MAX_ERROR_TEXT_BYTES`], except for the one character that
-/// shows that the text is too long.
+/// A text buffer that rejects everything beyond [`MAX_ERROR_TEXT_BYTES`], except for one more
+/// character, which shows that the text is too long.
 struct LimitedText(String);
 
 impl Write for LimitedText {

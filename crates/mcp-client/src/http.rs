@@ -1,5 +1,5 @@
-//! HTTP for the transports: one connection pool per client, size limits for responses, and
-//! redirects only within the origin.
+//! The HTTP client of the transports: one connection pool per client, size limits for responses,
+//! and redirects only within the origin.
 
 mod attempts;
 mod body_form;
@@ -38,7 +38,8 @@ pub(super) use response::{EventBody, ResponseBody, ResponseReader, parse_event};
 use response::{event_body, read_body};
 
 const CONTENT_TYPE_JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// Number of further headers of a message: of the session, the method and the connection.
+/// Number of headers that a message adds to the fixed ones: those of the session, the method and
+/// the connection.
 const RESERVED_HEADERS: usize = 8;
 const ACCEPT_VALUE: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
@@ -51,7 +52,7 @@ pub(super) struct HttpLink {
     /// Adds OAuth tokens to requests, if configured.
     authorizer: Option<Arc<OAuthAuthorizer>>,
     headers: HeaderMap,
-    /// `headers`, and the fixed headers of a message.
+    /// `headers`, and the fixed headers of a JSON-RPC message.
     message_headers: HeaderMap,
     /// Whether the server keeps a stream open after the response.
     keeps_streams: Arc<AtomicBool>,
@@ -82,7 +83,7 @@ impl HttpLink {
         let mut message_headers = headers.clone();
         message_headers.insert(CONTENT_TYPE, CONTENT_TYPE_JSON);
         message_headers.insert(ACCEPT, ACCEPT_VALUE);
-        // Reserves room for the headers that a message adds.
+        // Reserves capacity for the headers that a message adds.
         message_headers.reserve(RESERVED_HEADERS);
         let shortcut = match authorizer {
             None => DirectClient::for_url(&url, &config.egress),
@@ -115,14 +116,14 @@ impl HttpLink {
         }
     }
 
-    /// Returns the headers of a message, to which others can be added.
+    /// Returns the fixed headers of a message, to which a transport adds its own.
     pub(super) fn message_headers(&self) -> HeaderMap {
         self.message_headers.clone()
     }
 
     /// Sends a JSON-RPC message and returns the head of the response, whatever its status, without
-    /// reading the body. Sends the message again if the server refused the connection because it
-    /// may be restarting, or if the connection broke and `repeat` allows a second message.
+    /// reading the body. Sends the message again if the server refused the connection, because the
+    /// server may be restarting, or if the connection broke and `repeat` allows a second message.
     pub(super) async fn post(
         &self,
         url: &Url,
@@ -134,7 +135,8 @@ impl HttpLink {
         self.repeatedly(repeat, send).await
     }
 
-    /// Sends a request until it may not be sent again. `send` makes one attempt.
+    /// Sends a request, and sends it again after connection errors as long as `repeat` allows.
+    /// `send` makes one attempt.
     async fn repeatedly<F>(
         &self,
         repeat: Repeat,
@@ -192,14 +194,14 @@ impl HttpLink {
         body
     }
 
-    /// Reads a stream to its end after the response, so that the next request finds its connection
-    /// free. Most servers end the stream with the response. If a server does not, later calls do
-    /// not wait for the end, and the connection is closed after a while.
+    /// Reads a stream to its end after the response, so that the next request can reuse the
+    /// connection. Most servers end the stream with the response. For a server that does not, later
+    /// calls do not wait for the end, and the connection is closed after a while.
     pub(super) async fn finish(&self, mut reader: Box<ResponseReader>) {
         const CLOSE_GRACE_TIMEOUT: Duration = Duration::from_millis(2);
         const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
-        // Usually the end has already arrived, and the connection's task notices it in its next
-        // turn, without a timer.
+        // Usually the end of the stream has already arrived, and the connection's task reads it in
+        // its next turn, without a timer.
         if poll_twice(reader.skip_rest()).await.is_some() {
             return;
         }
@@ -231,7 +233,7 @@ impl HttpLink {
     }
 
     /// Sends a GET request and returns the head of the response, whatever its status. Sends the
-    /// request again under the rules of [`post`](Self::post) for a harmless message.
+    /// request again as [`post`](Self::post) does for a harmless message.
     pub(super) async fn get(&self, extra: HeaderMap) -> Result<reqwest::Response, McpErrorKind> {
         let mut headers = self.headers.clone();
         headers.extend(extra);
@@ -242,8 +244,8 @@ impl HttpLink {
         self.repeatedly(Repeat::Harmless, send).await
     }
 
-    /// Ends a session, ignoring the response. If the connection breaks, sends the request once more
-    /// over a new connection, which is harmless.
+    /// Sends a DELETE request, which ends a session, and ignores the response. If the connection
+    /// breaks, sends the request once more over a new connection, which is harmless.
     pub(super) async fn delete(&self, extra: HeaderMap) {
         let mut headers = self.headers.clone();
         headers.extend(extra);
@@ -252,9 +254,9 @@ impl HttpLink {
             let (client, url) = (&self.client, &self.url);
             let Ok(request) = client.request_using(pool_use, Method::DELETE, url, headers.clone())
             else {
-                return; // Without a valid URL there was no session.
+                return; // With an invalid URL, there was no session.
             };
-            // Does not ask the user for an authorization.
+            // The request does not ask the user for an authorization.
             let outcome = match &self.authorizer {
                 Some(authorizer) => authorizer.send_once(request).await,
                 None => request.send().await.map_err(sending),
@@ -265,15 +267,15 @@ impl HttpLink {
         }
     }
 
-    /// Runs `work` with a time limit, which restarts after each authorization that it needs,
-    /// because a user's time does not count. Returns `None` if the limit passes.
+    /// Runs `work` with a time limit. The limit restarts after each authorization that `work` waits
+    /// for, because the user's time does not count. Returns `None` if the limit passes.
     pub(super) async fn in_time<T>(
         &self,
         limit: Duration,
         work: impl Future<Output = T>,
     ) -> Option<T> {
-        // The future continues after the authorization; restarting it could prompt a user who has
-        // just denied the request.
+        // After the authorization, the same future continues: a new one could ask a user again who
+        // has just denied the request.
         let mut pinned = pin!(work);
         loop {
             match pillion_deadline::timeout(limit, pinned.as_mut()).await {
@@ -284,7 +286,7 @@ impl HttpLink {
         }
     }
 
-    /// Waits for a running authorization. Returns `false` if there is none.
+    /// Waits for a running authorization. Returns `false` if none is running.
     async fn authorization_ended(&self) -> bool {
         match &self.authorizer {
             Some(authorizer) => authorizer.ended().await,
@@ -316,9 +318,9 @@ impl HttpLink {
     }
 }
 
-/// Returns the output of `work` if it is ready at once or after the other ready tasks have run.
-/// `tokio::task::yield_now` would poll the I/O driver first, and wake up again if the work is ready
-/// by then.
+/// Polls `work`, lets the other ready tasks run, and polls `work` again; returns its output if it
+/// is ready. `tokio::task::yield_now` would poll the I/O driver first, and wake up again if the
+/// work is ready by then.
 async fn poll_twice<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut pinned = pin!(work);
     let mut turns_left = 1;

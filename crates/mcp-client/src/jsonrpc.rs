@@ -60,7 +60,7 @@ impl RpcError {
         if let Some(data) = &mut self.data
             && let Cow::Owned(text) = secrets.redacted(data.get())
         {
-            // Invalid only if a credential is a part of the JSON syntax.
+            // The data becomes invalid JSON only if a credential is a part of its syntax.
             *data = RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned());
         }
     }
@@ -142,7 +142,7 @@ struct RawResponse<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// Distinguishes `"result": null` from a missing result.
+/// Deserializes `null` as a value, to tell `"result": null` from a missing result.
 fn deserialize_nullable<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'de RawValue>, D::Error> {
@@ -154,8 +154,8 @@ impl Incoming {
     /// values in a batch that are not JSON-RPC messages.
     ///
     /// # Errors
-    /// If `text` is not JSON, is a single value that is not a JSON-RPC message, or is a batch of
-    /// more than 10,000 values, which would take many times the memory of the text.
+    /// `text` is not JSON, is a single value that is not a JSON-RPC message, or is a batch of more
+    /// than 10,000 values, which would take many times the memory of the text.
     pub(crate) fn parse(text: &str) -> Result<Vec<Self>, serde_json::Error> {
         if !text.trim_start().starts_with('[') {
             return Self::parse_one(text).map(|message| vec![message]);
@@ -170,7 +170,7 @@ impl Incoming {
         Self::parse_with_version(text).map(|(message, _)| message)
     }
 
-    /// Parses one message. The flag tells whether the message says that it is JSON-RPC 2.0.
+    /// Parses one message. The returned flag is `true` if the message has `"jsonrpc": "2.0"`.
     fn parse_with_version(text: &str) -> Result<(Self, bool), serde_json::Error> {
         let text = lone_surrogates::replace(text);
         let envelope: RawResponse<'_> = serde_json::from_str(&text)?;
@@ -206,13 +206,13 @@ impl Incoming {
                 Ok(Self::Response { id, outcome })
             }
             (None, None) => match envelope.error {
-                // An error from before the request's id was read: it can only belong to the open
-                // request.
+                // An error without an id: the server could not read the id of the open request.
                 Some(error) => Ok(Self::Response {
                     id: RpcRequestId::Text(String::new()),
                     outcome: Err(lenient_error(error)),
                 }),
-                // A result without an id is not the answer: servers send such results beside it.
+                // A result without an id is not the response: servers send such results beside the
+                // response.
                 None => Err(Error::custom("neither a request nor a response")),
             },
         }
@@ -244,7 +244,8 @@ impl<'de> Visitor<'de> for BatchVisitor {
 }
 
 impl RpcRequestId {
-    /// Parses a number directly, as most ids are numbers; serde would first determine the type.
+    /// Parses a number directly, because most ids are numbers and serde would first determine the
+    /// type.
     fn read(raw: &RawValue) -> Result<Self, serde_json::Error> {
         match raw.get().parse() {
             Ok(number) => Ok(Self::Number(number)),
@@ -284,7 +285,7 @@ impl Visitor<'_> for IdVisitor {
     }
 
     fn visit_f64<E: serde::de::Error>(self, id: f64) -> Result<RpcRequestId, E> {
-        // Written without its fraction, if it has none.
+        // An id such as `3.0` is a whole number, written without its fraction.
         let number = id.to_string().parse().map(RpcRequestId::Number);
         number.map_err(|_| E::invalid_value(Unexpected::Float(id), &self))
     }
@@ -316,8 +317,8 @@ fn strict_error(raw: &RawValue) -> Option<RpcError> {
     })
 }
 
-/// Parses an error object. If it is malformed, the code and the message are taken from what has a
-/// clear meaning: servers send texts in place of the error or the code, and a message without a code.
+/// Parses an error object, even a malformed one: servers send a text in place of the error or the
+/// code, or a message without a code.
 fn lenient_error(raw: &RawValue) -> RpcError {
     const UNKNOWN_CODE: i64 = -1;
     if let Err(error) = json_values::check(raw.get().as_bytes()) {
@@ -364,8 +365,8 @@ pub(crate) fn request(
     method: &str,
     params: &(impl Serialize + ?Sized),
 ) -> Bytes {
-    // The frame is written literally: escaping its member names would take longer than everything
-    // else.
+    // The members around `params` are written literally, because serializing their names would take
+    // longer than everything else.
     let written = || -> Result<Vec<u8>, serde_json::Error> {
         let mut bytes = Vec::with_capacity(512);
         bytes.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
@@ -428,7 +429,8 @@ pub(crate) fn response(id: &RawValue, outcome: Result<Value, RpcError>) -> Bytes
     })
 }
 
-/// Maps of strings and raw JSON always serialize; a server would reject an empty body.
+/// Serializes a message. Maps of strings and raw JSON always serialize; otherwise the message is
+/// empty, which a server rejects.
 fn encode(message: &impl Serialize) -> Bytes {
     let mut bytes = Vec::with_capacity(512);
     match serde_json::to_writer(&mut bytes, message) {

@@ -29,7 +29,8 @@ pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilitie
 /// Headers that mirror parts of a message, each at most once.
 pub(super) type MirroredHeaders = Vec<(HeaderName, HeaderValue)>;
 
-/// The parameters of a request, to which `_meta` entries can be added; everything else stays raw.
+/// The parameters of a request, to which entries of `_meta` can be added; all other members stay
+/// raw JSON.
 pub(super) struct Metadata<'a> {
     params: Params<'a>,
     meta: IndexMap<String, Box<RawValue>>,
@@ -52,7 +53,7 @@ impl Shared {
 
 impl<'a> Metadata<'a> {
     /// # Errors
-    /// If `params` or its `_meta` is not an object.
+    /// `params` or its `_meta` is not an object.
     pub(super) fn from_params(params: &'a RawValue) -> Result<Self, serde_json::Error> {
         let mut params: Params<'_> = serde_json::from_str(params.get())?;
         let meta = match params.take("_meta") {
@@ -82,7 +83,8 @@ impl<'a> Metadata<'a> {
         self.shared = Some(entries);
     }
 
-    /// Adds the header `Mcp-Method`, and `Mcp-Name` for methods that refer to a named object.
+    /// Adds the headers that mirror the message: `Mcp-Method`, and `Mcp-Name` for methods that
+    /// refer to a named object.
     pub(super) fn mirror(&self, method: &str, headers: &mut MirroredHeaders) {
         headers.push((METHOD, method_value(method)));
         let key = match method {
@@ -99,7 +101,7 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// The members of an object in order. A list, because there are few.
+/// The members of a JSON object in order. A list, because objects of parameters have few members.
 struct Params<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 /// A string that is copied only if it contains escapes.
@@ -131,7 +133,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Params<'de>, A::Error> {
-                // Usual number of parameters of a call.
+                // Requests usually have at most three parameters.
                 let mut entries = Vec::with_capacity(3);
                 while let Some((Text(key), raw)) = map.next_entry()? {
                     entries.push((key, raw));
@@ -204,7 +206,7 @@ pub(super) fn per_request(
     Shared::new(written.collect::<Result<_, serde_json::Error>>()?)
 }
 
-/// Returns a method as a header value; that of most requests is static.
+/// Returns a method as a header value; the values of common methods are static.
 fn method_value(method: &str) -> HeaderValue {
     match method {
         "tools/call" => HeaderValue::from_static("tools/call"),
@@ -212,8 +214,8 @@ fn method_value(method: &str) -> HeaderValue {
     }
 }
 
-/// Encodes text as a header value: unchanged if possible, otherwise Base64 between `=?base64?` and
-/// `?=` ("Value Encoding").
+/// Encodes text as a header value: unchanged if possible, otherwise as Base64 between `=?base64?`
+/// and `?=` (MCP 2026-07-28, "Value Encoding").
 pub(super) fn header_value(text: &str) -> HeaderValue {
     const PREFIX: &str = "=?base64?";
     const SUFFIX: &str = "?=";
@@ -225,7 +227,7 @@ pub(super) fn header_value(text: &str) -> HeaderValue {
         Some(value) => value,
         None => {
             let encoded = format!("{PREFIX}{}{SUFFIX}", BASE64_STANDARD.encode(text));
-            // Base64 is printable ASCII.
+            // Base64 consists of printable ASCII characters, so the conversion cannot fail.
             HeaderValue::try_from(encoded).unwrap_or_else(|_| HeaderValue::from_static(""))
         }
     }

@@ -1,9 +1,9 @@
 //! OAuth 2.1 for MCP servers over HTTP (MCP 2026-07-28, basic/authorization, and its extensions in
 //! `modelcontextprotocol/ext-auth`).
 //!
-//! `authorizer` adds the token to requests. If the server rejects a token, it obtains another one,
-//! once for all waiting calls. `flow` obtains tokens: it discovers the authorization server,
-//! refreshes or requests tokens, and stores them.
+//! `authorizer` adds the token to requests. If the server rejects a token, `authorizer` obtains
+//! another one, once for all waiting calls. `flow` obtains tokens: discovers the authorization
+//! server, refreshes or requests tokens, and stores them.
 //!
 //! `discovery` finds the authorization server: `resource` fetches the metadata of the MCP server,
 //! which names issuers, and `metadata` fetches those of an `issuer` from its own addresses. `binding`

@@ -8,7 +8,7 @@ impl<F: FnOnce()> OnDrop<F> {
         Self(Some(run))
     }
 
-    /// Drops this value without running the function.
+    /// Prevents the function from running.
     pub(super) fn disarm(mut self) {
         self.0 = None;
     }
@@ -22,8 +22,8 @@ impl<F: FnOnce()> Drop for OnDrop<F> {
     }
 }
 
-/// Runs `work` in the background, for at most `limit`. Does nothing on a thread without a runtime,
-/// as when the last client is dropped after its runtime.
+/// Runs `work` in the background, for at most `limit`. Does nothing on a thread without a tokio
+/// runtime, such as when the last client is dropped after its runtime.
 pub(super) fn run_in_background(limit: Duration, work: impl Future<Output = ()> + Send + 'static) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(tokio::time::timeout(limit, work));

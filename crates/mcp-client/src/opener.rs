@@ -13,11 +13,11 @@ use super::{
     ServerConfigError, TransportKind,
 };
 
-/// Opens the connections of one client.
+/// Opens the connections of one client, depending on its transport.
 pub(super) enum ConnectionOpener {
-    /// HTTP, with several possible transports.
+    /// Over HTTP, where the transport and the revision may have to be detected.
     Http(Box<Connector>),
-    /// Stdio or WebSocket, where only the revision can differ.
+    /// Over stdio or WebSocket, where only the revision may have to be detected.
     Channel(ChannelConnector),
 }
 
@@ -53,8 +53,8 @@ impl ConnectionOpener {
         Ok(Self::Channel(ChannelConnector::new(config, link, peer)))
     }
 
-    /// Opens a session with the configured or cached transport and revision, or else detects them,
-    /// within a time limit.
+    /// Opens a session with the configured or cached transport and revision, or else detects them.
+    /// Fails after a time limit.
     pub(super) async fn open(
         &self,
         steps: Steps,
@@ -86,7 +86,7 @@ impl ConnectionOpener {
         }
     }
 
-    /// Removes the cached transport and revision.
+    /// Removes the cached transport and revision, so that the next connection detects them.
     pub(super) fn forget_dialect(&self) {
         match self {
             Self::Http(connector) => ServerDialect::forget(&connector.config),

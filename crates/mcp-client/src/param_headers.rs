@@ -14,9 +14,9 @@ const MAX_HEADERS: usize = 64;
 /// A parameter that is mirrored in a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ParamHeader {
-    /// The path of property names to the value.
+    /// The names of the properties that lead to the value in the arguments.
     path: Vec<String>,
-    /// `mcp-param-` followed by the name in the annotation.
+    /// The header's name: `mcp-param-` followed by the name in the annotation.
     name: HeaderName,
 }
 
@@ -42,7 +42,8 @@ pub(super) fn from_schema(schema: &Value) -> Result<Vec<ParamHeader>, ParamHeade
     Ok(found)
 }
 
-/// Visits a schema. `path` is its path through `properties` only; `None` elsewhere.
+/// Visits a schema and its subschemas. `path` is the schema's path through `properties` only;
+/// `None` elsewhere.
 fn visit(
     schema: &Value,
     mut path: Option<&mut Vec<String>>,
@@ -64,7 +65,7 @@ fn visit(
     }
     for (keyword, value) in entries {
         match (keyword.as_str(), value) {
-            // These keywords contain data, not schemas.
+            // The values of these keywords are data, not schemas.
             ("const" | "enum" | "default" | "examples" | HEADER_ANNOTATION, _) => {}
             ("properties", Value::Object(properties)) => {
                 for (name, property) in properties {
@@ -156,7 +157,7 @@ fn text_of(header: &ParamHeader, arguments: &Value) -> Option<String> {
         Some(Value::String(text)) => Some(text.clone()),
         Some(Value::Bool(value)) => Some(value.to_string()),
         Some(Value::Number(number)) => Some(match number.as_f64() {
-            // 3.0 is an integer too, and is formatted as one.
+            // A number such as 3.0 is an integer, and is formatted as one.
             Some(value) if !number.is_i64() && !number.is_u64() && value.fract() == 0.0 => {
                 format!("{value:.0}")
             }
@@ -167,7 +168,7 @@ fn text_of(header: &ParamHeader, arguments: &Value) -> Option<String> {
 }
 
 /// Returns the headers for one call. A value that is absent, null or of the wrong type has no
-/// header; the server rejects a wrong type anyway.
+/// header; the server rejects a value of the wrong type anyway.
 pub(super) fn mirrored_headers(headers: &[ParamHeader], arguments: &Value) -> MirroredHeaders {
     let mut mirrored = MirroredHeaders::new();
     for header in headers {

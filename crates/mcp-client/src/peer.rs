@@ -1,4 +1,4 @@
-//! Server-initiated messages, and their handlers.
+//! Handles server-initiated messages.
 
 mod limits;
 mod server_requests;
@@ -38,9 +38,9 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The pending response to a server's request.
 pub(super) struct PendingResponse {
-    /// The reserved capacity, held until the response is sent.
+    /// The reserved capacity of the request, held until the response is sent.
     reserved: ReservedCapacity,
-    /// The message; `None` if the server has cancelled its request.
+    /// The response message; `None` if the server has cancelled its request.
     message: Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>,
 }
 
@@ -52,10 +52,10 @@ pub(super) struct Peer {
     progress: Mutex<HashMap<RpcRequestId, ProgressCallback>>,
     next_token: AtomicI64,
     notices: broadcast::Sender<Notification>,
-    /// Recipients of the notifications of each `subscriptions/listen`.
+    /// The recipients of notifications, by the id of their `subscriptions/listen` request.
     subscribers: Mutex<HashMap<RpcRequestId, mpsc::Sender<Notification>>>,
     results: Arc<McpResultCache>,
-    /// Number of messages that were not responses.
+    /// Number of messages from the server that were not responses.
     messages: AtomicU64,
 }
 
@@ -88,8 +88,8 @@ impl Peer {
         self.notices.subscribe()
     }
 
-    /// Handles a message that is not a response. Delivers a notification at once; for a request,
-    /// returns the future response, which the transport sends.
+    /// Handles a message that is not a response. Delivers a notification at once; for a request of
+    /// the server, returns the future response, which the transport sends.
     pub(super) fn handle_message(&self, message: Incoming) -> Option<PendingResponse> {
         if !matches!(message, Incoming::Response { .. }) {
             self.messages.fetch_add(1, Ordering::Relaxed);
@@ -135,7 +135,7 @@ impl Peer {
         Some(PendingResponse { reserved, message })
     }
 
-    /// Returns the response to `ping`, or an error for any other request.
+    /// Returns the response to a `ping` of the server, or an error for any other request.
     fn respond_immediately(&self, id: &RawValue, method: &str) -> Option<PendingResponse> {
         let Some(reserved) = self.limits.reserve_immediate_response() else {
             self.limits.count_dropped(method);
@@ -178,7 +178,7 @@ impl Peer {
                     self.limits.count_dropped(&notice.method);
                 }
             }
-            // An error means that there are no listeners.
+            // Sending fails only if there are no listeners.
             None => drop(self.notices.send(notice)),
         }
     }
@@ -200,8 +200,7 @@ impl Peer {
         subscribers.get(&params.meta.subscription_id).cloned()
     }
 
-    /// Delivers the notifications of a subscription to `sender` until the returned guard is
-    /// dropped.
+    /// Sends the notifications of a subscription to `sender` until the returned guard is dropped.
     pub(super) fn route(
         self: &Arc<Self>,
         id: RpcRequestId,
@@ -243,8 +242,8 @@ impl Peer {
         }
     }
 
-    /// Delivers progress to `callback` until the returned guard is dropped. Also returns the
-    /// `progressToken` of the request.
+    /// Passes the progress of a request to `callback` until the returned guard is dropped. Also
+    /// returns the request's `progressToken`.
     pub(super) fn follow(
         self: &Arc<Self>,
         callback: ProgressCallback,
@@ -257,13 +256,13 @@ impl Peer {
     }
 }
 
-/// Responses that are being sent to the server. Dropping this value cancels them, so that none
-/// outlives the request or stream of the server's request.
+/// Responses to the server's requests that are being sent. Dropping this value cancels them, so
+/// that no response outlives the request or stream that the server's request arrived with.
 #[derive(Default)]
 pub(super) struct OutgoingResponses(Option<JoinSet<()>>);
 
 impl OutgoingResponses {
-    /// Sends the response when it is ready, without blocking the caller.
+    /// Sends a response when it is ready, without blocking the caller.
     pub(super) fn send<F>(
         &mut self,
         response: PendingResponse,
@@ -272,7 +271,7 @@ impl OutgoingResponses {
         F: Future<Output = Result<(), McpErrorKind>> + Send,
     {
         let tasks = self.0.get_or_insert_default();
-        // Removes finished tasks.
+        // Removes the tasks that have finished.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move {
             let PendingResponse { reserved, message } = response;

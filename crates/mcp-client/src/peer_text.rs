@@ -1,4 +1,4 @@
-//! Limits the length of other parties' text in errors, logs, events and listings.
+//! Limits the length of texts that other parties sent, in errors, logs, events and listings.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ pub const MAX_ERROR_TEXT_BYTES: usize = 4 * 1024;
 /// Maximum length of a URI, a name or a cursor that identifies an entry of a list, in bytes.
 pub const MAX_IDENTIFIER_BYTES: usize = 8 * 1024;
 
-/// The end of a shortened text.
+/// The mark at the end of a shortened text.
 pub(crate) const SHORTENED_MARK: &str = "... (shortened)";
 
 /// Returns `text` if it has at most `max_bytes` bytes, or else its beginning and a mark, together at

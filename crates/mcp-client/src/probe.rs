@@ -10,14 +10,14 @@ use super::dialect::{Opening, ServerDialect};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProbeStep {
-    /// The request, such as `POST server/discover`.
+    /// The request that was sent, such as `POST server/discover`.
     pub attempt: String,
-    /// The outcome: what was negotiated, or the error.
+    /// The outcome of the request: what was negotiated, or the error.
     pub outcome: Result<String, String>,
 }
 
-/// The steps so far. Clones share them, so that a waiting caller can report them if the attempt
-/// fails.
+/// The steps of a connection attempt so far. Clones share the steps, so that a waiting caller can
+/// report them if the attempt fails.
 #[derive(Clone, Default)]
 pub(super) struct Steps(Arc<Mutex<Vec<ProbeStep>>>);
 

@@ -17,15 +17,16 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "&'static str")]
 #[non_exhaustive]
 pub enum ProtocolVersion {
-    /// HTTP+SSE with an `endpoint` event.
+    /// This revision has HTTP+SSE with an `endpoint` event.
     V2024_11_05,
-    /// Streamable HTTP, sessions, batches.
+    /// This revision adds Streamable HTTP, sessions and batches.
     V2025_03_26,
-    /// The version header, structured output; no batches.
+    /// This revision adds the version header and structured output, and removes batches.
     V2025_06_18,
-    /// Resumption by polling, JSON Schema 2020-12.
+    /// This revision adds resumption by polling, and JSON Schema 2020-12.
     V2025_11_25,
-    /// Stateless: no handshake and no sessions; every request carries all metadata.
+    /// This revision is stateless: no handshake and no sessions; every request carries all
+    /// metadata.
     V2026_07_28,
 }
 
@@ -38,21 +39,21 @@ pub enum Feature {
     Handshake,
     /// The `MCP-Protocol-Version` header on every request. Since 2025-06-18.
     ProtocolVersionHeader,
-    /// Every request carries revision, client and capabilities in `_meta`, and mirrors its method,
-    /// name and parameters in `Mcp-*` headers. Since 2026-07-28.
+    /// Every request carries the revision, the client and its capabilities in `_meta`, and mirrors
+    /// its method, name and parameters in `Mcp-*` headers. Since 2026-07-28.
     RequestMetadata,
-    /// Over HTTP, closing the stream of a response cancels the request; before, it had no meaning.
-    /// Since 2026-07-28.
+    /// Over HTTP, closing the stream of a response cancels the request; in older revisions, closing
+    /// had no meaning. Since 2026-07-28.
     CancelByClosing,
-    /// Structured results of tools, and their schemas, may have any JSON type; before, only objects
-    /// were allowed. Since 2026-07-28.
+    /// Structured results of tools, and their schemas, may have any JSON type; older revisions
+    /// allow only objects. Since 2026-07-28.
     AnyStructuredContent,
-    /// A connecting client lists the resources right after the tools, as clients of this revision
-    /// did. Only 2024-11-05.
+    /// A connecting client lists the resources right after the tools, as clients of revision
+    /// 2024-11-05 did. Only 2024-11-05.
     ResourcesAfterTools,
 }
 
-/// Error for an unknown revision.
+/// The error for an unknown protocol revision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Unknown MCP protocol version '{0}'")]
 pub struct UnknownProtocolVersion(pub String);
@@ -97,9 +98,10 @@ impl ProtocolVersion {
         }
     }
 
-    /// Returns the revision for a server that responds to the handshake with `text`: the newest
-    /// revision with a handshake that is not newer than `text`. Revisions are dates, so they sort
-    /// as text. A server may use a revision that is newer than this client and compatible enough.
+    /// Returns the revision for a server that responds to the handshake with the revision `text`:
+    /// the newest revision with a handshake that is not newer than `text`. Revisions are dates, so
+    /// they sort as text. A server may use a revision that is newer than this client and compatible
+    /// enough.
     pub(crate) fn closest_handshake_revision(text: &str) -> Self {
         let not_newer = Self::ALL
             .into_iter()
@@ -109,7 +111,7 @@ impl ProtocolVersion {
         not_newer.unwrap_or(Self::V2024_11_05)
     }
 
-    /// Returns the newest revision that both a server and this client support.
+    /// Returns the newest of the `offered` revisions that this client supports.
     pub(crate) fn newest_of<'a>(offered: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let known = offered.into_iter().filter_map(|text| text.parse().ok());
         known.max()

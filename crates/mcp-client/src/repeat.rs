@@ -1,18 +1,19 @@
-//! Which messages may be sent again.
+//! Defines which messages may be sent again.
 //!
-//! A request that failed before a byte of it was sent may always be sent again. If the server may
-//! have received the request, the request is sent again only if running it twice is harmless. Only
-//! this module decides which messages are harmless, except for calls of a tool whose annotations
-//! say that the tool is read-only or idempotent.
+//! A request that failed before any byte of it was sent may always be sent again. If the server may
+//! have received the request, the request is sent again only if processing it twice is harmless.
+//! Only this module decides which messages are harmless, except for calls of a tool whose
+//! annotations say that the tool is read-only or idempotent.
 
 use super::McpErrorKind;
 
-/// The last error of a message that was sent again in vain. It is not repeated further.
+/// The last error of a message that was sent again without success, and is not sent once more.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection broke repeatedly")]
 pub(super) struct RepeatedInVain(#[source] pub(super) Box<dyn std::error::Error + Send + Sync>);
 
-/// Returns whether the connection broke, and the message has not been sent again in vain.
+/// Returns whether an error means that the connection broke, for a message that was not sent again
+/// yet.
 pub(super) fn is_first_break(error: &McpErrorKind) -> bool {
     matches!(error, McpErrorKind::Broken(error) if !error.is::<RepeatedInVain>())
 }
@@ -22,12 +23,12 @@ pub(super) fn is_first_break(error: &McpErrorKind) -> bool {
 pub(super) enum Repeat {
     /// The message may be sent again.
     Harmless,
-    /// The message may have an effect that a second one would repeat.
+    /// The message may have an effect, which a second message would repeat.
     Never,
 }
 
 impl Repeat {
-    /// Decides for a request or notification of a client.
+    /// Returns whether a request or notification of a client may be sent again:
     ///
     /// | messages | a second one |
     /// | --- | --- |

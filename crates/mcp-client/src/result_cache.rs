@@ -1,4 +1,4 @@
-//! A cache of results, as far as the server allows it (MCP 2026-07-28, "Caching").
+//! A cache of results, as far as the server allows caching (MCP 2026-07-28, "Caching").
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use super::callbacks::Notification;
 /// Maximum size of all cached results, in bytes; a result that does not fit is not cached.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// Maximum time for which a result is cached, whatever the server says.
+/// Maximum time for which a result is cached, even if the server allows more.
 const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// The cached results of one client, and thus of one credential: results of scope `private` can be
@@ -28,11 +28,12 @@ struct CachedList {
     /// Cached results by method and parameters.
     results: HashMap<(String, String), Entry>,
     bytes: usize,
-    /// How often the results of a method were invalidated.
+    /// The number of times that the results of a method were invalidated.
     generations: HashMap<&'static str, u64>,
 }
 
-/// The time of a request: a result that was invalidated since then is not cached.
+/// The state of the cache when a request was sent: a result that was invalidated since then is not
+/// cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CacheGeneration(u64);
 
@@ -65,13 +66,14 @@ impl McpResultCache {
         None
     }
 
-    /// Returns the value for [`put`](Self::put); call this before sending the request.
+    /// Returns the cache generation for [`put`](Self::put). Must be called before the request is
+    /// sent.
     pub(super) fn generation(&self, method: &str) -> CacheGeneration {
         self.cached.lock().generation(method)
     }
 
-    /// Caches a result for its `ttlMs`, if it is complete and was not invalidated since the request
-    /// was sent.
+    /// Caches a result for its `ttlMs`, if the result is complete and was not invalidated since the
+    /// request was sent.
     pub(super) fn put(
         &self,
         method: &str,

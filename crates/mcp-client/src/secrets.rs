@@ -1,4 +1,5 @@
-//! The credentials of one client, so that no text of a server repeats them in errors and logs.
+//! The credentials of one client, and their removal from errors and logs that repeat a server's
+//! text.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -16,19 +17,20 @@ use super::{Authentication, Endpoint, ServerConfig, StdioCommand};
 /// Minimum length of a secret, in bytes: masking shorter values would hide too much.
 const MIN_SECRET_BYTES: usize = 4;
 
-/// Minimum length of a header or a variable that counts as a secret, in bytes.
+/// Minimum length of a header's or variable's value that counts as a secret, in bytes.
 const MIN_PROBABLE_SECRET_BYTES: usize = 8;
 
-/// Minimum length of the beginning of a secret at the end of a shortened text, in bytes.
+/// Minimum length of a secret's beginning that is removed from the end of a shortened text, in
+/// bytes.
 const MIN_CUT_OFF_BYTES: usize = 4;
 
-/// Maximum number of notations of credentials that a client obtained at run time; older ones are
-/// forgotten.
+/// Maximum number of notations of credentials obtained at run time; older notations are forgotten.
 const MAX_SENT: usize = 256;
 
 const MASK: &str = "[redacted]";
 
-/// The credentials that a client has, or has sent, in the notations in which a text may repeat them.
+/// The credentials that a client has, or has sent, in all notations in which a text may repeat
+/// them.
 #[derive(Default)]
 pub struct Secrets {
     configured: Vec<SecretString>,
@@ -37,7 +39,7 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Returns these credentials and those of an authentication, without values shorter than
+    /// Returns the credentials in `values` and in an authentication, without values shorter than
     /// `min_bytes`.
     pub fn new<'a>(
         values: impl IntoIterator<Item = &'a str>,
@@ -59,7 +61,7 @@ impl Secrets {
         if let Some((_, value)) = authentication.header() {
             add(credential_of(&value));
         }
-        // The longest first, because one may contain another.
+        // The longest credentials are removed first, because one may contain another.
         let configured = &mut secrets.configured;
         configured.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
         secrets
@@ -90,7 +92,7 @@ impl Secrets {
         Self::new(values, &Authentication::None, MIN_SECRET_BYTES)
     }
 
-    /// Notes a credential that is being sent.
+    /// Adds a credential that is being sent.
     pub(crate) fn note(&self, text: &str) {
         let is_known =
             |secrets: &[SecretString]| secrets.iter().any(|secret| secret.expose_secret() == text);
@@ -103,13 +105,14 @@ impl Secrets {
         sent.drain(..surplus);
     }
 
-    /// Notes the credentials in the headers of a request that is being sent.
+    /// Adds the credentials in the headers of a request that is being sent.
     pub(crate) fn note_headers(&self, headers: &HeaderMap) {
         let sensitive = headers.values().filter(|value| value.is_sensitive());
         for value in sensitive.filter_map(|value: &HeaderValue| value.to_str().ok()) {
             let credential = credential_of(value);
             self.note(credential);
-            // The client id and secret of an OAuth client, each encoded (RFC 6749, section 2.3.1).
+            // HTTP Basic contains the id and secret of an OAuth client, each percent-encoded (RFC
+            // 6749, section 2.3.1).
             let pair = value
                 .starts_with("Basic ")
                 .then(|| BASE64_STANDARD.decode(credential))
@@ -129,8 +132,8 @@ impl Secrets {
         }
     }
 
-    /// Returns the text without credentials. Of a [shortened](super::shortened) text, also removes
-    /// the beginning of a credential at its end.
+    /// Returns `text` without credentials. At the end of a [shortened](super::shortened) text, also
+    /// removes the beginning of a credential.
     pub(crate) fn redacted<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let sent = self.sent.read();
         let secrets = || self.configured.iter().chain(&*sent);
@@ -157,7 +160,7 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// Returns the value of a header without its scheme, such as `Bearer`.
+/// Returns the value of a header without its authentication scheme, such as `Bearer`.
 fn credential_of(value: &str) -> &str {
     match value.split_once(' ') {
         Some((scheme, credential)) if scheme.chars().all(char::is_alphanumeric) => credential,
@@ -179,7 +182,7 @@ fn values_of_variables(command: &StdioCommand) -> Vec<SecretString> {
         .collect()
 }
 
-/// Returns the notations of a secret in a text: as it is, in a query, in a path, in JSON, and in
+/// Returns the notations of a secret in a text: plain, in a query, in a path, in JSON, and in
 /// base64.
 fn forms(text: &str) -> impl Iterator<Item = SecretString> + use<> {
     let in_query: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
@@ -203,7 +206,7 @@ fn forms(text: &str) -> impl Iterator<Item = SecretString> + use<> {
     distinct.into_iter().map(SecretString::from)
 }
 
-/// Returns a percent-encoded text with the digits `a` to `f`.
+/// Returns a percent-encoded text with lower-case hexadecimal digits.
 fn with_small_hex(encoded: &str) -> String {
     let mut parts = encoded.split('%');
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -214,7 +217,7 @@ fn with_small_hex(encoded: &str) -> String {
     text
 }
 
-/// Returns the length of the beginning of `secret` with which `text` ends, if it has at least
+/// Returns the length of the beginning of `secret` at the end of `text`, if it has at least
 /// [`MIN_CUT_OFF_BYTES`].
 fn cut_off(text: &str, secret: &str) -> Option<usize> {
     let lengths = MIN_CUT_OFF_BYTES..secret.len();

@@ -19,17 +19,17 @@ use super::transport::{SerializedRequest, Transport};
 use super::{Feature, McpErrorKind, ProtocolVersion, RpcError};
 use pillion_egress::MAX_REPEATS;
 
-/// An open connection: the transport, and what was negotiated.
+/// An open connection: its transport, and what was negotiated.
 pub(super) struct Session {
     transport: Box<dyn Transport>,
     peer: Arc<Peer>,
     ids: IdStyle,
     next_id: AtomicI64,
     version: Option<ProtocolVersion>,
-    /// The `_meta` entries of every request in this revision, created on first use.
+    /// The `_meta` entries of every request in the session's revision, created on first use.
     per_request: OnceLock<metadata::Shared>,
     handshake_result: Option<Box<RawValue>>,
-    /// Set when the session was closed locally.
+    /// A signal that is set when the client closes the session.
     ended: CloseSignal,
     /// Whether the server no longer knows the session.
     is_lost: AtomicBool,
@@ -38,20 +38,20 @@ pub(super) struct Session {
 /// The form of request ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdStyle {
-    /// `1`, `2`, ...
+    /// Numbers: `1`, `2`, ...
     Number,
-    /// `mcp_` followed by random characters.
+    /// Texts: `mcp_` followed by random characters.
     Mcp,
 }
 
-/// Additions to one request beyond its parameters.
+/// Metadata of one request, in addition to its parameters.
 #[derive(Default)]
 pub(super) struct RequestExtras {
-    /// Entries of `_meta`; those of the request itself take precedence.
+    /// Entries of `_meta`; entries in the request's parameters take precedence.
     pub(super) meta: Map<String, Value>,
     /// Headers that mirror parameters (`Mcp-Param-*`).
     pub(super) mirrored: MirroredHeaders,
-    /// The recipient of the notifications of a `subscriptions/listen`.
+    /// The recipient of notifications, if the request is `subscriptions/listen`.
     pub(super) subscriber: Option<mpsc::Sender<Notification>>,
 }
 
@@ -70,12 +70,12 @@ impl Session {
         }
     }
 
-    /// Returns the revision in use; `None` if it was not negotiated.
+    /// Returns the protocol revision in use; `None` if none was negotiated.
     pub(super) fn version(&self) -> Option<ProtocolVersion> {
         self.version
     }
 
-    /// Returns what was negotiated, for a step of connecting.
+    /// Returns a description of the negotiated revision, for the steps of a connection attempt.
     pub(super) fn describe_version(&self) -> String {
         self.version.map_or_else(
             || "no handshake".to_owned(),
@@ -100,7 +100,7 @@ impl Session {
         self.transport.negotiated(version);
     }
 
-    /// Resets the revision, for a handshake to negotiate.
+    /// Resets the revision, before a handshake negotiates one.
     pub(super) fn clear_version(&mut self) {
         self.version = None;
     }
@@ -122,8 +122,8 @@ impl Session {
     }
 
     /// Sends a request and returns the JSON-RPC response with the id of the request. A JSON-RPC
-    /// error without this id stays an [`McpErrorKind::HttpStatus`], because the server may not
-    /// have processed the request; [`rpc_outcome`] converts such an error.
+    /// error with another id stays an [`McpErrorKind::HttpStatus`], because the server may not have
+    /// processed the request; [`rpc_outcome`] converts such an error.
     pub(super) async fn exchange_unconverted(
         self: &Arc<Self>,
         method: &str,
@@ -140,7 +140,7 @@ impl Session {
         let outcome = self.ended.run_until_closed(exchange).await?;
         guard.disarm();
         if let Some(error) = rpc_error(&outcome) {
-            // Boxed, because it is rare and every exchange would be larger otherwise.
+            // Boxed, because this check is rare and would enlarge the future of every exchange.
             let rejected = Box::pin(self.was_rejected(method, error, messages_before));
             if self.ended.run_until_closed(rejected).await? {
                 return Err(McpErrorKind::SessionExpired);
@@ -149,15 +149,15 @@ impl Session {
         check_values(method, outcome?)
     }
 
-    /// Returns whether the server did not process a request because it no longer knows the session,
-    /// so that the request may be sent again in another session. `messages_before`: the number of
-    /// messages of the server before the request.
+    /// Returns whether the server rejected a request because it no longer knows the session, so
+    /// that the request may be sent again in another session. `messages_before`: the number of
+    /// messages from the server before the request.
     async fn was_rejected(&self, method: &str, error: &RpcError, messages_before: u64) -> bool {
         let loss = session_loss_of_error(error);
         if loss == SessionLoss::None || !self.has(Feature::Handshake) {
             return false;
         }
-        // Progress or a request of the server may come from the tool.
+        // If the server sent progress or a request meanwhile, the tool may have run.
         let is_silent = self.peer.message_count() == messages_before;
         if self.transport.has_session().await != Some(false) {
             return false;
@@ -175,7 +175,7 @@ impl Session {
     }
 
     /// Sends a request that is part of opening the session. Such a request is never cancelled, HTTP
-    /// error statuses are returned as they are, and the request is sent again if its connection
+    /// error statuses are returned unchanged, and the request is sent again if its connection
     /// breaks, because a second one is harmless.
     pub(super) async fn ask(
         &self,
@@ -187,7 +187,7 @@ impl Session {
             let mut request = self.outgoing(method, params, RequestExtras::default())?;
             request.opens = true;
             match self.transport.exchange(request).await {
-                // The response was cut off.
+                // The connection broke before the response was complete.
                 Err(error) if is_first_break(&error) && repeats < MAX_REPEATS && self.is_open() => {
                     tracing::debug!(%error, method, "Sending the request again");
                     repeats += 1;
@@ -204,9 +204,9 @@ impl Session {
         extras: RequestExtras,
     ) -> Result<SerializedRequest, McpErrorKind> {
         let id = match (self.ids, method) {
-            // A server that responds on a stream may respond to this request late, on the stream of
-            // a later session. And a server may key the notification streams of all clients by this
-            // id.
+            // These requests need ids that no other session uses: a server that responds on a
+            // stream may respond late, on the stream of a later session, and a server may use the
+            // id as the key for the notification streams of all clients.
             (IdStyle::Mcp, _) | (_, "server/discover" | "subscriptions/listen") => {
                 RpcRequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple()))
             }
@@ -257,11 +257,12 @@ impl Session {
         &mut self,
         offered: ProtocolVersion,
     ) -> Result<(), McpErrorKind> {
-        /// Timeout for a response that is not needed.
+        /// Timeout for sending `notifications/initialized`, whose response is not needed.
         const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(2);
         let mut capabilities = self.peer.callbacks().capabilities();
         if offered == ProtocolVersion::V2024_11_05 {
-            // Clients of that time announced these, and servers may check for them.
+            // Clients of revision 2024-11-05 announced these capabilities, and servers may check
+            // for them.
             for known in ["tools", "resources"] {
                 capabilities.insert(known.to_owned(), json!({}));
             }
@@ -289,7 +290,7 @@ impl Session {
         let notified = self.transport.notify(done, Repeat::Harmless);
         match tokio::time::timeout(INITIALIZED_TIMEOUT, notified).await {
             Ok(Ok(())) => {}
-            // Some servers respond with an error but work anyway.
+            // Some servers respond to `notifications/initialized` with an error but work anyway.
             Ok(Err(error)) => {
                 tracing::debug!(%error, "The server rejected `notifications/initialized`");
             }
@@ -312,13 +313,13 @@ impl Session {
         self.transport.is_open() && !self.is_lost.load(Ordering::Acquire)
     }
 
-    /// Closes the session, also for callers that wait for a response.
+    /// Closes the session. Callers that wait for a response get an error.
     pub(super) async fn close(&self) {
         self.ended.set();
         self.transport.close().await;
     }
 
-    /// Cancels a request on the server, because its caller has given up.
+    /// Cancels a request on the server, after its caller has given up.
     fn cancel(self: &Arc<Self>, id: &RpcRequestId) {
         const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
         if !self.sends_cancelled_notification() {
@@ -341,7 +342,7 @@ impl Session {
     }
 }
 
-/// Returns the JSON-RPC error of a response, which may have an HTTP status that requests a
+/// Returns the JSON-RPC error of an outcome, also if it arrived with an HTTP status that requests a
 /// credential.
 fn rpc_error(outcome: &Result<RpcOutcome, McpErrorKind>) -> Option<&RpcError> {
     match outcome {
@@ -356,8 +357,8 @@ fn rpc_error(outcome: &Result<RpcOutcome, McpErrorKind>) -> Option<&RpcError> {
     }
 }
 
-/// Checks the number of values of a result before it is parsed. Lists are never parsed whole:
-/// `ListReader` limits each of their entries.
+/// Checks the number of JSON values of a result before the result is parsed. Lists are never parsed
+/// whole: `ListReader` limits each of their entries.
 fn check_values(method: &str, outcome: RpcOutcome) -> Result<RpcOutcome, McpErrorKind> {
     const LISTS: [&str; 4] = [
         "tools/list",
@@ -373,7 +374,7 @@ fn check_values(method: &str, outcome: RpcOutcome) -> Result<RpcOutcome, McpErro
     Ok(outcome)
 }
 
-/// Converts a JSON-RPC error that arrived with an HTTP status.
+/// Converts an HTTP error that contains a JSON-RPC error into that error.
 pub(super) fn rpc_outcome(
     outcome: Result<RpcOutcome, McpErrorKind>,
 ) -> Result<RpcOutcome, McpErrorKind> {

@@ -1,5 +1,5 @@
-//! Which responses mean that the server no longer knows the session, and has not processed the
-//! request.
+//! Determines which responses mean that the server no longer knows the session, and has not
+//! processed the request.
 //!
 //! The specification requires HTTP 404 (MCP 2025-11-25, "Session Management"). Servers, frameworks
 //! and proxies use many other responses after a restart. Only [`session_loss`] decides what a
@@ -11,18 +11,19 @@ use crate::peer_text::start_of;
 /// Maximum size of a text that is searched, in bytes.
 const MAX_SEARCHED_BYTES: usize = 4 * 1024;
 
-/// What a response says about the session of its request.
+/// Whether a response means that the server no longer knows the session of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionLoss {
-    /// Nothing: the session exists as far as known.
+    /// The session exists, as far as the response tells.
     None,
     /// The server does not know the session and has not processed the request.
     Certain,
-    /// Same, if a `ping` in the session confirms it. A tool that has run may use the same words for
-    /// its own session, but then the server answers the `ping`.
+    /// The server does not know the session and has not processed the request, if a `ping` in the
+    /// session confirms that. A tool that has run may use the same words for its own session, but
+    /// then the server answers the `ping`.
     IfPingConfirms,
-    /// A `ping` tells whether the session exists. If it does not, the request may have been
-    /// processed before the session ended, so only a harmless request is sent again.
+    /// A `ping` tells whether the session exists. If not, the server may have processed the request
+    /// before the session ended, so only a harmless request is sent again.
     MayHaveRun,
 }
 
@@ -31,20 +32,20 @@ pub(crate) enum SessionLoss {
 pub(crate) enum ResponseForm {
     /// A JSON-RPC error with the id of the request, whatever the transport and the HTTP status.
     RpcResponse,
-    /// An HTTP error whose body is a JSON-RPC error with another id or none, and this code.
+    /// An HTTP error whose body is a JSON-RPC error with this code, and with another id or none.
     Error(i64),
-    /// An HTTP error with any other body, or none.
+    /// An HTTP error with any other body, or without one.
     Other,
 }
 
-/// What the text of a response is about.
+/// The topic of a response's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResponseTopic {
     /// The server does not know the session: it is missing, invalid, expired or not initialized.
     UnknownSession,
     /// The session has ended, maybe while the request was processed.
     EndedSession,
-    /// Anything else.
+    /// The text is not about a session.
     Other,
 }
 
@@ -60,23 +61,24 @@ pub(crate) fn session_loss(
     use ResponseTopic::{EndedSession, UnknownSession};
     use SessionLoss::{Certain, IfPingConfirms, MayHaveRun, None};
     match (status, form, topic) {
-        // The server has read the request: an unknown session stops it, an ended one may not have.
+        // The server has read the request. It does not process a request with an unknown session,
+        // but may process one whose session then ends.
         (_, RpcResponse, UnknownSession) => IfPingConfirms,
         (_, RpcResponse, EndedSession) => MayHaveRun,
         (_, RpcResponse, _) => None,
-        // Required by the specification.
+        // The specification requires this status for an unknown session.
         (404, _, _) if has_session => Certain,
-        // The official TypeScript SDK, and servers that follow it.
+        // The official TypeScript SDK, and servers that follow it, send these errors.
         (400, Error(-32600 | -32099..=-32000 | -1), UnknownSession | EndedSession)
             if has_session =>
         {
             Certain
         }
         (410, _, _) if has_session => IfPingConfirms,
-        // These are about a proxy, or about the number or the time of requests.
+        // These statuses are about a proxy, or about the number or the time of requests.
         (407 | 408 | 425 | 429 | 502 | 504, _, _) => None,
-        // Any other rejection that is about the session, such as 401 from older versions of `rmcp`,
-        // or 400 and 500 with text from frameworks.
+        // Other rejections are about the session, such as 401 from older versions of `rmcp`, or 400
+        // and 500 with text from frameworks.
         (400..=599, _, UnknownSession | EndedSession) => IfPingConfirms,
         _ => None,
     }
@@ -102,7 +104,8 @@ impl ResponseTopic {
             "initialize first",
             "initialization required",
         ];
-        // A full server has no room for another session either.
+        // A server that rejects a session because it has too many would reject another session,
+        // too.
         const FULL: [&str; 4] = ["too many", "limit", "maximum", "quota"];
         const ENDED: [&str; 5] = ["terminated", "closed", "ended", "deleted", "shut down"];
         let text = start_of(text, MAX_SEARCHED_BYTES).to_ascii_lowercase();
@@ -215,7 +218,7 @@ mod tests {
             let loss = session_loss(status, form, ResponseTopic::from_text(text), true);
             assert_eq!(loss, meaning, "{status} {form:?} {text}");
         }
-        // Without a session, a status alone says nothing about it.
+        // If the request named no session, a status alone does not mean an unknown session.
         for (status, text, meaning) in [
             (404, "", None),
             (410, "", None),

@@ -27,7 +27,7 @@ pub(super) use websocket::WebSocketTransport;
 /// session rejects the `ping` at once.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A serialized request with what a transport needs to know about it.
+/// A serialized request, and how a transport has to send it.
 pub(super) struct SerializedRequest {
     pub(super) id: RpcRequestId,
     /// The JSON-RPC message, as JSON text.
@@ -37,14 +37,15 @@ pub(super) struct SerializedRequest {
     /// Whether the response comes at the end of a long-lived stream, for which only single events
     /// are limited.
     pub(super) endless: bool,
-    /// Whether the request is part of opening this connection and must not be sent over another
+    /// Whether the request is part of opening the connection, and must not be sent over another
     /// one.
     pub(super) opens: bool,
     /// Whether the request may be sent again after the server may have received it.
     pub(super) repeat: Repeat,
 }
 
-/// Returns whether the server knows the session, if this is its JSON-RPC response to a `ping`.
+/// Returns whether the server knows the session, according to its JSON-RPC response to a `ping`;
+/// `None` if unknown.
 fn knows_session(pong: &RpcOutcome) -> Option<bool> {
     Some(match pong {
         Ok(_) => true,
@@ -97,15 +98,15 @@ pub(super) trait Transport: Send + Sync {
     /// Returns whether the connection is usable, as far as known without I/O.
     fn is_open(&self) -> bool;
 
-    /// Sets the negotiated revision, for transports that send it beside the messages.
+    /// Sets the negotiated revision, for transports that send it outside of the messages.
     fn negotiated(&self, _version: ProtocolVersion) {}
 
     /// Starts to receive messages outside of responses, if that requires a separate stream, and
-    /// waits shortly for that stream.
+    /// waits briefly for that stream.
     async fn listen(&self) {}
 
-    /// Returns whether every request has its own connection or stream, which closes when the
-    /// exchange is dropped, so that the server notices.
+    /// Returns whether every request has its own connection or stream, so that dropping an exchange
+    /// tells the server that the request was cancelled.
     fn closes_with_exchange(&self) -> bool {
         false
     }

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 /// A JSON value, and whether all readers read the same value.
 ///
-/// JSON parsers differ in which of two members of one name they use, so a person or a check that
-/// reads one of them does not know what another reader reads. Here, the last one counts.
+/// JSON parsers differ in which of two members with one name they use, so two readers of the same
+/// JSON may read different values. Here, the last member counts.
 ///
 /// ```
 /// use pillion_mcp_client::WholeValue;
@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct WholeValue {
-    /// The value.
+    /// The parsed JSON value.
     pub value: Value,
     /// Whether an object at any depth has several members of one name.
     pub is_ambiguous: bool,
@@ -36,7 +36,7 @@ impl<'de> Deserialize<'de> for WholeValue {
     }
 }
 
-/// Reads one value, and sets the flag if an object has several members of one name.
+/// Deserializes one JSON value, and sets the flag if an object has several members of one name.
 struct Reader<'a>(&'a mut bool);
 
 impl<'de> DeserializeSeed<'de> for Reader<'_> {

@@ -1,6 +1,6 @@
-//! A server that closes its connections without announcing it, at every moment and in every way,
-//! and a server that restarts: no tool call arrives twice, no request fails that is safe to repeat,
-//! and no tool call fails that the server cannot have received.
+//! A server that closes its connections without announcing it, at every moment and in every way, or
+//! that restarts: no tool call arrives twice, no request fails that is safe to repeat, and no tool
+//! call fails that the server cannot have received.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -31,7 +31,7 @@ const CLOSE_TIMES: [CloseTime; 6] = [
 
 const KINDS: [CloseKind; 3] = [CloseKind::Fin, CloseKind::Close, CloseKind::Reset];
 
-/// Number of requests of [`session`] that can meet the close.
+/// Number of requests in [`session`] during which the server can close the connection.
 const REQUESTS: usize = 16;
 
 fn client(server: &ClosingServer, stateless: bool) -> McpClient {
@@ -43,7 +43,7 @@ fn client(server: &ClosingServer, stateless: bool) -> McpClient {
     McpClient::new(config)
 }
 
-/// Calls the tool; `call` identifies the call on the server.
+/// Calls the tool `work`; `call` identifies the call on the server.
 async fn work(client: &McpClient, call: i64) -> Result<(), McpError> {
     let called = client.call_tool("work", &json!({"call": call})).await;
     called.map(drop)
@@ -57,7 +57,7 @@ fn is_unknown_outcome(error: &McpError) -> bool {
 }
 
 /// Sends each kind of request, with tool calls between them. Returns the failures of tool calls, by
-/// number, and describes all other failures.
+/// number, and a description of all other failures.
 async fn session(client: &McpClient, pause: Duration) -> (HashMap<i64, McpError>, Vec<String>) {
     let (mut calls, mut failures) = (HashMap::new(), Vec::new());
     let mut next = 0;
@@ -105,7 +105,7 @@ async fn session(client: &McpClient, pause: Duration) -> (HashMap<i64, McpError>
     (calls, failures)
 }
 
-/// Plays one case. Returns what was wrong.
+/// Plays one case. Returns a description of what went wrong, if anything.
 async fn play(rules: ClosingRules, pause: Duration) -> Option<String> {
     let server = ClosingServer::start(rules);
     let client = client(&server, rules.stateless);
@@ -120,14 +120,16 @@ async fn play(rules: ClosingRules, pause: Duration) -> Option<String> {
         }
     }
     let max = match (rules.only, rules.time) {
-        // The server closes connections after responses, and this was visible to the client.
+        // After a pause, the client sees that the server has closed the connection, so no call
+        // fails.
         (_, CloseTime::AfterResponse | CloseTime::AfterIdle(_)) if !pause.is_zero() => 0,
-        // Learned during the handshake.
+        // The client learns during the handshake that the server closes connections.
         (None, CloseTime::AfterResponse) => 0,
-        // The one request that met the close. If a close coincides with a call, whether the server
-        // received the call is unknown.
+        // At most the one request during which the connection closed fails. If a close coincides
+        // with a call, it is unknown whether the server received the call.
         (Some(_), _) => 1,
-        // A server without a handshake may let the client learn its habit from a call.
+        // Without a handshake, a call may be the first request from which the client learns that
+        // the server closes connections.
         (None, _) => usize::from(rules.stateless),
     };
     if calls.len() > max {
@@ -143,7 +145,7 @@ fn close_cases() -> Vec<(ClosingRules, Duration)> {
     for (dialect, time) in (0..3).flat_map(|dialect| CLOSE_TIMES.map(|time| (dialect, time))) {
         for kind in KINDS {
             if dialect == 1 && kind != CloseKind::Close {
-                continue; // How a connection is closed does not depend on the responses' form.
+                continue; // The form of responses has no influence.
             }
             for only in [None].into_iter().chain((0..REQUESTS).map(Some)) {
                 for redirects in [false, true] {
@@ -198,7 +200,7 @@ async fn a_server_that_keeps_no_connection_costs_no_call() {
                 for call in 0..CALLS {
                     failed += i64::from(work(&client, call).await.is_err());
                     if matches!(time, CloseTime::AfterIdle(_)) {
-                        // Around the server's idle time.
+                        // The pauses are about as long as the server's idle time.
                         let more = u64::try_from(call).unwrap() % 5;
                         sleep(
                             IDLE + Duration::from_micros(300 * more) - Duration::from_micros(500),
@@ -212,7 +214,8 @@ async fn a_server_that_keeps_no_connection_costs_no_call() {
         }
     }
     let allowed = |time| match time {
-        // The idle time of a server is learned from the first call that meets the close.
+        // The client learns the server's idle time from the first call during which the connection
+        // closes.
         CloseTime::AfterIdle(_) => 1,
         _ => 0,
     };
@@ -234,7 +237,7 @@ async fn a_server_that_keeps_no_connection_costs_no_call() {
     );
 }
 
-/// Calls the tool, and sends pings, from 16 callers while the server restarts twice.
+/// Calls the tool and sends pings from 16 callers, while the server restarts twice.
 async fn restart(down: Duration, redirects: bool, stateless: bool) {
     const CALLERS: usize = 16;
     let mut server = ClosingServer::start(ClosingRules {
@@ -284,7 +287,7 @@ async fn restart(down: Duration, redirects: bool, stateless: bool) {
     let (mut unknown, mut wrong) = (0, 0);
     for caller in callers {
         let failures = caller.await.unwrap();
-        // At each restart, a caller has one call in progress.
+        // At each of the two restarts, one call may be in progress.
         if failures.len() > 2 {
             wrong += 1;
         }
@@ -330,7 +333,7 @@ async fn a_server_that_stays_down_fails_calls_in_a_bounded_time() {
         waited > Duration::from_secs(1) && waited < Duration::from_secs(5),
         "{waited:?}"
     );
-    // Later calls do not wait again, until the server has responded.
+    // Later calls fail without waiting, until the server has responded.
     for _ in 0..10 {
         let started = Instant::now();
         work(&client, 2).await.unwrap_err();
@@ -356,7 +359,8 @@ async fn a_server_that_breaks_every_request_gets_each_a_few_times() {
         let client = client(&server, false);
         let error = client.list_tools().await.unwrap_err();
         assert!(matches!(error.kind(), McpErrorKind::Broken(_)), "{error}");
-        // `initialize` and three repetitions, and the end of a session that a response has named.
+        // At most `initialize` with three repetitions, and the request that ends a session which a
+        // cut-off response has named.
         let max = 4 + usize::from(time == CloseTime::InResponse);
         assert!(
             server.connections() <= max,

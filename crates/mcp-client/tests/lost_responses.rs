@@ -1,6 +1,6 @@
-//! A server that accepts a tool call and loses its response: whatever the server answers to the
-//! request that resumes the stream, the call is sent once, and its error says that the tool may have
-//! run.
+//! A server accepts a tool call and loses its response. Whatever the server answers to the request
+//! that resumes the stream, the client sends the call once, and the call's error says that the tool
+//! may have run.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -38,20 +38,20 @@ const STATUSES: [&str; 14] = [
     "504 Gateway Timeout",
 ];
 
-/// What the server answers to the GET that resumes the stream.
+/// How the server answers the GET that resumes the stream.
 #[derive(Debug, Clone)]
 enum Resumed {
-    /// A status, and a JSON-RPC error in the body.
+    /// The server responds with a status, and a JSON-RPC error in the body.
     Status(&'static str, Option<Value>),
-    /// A redirect to this URL.
+    /// The server redirects to this URL.
     Redirect(&'static str),
-    /// The connection is closed without a response.
+    /// The server closes the connection without a response.
     Cut,
-    /// The connection is refused.
+    /// The system refuses the connection, because the server has ended.
     Unreachable,
-    /// Streams without a response, until the client gives up.
+    /// The server opens streams without a response, until the client gives up.
     Empty,
-    /// Nothing: the stream has no event id, so that the client cannot resume it.
+    /// The client sends no GET, because the stream has no event id and cannot be resumed.
     Never,
 }
 
@@ -61,7 +61,7 @@ struct Case {
     /// Whether the client detects the server's transport and revision.
     detects: bool,
     has_session: bool,
-    /// Whether the server has another revision after the call.
+    /// Whether the server uses another revision after the call.
     changes: bool,
     resumed: Resumed,
 }
@@ -167,7 +167,7 @@ fn client(server: &FaultServer, detects: bool) -> McpClient {
     McpClient::new(config)
 }
 
-/// Plays one case. Returns what was wrong.
+/// Plays one case. Returns a description of what went wrong, if anything.
 async fn play(case: Case) -> Option<String> {
     let (accepted, was_called) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
     let (script, notify) = (case.clone(), Arc::clone(&accepted));
@@ -180,7 +180,7 @@ async fn play(case: Case) -> Option<String> {
             notify.notify_one();
             let prime = match script.resumed {
                 Resumed::Never => ": accepted\n\n",
-                // The client waits until the server has ended.
+                // The reconnection time is long enough for the server to end.
                 Resumed::Unreachable => "id: 1\nretry: 100\ndata:\n\n",
                 _ => "id: 1\nretry: 1\ndata:\n\n",
             };
@@ -231,8 +231,8 @@ async fn a_call_that_was_accepted_is_never_sent_again() {
     cases::play_all(all_cases(), 48, play).await;
 }
 
-/// Starts a server that responds to `tools/call` with this reply, and to `tasks/get` with these
-/// steps.
+/// Starts a server that responds to `tools/call` with `call`, and to `tasks/get` with the steps in
+/// `task`.
 async fn start(revision: &'static str, call: Reply, task: Vec<Fault>) -> FaultServer {
     let case = Case {
         revision,

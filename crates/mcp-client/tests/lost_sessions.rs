@@ -1,5 +1,5 @@
-//! A server that forgets its sessions, and tells so in every form that servers are known to use, over
-//! every transport: the call runs once, in a new session. And a tool that uses the same words for its
+//! A server forgets its sessions, and rejects requests in every form that servers are known to use,
+//! over every transport: the call runs once, in a new session. A tool uses the same words for its
 //! own session: the call runs once as well.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -33,20 +33,20 @@ const TEXTS: [&str; 6] = [
 
 const CODES: [i64; 6] = [-32000, -32001, -32002, -32600, -32602, -32603];
 
-/// The form of the body of a response.
+/// The form of the body of a rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// A JSON-RPC error with the id of the request.
     Response,
-    /// The same as an event stream.
+    /// An event stream with a JSON-RPC error with the id of the request.
     ResponseEvent,
     /// A JSON-RPC error with the id null.
     Error,
-    /// A JSON-RPC error with an id of the server.
+    /// A JSON-RPC error with an id that the server made up.
     OtherId,
     /// A JSON-RPC error with the id null as an event stream.
     Event,
-    /// The same, as a body that claims to be JSON.
+    /// An event stream whose content type is JSON, with a JSON-RPC error with the id null.
     MislabeledEvent,
     /// `{"error": TEXT}`.
     PlainJson,
@@ -81,9 +81,9 @@ impl Form {
 enum ServerTransport {
     /// Streamable HTTP, with `Mcp-Session-Id`.
     Streamable,
-    /// Detected by the client.
+    /// Streamable HTTP, which the client detects.
     Detected,
-    /// HTTP+SSE: the endpoint names the session.
+    /// HTTP+SSE, where the endpoint names the session.
     LegacySse,
 }
 
@@ -124,7 +124,7 @@ impl Case {
                 }
             }
         }
-        // A success without a response to the request is an accepted request.
+        // A success status without a response means that the server accepted the request.
         cases.retain(|case| {
             case.status != 200 || case.form.is_json_rpc() && case.form != Form::OtherId
         });
@@ -165,12 +165,12 @@ impl Case {
     }
 }
 
-/// What the server does with tool calls.
+/// How the server treats tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scenario {
     /// The server forgets its sessions after the first call.
     Forgets,
-    /// The tool runs, and the response of the case is its own.
+    /// The tool runs, and its own response is that of the case.
     ToolFails,
     /// The tool runs and reports progress, then the server forgets its sessions.
     ForgetsDuringCall,
@@ -249,8 +249,8 @@ impl Server {
     }
 }
 
-/// Starts a server and a client with an open session, in which a tool was called if the scenario is one
-/// of forgetting.
+/// Starts a server and a client with an open session. If the server forgets its sessions in this
+/// scenario, a tool was called in the session.
 async fn start(case: Case, scenario: Scenario) -> (FaultServer, Arc<Server>, McpClient) {
     let server = Arc::new(Server {
         case,
@@ -304,7 +304,7 @@ async fn play_failure(case: Case) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_in_a_lost_session_runs_once_in_a_new_one_whatever_the_server_says() {
-    // An empty body says nothing, unless the status does.
+    // An empty body does not mean an unknown session, unless the status does.
     let mut cases = Case::all();
     cases.retain(|case| case.form != Form::Empty || matches!(case.status, 404 | 410));
     cases::play_all(cases, 32, play_loss).await;
@@ -340,7 +340,8 @@ async fn a_call_that_may_have_run_before_its_session_ended_is_sent_once() {
     client.call_tool("work", &json!({})).await.unwrap();
     assert_eq!(server.session.load(Ordering::SeqCst), 2);
 
-    // A session that was ended may have been ended during the call, if the server has read the call.
+    // If a session has ended and the server has read the call, the session may have ended during
+    // the call.
     let (listening, server, client) = start(
         case(Form::Response, "Session terminated"),
         Scenario::Forgets,
@@ -351,7 +352,7 @@ async fn a_call_that_may_have_run_before_its_session_ended_is_sent_once() {
     assert_eq!(error.rpc_error().unwrap().message, "Session terminated");
     assert_eq!(listening.requests.calls("tools/call").len(), 2);
     client.call_tool("work", &json!({})).await.unwrap();
-    // A rejection of the call says the same about a session that ended before.
+    // A rejection of the call means the same for a session that ended before the call.
     for status in [400, 500] {
         let case = Case {
             status,
@@ -376,11 +377,11 @@ async fn a_program_or_web_socket_that_loses_its_session_is_opened_again() {
         ServerConfig::new("fake", &server.url).unwrap(),
     ] {
         let client = McpClient::new(config);
-        // Afterwards, the server rejects everything except a handshake on a new connection.
+        // After this call, the server rejects everything except a handshake on a new connection.
         client.call_tool("forget", &json!({})).await.unwrap();
         let rolled = client.call_tool("roll", &json!({})).await.unwrap();
         assert!(rolled.get().contains("total"), "{rolled}");
-        // A tool that uses the same words is called once.
+        // A call of a tool that uses the same words for its own session runs once.
         let error = client.call_tool("lost", &json!({})).await.unwrap_err();
         assert_eq!(error.rpc_error().unwrap().code, -32001);
         let count = client.call_tool("count-lost", &json!({})).await.unwrap();

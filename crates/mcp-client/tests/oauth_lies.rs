@@ -1,4 +1,4 @@
-//! An MCP server that lies about its authorization server, in every known way, with every grant: no
+//! An MCP server lies about its authorization server, in every known way, with every grant. No
 //! secret reaches another host than the honest authorization server.
 
 #![expect(
@@ -132,7 +132,7 @@ static GRANTS: [Grant; 10] = [
     ),
 ];
 
-/// One lie that one client of one server hears.
+/// One client with one grant, and a server that tells one lie.
 struct Case {
     server: LyingServer,
     grant: &'static Grant,
@@ -194,8 +194,9 @@ impl Case {
     }
 }
 
-/// Plays every lie, each with a quarter of the grants: other ones at each `step`, so that every lie is
-/// played with every grant at two of eight steps. With `PILLION_LONG_TESTS`, plays all.
+/// Plays every lie, each with a quarter of the grants, which differ with `step`, so that every lie
+/// is played with every grant at two of eight steps. With `PILLION_LONG_TESTS`, plays all
+/// combinations.
 async fn each<F: Future<Output = ()>>(step: &str, play: impl Fn(&'static Grant, Lie) -> F) {
     let is_long = std::env::var_os("PILLION_LONG_TESTS").is_some();
     let offset = STEPS.iter().position(|name| *name == step).unwrap();
@@ -208,7 +209,7 @@ async fn each<F: Future<Output = ()>>(step: &str, play: impl Fn(&'static Grant, 
     }
 }
 
-/// What happens while the server lies.
+/// The steps at which the server lies.
 const STEPS: [&str; 8] = [
     "first use",
     "revoked",
@@ -237,7 +238,7 @@ async fn no_secret_leaves_the_issuer_when_a_server_lies_at_first_use() {
     .await;
 }
 
-/// Plays each lie after an honest authorization: `change` makes the client need another token.
+/// Plays each lie after an honest authorization. `change` makes the client need another token.
 async fn after_an_authorization(
     step: &'static str,
     expires_in: Option<u64>,
@@ -272,7 +273,7 @@ async fn no_secret_leaves_the_issuer_when_tokens_are_revoked_and_the_client_is_r
 
 #[tokio::test]
 async fn no_secret_leaves_the_issuer_when_tokens_expire() {
-    // Tokens that are always about to expire are renewed before each request.
+    // The client renews tokens that are always about to expire before each request.
     after_an_authorization("expired", Some(0), false, |_| {}).await;
 }
 
@@ -324,8 +325,8 @@ async fn no_secret_leaves_the_issuer_when_another_process_finishes_an_authorizat
 
 #[tokio::test]
 async fn the_hosts_of_these_tests_notice_secrets() {
-    // Otherwise the tests above would prove nothing: a client without a binding that signs in at
-    // the MCP server's own authorization server sends it a code.
+    // Proves that the tests above would notice a leak: a client without a binding, whose user signs
+    // in at the MCP server's own authorization server, sends it a code.
     let case = Case::start(&GRANTS[8], None).await;
     case.server.lie(&Lie {
         claimed: vec!["{server}".to_owned()],

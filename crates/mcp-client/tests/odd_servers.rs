@@ -1,5 +1,5 @@
-//! Servers that break the rules of HTTP, of content types, of lists or of stdio in ways whose meaning
-//! is clear: the client reads them. Where the meaning is not clear, the error says what is wrong.
+//! Servers that break the rules of HTTP, of content types, of lists or of stdio. Where the meaning
+//! is clear, the client reads the response; otherwise, the error says what is wrong.
 
 #![expect(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ const TYPES: [Option<&str>; 7] = [
     None,
 ];
 
-/// Makes a body of a JSON-RPC response.
+/// Returns the body of a JSON-RPC response.
 type MakeBody = fn(&str) -> String;
 
 /// The forms of a response in a body.
@@ -281,13 +281,13 @@ async fn folded_headers_are_read() {
         vec![Fault::Send(reply.into_bytes())]
     })
     .await;
-    // A message to this machine uses the direct client, a GET request the full client.
+    // A POST to this machine uses the direct client, a GET request the full client.
     for transport in [TransportKind::StreamableHttp, TransportKind::LegacySse] {
         is_understood(&client(&server.url, transport), &format!("{transport:?}")).await;
     }
 }
 
-/// Every transport with the pages of a list, by cursor.
+/// Returns a server that answers `method` with the page for the request's cursor.
 fn listing(dialect: Dialect, method: &'static str, page: fn(Option<&Value>) -> Value) -> FakeMcp {
     FakeMcp::builder(dialect)
         .on(method, move |params| {
@@ -296,7 +296,7 @@ fn listing(dialect: Dialect, method: &'static str, page: fn(Option<&Value>) -> V
         .start()
 }
 
-/// All tools, with this cursor.
+/// Returns a last page with all tools and this cursor.
 fn last_page(cursor: &Value) -> Value {
     json!({"tools": [{"name": "a"}, {"name": "b"}], "nextCursor": cursor})
 }

@@ -1,5 +1,5 @@
-//! A server that answers a call with frames of a few bytes without end: the thread that reads them
-//! runs other tasks meanwhile, and the call ends at its deadline.
+//! A server answers a call with an endless flood of frames of a few bytes. The thread that reads
+//! them runs other tasks meanwhile, and the call ends at its deadline.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,7 +19,7 @@ use tokio::runtime::Builder;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::{Message, accept_hdr};
 
-/// The response to a call: its name, a beginning, and what follows without end.
+/// An endless response to a call: its name, its beginning, and what follows again and again.
 type Flood = (&'static str, &'static [u8], &'static [u8]);
 
 const CHUNKED_JSON: &[u8] =
@@ -60,7 +60,8 @@ fn response(request: &Value) -> Option<String> {
     Some(reply.response(&request["id"].to_string()))
 }
 
-/// Writes until the client closes the connection. Reads nothing. Returns the number of bytes.
+/// Sends a flood until the client closes the connection, without reading. Returns the number of
+/// bytes sent.
 fn send_flood(stream: &mut TcpStream, (_, start, unit): Flood) -> usize {
     let units = unit.repeat(16_384 / unit.len());
     let mut written = start.len();
@@ -72,7 +73,8 @@ fn send_flood(stream: &mut TcpStream, (_, start, unit): Flood) -> usize {
     written
 }
 
-/// Answers the requests of a connection until a call.
+/// Answers the requests of a connection until a call arrives, which gets the flood. Returns the
+/// number of bytes of the flood.
 fn serve(stream: &TcpStream, flood: Flood) -> Option<usize> {
     #[expect(
         clippy::result_large_err,
@@ -99,8 +101,8 @@ fn serve(stream: &TcpStream, flood: Flood) -> Option<usize> {
     }
 }
 
-/// Starts a WebSocket server, and returns its port. The channel gets the number of bytes of each flood that
-/// the client has ended.
+/// Starts a WebSocket server, and returns its port. The channel receives the number of bytes of
+/// each flood that the client has ended.
 fn start_web_socket(flood: Flood) -> (u16, mpsc::Receiver<usize>) {
     let listener = listen();
     listener.set_nonblocking(false).unwrap();
@@ -119,7 +121,7 @@ fn start_web_socket(flood: Flood) -> (u16, mpsc::Receiver<usize>) {
     (port, floods)
 }
 
-/// Starts an HTTP server on a thread of its own, and returns its URL.
+/// Starts an HTTP server on a separate thread, and returns its URL.
 fn start_http((_, start, unit): Flood) -> String {
     let (url, started) = mpsc::sync_channel(1);
     thread::spawn(move || {
@@ -145,8 +147,8 @@ fn start_http((_, start, unit): Flood) -> String {
     started.recv().unwrap()
 }
 
-/// Calls a tool, and checks that another task of the same thread runs at least twenty times until
-/// the deadline: every 10 ms in 2 s, if nothing else runs on the machine.
+/// Calls a tool, and checks that another task on the same thread, which could run every 10 ms, runs
+/// at least twenty times in the 2 s until the deadline.
 async fn call(name: &str, mut config: ServerConfig) -> McpClient {
     config.timeout = Duration::from_secs(2);
     let client = McpClient::new(config);
@@ -186,10 +188,10 @@ async fn small_frames_of_a_web_socket_end_the_connection() {
         let url = format!("ws://127.0.0.1:{port}/mcp");
         let client = call(flood.0, ServerConfig::new("flood", &url).unwrap()).await;
         if flood.0 == "empty fragments" {
-            // A message that never ends. The connection ends when the server misses a ping.
+            // A message never ends, so the connection ends when the server misses a ping.
             continue;
         }
-        // Most of these bytes are in the buffers of the system.
+        // Most of these bytes are still in the system's buffers.
         let bytes =
             tokio::task::spawn_blocking(move || floods.recv_timeout(Duration::from_secs(30)));
         let bytes = bytes.await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Tools of MCP servers as tools of the engine: [`McpTool`] calls a server's tool through an
+//! Tools of MCP servers as tools of the engine. [`McpTool`] calls a server's tool through an
 //! [`McpClient`], and [`error_code`] translates the client's errors.
 
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use serde_json::value::{RawValue, to_raw_value};
 
 /// A tool of an MCP server, as a [`Tool`].
 ///
-/// Its result is the unchanged JSON-RPC result. A result with `isError` is a failed call, which
-/// keeps the content. If structured content does not match the tool's `outputSchema`, the call
-/// still succeeds, with the reason as `output_mismatch` in the metadata.
+/// The output of a call is the unchanged JSON-RPC result. A result with `isError` is a failed call,
+/// which keeps the content. If structured content does not match the tool's `outputSchema`, the
+/// call still succeeds, with the reason as `output_mismatch` in the metadata.
 #[derive(Debug)]
 pub struct McpTool {
     client: McpClient,
@@ -27,19 +27,19 @@ pub struct McpTool {
     approval_policy: Option<ApprovalPolicy>,
 }
 
-/// Why an entry of `tools/list` cannot be used. Other entries are unaffected.
+/// Why an entry of `tools/list` cannot be used. The other entries are unaffected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpToolError {
-    /// The entry has no name.
+    /// The entry of `tools/list` has no name.
     #[error("the entry has an unexpected form: {0}")]
     Form(#[from] serde_json::Error),
-    /// The name or the schema is invalid.
+    /// The tool's name or schema is invalid.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
 }
 
-/// A `title` or `description` that is not a string is ignored.
+/// The members of a `tools/list` entry. A `title` or `description` that is not a string is ignored.
 #[derive(Deserialize)]
 struct ListedToolEntry {
     name: String,
@@ -159,7 +159,7 @@ impl McpTool {
     /// Calls the tool over another client of its server, for example with another credential.
     ///
     /// # Errors
-    /// The call fails as a call of the tool does: see the error codes of the crate.
+    /// The tool failed or could not be called: see the error codes of the crate.
     pub async fn call_with_client(
         &self,
         client: &McpClient,
@@ -190,7 +190,7 @@ impl McpTool {
     /// [name on the server](Self::remote_name), and `arguments`, which is an object.
     ///
     /// # Errors
-    /// The call fails as a call of the tool does: see the error codes of the crate.
+    /// The tool failed or could not be called: see the error codes of the crate.
     pub async fn forward<P: Serialize + ?Sized>(
         &self,
         client: &McpClient,
@@ -266,8 +266,8 @@ pub fn error_code(class: ErrorClass) -> ErrorCode {
     }
 }
 
-/// Converts the response of a server to `tools/call` into the outcome of the call, and returns both.
-/// A long result is parsed on another thread.
+/// Converts the response of a server to `tools/call` into the outcome of the call, and returns the
+/// outcome with the response. A long result is parsed on another thread.
 async fn outcome(
     client: &McpClient,
     called: Result<ToolCallResult, McpError>,
@@ -291,10 +291,10 @@ async fn outcome(
     }
 }
 
-/// Parses a result, whose number of values the client has limited.
+/// Parses a tool's result. The client has already limited the number of values in it.
 ///
 /// # Errors
-/// For a result with `isError`, its text, with the result.
+/// The text of a result with `isError`, with the result itself.
 fn parse(called: &ToolCallResult) -> Result<ToolOutput, ToolFailure> {
     let result: Value = serde_json::from_str(called.result.get()).map_err(|error| {
         ToolFailure::internal(format!(

@@ -1,8 +1,9 @@
-//! Our reader of event streams against the crate `eventsource-stream` (ADR 0001).
+//! Compares this crate's reader of event streams with the crate `eventsource-stream` (ADR 0001).
 //!
 //! `cargo bench -p pillion-sse --bench sse`
 //!
-//! Both get the same chunks, as a socket would give them, and must find the same events.
+//! Both readers get the same chunks, of the size that a socket delivers, and must find the same
+//! events.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -46,7 +47,7 @@ fn chunks(text: String) -> Vec<Bytes> {
     chunks
 }
 
-/// The number of events and the bytes of their data.
+/// The number of events, and the number of bytes of their data.
 type EventTotals = (usize, usize);
 
 fn ours(chunks: &[Bytes]) -> Result<EventTotals, SseError> {
@@ -68,7 +69,7 @@ fn theirs(chunks: &[Bytes]) -> Option<EventTotals> {
         let bytes = event.map_or(0, |event| black_box(event).data.len());
         async move { (found.0 + 1, found.1 + bytes) }
     };
-    // Nothing in it waits, so that one poll runs to the end.
+    // The stream is always ready, so one poll reads it to the end.
     events.fold((0, 0), count).now_or_never()
 }
 

@@ -1,7 +1,7 @@
 //! A decoder for server-sent events that enforces its limits while reading.
 //!
-//! It accepts bytes as they arrive, takes linear time, and never holds more than one event plus the
-//! last input. ADR 0001 explains why it is implemented here.
+//! The decoder accepts bytes as they arrive, takes linear time, and never holds more than one event
+//! plus the last input. ADR 0001 explains why Pillion has its own decoder.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// An event of a stream, as defined by the WHATWG HTML standard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent {
-    /// The `event` field; `message` if there is none.
+    /// The `event` field; `message` if the event has none.
     pub event: Cow<'static, str>,
     /// The `data` fields, joined by line feeds.
     pub data: String,
@@ -56,16 +56,16 @@ pub enum SseError {
 #[derive(Debug)]
 pub struct SseDecoder {
     max_event_bytes: usize,
-    /// The current line, without its end.
+    /// The current line, without its line break.
     line: Vec<u8>,
-    /// Whether the last line ended with a CR: a following LF belongs to it.
+    /// Whether the last line ended with a CR: an LF that follows is part of the same line break.
     after_cr: bool,
     /// Whether the next line is the first one, which may start with a byte order mark.
     at_start: bool,
-    /// The `event` field; `None` for `message`.
+    /// The `event` field of the current event; `None` stands for `message`.
     event: Option<String>,
     data: String,
-    /// Whether there is a `data` field, which may be empty.
+    /// Whether the current event has a `data` field, which may be empty.
     has_data: bool,
     /// The last `id` field, including that of an event that is not complete.
     id: Option<Arc<str>>,
@@ -98,8 +98,8 @@ impl SseDecoder {
     /// events.
     ///
     /// # Errors
-    /// An event or a line is too large, or a line is not UTF-8. The decoder is then unusable, except
-    /// that events completed before can still be taken.
+    /// An event or a line is too large, or a line is not UTF-8. The decoder cannot be used further,
+    /// except that events completed before can still be taken.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), SseError> {
         while !bytes.is_empty() {
             if std::mem::take(&mut self.after_cr) && bytes[0] == b'\n' {
@@ -127,7 +127,7 @@ impl SseDecoder {
                 self.line.extend_from_slice(part);
                 let line = std::mem::take(&mut self.line);
                 self.end_line(&line)?;
-                // The line's buffer is used again, unless it has grown large.
+                // The line's buffer is reused, unless it has grown large.
                 if line.capacity() <= 64 * 1024 {
                     self.line = line;
                     self.line.clear();
@@ -145,8 +145,8 @@ impl SseDecoder {
     /// Returns the value of `Last-Event-ID` for resuming the stream: the last `id` field before a
     /// blank line, with or without data (a priming event has none). The id of an incomplete event
     /// does not count, so that the server sends that event again; ids of events that
-    /// [`next_event`](Self::next_event) has not returned yet count. `None` if there was no `id`, or
-    /// if the last one was empty.
+    /// [`next_event`](Self::next_event) has not returned yet count. Returns `None` if the stream
+    /// has no `id`, or if the last one was empty.
     ///
     /// ```
     /// use pillion_sse::SseDecoder;
@@ -161,14 +161,14 @@ impl SseDecoder {
     }
 
     /// Returns the reconnection time that the server requests: the last valid `retry` field, in
-    /// milliseconds. Not limited: the caller must do that.
+    /// milliseconds. The caller must limit this time.
     #[must_use]
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// Prepares for the continuation of a broken stream: discards the incomplete event, which the
-    /// server sends again.
+    /// Prepares the decoder for the continuation of a broken stream: discards the incomplete event,
+    /// which the server sends again.
     pub fn resume(&mut self) {
         self.line.clear();
         self.event = None;
@@ -184,7 +184,7 @@ impl SseDecoder {
     /// count for [`last_event_id`](Self::last_event_id), because it may be incomplete.
     ///
     /// # Errors
-    /// [`SseError::InvalidUtf8`]: the last line is not UTF-8.
+    /// [`SseError::InvalidUtf8`] if the last line is not UTF-8.
     pub fn finish(&mut self) -> Result<(), SseError> {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
@@ -223,7 +223,7 @@ impl SseDecoder {
             }
             "id" if !value.contains('\0') => self.id = Some(value.into()),
             "retry" => self.retry = milliseconds(value).or(self.retry),
-            // Includes comments: they start with a colon, so their field name is empty.
+            // Comments are ignored, too: a comment starts with a colon, so its field name is empty.
             _ => {}
         }
         Ok(())

@@ -170,8 +170,8 @@ proptest! {
         prop_assert_eq!(decode(&text), decode_in_chunks(&text, size));
     }
 
-    /// Streams of whole fields, split anywhere, including inside CRLF, the byte order mark, and a
-    /// multi-byte character. Each line affects the events, the id or the time.
+    /// The streams consist of whole fields, and are split anywhere, including inside CRLF, the byte
+    /// order mark, and a multi-byte character. Each line affects the events, the id or the time.
     #[test]
     fn chunk_boundaries_do_not_change_the_events(
         mark in any::<bool>(),

@@ -1,5 +1,5 @@
-//! A complete pack: a notice board with a tool, a resource, a stream and a counter, which an
-//! operator can clear.
+//! A complete example of a pack: a notice board with a tool, a resource, a stream and a counter,
+//! which an operator can clear.
 //!
 //! `cargo run --package pillion-tabletop --example notice_board`
 
@@ -24,7 +24,7 @@ use pillion_core::tool::{
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use serde_json::{Value, json};
 
-/// Limits the board to the latest notices.
+/// Limits the board to the most recent notices.
 const BOUNDS: LogBounds = LogBounds {
     max_entries: Some(1_000),
     max_logs: None,
@@ -56,7 +56,7 @@ impl Board {
     }
 }
 
-/// The board as a resource.
+/// The notice board as a resource.
 struct BoardResource(Arc<Board>);
 
 #[async_trait]
@@ -88,7 +88,7 @@ impl ResourceProvider for BoardResource {
     }
 }
 
-/// The board as a stored item, whose size operators can see and which they can clear.
+/// The notice board as a stored item, whose size operators can see, and which they can clear.
 struct StoredBoard(Arc<Board>);
 
 #[async_trait]
@@ -122,7 +122,7 @@ impl StoredItems for StoredBoard {
     }
 }
 
-/// The pack.
+/// The pack with the notice board.
 struct Notices {
     board: Arc<Board>,
     post: ToolDefinition,

@@ -1,4 +1,4 @@
-//! Reads the arguments of the tools. The executor has already validated their types.
+//! Reads the arguments of the tools. The executor has already validated the arguments' types.
 
 use pillion_core::tool::{JsonObject, ToolFailure};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use serde_json::Value;
 pub(crate) const MAX_SCENE_LEN: usize = 100;
 pub(crate) const MAX_NAME_LEN: usize = 64;
 
-/// Returns an argument; null counts as absent.
+/// Returns the argument `name`; a null argument counts as absent.
 pub(crate) fn find_argument<'a>(arguments: &'a JsonObject, name: &str) -> Option<&'a Value> {
     arguments.get(name).filter(|value| !value.is_null())
 }
@@ -93,7 +93,7 @@ pub(crate) fn seed(arguments: &JsonObject, name: &str) -> Result<Option<u64>, To
         .ok_or_else(|| invalid_argument(name, "must be a 64-bit integer"))
 }
 
-/// Returns the number if it is an integer.
+/// Returns a number if it is an integer, such as `5` or `5.0`.
 pub(crate) fn as_integer(value: &Value) -> Option<i64> {
     let float = || value.as_f64().filter(|float| float.trunc() == *float);
     let from_float = || i64::try_from(float()? as i128).ok();

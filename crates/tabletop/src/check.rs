@@ -11,10 +11,10 @@ use crate::dice::D20;
 /// Maximum absolute value of scores, bonuses and difficulty classes.
 const MAX_ABSOLUTE_VALUE: i64 = 1_000;
 
-/// Maximum number of rolls in the arguments.
+/// Maximum number of rolls that a caller can pass in the arguments.
 const MAX_ROLLS: usize = 10;
 
-/// One of the six abilities.
+/// One of the six abilities of a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Ability {
@@ -49,7 +49,7 @@ impl Ability {
         }
     }
 
-    /// Returns the ability with this abbreviation, which is case-sensitive here.
+    /// Returns the ability with this abbreviation in capital letters, such as `DEX`.
     #[must_use]
     pub fn from_exact(name: &str) -> Option<Self> {
         Self::ALL
@@ -83,38 +83,38 @@ impl FromStr for Ability {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// The ability whose score gives the modifier.
+    /// The ability that is checked.
     pub ability: Ability,
-    /// The ability score; 10 is average.
+    /// The ability score, which determines the modifier; 10 is average.
     pub score: i64,
-    /// Whether to add the proficiency bonus.
+    /// Whether the proficiency bonus is added.
     pub proficient: bool,
-    /// Whether to add the proficiency bonus twice, proficient or not.
+    /// Whether the proficiency bonus is added twice, whatever `proficient` is.
     pub expertise: bool,
     /// The bonus for proficiency or expertise.
     pub proficiency_bonus: i64,
-    /// The difficulty class, which the total must reach; `None` if there is none.
+    /// The difficulty class that the total must reach; `None` for a check without one.
     pub dc: Option<i64>,
-    /// Whether to use the highest roll. Takes precedence over disadvantage.
+    /// Whether the highest roll counts. Takes precedence over disadvantage.
     pub advantage: bool,
-    /// Whether to use the lowest roll.
+    /// Whether the lowest roll counts.
     pub disadvantage: bool,
 }
 
 /// The result of an ability check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckResult {
-    /// The used roll plus the modifier.
+    /// The roll that counts, plus the modifier.
     pub total: i64,
-    /// The faces of all rolls, in their order.
+    /// All rolls of the d20, in order.
     pub d20: Vec<i64>,
     /// The roll that counts.
     pub pick: i64,
     /// The modifier that was added, including proficiency.
     #[serde(rename = "mod")]
     pub modifier: i64,
-    /// Whether the total reaches the difficulty class; `None` without one. A natural 20 or 1 has no
-    /// special effect.
+    /// Whether the total reaches the difficulty class; `None` for a check without one. A natural 20
+    /// or 1 has no special effect.
     pub success: Option<bool>,
 }
 
@@ -134,7 +134,8 @@ impl Check {
         }
     }
 
-    /// Returns the number that is added to the roll: from the score, and the proficiency bonus.
+    /// Returns the number that is added to the roll: the modifier of the ability score, plus the
+    /// proficiency bonus.
     #[must_use]
     pub fn modifier(&self) -> i64 {
         let times = match (self.expertise, self.proficient) {
@@ -178,7 +179,7 @@ impl Check {
         }
     }
 
-    /// Reads a check from an object.
+    /// Reads a check from the arguments of a tool.
     pub(crate) fn read(arguments: &JsonObject) -> Result<Self, ToolFailure> {
         let ability = text(arguments, "ability", 64)?;
         let unknown = |()| ToolFailure::invalid_input("unknown ability");
@@ -197,7 +198,7 @@ impl Check {
     }
 }
 
-/// Returns the rolls in the arguments; empty if the dice are to be thrown.
+/// Returns the rolls in the arguments; empty if the tool has to roll the dice.
 pub(crate) fn rolls(arguments: &JsonObject) -> Result<Vec<i64>, ToolFailure> {
     let Some(value) = find_argument(arguments, "d20_rolls") else {
         return Ok(Vec::new());
@@ -298,7 +299,7 @@ mod tests {
         let with = |name: &str, value: Value| {
             let mut check = json!({"ability": "STR", "score": 1});
             check[name] = value;
-            // Null stands for a missing parameter.
+            // A null parameter counts as absent.
             check
                 .as_object_mut()
                 .unwrap()

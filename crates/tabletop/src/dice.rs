@@ -3,21 +3,22 @@ use rand::rngs::SysRng;
 use rand::{Rng, SeedableRng, TryRng};
 use rand_chacha::ChaCha20Rng;
 
-/// A twenty-sided die: ChaCha20 with this crate's mapping from numbers to faces, so that a seed
-/// gives the same rolls in every version.
+/// A twenty-sided die: ChaCha20 with this crate's own mapping from random numbers to faces, so that
+/// a seed gives the same rolls in every version.
 pub struct D20(ChaCha20Rng);
 
 impl D20 {
     const SIDES: u32 = 20;
 
-    /// Creates a die like [`new`](Self::new), with the failure of a tool.
+    /// Creates a die like [`new`](Self::new), and converts the error to the failure of a tool.
     pub(crate) fn for_call(seed: Option<u64>) -> Result<Self, ToolFailure> {
         Self::new(seed).map_err(|_| {
             ToolFailure::internal("The operating system's random number generator failed")
         })
     }
 
-    /// Creates a die whose rolls depend only on `seed`; without a seed, they are unpredictable.
+    /// Creates a die whose rolls depend only on `seed`; without a seed, the rolls are
+    /// unpredictable.
     ///
     /// # Errors
     /// [`SysError`](rand::rngs::SysError) if the operating system provides no randomness.
@@ -32,7 +33,8 @@ impl D20 {
 
     /// Rolls the die: 1 to 20, all equally likely.
     pub fn throw(&mut self) -> i64 {
-        // Numbers beyond the last multiple of 20 would favor the low faces.
+        // Numbers above the last multiple of 20 are skipped, because they would make the low faces
+        // more likely.
         let fair = u32::MAX - u32::MAX % Self::SIDES;
         loop {
             let number = self.0.next_u32();

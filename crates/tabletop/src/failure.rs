@@ -1,8 +1,8 @@
 use pillion_core::store::StoreError;
 use pillion_core::tool::ToolFailure;
 
-/// Converts a store error to the failure of a tool. Details are only logged, unless a limit is
-/// reached.
+/// Converts a store error to the failure of a tool. The message contains the details only if a
+/// limit is reached; other errors are only logged.
 pub(crate) fn store_failure(error: &StoreError) -> ToolFailure {
     if error.is_full() {
         return ToolFailure::new(error.code(), error.to_string());

@@ -37,7 +37,7 @@ use scenes::{SceneLimits, Scenes};
 use telemetry::TabletopTelemetry;
 
 /// Maximum of [`TabletopOptions::max_characters`]. Lists of characters are not divided into pages,
-/// so they may have this many.
+/// so a list may have this many.
 pub const MAX_CHARACTERS: u32 = 1_000;
 
 /// The operator's options of the pack.
@@ -100,7 +100,7 @@ impl Tabletop {
         }
     }
 
-    /// Replaces the model and the options for later actions. Streams and counters continue.
+    /// Replaces the model and the options for later actions. Streams and counters are kept.
     pub fn reconfigure(&self, model: Option<Arc<dyn LanguageModel>>, options: TabletopOptions) {
         self.scenes.reconfigure(SceneLimits::from_options(&options));
         self.orchestrator.reconfigure(Settings { model, options });

@@ -29,7 +29,7 @@ use recent::RecentActions;
 
 pub(crate) use prompt::facts;
 
-/// The rejection reason without a configured model, and how to configure one.
+/// The rejection reason if no model is configured, and how to configure one.
 const UNCONFIGURED_REASON: &str = "llm_unconfigured";
 const NO_MODEL: &str = "no language model is configured: set features.llm and tabletop.model";
 
@@ -44,7 +44,7 @@ const NARRATOR_AUTHOR: &str = "narrator";
 
 const TOOL: &str = "orchestrate_action";
 
-/// The arguments of one call of the tool.
+/// The arguments of one call of `orchestrate_action`.
 #[derive(Debug)]
 pub(crate) struct Action {
     pub(crate) scene: String,
@@ -57,22 +57,22 @@ pub(crate) struct Action {
     pub(crate) is_public: bool,
 }
 
-/// The result of an action.
+/// The result of one action.
 #[derive(Debug)]
 pub(crate) struct ActionOutput {
-    /// The text for the model that called the tool.
+    /// The text for the language model that called the tool.
     pub(crate) text: String,
-    /// `{narration, gates, metrics, artifacts?}`.
+    /// The structured output: `{narration, gates, metrics, artifacts?}`.
     pub(crate) data: Value,
     is_accepted: bool,
     /// Whether the narration is in the transcript; locked while it is being written.
     is_public: Arc<Mutex<bool>>,
 }
 
-/// The outcome that concurrent identical actions share.
+/// The outcome of an action, shared by concurrent identical actions.
 type ActionOutcome = Result<Arc<ActionOutput>, ToolFailure>;
 
-/// Runs actions one by one per scene and message: identical actions share one outcome.
+/// Runs actions. Identical actions (the same scene and message) share one outcome.
 pub(crate) struct Orchestrator {
     settings: RwLock<Settings>,
     scenes: Arc<Scenes>,
@@ -80,14 +80,14 @@ pub(crate) struct Orchestrator {
     recent: RecentActions,
 }
 
-/// The operator's settings. A running action keeps the settings with which it started.
+/// The operator's settings. A running action keeps the settings that it started with.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) model: Option<Arc<dyn LanguageModel>>,
     pub(crate) options: TabletopOptions,
 }
 
-/// A proposal of the model that passed the gates.
+/// A proposal of the model that has passed the validation gates.
 struct AcceptedProposal {
     proposal: Proposal,
     check: Check,
@@ -112,13 +112,14 @@ impl Orchestrator {
         *self.settings.write() = settings;
     }
 
-    /// Forgets accepted and running actions of a scene, so that later identical actions run again.
+    /// Removes the accepted and running actions of a scene, so that later identical actions run
+    /// again.
     pub(crate) fn forget(&self, scene: &str) {
         self.recent.forget(scene);
     }
 
     /// Runs an action. If an identical action is running, or was accepted in this scene in the last
-    /// 30 seconds, returns that result instead, with `true` as the second value.
+    /// 30 seconds, returns the outcome of that action instead, with `true` as the second value.
     pub(crate) async fn run(
         &self,
         action: Action,
@@ -171,7 +172,7 @@ impl Orchestrator {
             .await?;
         let elapsed = began.elapsed();
         let usage = response.usage;
-        // A response that does not have the provider's format counts as empty.
+        // A response without the provider's format counts as empty.
         let text = assistant_text(model.provider(), &response.body).unwrap_or_default();
         let Some(proposal) = proposal::read(&text) else {
             self.telemetry.count(count::PARSE_FAILED);
@@ -278,7 +279,7 @@ impl Orchestrator {
     }
 
     /// Adds an accepted narration to the transcript, once. Continues if the caller gives up, and a
-    /// repeated action waits for the outcome.
+    /// repeated action waits until the narration is added.
     async fn publish(
         &self,
         output: &ActionOutput,

@@ -24,7 +24,7 @@ const MAX_SCENES: u32 = 200;
 /// Maximum length of a message in the list, in characters.
 const MAX_EXCERPT_CHARS: usize = 80;
 
-/// Provides `transcript://scene/{id}`, `scene://{id}` and `metrics://counters`.
+/// Provides the resources `transcript://scene/{id}`, `scene://{id}` and `metrics://counters`.
 pub(crate) struct TableResources {
     scenes: Arc<Scenes>,
     telemetry: Arc<TabletopTelemetry>,
@@ -40,7 +40,7 @@ impl TableResources {
         Ok(json!({"scene_id": scene, "messages": messages}))
     }
 
-    /// Returns the state of a scene, with the facts as in the prompt.
+    /// Returns the state of a scene, whose facts are those of the prompt.
     async fn state(&self, scene: &str) -> Result<Value, ResourceError> {
         let messages = self.messages(scene, DEFAULT_MESSAGES).await?;
         let characters = self.scenes.characters().await?;
@@ -151,7 +151,7 @@ impl ResourceProvider for TableResources {
     }
 }
 
-/// Formats the latest message of a scene for a list.
+/// Returns the excerpt of a scene's latest message that a list shows.
 fn summarize(message: &StoredMessage) -> String {
     let text = &message.line.message;
     let mut excerpt: String = text.chars().take(MAX_EXCERPT_CHARS).collect();
@@ -162,7 +162,7 @@ fn summarize(message: &StoredMessage) -> String {
     format!("Latest, {at}: {author}: {excerpt}")
 }
 
-/// Returns the value of a query parameter.
+/// Returns the value of a parameter in the query of a URI.
 fn parameter(query: Option<&str>, name: &str) -> Option<String> {
     let mut pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
     let (_, value) = pairs.find(|(key, _)| *key == name)?;

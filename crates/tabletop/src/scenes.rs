@@ -12,10 +12,10 @@ use crate::telemetry::TabletopTelemetry;
 use crate::timestamp::format_timestamp;
 use crate::{Tabletop, TabletopOptions};
 
-/// The prefix of scenes' log names in the store.
+/// The prefix of the names under which the store keeps transcripts.
 const LOG_PREFIX: &str = "scenes/";
 
-/// The prefix of characters' document names in the store.
+/// The prefix of the names under which the store keeps characters.
 const DOCUMENT_PREFIX: &str = "characters/";
 
 const TRANSCRIPT_URI_PREFIX: &str = "transcript://scene/";
@@ -28,14 +28,14 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// The scenes with their transcripts, and the characters.
+/// The scenes with their transcripts, and the characters, in the store.
 pub(crate) struct Scenes {
     store: Arc<dyn PackStore>,
     telemetry: Arc<TabletopTelemetry>,
     limits: RwLock<SceneLimits>,
 }
 
-/// Limits of what the store retains for the pack.
+/// Maximum numbers of messages, scenes and characters that the store keeps for the pack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SceneLimits {
     max_messages: u32,
@@ -53,16 +53,16 @@ impl SceneLimits {
     }
 }
 
-/// A message in a scene, without id and time.
+/// A message for a scene, before it has an id and a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SceneMessage {
     pub(crate) author: String,
     pub(crate) message: String,
-    /// Out of character: a message of the player, not of the character.
+    /// Whether the message is out of character: from the player, not the character.
     pub(crate) ooc: bool,
 }
 
-/// A message with its id and time.
+/// A message of a transcript, with its id and time.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct StoredMessage {
     pub(crate) message_id: String,
@@ -87,7 +87,8 @@ impl Scenes {
         }
     }
 
-    /// Replaces the limits. Existing data stays until its scene gets a new message.
+    /// Replaces the limits. A transcript above its new limit stays until its scene gets a new
+    /// message.
     pub(crate) fn reconfigure(&self, limits: SceneLimits) {
         *self.limits.write() = limits;
     }
@@ -139,7 +140,7 @@ impl Scenes {
         }
     }
 
-    /// Returns the last messages of a scene, oldest first; empty if there is no such scene.
+    /// Returns the last messages of a scene, oldest first; empty if the scene does not exist.
     pub(crate) async fn last(
         &self,
         scene: &str,
@@ -161,8 +162,8 @@ impl Scenes {
             .collect()
     }
 
-    /// Returns the scenes after a name, ordered by name, each with its latest entry, which may be
-    /// unreadable.
+    /// Returns the scenes whose names follow `after`, ordered by name, each with its latest entry,
+    /// which may be unreadable.
     pub(crate) async fn by_name(
         &self,
         after: Option<&str>,
@@ -190,7 +191,7 @@ impl Scenes {
         Ok(characters.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// Returns the characters after a name, ordered by name, each with its document.
+    /// Returns the characters whose names follow `after`, ordered by name, each with its document.
     pub(crate) async fn characters_by_name(
         &self,
         after: Option<&str>,
@@ -252,8 +253,8 @@ impl Scenes {
         Ok(removed)
     }
 
-    /// Notifies listeners that the characters have changed, which are part of the state of every
-    /// scene.
+    /// Notifies listeners that the characters have changed. The characters are part of the state of
+    /// every scene.
     async fn notify_characters_changed(&self) {
         let changes = &self.telemetry.changes;
         if !changes.has_listeners() {
@@ -280,7 +281,7 @@ impl Scenes {
     }
 }
 
-/// Adds the exceeded limit to the error, if a limit is the cause.
+/// Adds the value of the exceeded limit to the message of a store error.
 fn name_limit(error: StoreError, what: &str, max: u32) -> StoreError {
     if !error.is_full() {
         return error;

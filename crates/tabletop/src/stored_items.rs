@@ -9,8 +9,8 @@ use crate::orchestrator::Orchestrator;
 use crate::scenes::Scenes;
 use crate::timestamp::format_timestamp;
 
-/// The scenes as stored items, with the number of all messages ever (`messages`) and
-/// `last_message_at`.
+/// The scenes as stored items, with the number of all messages that were ever added (`messages`)
+/// and the time of the last one (`last_message_at`).
 pub(crate) struct StoredScenes {
     scenes: Arc<Scenes>,
     orchestrator: Arc<Orchestrator>,
@@ -19,7 +19,7 @@ pub(crate) struct StoredScenes {
 /// The characters as stored items, with their `description`.
 pub(crate) struct StoredCharacters(Arc<Scenes>);
 
-/// Returns all kinds of stored items.
+/// Returns the stored items of the pack: scenes and characters.
 pub(crate) fn all(
     scenes: &Arc<Scenes>,
     orchestrator: &Arc<Orchestrator>,
@@ -85,7 +85,7 @@ impl StoredItems for StoredCharacters {
     async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError> {
         let characters = self.0.characters_by_name(after, limit).await?.into_iter();
         let items = characters.map(|(name, json)| {
-            // An unreadable character can still be removed.
+            // A character whose document is unreadable is still listed, so that it can be removed.
             let mut character: Value = serde_json::from_str(&json).unwrap_or_default();
             let description = character.get_mut("description").map(Value::take);
             StoredItem::new(name).with("description", description.unwrap_or_default())

@@ -9,8 +9,8 @@ use crate::timestamp::format_timestamp;
 
 pub(crate) const COUNTERS_URI: &str = "metrics://counters";
 
-/// The counters. The share of accepted actions is `ACCEPTED` divided by the sum of `ACCEPTED` and
-/// `REJECTED`.
+/// Names of the counters. The share of accepted actions is `ACCEPTED` divided by the sum of
+/// `ACCEPTED` and `REJECTED`.
 pub(crate) mod count {
     pub(crate) const ENQUEUED: &str = "llm.request.enqueued";
     pub(crate) const RECEIVED: &str = "llm.response.received";

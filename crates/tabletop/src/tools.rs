@@ -25,7 +25,7 @@ pub(crate) fn all(scenes: &Arc<Scenes>, orchestrator: &Arc<Orchestrator>) -> Vec
     ]
 }
 
-/// Creates a tool with a shared state.
+/// Creates a tool whose calls share a state.
 fn tool<S, Fut>(
     name: &str,
     description: &str,

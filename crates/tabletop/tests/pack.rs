@@ -1,4 +1,4 @@
-//! Uses the pack like a program: through the executor, its resources and its streams.
+//! Uses the pack as a program does: through the executor, its resources and its streams.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,12 +21,12 @@ use tokio::sync::Semaphore;
 
 use table::{Gated, Scripted, Table, proposal};
 
-/// Returns an acceptable response of the model.
+/// Returns a model response that passes the gates, with this narration.
 fn narration(narration: &str) -> Result<String, ModelError> {
     Ok(proposal(12, "DEX", "r", narration))
 }
 
-/// Returns the arguments of `orchestrate_action` in one scene.
+/// Returns the arguments of `orchestrate_action` with this message, always in the same scene.
 fn action(message: &str) -> Value {
     json!({"scene_id": "cave", "player_msg": message})
 }
@@ -314,7 +314,7 @@ async fn d9_bad_arguments_never_reach_the_model() {
         bad["allowed_actors"] = json!([]);
         bad["options"] = json!({"prompt_token_cap": 9, "visibility": "shadow"});
         *bad.pointer_mut(pointer).unwrap() = value;
-        // Null stands for a missing argument.
+        // A null argument counts as absent.
         bad.as_object_mut()
             .unwrap()
             .retain(|_, value| !value.is_null());
@@ -607,7 +607,7 @@ async fn d10_d11_stored_data_is_listed_in_pages_and_removal_frees_space() {
     assert!(!scenes.remove("no such scene").await.unwrap());
     let uri = "transcript://scene/H%C3%B6hle%207%2Fb";
     assert_eq!(table.try_read(uri).await, Err(ErrorCode::NotFound));
-    // There is room for another scene, or for the removed one again.
+    // After the removal, another scene can be created, or the removed one again.
     assert_eq!(table.say(odd, "Aria", "Again").await["message_id"], "1");
     assert_eq!(names(scenes, None, 9).await, [odd, "cave", "hall"]);
 

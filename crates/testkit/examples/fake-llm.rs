@@ -1,7 +1,7 @@
 //! A fake language model for demonstrations, without an API key. The program prints its base URL,
-//! and then answers like [`FakeLlm::obedient`] until its standard input ends. It speaks the API of
-//! OpenAI's Chat Completions, or the API that its argument names: `openai-responses`, `anthropic`
-//! or `google`.
+//! and then answers like [`FakeLlm::obedient`] until its standard input ends. The model has the API
+//! of OpenAI's Chat Completions, or the API that the program's argument names: `openai-responses`,
+//! `anthropic` or `google`.
 
 #![allow(
     clippy::print_stdout,
@@ -25,6 +25,6 @@ async fn main() {
     let llm = FakeLlm::obedient(dialect).await;
     println!("{}", llm.base_url);
     let end = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
-    // The result does not matter, only that the input has ended.
+    // The program ends when its input does, even if reading failed.
     let _ = end.await;
 }

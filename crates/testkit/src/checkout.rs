@@ -2,8 +2,8 @@ use std::path::{Path, PathBuf};
 
 /// Returns the root of the checkout whose tests are running.
 ///
-/// Determined at run time: checkouts may share a target directory, and cargo may reuse a test that
-/// was built in another checkout, which may no longer exist.
+/// The root is determined at run time: checkouts may share a target directory, and cargo may reuse
+/// a test that was built in another checkout, which may no longer exist.
 ///
 /// # Panics
 /// If cargo did not start the program, and the checkout that the program was built in no longer

@@ -21,28 +21,31 @@ use crate::fault_server::{http_response, read_request};
 /// When a [`ClosingServer`] closes a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseTime {
-    /// Directly after a response.
+    /// The server closes the connection directly after a response.
     AfterResponse,
-    /// After this idle time.
+    /// The server closes the connection after this idle time.
     AfterIdle(Duration),
-    /// When the first bytes of a request have arrived, without reading them.
+    /// The server closes the connection when the first bytes of a request have arrived, without
+    /// reading them.
     AtFirstByte,
-    /// After reading a part of a request's head.
+    /// The server closes the connection after reading a part of a request's head.
     InHead,
-    /// After reading a whole request, instead of responding.
+    /// The server closes the connection after reading a whole request, instead of responding.
     InsteadOfResponse,
-    /// After a part of the response.
+    /// The server closes the connection after sending a part of the response.
     InResponse,
 }
 
 /// How a [`ClosingServer`] closes a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseKind {
-    /// Ends its side, and discards what still arrives: the client reads the end of the stream.
+    /// The server ends its side, and discards what still arrives: the client reads the end of the
+    /// stream.
     Fin,
-    /// Closes the socket: like `Fin`, but unread data, or data that still arrives, causes a reset.
+    /// The server closes the socket: like `Fin`, but unread data, or data that still arrives,
+    /// causes a reset.
     Close,
-    /// Resets the connection: the client reads an error.
+    /// The server resets the connection: the client reads an error.
     Reset,
 }
 
@@ -53,10 +56,11 @@ pub struct ClosingRules {
     pub time: CloseTime,
     /// How the server closes a connection.
     pub kind: CloseKind,
-    /// The only request, counted from 0, that meets a close, even on a new connection. If `None`,
-    /// each request that is not the first of its connection meets a close.
+    /// The number of the only request, counted from 0, at which the server closes the connection,
+    /// even a new one. If `None`, the server closes at each request that is not the first of its
+    /// connection.
     pub only: Option<usize>,
-    /// Whether every request meets a close, even on a new connection.
+    /// Whether the server closes the connection at every request, even on a new connection.
     pub always: bool,
     /// Whether the server has no handshake (revision 2026-07-28).
     pub stateless: bool,
@@ -65,12 +69,12 @@ pub struct ClosingRules {
     /// Whether the server redirects its first request within the origin, so that Pillion uses its
     /// full HTTP client instead of the direct one.
     pub redirects: bool,
-    /// How long a tool runs.
+    /// How long a tool call takes.
     pub work: Duration,
 }
 
 impl Default for ClosingRules {
-    /// A server that closes no connection.
+    /// Returns rules under which the server closes no connection.
     fn default() -> Self {
         Self {
             time: CloseTime::AfterResponse,
@@ -108,7 +112,8 @@ struct State {
     has_redirected: AtomicBool,
     requests: AtomicUsize,
     connections: AtomicUsize,
-    /// The number of times that each tool call was received completely, by its argument `call`.
+    /// The number of times that each tool call was received completely, by the call's argument
+    /// `call`.
     calls: Mutex<HashMap<i64, usize>>,
 }
 
@@ -222,7 +227,7 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
         }
         if rules.redirects && !state.has_redirected.swap(true, Ordering::SeqCst) {
             if read_request(&mut stream, &mut unread).await.is_some() {
-                // Within the origin, for a POST.
+                // The redirect keeps the origin and applies to a POST.
                 let headers = [("Location", "/mcp?b"), ("Connection", "close")];
                 let redirect = http_response("307 Temporary Redirect", &headers, b"");
                 let _ = stream.write_all(&redirect).await;
@@ -264,8 +269,8 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
 }
 
 impl State {
-    /// Returns whether a request meets a close: the `number`th request of the server, and the
-    /// `turn`th of its connection.
+    /// Returns whether the server closes the connection at a request: the `number`th request of the
+    /// server, and the `turn`th of its connection.
     fn meets(&self, number: usize, turn: usize) -> bool {
         match self.rules.only {
             _ if self.rules.always => true,

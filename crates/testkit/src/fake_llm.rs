@@ -33,7 +33,7 @@ pub enum LlmDialect {
     Google,
 }
 
-/// A fake language model that gives scripted responses, streamed if the request asks for it, with
+/// A fake language model that gives scripted responses, streamed if the request asks for that, with
 /// scripted faults. Like real providers, it rejects invalid conversations: a call whose arguments
 /// are not an object, and thinking without a following response.
 ///
@@ -94,7 +94,7 @@ impl FakeLlm {
         .await
     }
 
-    /// Starts a model that answers each request with the result of `script`.
+    /// Starts a model that answers each request with the response that `script` returns.
     ///
     /// # Panics
     /// If there is no free port.
@@ -142,7 +142,7 @@ impl FakeLlm {
     }
 }
 
-/// Returns the steps that send a response.
+/// Returns the steps by which the server sends a response.
 fn response_steps(dialect: LlmDialect, request: &Recorded, response: &LlmResponse) -> Vec<Fault> {
     let mut steps = Vec::new();
     if !response.delay.is_zero() {
@@ -210,7 +210,7 @@ fn response_steps(dialect: LlmDialect, request: &Recorded, response: &LlmRespons
     steps
 }
 
-/// Adds the steps of a stream of events, one chunk per event.
+/// Adds the steps that send a stream of events, one chunk per event.
 fn stream(steps: &mut Vec<Fault>, events: &[String], fault: Option<&LlmFault>) {
     let head =
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";

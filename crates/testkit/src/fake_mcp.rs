@@ -24,9 +24,9 @@ pub enum Dialect {
     /// `GET /sse` announces an endpoint; `POST` to it returns 202, and the response arrives on the
     /// stream. `POST /sse` returns 405.
     LegacySse(Endpoint),
-    /// `POST /mcp` with sessions, returning JSON.
+    /// `POST /mcp` with sessions returns JSON.
     StreamableJson,
-    /// `POST /mcp` with sessions, returning an event stream.
+    /// `POST /mcp` with sessions returns an event stream.
     StreamableSse,
     /// `POST /mcp` of revision 2026-07-28, without a handshake. The server checks the required
     /// headers and `_meta` of every request; `subscriptions/listen` opens a stream.
@@ -36,11 +36,11 @@ pub enum Dialect {
 /// The form of the endpoint that a server with the legacy SSE transport announces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// `/messages?session=1`
+    /// A path: `/messages?session=1`.
     Relative,
-    /// `http://127.0.0.1:PORT/messages?session=1`
+    /// A URL: `http://127.0.0.1:PORT/messages?session=1`.
     Absolute,
-    /// This text.
+    /// The given text.
     Text(String),
 }
 
@@ -105,8 +105,8 @@ impl FakeMcp {
         self.server.open_streams()
     }
 
-    /// Returns the number of messages that were answered with 202, for servers that respond on a
-    /// stream.
+    /// Returns the number of messages that the server answered with 202, because the responses
+    /// arrive on a stream.
     #[must_use]
     pub fn accepted(&self) -> usize {
         self.server.accepted()
@@ -119,7 +119,7 @@ impl FakeMcp {
 }
 
 impl FakeMcpBuilder {
-    /// Sets the handler of a method, a function of the parameters.
+    /// Sets the handler of a method: a function of the request's parameters.
     #[must_use]
     pub fn on(
         mut self,
@@ -130,7 +130,7 @@ impl FakeMcpBuilder {
         self
     }
 
-    /// Delays the result `{}` of each `tools/call`.
+    /// Delays the result of each `tools/call`, which is `{}`.
     #[must_use]
     pub fn with_slow_calls(self, delay: Duration) -> Self {
         self.on("tools/call", move |_| Reply::raw_result("{}").after(delay))
@@ -147,8 +147,8 @@ impl FakeMcpBuilder {
         self
     }
 
-    /// Delays the 202 for a message whose response arrives on a stream, unless the client
-    /// disconnects before.
+    /// Delays the HTTP status 202 for a message whose response arrives on a stream, unless the
+    /// client disconnects first.
     #[must_use]
     pub fn accepting_after(mut self, delay: Duration) -> Self {
         self.accepts_after = delay;
@@ -158,7 +158,7 @@ impl FakeMcpBuilder {
     /// Starts the server.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// If called outside a tokio runtime.
     #[must_use]
     pub fn start(self) -> FakeMcp {
         let address: SocketAddr = self.listener.local_addr().unwrap();

@@ -12,22 +12,22 @@ use crate::{Fault, FaultServer, Recorded, Recorder, Reply};
 /// All issued secrets begin with `hush-`.
 #[derive(Debug)]
 pub struct FakeOAuth {
-    /// The MCP server's URL.
+    /// The URL of the MCP server.
     pub url: String,
-    /// The issuer, which equals the origin.
+    /// The issuer of the authorization server, which equals the origin.
     pub issuer: String,
-    /// All requests to both servers.
+    /// The requests to both servers.
     pub requests: Recorder,
     state: Arc<Mutex<State>>,
     _server: FaultServer,
 }
 
-/// The behavior of the fake servers. The default is correct behavior.
+/// The behavior of the fake servers. By default, they behave correctly.
 #[derive(Debug, Clone, Default)]
 pub struct OAuthRules {
-    /// The `expires_in` of tokens, in seconds.
+    /// The `expires_in` of access tokens, in seconds.
     pub expires_in: Option<u64>,
-    /// Whether refresh tokens are issued; each can be used once.
+    /// Whether the server issues refresh tokens, each of which can be used once.
     pub refresh: bool,
     /// The delay of a token response.
     pub token_delay: Duration,
@@ -35,15 +35,15 @@ pub struct OAuthRules {
     pub scope: Option<String>,
     /// The scope that `tools/call` requires.
     pub call_scope: Option<String>,
-    /// Issues tokens without a scope.
+    /// Whether the server issues tokens without a scope.
     pub narrow: bool,
-    /// Requires another scope after each refusal for a missing scope.
+    /// Whether the server requires another scope after each rejection for a missing scope.
     pub greedy: bool,
-    /// The user denies authorization.
+    /// Whether the user denies the authorization.
     pub refuses: bool,
-    /// Faults for specific paths.
+    /// The responses to specific paths, instead of the usual ones.
     pub faults: HashMap<String, Vec<Fault>>,
-    /// The issuer in the metadata's authorization server, if it differs.
+    /// The issuer in the authorization server's metadata, if it differs from the origin.
     pub other_issuer: Option<String>,
     /// Changed members of the authorization server's metadata; null removes a member.
     pub metadata: Value,
@@ -52,14 +52,14 @@ pub struct OAuthRules {
 #[derive(Debug, Default)]
 struct State {
     rules: OAuthRules,
-    /// Valid access tokens, with their scopes.
+    /// The valid access tokens, with their scopes.
     access: HashMap<String, String>,
     refresh: HashMap<String, String>,
     issued: usize,
 }
 
 impl OAuthRules {
-    /// Returns the default rules, with a scope for connecting and another for calls.
+    /// Returns the default rules, with one scope for connecting and another for calls.
     #[must_use]
     pub fn with_scopes(scope: &str, call_scope: &str) -> Self {
         Self {
@@ -104,10 +104,10 @@ impl FakeOAuth {
         }
     }
 
-    /// Changes the behavior.
+    /// Changes the behavior of the servers.
     ///
     /// # Panics
-    /// If another call has panicked.
+    /// If another call of this method has panicked.
     pub fn change(&self, change: impl FnOnce(&mut OAuthRules)) {
         change(&mut self.state.lock().unwrap().rules);
     }
@@ -115,7 +115,7 @@ impl FakeOAuth {
     /// Revokes all access tokens, but no refresh tokens.
     ///
     /// # Panics
-    /// If another call has panicked.
+    /// If another method call has panicked.
     pub fn revoke(&self) {
         self.state.lock().unwrap().access.clear();
     }
@@ -123,19 +123,19 @@ impl FakeOAuth {
     /// Revokes all refresh tokens.
     ///
     /// # Panics
-    /// If another call has panicked.
+    /// If another method call has panicked.
     pub fn revoke_refresh_tokens(&self) {
         self.state.lock().unwrap().refresh.clear();
     }
 
-    /// Returns the forms of the token requests so far.
+    /// Returns the forms of the token requests that the server has received.
     #[must_use]
     pub fn token_requests(&self) -> Vec<HashMap<String, String>> {
         let requests = self.requests_to("/token");
         requests.iter().map(|request| form(&request.body)).collect()
     }
 
-    /// Returns the requests to one path so far.
+    /// Returns the requests to one path that the server has received.
     #[must_use]
     pub fn requests_to(&self, path: &str) -> Vec<Recorded> {
         let mut requests = self.requests.all();
@@ -182,7 +182,8 @@ impl State {
         metadata
     }
 
-    /// Redirects the browser back at once, with a code that contains the requested scope.
+    /// Redirects the browser back without asking a user, with a code that contains the requested
+    /// scope.
     fn authorize(&self, origin: &str, request: &Recorded) -> Vec<Fault> {
         let (_, query) = request.path.split_once('?').unwrap_or_default();
         let parameters = form(query.as_bytes());

@@ -38,14 +38,14 @@ pub struct FakeWebSocket {
     task: JoinHandle<()>,
 }
 
-/// The server's answer to the requested subprotocol.
+/// The server's answer to the subprotocol that the client requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subprotocol {
-    /// The requested subprotocol.
+    /// The server answers with the requested subprotocol.
     Agreed,
-    /// No subprotocol.
+    /// The server answers without a subprotocol.
     Unnamed,
-    /// Another subprotocol.
+    /// The server answers with another subprotocol.
     Another,
 }
 
@@ -68,7 +68,7 @@ impl FakeWebSocket {
             subprotocol,
         };
         let task = tokio::spawn(async move {
-            // Dropping the set with this task closes the connections.
+            // Dropping the set with this task closes all connections.
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 connections.spawn(connection.clone().serve(stream));
@@ -84,11 +84,11 @@ impl FakeWebSocket {
         }
     }
 
-    /// Restricts the server to this protocol revision. Before, the server supports every revision
-    /// with a handshake.
+    /// Restricts the server to this protocol revision. Without this call, the server supports every
+    /// revision with a handshake.
     ///
     /// # Panics
-    /// If a connection has panicked.
+    /// If the task of a connection has panicked.
     pub fn speak(&self, revision: &str) {
         *self.revision.lock().unwrap() = Some(revision.to_owned());
     }
@@ -125,7 +125,7 @@ struct Connection {
 #[derive(Default)]
 struct Session {
     is_forgotten: bool,
-    /// Number of calls of the tool `lost`.
+    /// Number of calls of the tool `lost` on the connection.
     lost: usize,
 }
 

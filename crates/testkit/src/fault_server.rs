@@ -16,13 +16,13 @@ use crate::{Recorded, Recorder, Reply};
 /// One step of a raw answer, below HTTP.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// Sends these bytes.
+    /// Sends the bytes.
     Send(Vec<u8>),
-    /// Sends these bytes this many times.
+    /// Sends the bytes a number of times.
     Times(usize, Vec<u8>),
-    /// Sends these bytes repeatedly until the client disconnects.
+    /// Sends the bytes repeatedly until the client disconnects.
     Forever(Vec<u8>),
-    /// Waits for this time, or until the client disconnects.
+    /// Waits for a duration, or until the client disconnects.
     Wait(Duration),
     /// Waits until the test notifies the server.
     WaitFor(Arc<Notify>),
@@ -34,49 +34,52 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// A complete HTTP response with a status such as `200 OK`, a content type and a body.
+    /// Returns a step that sends a complete HTTP response, with a status such as `200 OK`, a
+    /// content type and a body.
     #[must_use]
     pub fn response(status: &str, content_type: &str, body: impl AsRef<[u8]>) -> Self {
         Self::response_with(status, &[("Content-Type", content_type)], body)
     }
 
-    /// A complete HTTP response with these headers.
+    /// Returns a step that sends a complete HTTP response with these headers.
     #[must_use]
     pub fn response_with(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
         Self::Send(http_response(status, headers, body.as_ref()))
     }
 
-    /// A complete HTTP response with this status and a body in plain text.
+    /// Returns a step that sends a complete HTTP response with this status and a body in plain
+    /// text.
     #[must_use]
     pub fn text(status: &str, body: impl AsRef<[u8]>) -> Self {
         Self::response(status, "text/plain", body)
     }
 
-    /// A complete HTTP response with status 200 and a body in JSON.
+    /// Returns a step that sends a complete HTTP response with status 200 and a body in JSON.
     #[must_use]
     pub fn json(body: impl AsRef<[u8]>) -> Self {
         Self::response("200 OK", "application/json", body)
     }
 
-    /// A complete HTTP response with status 200 and the JSON-RPC response to the request.
+    /// Returns a step that sends a complete HTTP response with status 200 and the JSON-RPC response
+    /// to the request.
     #[must_use]
     pub fn reply(request: &Recorded, reply: &Reply) -> Self {
         Self::json(reply.response(&request.rpc_id()))
     }
 
-    /// A redirect with a status such as `307 Temporary Redirect`.
+    /// Returns a step that sends a redirect with a status such as `307 Temporary Redirect`.
     #[must_use]
     pub fn redirect(status: &str, location: &str) -> Self {
         Self::response_with(status, &[("Location", location)], "")
     }
 
-    /// A message as an event of a stream.
+    /// Returns a step that sends a message as an event of a stream.
     #[must_use]
     pub fn event(message: impl Display) -> Self {
         Self::Send(format!("data: {message}\n\n").into_bytes())
     }
 
-    /// The head of a response whose body ends with the connection.
+    /// Returns a step that sends the head of a response whose body ends with the connection.
     #[must_use]
     pub fn head(content_type: &str) -> Self {
         let head =
@@ -117,10 +120,11 @@ impl FaultServer {
         Self::on(TcpListener::from_std(crate::listen()).unwrap(), script)
     }
 
-    /// Starts a server that answers each request with the steps of `script`, on a bound socket.
+    /// Starts a server that answers each request with the steps of `script`, on a socket that is
+    /// already bound.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// If called outside a tokio runtime.
     pub fn on(
         listener: TcpListener,
         script: impl Fn(&Recorded) -> Vec<Fault> + Send + Sync + 'static,
@@ -132,7 +136,7 @@ impl FaultServer {
         let counter = Arc::clone(&in_progress);
         let script: Arc<Script> = Arc::new(script);
         let task = tokio::spawn(async move {
-            // Dropping the set with this task closes the connections.
+            // Dropping the set with this task closes all connections.
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let (script, recorder) = (Arc::clone(&script), recorder.clone());
@@ -161,7 +165,7 @@ impl Drop for FaultServer {
     }
 }
 
-/// Counts a request as in progress until it is dropped.
+/// Counts a request as in progress until this value is dropped.
 struct InProgress(Arc<AtomicUsize>);
 
 impl InProgress {
@@ -195,7 +199,7 @@ async fn serve(
     }
 }
 
-/// Runs one step; returns `false` if the connection is closed.
+/// Runs one step of an answer; returns `false` if the connection is closed.
 async fn run_step(stream: &mut TcpStream, fault: Fault) -> bool {
     match fault {
         Fault::Send(bytes) => stream.write_all(&bytes).await.is_ok(),
@@ -220,7 +224,7 @@ async fn run_step(stream: &mut TcpStream, fault: Fault) -> bool {
             true
         }
         Fault::Hang => {
-            // Reads until the client disconnects.
+            // Reads and discards until the client disconnects.
             while stream.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {}
             false
         }

@@ -30,34 +30,35 @@ const SECRET_PARAMETERS: [&str; 8] = [
 /// `{hostile_host}` the host of the hostile one, and `{server}` the origin of the MCP server.
 #[derive(Debug, Clone, Default)]
 pub struct Lie {
-    /// What the lie is, for messages of tests.
+    /// A description of the lie, for messages of tests.
     pub name: String,
-    /// The `authorization_servers` of the MCP server; empty if it publishes no metadata.
+    /// The `authorization_servers` that the MCP server names; empty if the MCP server publishes no
+    /// metadata.
     pub named: Vec<String>,
     /// The `resource_metadata` in challenges, instead of the well-known address.
     pub resource_metadata: Option<String>,
-    /// The `resource`, instead of the MCP server.
+    /// The `resource` in the MCP server's metadata, instead of its URL.
     pub resource: Option<String>,
-    /// Answers of the MCP server to a path, instead of its own.
+    /// Paths of the MCP server with answers that replace the usual ones.
     pub server_faults: Vec<(String, Vec<Fault>)>,
-    /// Answers of the honest host to a path, instead of its own.
+    /// Paths of the honest host with answers that replace the usual ones.
     pub honest_faults: Vec<(String, Vec<Fault>)>,
-    /// Changed members of the honest host's metadata.
+    /// Members of the honest host's metadata that the lie changes.
     pub honest_metadata: Value,
-    /// The issuers in documents of the hostile host and of the MCP server, in turn.
+    /// The issuers that documents of the hostile host and of the MCP server claim, in turn.
     pub claimed: Vec<String>,
-    /// Changed members of documents of the hostile host.
+    /// Members of the hostile host's documents that the lie changes.
     pub hostile_metadata: Value,
-    /// Whether a correct client may obtain a token from the honest host nevertheless.
+    /// Whether a correct client may obtain a token from the honest host in spite of the lie.
     pub is_harmless: bool,
 }
 
-/// An MCP server that lies about its authorization server, once told to; an honest authorization
-/// server; and a hostile host, which has a document and a success for every request. All secrets
-/// begin with `hush-`.
+/// An MCP server that lies about its authorization server once [`lie`](Self::lie) is called; an
+/// honest authorization server; and a hostile host, which answers every request with a document or
+/// a success. All secrets begin with `hush-`.
 #[derive(Debug)]
 pub struct LyingServer {
-    /// The MCP server's URL.
+    /// The URL of the MCP server.
     pub url: String,
     /// The authorization server that the MCP server names before it lies.
     pub honest: FakeOAuth,
@@ -72,11 +73,11 @@ struct State {
     honest: String,
     hostile: String,
     lie: Lie,
-    /// Tokens up to this number are revoked.
+    /// The access tokens up to this number are revoked.
     revoked: usize,
-    /// Tokens up to this number lack a scope.
+    /// The access tokens up to this number lack a scope.
     narrow: usize,
-    /// The number of documents with an issuer so far.
+    /// The number of documents with an issuer that were sent.
     documents: usize,
 }
 
@@ -121,10 +122,10 @@ impl LyingServer {
         }
     }
 
-    /// Starts to lie.
+    /// Lets the servers tell this lie from now on.
     ///
     /// # Panics
-    /// If another call has panicked.
+    /// If another method call has panicked.
     pub fn lie(&self, lie: &Lie) {
         let mut state = self.state.lock().unwrap();
         let faults = lie
@@ -144,15 +145,15 @@ impl LyingServer {
     /// Revokes the tokens that were issued so far.
     ///
     /// # Panics
-    /// If another call has panicked.
+    /// If another method call has panicked.
     pub fn revoke(&self) {
         self.state.lock().unwrap().revoked = self.honest.token_requests().len();
     }
 
-    /// Requires another scope than those of the tokens that were issued so far.
+    /// Requires a scope that the tokens issued so far do not have.
     ///
     /// # Panics
-    /// If another call has panicked.
+    /// If another method call has panicked.
     pub fn require_scope(&self) {
         self.state.lock().unwrap().narrow = self.honest.token_requests().len();
     }
@@ -163,8 +164,8 @@ impl LyingServer {
         self.hostile.requests.all()
     }
 
-    /// Returns every request with a secret that a host other than the honest one received. The MCP
-    /// server may see its access tokens.
+    /// Returns a description of each request by which a host other than the honest one received a
+    /// secret. The MCP server may receive its own access tokens.
     #[must_use]
     pub fn leaks(&self) -> Vec<String> {
         let hostile = self
@@ -180,7 +181,7 @@ impl LyingServer {
     }
 }
 
-/// Returns the request as text if it has a secret.
+/// Returns a description of the request if it contains a secret.
 fn leak(is_server: bool, request: &Recorded) -> Option<String> {
     let mut text = format!("{} {}\n", request.method, request.path);
     for (name, value) in &request.headers {
@@ -267,7 +268,7 @@ impl State {
         })
     }
 
-    /// Answers as an authorization server that takes everything, and whose metadata lie.
+    /// Answers as an authorization server that accepts every request, and whose metadata lie.
     fn respond_as_issuer(&mut self, origin: &str, request: &Recorded) -> Vec<Fault> {
         if request.path.contains("register") {
             let redirect_uris = &request.json()["redirect_uris"];

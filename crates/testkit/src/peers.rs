@@ -29,7 +29,7 @@ impl Peer {
     #[must_use]
     pub fn start(name: &str) -> Option<Self> {
         is_installed(name).then(|| {
-            // Another process may take the port before the server does; then try the next port.
+            // If another process takes the port before the server does, the next port is tried.
             let started = (0..5).find_map(|_| Self::try_start(name, free_port()));
             started.unwrap_or_else(|| panic!("'{name}' does not start"))
         })
@@ -95,7 +95,7 @@ impl Peer {
         let mut line = String::new();
         let output = process.stdout.take().unwrap();
         BufReader::new(output).read_line(&mut line).unwrap();
-        // From here on, dropping the value ends the process.
+        // From here on, dropping `peer` ends the process.
         let peer = Self {
             url: line.trim().to_owned(),
             name: name.to_owned(),
@@ -108,8 +108,8 @@ impl Peer {
 
 fn is_installed(name: &str) -> bool {
     let check = Command::new(script()).args(["--check", name]).status();
-    // An unknown name must not count as a server that is not installed, because its test would
-    // always be skipped.
+    // An unknown name must not count as a server that is not installed: its test would always be
+    // skipped.
     let code = check.unwrap().code();
     assert!(matches!(code, Some(0 | 3)), "There is no server '{name}'");
     let installed = code == Some(0);
@@ -125,8 +125,8 @@ fn script() -> PathBuf {
     crate::checkout().join("tests/peers/start")
 }
 
-/// Waits until the port is free: a killed server ends after the script that started it, on a busy
-/// machine much later.
+/// Waits until the port is free: a killed server ends after the script that started it, and much
+/// later on a busy machine.
 fn wait_until_free(port: u16) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while TcpStream::connect(("127.0.0.1", port)).is_ok() {

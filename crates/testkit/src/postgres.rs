@@ -57,7 +57,7 @@ impl Postgres {
     /// Creates an empty database and returns its URL.
     ///
     /// # Panics
-    /// If there is a database of that name.
+    /// If the database already exists.
     #[must_use]
     pub fn database(&self, name: &str) -> String {
         let made = self.client("createdb").arg(name).output().unwrap();

@@ -7,13 +7,13 @@ use serde_json::Value;
 /// A request as the server received it.
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// `GET`, `POST` or `DELETE`.
+    /// The HTTP method: `GET`, `POST` or `DELETE`.
     pub method: String,
-    /// The path with its query.
+    /// The path of the request with its query.
     pub path: String,
-    /// The headers.
+    /// The headers of the request.
     pub headers: HeaderMap,
-    /// The body.
+    /// The body of the request.
     pub body: Bytes,
 }
 
@@ -28,7 +28,7 @@ impl Recorded {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// Returns the JSON-RPC method in the body, or an empty string.
+    /// Returns the JSON-RPC method in the body, or an empty string if there is none.
     #[must_use]
     pub fn rpc_method(&self) -> String {
         let json = self.json();
@@ -41,7 +41,7 @@ impl Recorded {
         self.json()["id"].to_string()
     }
 
-    /// Returns a header's value, or an empty string.
+    /// Returns a header's value, or an empty string if there is none.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
         let value = self.headers.get(name);
@@ -79,7 +79,7 @@ impl Recorder {
     /// Returns the body of the first request with this JSON-RPC method.
     ///
     /// # Panics
-    /// If there is no such request.
+    /// If no request has this JSON-RPC method.
     #[must_use]
     pub fn first(&self, rpc_method: &str) -> Value {
         self.calls(rpc_method).remove(0).json()

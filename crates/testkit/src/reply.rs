@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 /// A fake server's reply to one JSON-RPC request.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// `"result":...` or `"error":...`, copied unchanged into the response.
+    /// The member `"result":...` or `"error":...`, copied unchanged into the response.
     payload: String,
-    /// The delay of the reply.
+    /// How long the server waits before it sends the reply.
     pub(crate) delay: Duration,
     /// Messages that precede the reply in an event stream.
     pub(crate) before: Vec<String>,
@@ -50,7 +50,7 @@ impl Reply {
         }
     }
 
-    /// Delays the reply.
+    /// Delays the reply by `delay`.
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         Self { delay, ..self }

@@ -17,7 +17,8 @@ pub fn skip(reason: &str) {
         .create(true)
         .open(file)
         .unwrap();
-    // In one piece: other test processes write to the file at the same time.
+    // The line is written in one piece, because other test processes write to the file at the same
+    // time.
     file.write_all(line.as_bytes()).unwrap();
 }
 

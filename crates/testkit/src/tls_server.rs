@@ -89,7 +89,7 @@ impl CertificateAuthority {
         Self(CertifiedIssuer::self_signed(params, key).unwrap())
     }
 
-    /// Returns the authority's own certificate in PEM format.
+    /// Returns the certificate of the authority itself, in PEM format.
     #[must_use]
     pub fn pem(&self) -> String {
         self.0.pem()

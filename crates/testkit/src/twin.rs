@@ -13,7 +13,8 @@ pub struct Twin {
 }
 
 impl Twin {
-    /// Starts the process with this argument, and waits until it [listens](Self::listen).
+    /// Starts a copy of this program with this argument, and waits until it
+    /// [listens](Self::listen).
     ///
     /// # Errors
     /// The process cannot be started, or ends before it listens.
@@ -23,7 +24,7 @@ impl Twin {
             .stdout(Stdio::piped())
             .spawn()?;
         let stdout = child.stdout.take();
-        // From here on, the process is killed in any case.
+        // From here on, dropping `twin` kills the process.
         let mut twin = Self { child, port: 0 };
         let mut line = String::new();
         if let Some(stdout) = stdout {
@@ -39,10 +40,11 @@ impl Twin {
         std::env::args().skip(1).any(|it| it == argument)
     }
 
-    /// Listens on a free port, in the started process, and reports the port to the waiting process.
+    /// Listens on a free port, in the started process, and reports the port to the process that
+    /// started it.
     ///
     /// # Errors
-    /// There is no free port, or the waiting process has ended.
+    /// There is no free port, or the process that waits for the report has ended.
     pub async fn listen() -> io::Result<TcpListener> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let mut stdout = io::stdout();

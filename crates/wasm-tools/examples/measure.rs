@@ -1,4 +1,4 @@
-//! Measures the cost of a component: loading it, and calling it.
+//! Measures the cost of a WebAssembly component: loading the component, and calling it.
 //!
 //! ```sh
 //! cargo run --release --package pillion-wasm-tools --example measure -- FOLDER NAME ARGUMENTS

@@ -1,5 +1,5 @@
 //! The Rust bindings of `wit/tool.wit`.
-#![allow(missing_docs, clippy::all)] // generated code
+#![allow(missing_docs, clippy::all)] // the bindings are generated
 
 wasmtime::component::bindgen!({
     path: "wit",

@@ -1,6 +1,6 @@
 use std::fmt::{self, Write};
 
-/// Maximum length of an error message, in bytes, because a component can choose names in it.
+/// Maximum length of an error message, in bytes. A component can choose names in the message.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// The mark at the end of a cut text.
@@ -40,7 +40,7 @@ impl BoundedText {
 }
 
 impl Write for BoundedText {
-    /// Fails if the text is cut.
+    /// Returns an error if the text exceeds the limit; the beginning is stored anyway.
     fn write_str(&mut self, more: &str) -> fmt::Result {
         let remaining = self.max_bytes - self.text.len();
         if !self.is_cut && more.len() <= remaining {
@@ -61,7 +61,7 @@ impl Write for BoundedText {
 /// Returns the beginning of a text, of at most `max_bytes` bytes, with a mark if it was cut.
 pub(crate) fn truncate(text: &str, max_bytes: usize) -> String {
     let mut bounded = BoundedText::with_limit(max_bytes);
-    // Fails if the text is cut, which is intended.
+    // `write_str` fails if the text is cut, which is intended.
     let _ = bounded.write_str(text);
     bounded.into_text()
 }
@@ -69,7 +69,7 @@ pub(crate) fn truncate(text: &str, max_bytes: usize) -> String {
 /// Returns the beginning of a text as one line, for lists and terminals.
 pub(crate) fn single_line(text: &str) -> String {
     let mut bounded = BoundedText::with_limit(MAX_MESSAGE_BYTES);
-    // Fails if the text is cut, which is intended.
+    // `write_str` fails if the text is cut, which is intended.
     let _ = bounded.write_str(text);
     bounded.into_single_line()
 }

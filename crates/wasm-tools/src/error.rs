@@ -21,7 +21,7 @@ pub enum FaultCode {
     NotWasm,
     /// The file is a core module rather than a component.
     CoreModule,
-    /// Compiling the component takes longer than other files wait.
+    /// Compiling the component takes longer than other files wait for it.
     TooSlow,
     /// The component is invalid, or uses a disabled WebAssembly feature.
     InvalidComponent,
@@ -37,9 +37,9 @@ pub enum FaultCode {
     BadManifest,
     /// The manifest requests permissions that the operator has not granted.
     NotGranted,
-    /// The file is not the one that the grant names.
+    /// The file has another SHA-256 than the one that the grant names.
     OtherFile,
-    /// The name belongs to another tool.
+    /// Another tool already has the name of the file.
     NameTaken,
 }
 

@@ -10,17 +10,17 @@ use crate::{FaultCode, WasmToolError};
 
 const WORLD_WRITABLE: u32 = 0o002;
 
-/// Identifies the state of a file without reading it.
+/// The metadata that identify the state of a file, so that the file need not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WasmFileStamp {
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// The change time, which also changes with the mode and the owner.
+    /// The change time (`ctime`), which also changes with the mode and the owner.
     changed: (i64, i64),
 }
 
-/// The states of a component's file and of its manifest, if there is one.
+/// The states of a component's file and of its manifest, if the component has one.
 pub(crate) type WasmFileStamps = (WasmFileStamp, Option<WasmFileStamp>);
 
 impl WasmFileStamp {
@@ -35,10 +35,10 @@ impl WasmFileStamp {
 }
 
 /// Lists the components of a folder, by their names without `.wasm`. Ignores names that begin with
-/// a dot, because such files are still being written.
+/// a dot, which mark files that are still being written.
 ///
 /// # Errors
-/// [`FaultCode::Folder`]: the folder cannot be read, or an untrusted user can write it.
+/// [`FaultCode::Folder`] if the folder cannot be read, or if an untrusted user can write it.
 pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, WasmFileStamps>, WasmToolError> {
     let fault = |what: String| {
         let what = format!("{}: {what}", folder.display());
@@ -66,7 +66,7 @@ pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, WasmFileStamps>, Wa
         if !is_component || name.starts_with('.') {
             continue;
         }
-        // The file was removed meanwhile.
+        // The file was removed after the folder was read.
         let Ok(component) = path.symlink_metadata() else {
             continue;
         };
@@ -80,11 +80,11 @@ pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, WasmFileStamps>, Wa
     Ok(found)
 }
 
-/// Reads a file that no untrusted user can write; `None` if there is no such file.
+/// Reads a file that no untrusted user can write; returns `None` if the file does not exist.
 ///
 /// # Errors
-/// [`FaultCode::Unreadable`]; [`FaultCode::UnsafeFile`]: a symbolic link, or writable by an untrusted
-/// user; [`FaultCode::TooLarge`]: larger than `max_bytes`.
+/// [`FaultCode::Unreadable`]; [`FaultCode::UnsafeFile`] for a symbolic link, or if an untrusted
+/// user can write the file; [`FaultCode::TooLarge`] if the file exceeds `max_bytes`.
 pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, WasmToolError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let unreadable = |error: std::io::Error| {
@@ -94,7 +94,7 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, WasmT
         let what = format!("{name}: {what}");
         WasmToolError::new(FaultCode::UnsafeFile, what)
     };
-    // Follows no symbolic links, and does not block on a named pipe.
+    // The flags reject symbolic links, and avoid blocking on a named pipe.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let open_result = OpenOptions::new()
         .read(true)
@@ -123,8 +123,8 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, WasmT
     Ok(Some(bytes))
 }
 
-/// Checks that no untrusted user can have written a file: it must belong to this process's user or
-/// to root, and not be world-writable.
+/// Checks that no untrusted user can have written a file: the file must belong to this process's
+/// user or to root, and must not be world-writable.
 fn check_owner(metadata: &Metadata) -> Result<(), String> {
     let process_uid = rustix::process::geteuid().as_raw();
     if metadata.uid() != 0 && metadata.uid() != process_uid {

@@ -24,15 +24,15 @@ pub struct WasmFolder {
     sandbox: Arc<Sandbox>,
     http_clients: HashMap<String, Arc<LazyHttpClient>>,
     files: BTreeMap<String, FileState>,
-    /// The error of the folder itself.
+    /// The error of the folder itself, if the folder cannot be read.
     fault: Option<WasmToolError>,
     has_searched: bool,
 }
 
-/// An error of a file or folder.
+/// The error of a file in the folder, or of the folder itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WasmFileError {
-    /// The name of the tool; `None` for the folder.
+    /// The name of the file's tool; `None` for the folder.
     pub tool: Option<String>,
     /// Why the file or folder is not usable.
     pub error: WasmToolError,
@@ -40,7 +40,7 @@ pub struct WasmFileError {
     pub previous_version_offered: bool,
 }
 
-/// A search for the files of a folder.
+/// Lists the files of a folder. Blocks while it [runs](Self::run), and may run on another thread.
 #[derive(Debug)]
 pub struct Search(Option<PathBuf>);
 
@@ -51,7 +51,7 @@ pub struct SearchResult {
     files: Result<BTreeMap<String, WasmFileStamps>, WasmToolError>,
 }
 
-/// A file that is about to be loaded.
+/// A file of the folder that has to be loaded.
 pub struct PendingFile {
     folder: PathBuf,
     name: String,
@@ -62,7 +62,7 @@ pub struct PendingFile {
     compiled: Option<Arc<CompiledComponent>>,
 }
 
-/// A file that was loaded, or could not be.
+/// A file after loading: its component, or its error.
 pub struct LoadedFile {
     folder: PathBuf,
     name: String,
@@ -70,17 +70,17 @@ pub struct LoadedFile {
     result: Result<(Arc<CompiledComponent>, Manifest), WasmToolError>,
 }
 
-/// The state of a component's file.
+/// What the folder knows about a component's file.
 #[derive(Default)]
 struct FileState {
-    /// The state at the last search.
+    /// The state of the file at the last search.
     seen: Option<WasmFileStamps>,
-    /// Whether the file is to be loaded.
+    /// Whether the file has to be loaded.
     is_due: bool,
-    /// The state when the file was loaded.
+    /// The state of the file when it was loaded.
     read: Option<WasmFileStamps>,
     tool: Option<Arc<WasmTool>>,
-    /// The last successfully compiled component, whether or not it is offered.
+    /// The last component that was compiled from the file, whether or not it is offered as a tool.
     compiled: Option<Arc<CompiledComponent>>,
     fault: Option<WasmToolError>,
 }
@@ -89,7 +89,7 @@ impl WasmFolder {
     /// Creates a folder without tools. Does no I/O.
     ///
     /// # Errors
-    /// [`FaultCode::InvalidComponent`]: WebAssembly cannot be compiled for this processor.
+    /// [`FaultCode::InvalidComponent`] if WebAssembly cannot be compiled for this processor.
     pub fn new(settings: WasmToolsSettings) -> Result<Self, WasmToolError> {
         let sandbox = Sandbox::new().map_err(|error| {
             WasmToolError::new(FaultCode::InvalidComponent, error_chain(&error))
@@ -104,9 +104,9 @@ impl WasmFolder {
         })
     }
 
-    /// Replaces the settings, and returns whether they differ. Withdrawn permissions, and the tools
-    /// that request them, disappear at once; newly granted permissions take effect with the next
-    /// [`refresh`](Self::refresh).
+    /// Replaces the settings, and returns whether the new ones differ. Withdrawn permissions, and
+    /// the tools that request them, disappear at once; newly granted permissions take effect with
+    /// the next [`refresh`](Self::refresh).
     pub fn reconfigure(&mut self, settings: WasmToolsSettings) -> bool {
         if settings == self.settings {
             return false;
@@ -121,7 +121,8 @@ impl WasmFolder {
         }
         self.settings = settings;
         for (name, file_state) in &mut self.files {
-            // The error may not occur with the new settings.
+            // The file is loaded again, because an error with the old settings might not recur with
+            // the new ones.
             file_state.read = None;
             let Some(tool) = file_state.tool.take() else {
                 continue;
@@ -138,7 +139,7 @@ impl WasmFolder {
         true
     }
 
-    /// Searches for added, removed and changed files, and loads them sequentially.
+    /// Searches for added, removed and changed files, and loads them one after the other.
     ///
     /// Blocks, because compiling takes a while, and must be called inside a runtime. To do other
     /// work meanwhile, use [`search`](Self::search), [`apply_search`](Self::apply_search),
@@ -200,8 +201,8 @@ impl WasmFolder {
         })
     }
 
-    /// Applies the result of loading a file, with the current settings, unless the file has
-    /// changed. If the file is invalid, the tool from its previous version stays.
+    /// Applies the result of loading a file, under the current settings, unless the file has
+    /// changed meanwhile. If the file is invalid, the tool from its previous version stays.
     pub fn apply_loaded(&mut self, file: LoadedFile) {
         let LoadedFile {
             folder,
@@ -217,7 +218,7 @@ impl WasmFolder {
         if let Ok((compiled, _)) = &result {
             file_state.compiled = Some(Arc::clone(compiled));
         }
-        // The settings have changed: the file will be loaded again.
+        // The file or the settings have changed meanwhile: the file will be loaded again.
         if file_state.read != stamps {
             return;
         }
@@ -240,8 +241,8 @@ impl WasmFolder {
         }
     }
 
-    /// Marks a file as too slow, because other files no longer wait for it. The result of loading
-    /// it is still accepted later.
+    /// Marks a file as too slow to compile, so that other files no longer wait for it. When loading
+    /// finishes later, the result is still applied.
     pub fn mark_slow(&mut self, name: &str) {
         if let Some(file_state) = self.files.get_mut(name) {
             let seconds = self.settings.limits.compile_timeout().as_secs_f64();
@@ -267,7 +268,7 @@ impl WasmFolder {
             .collect()
     }
 
-    /// Returns the errors, that of the folder first.
+    /// Returns the errors of the folder and of its files, that of the folder first.
     #[must_use]
     pub fn faults(&self) -> Vec<WasmFileError> {
         let folder_error = self.fault.iter().map(|error| WasmFileError {
@@ -289,7 +290,8 @@ impl WasmFolder {
     }
 }
 
-/// Returns the HTTP connections of a tool, which are kept while the egress policy is unchanged.
+/// Returns the HTTP client of a tool. Its connections are kept as long as the egress policy does
+/// not change.
 fn http_client(
     http_clients: &mut HashMap<String, Arc<LazyHttpClient>>,
     settings: &WasmToolsSettings,
@@ -317,7 +319,7 @@ impl Search {
 }
 
 impl PendingFile {
-    /// Returns the name of the tool.
+    /// Returns the name of the file's tool.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

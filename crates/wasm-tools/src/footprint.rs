@@ -2,20 +2,20 @@ use wasmparser::{Encoding, Parser, Payload};
 
 use crate::{FaultCode, WasmToolError};
 
-/// Maximum size of a module instance without its memories and tables, in bytes.
+/// Maximum size of one instance of a module without its memories and tables, in bytes.
 const MAX_BYTES: u64 = 2 * 1024 * 1024;
 
-/// Maximum size of a global, import and function in an instance, in bytes.
+/// Assumed size of a global, an import and a function in an instance, in bytes.
 const GLOBAL_BYTES: u64 = 16;
 const IMPORT_BYTES: u64 = 32;
 const FUNCTION_BYTES: u64 = 32;
 
-/// Rejects a component with a module whose instances need too much space without having memory:
-/// each instance reserves space for all globals, imports and functions, which is not counted at run
-/// time.
+/// Rejects a component with a module whose instances need too much space outside their memories.
+/// Each instance reserves space for all globals, imports and functions, which the memory limit does
+/// not count at run time.
 ///
 /// # Errors
-/// [`FaultCode::InvalidComponent`]: a module is too large or cannot be parsed.
+/// [`FaultCode::InvalidComponent`] if a module is too large or cannot be parsed.
 pub(crate) fn check(component: &[u8]) -> Result<(), WasmToolError> {
     let fault = |what| WasmToolError::new(FaultCode::InvalidComponent, what);
     let mut module_bytes = 0_u64;
@@ -23,7 +23,7 @@ pub(crate) fn check(component: &[u8]) -> Result<(), WasmToolError> {
         let payload = payload
             .map_err(|error| fault(format!("failed to parse WebAssembly module: {error}")))?;
         let (count, bytes) = match payload {
-            // Modules are not nested in each other.
+            // A new header starts the next module, because modules are not nested in each other.
             Payload::Version {
                 encoding: Encoding::Module,
                 ..

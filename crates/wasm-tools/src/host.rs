@@ -13,7 +13,7 @@ const MAX_RESOURCES: usize = 1024;
 /// Maximum number of random bytes per request.
 const MAX_RANDOM_BYTES: u64 = 64 * 1024;
 
-/// The host resources of one run.
+/// The host resources of one run of a component: WASI, HTTP and limits.
 pub(crate) struct Host {
     wasi: WasiCtx,
     table: ResourceTable,
@@ -23,10 +23,10 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Creates the host resources that the permissions allow. Opens their folders.
+    /// Creates the host resources that the permissions allow, and opens the permitted folders.
     ///
     /// # Errors
-    /// If a folder cannot be opened; the message contains the tool's name for the folder.
+    /// A folder cannot be opened; the message contains the tool's name for the folder.
     pub(crate) fn new(
         limits: &Limits,
         permissions: &ToolPermissions,
@@ -34,7 +34,8 @@ impl Host {
     ) -> Result<Self, String> {
         let stderr = Stderr::default();
         let mut wasi = WasiCtxBuilder::new();
-        // Nothing is inherited: no standard input and output, no arguments.
+        // The component inherits nothing from this process: neither standard input and output nor
+        // arguments.
         wasi.stderr(stderr.clone())
             .allow_tcp(false)
             .allow_udp(false)

@@ -9,7 +9,7 @@ use crate::bindings::pillion::tool::http as wit;
 use crate::origin::HttpOrigin;
 use crate::settings::Limits;
 
-/// The HTTP requests of one run.
+/// Sends the HTTP requests of one run of a component.
 pub(crate) struct RunRequests {
     http_client: Arc<LazyHttpClient>,
     origins: Vec<HttpOrigin>,

@@ -2,8 +2,8 @@
 //! with only the permissions that its manifest requests and the operator grants.
 //!
 //! A component implements the world `pillion:tool/tool` (`wit/tool.wit`). [`WasmFolder`] loads the
-//! files, and [`WasmTool`] makes each one a [`Tool`](pillion_core::tool::Tool). Each call runs in a
-//! new instance, with limits of memory, time and fuel, on a thread for blocking work.
+//! files, and a [`WasmTool`] is a component as a [`Tool`](pillion_core::tool::Tool). Each call runs
+//! in a new instance, with limits of memory, time and fuel, on a thread for blocking work.
 //!
 //! ```
 //! use pillion_wasm_tools::{FaultCode, WasmFolder, WasmToolsSettings};

@@ -4,8 +4,8 @@ use crate::permissions::RequestedPermissions;
 use crate::settings::Limits;
 use crate::{FaultCode, WasmToolError};
 
-/// The manifest of a component: the requested permissions, and limits smaller than the operator's.
-/// Without a manifest, the component requests nothing.
+/// The manifest of a component: the permissions that the component requests, and limits smaller
+/// than the operator's. A component without a manifest requests no permissions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Manifest {
@@ -51,7 +51,7 @@ impl Manifest {
 }
 
 impl ManifestLimits {
-    /// Returns the smaller of these and the operator's limits.
+    /// Returns the manifest's limits, reduced to the operator's limits.
     pub(crate) fn within(&self, limits: &Limits) -> Limits {
         fn smaller<T: Ord + Copy>(requested: Option<T>, max: T) -> T {
             requested.map_or(max, |requested| requested.min(max))

@@ -2,8 +2,8 @@ use wasmtime::ResourceLimiter;
 
 /// Size of a table entry, in bytes.
 const TABLE_ENTRY_BYTES: usize = size_of::<usize>();
-/// Maximum number of instances, of tables and of memories. A component may consist of several
-/// modules; those of some languages have up to twenty.
+/// Maximum number of instances, of tables and of memories of a component. A component may consist
+/// of several modules; those of some languages have up to twenty.
 const MAX_INSTANCES: usize = 32;
 
 /// Limits the total size of all memories and tables of one run, in bytes.
@@ -11,7 +11,7 @@ const MAX_INSTANCES: usize = 32;
 pub(crate) struct MemoryLimit {
     max_bytes: usize,
     used: usize,
-    /// Whether an allocation was rejected.
+    /// Whether the limit has rejected an allocation.
     pub(crate) has_rejected: bool,
 }
 
@@ -24,13 +24,14 @@ impl MemoryLimit {
         }
     }
 
-    /// Returns the used bytes; memories and tables never shrink.
+    /// Returns the number of bytes in use, which never decreases, because memories and tables never
+    /// shrink.
     pub(crate) fn used(&self) -> usize {
         self.used
     }
 
-    /// Returns whether a memory or table may grow to this size, in bytes. Growth beyond its own
-    /// maximum fails in any case.
+    /// Returns whether a memory or table may grow to `desired` bytes. Growth beyond the `maximum`
+    /// of the memory or table itself fails in any case.
     fn grow(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> bool {
         let used = self.used.saturating_add(desired.saturating_sub(current));
         if used > self.max_bytes {

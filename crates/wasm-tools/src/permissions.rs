@@ -12,19 +12,20 @@ use crate::{FaultCode, WasmToolError};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RequestedPermissions {
-    /// Folders, by their path inside the sandbox.
+    /// The requested folders, by their path inside the sandbox.
     pub(crate) files: BTreeMap<String, FolderAccess>,
-    /// Names of environment variables.
+    /// The names of the requested environment variables.
     pub(crate) environment: Vec<String>,
-    /// Origins for HTTP requests.
+    /// The requested origins for HTTP requests.
     pub(crate) http: Vec<HttpOrigin>,
 }
 
-/// The permissions of a tool: those that its manifest requests, which are all granted.
+/// The permissions of a tool: all permissions that its manifest requests, each of which the
+/// operator has granted.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct ToolPermissions {
     pub(crate) folders: Vec<SandboxFolder>,
-    /// Environment variables: names and values.
+    /// The names and values of the environment variables.
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) origins: Vec<HttpOrigin>,
 }
@@ -32,15 +33,15 @@ pub(crate) struct ToolPermissions {
 /// A folder that a tool may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct SandboxFolder {
-    /// The path on this machine.
+    /// The folder's path on this machine.
     pub(crate) host: PathBuf,
-    /// The path inside the sandbox.
+    /// The folder's path inside the sandbox.
     pub(crate) guest: String,
     pub(crate) access: FolderAccess,
 }
 
 impl ToolPermissions {
-    /// Returns the requested permissions, if all are granted.
+    /// Returns the requested permissions, if the operator has granted all of them.
     ///
     /// # Errors
     /// [`FaultCode::NotGranted`] with all requested permissions that are not granted.
@@ -68,7 +69,7 @@ impl ToolPermissions {
                     missing.push(format!("environment '{name}'"));
                 }
                 Ok(value) => permissions.environment.push((name.clone(), value)),
-                // An unset variable is also unset for the tool.
+                // A variable that is not set in this process is not set for the tool either.
                 Err(_) => {}
             }
         }
@@ -105,7 +106,7 @@ impl ToolPermissions {
         !self.origins.is_empty()
     }
 
-    /// Returns all permissions without the values of variables.
+    /// Returns all permissions as JSON, without the values of environment variables.
     pub(crate) fn summary(&self) -> serde_json::Value {
         let names: Vec<_> = self.environment.iter().map(|(name, _)| name).collect();
         serde_json::json!([self.folders, names, self.origins])
@@ -118,7 +119,7 @@ impl SandboxFolder {
     }
 }
 
-/// Hides the values of variables, which may be credentials.
+/// Formats the permissions without the values of environment variables, which may be credentials.
 impl fmt::Debug for ToolPermissions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Permissions({})", self.summary())

@@ -4,14 +4,14 @@ use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Minimum size and granularity of a file or folder, in bytes.
+/// Minimum size of a file or folder, and the step in which sizes are counted, in bytes.
 const BLOCK_BYTES: u64 = 4096;
 
-/// Returns whether a folder, including its subfolders, is larger than `max_bytes` bytes. Stops as
-/// soon as that is known, or when `is_cancelled` returns `true`; the result is then `false`.
+/// Returns whether a folder, including its subfolders, is larger than `max_bytes` bytes. Stops
+/// counting above that size, or when `is_cancelled` returns `true`; the result is then `false`.
 ///
 /// # Errors
-/// An entry cannot be examined.
+/// An entry of the folder cannot be examined.
 pub(crate) fn is_larger(
     folder: &Path,
     max_bytes: u64,
@@ -28,7 +28,7 @@ pub(crate) fn is_larger(
                 return Ok(false);
             }
             let entry = entry?;
-            // The metadata of a link itself, not of its target.
+            // For a symbolic link, the metadata are those of the link, not of its target.
             let Some(metadata) = ignore_missing(entry.metadata())? else {
                 continue;
             };
@@ -44,8 +44,8 @@ pub(crate) fn is_larger(
     Ok(false)
 }
 
-/// Returns `None` for an entry that was removed meanwhile, or that this process, and thus every
-/// tool, cannot access.
+/// Converts the error for an entry that was removed meanwhile to `None`, and that for an entry that
+/// this process, and thus every tool, cannot access.
 fn ignore_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -78,7 +78,8 @@ mod tests {
         fs::write(inner.join("empty"), "").unwrap();
         fs::write(inner.join("more"), vec![0; 4097]).unwrap();
         std::os::unix::fs::symlink("/", inner.join("link")).unwrap();
-        // Two folders, an empty file, two blocks, and a link.
+        // The test's folder has six blocks: two folders, an empty file, a file of two blocks, and a
+        // link.
         assert!(exceeds(5));
         assert!(!exceeds(6));
         let gone = directory.path().join("gone");

@@ -19,7 +19,7 @@ use crate::quota;
 use crate::sandbox::error_chain;
 use crate::settings::Limits;
 
-/// The conditions of a run.
+/// The limits and resources of a run of a component.
 #[derive(Clone)]
 pub(crate) struct RunConditions {
     pub(crate) limits: Limits,
@@ -34,7 +34,7 @@ pub(crate) struct RunUsage {
     pub(crate) memory_bytes: usize,
 }
 
-/// Why a run failed.
+/// Why a run of a component failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum RunFault {
     #[error("timed out after {seconds:?}s")]
@@ -62,11 +62,11 @@ pub(crate) enum RunFault {
 /// Interval between interruptions of a run that has to stop.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Stops a run when its future is dropped, wherever the run is.
+/// Stops a run of a component when the run's future is dropped.
 struct StopOnDrop {
     token: CancellationToken,
     engine: Engine,
-    /// Handle of the run's thread.
+    /// The handle of the run's thread, which tells whether the run has finished.
     run: AbortHandle,
 }
 
@@ -77,9 +77,10 @@ impl Drop for StopOnDrop {
         if run.is_finished() {
             return;
         }
-        // Interrupts all running components; all except this one continue.
+        // The new epoch interrupts all running components; all except the stopped one continue.
         engine.increment_epoch();
-        // An interruption between a run's check and its new deadline is lost, so it is repeated.
+        // An interruption that falls between a run's check of its token and its next deadline is
+        // lost, so interruptions are repeated.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 while !run.is_finished() {
@@ -180,7 +181,7 @@ where
     });
     store.set_epoch_deadline(1);
     let result = async {
-        // From here on, the run can be interrupted; check for an earlier stop.
+        // The run can be interrupted from now on; it may have been stopped before.
         if token.is_cancelled() {
             return Err(Trap::Interrupt.into());
         }
@@ -210,7 +211,8 @@ fn classify_fault(error: &wasmtime::Error, host: &Host, limits: &Limits) -> RunF
         }
         _ => {}
     }
-    // A component to which memory was denied may then fail in any way.
+    // A component whose allocation was rejected may fail in any way, so the error names the memory
+    // limit.
     if host.memory.has_rejected {
         return RunFault::Memory(limits.max_memory_bytes);
     }
@@ -232,7 +234,7 @@ fn classify_fault(error: &wasmtime::Error, host: &Host, limits: &Limits) -> RunF
 }
 
 impl RunFault {
-    /// Returns the name of the exceeded limit.
+    /// Returns the name of the limit that the run exceeded, if any.
     fn limit(&self) -> Option<&'static str> {
         match self {
             Self::Time { .. } => Some("time"),
@@ -245,7 +247,8 @@ impl RunFault {
         }
     }
 
-    /// Converts the fault to the failure of a call, with the exceeded limit as `metadata.limit`.
+    /// Converts the error to the failure of a call, with the name of the exceeded limit as
+    /// `metadata.limit`.
     pub(crate) fn failure(&self, name: &str) -> ToolFailure {
         let code = match self {
             Self::Time { .. } => ErrorCode::Timeout,

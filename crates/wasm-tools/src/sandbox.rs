@@ -9,7 +9,7 @@ use crate::footprint;
 use crate::host::Host;
 use crate::{FaultCode, WasmToolError};
 
-/// The first bytes of WebAssembly, of a component and of a core module.
+/// The first bytes of a WebAssembly file, whether it is a component or a core module.
 const WASM_MAGIC: &[u8] = b"\0asm";
 const COMPONENT_VERSION: [u8; 4] = [0x0d, 0, 1, 0];
 const CORE_MODULE_VERSION: [u8; 4] = [1, 0, 0, 0];
@@ -30,8 +30,8 @@ impl Sandbox {
         config
             .consume_fuel(true)
             .epoch_interruption(true)
-            // A backtrace would visit every frame of a trap and copy function names, which the
-            // component chooses.
+            // Backtraces are off: a backtrace would visit every frame of a trap, and copy function
+            // names that the component chooses.
             .wasm_backtrace_max_frames(None)
             .wasm_component_model(true);
         let engine = Engine::new(&config)?;
@@ -45,7 +45,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// The file is not a component, is invalid, or has an unknown import or a missing export; the
-    /// [`FaultCode`] says which.
+    /// [`FaultCode`] tells which.
     pub(crate) fn compile(&self, bytes: &[u8]) -> Result<ToolPre<Host>, WasmToolError> {
         let fault = |code, what: String| WasmToolError::new(code, what);
         match bytes
@@ -84,7 +84,7 @@ pub(crate) fn error_chain(error: &wasmtime::Error) -> String {
     let mut text = BoundedText::with_limit(bounded_text::MAX_MESSAGE_BYTES);
     for (index, cause) in error.chain().enumerate() {
         let separator = if index == 0 { "" } else { ": " };
-        // Writing fails when the limit is reached.
+        // Writing fails when the message has reached its maximum size.
         if write!(text, "{separator}{cause}").is_err() {
             break;
         }

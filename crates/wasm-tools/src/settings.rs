@@ -12,35 +12,36 @@ use crate::origin::HttpOrigin;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WasmToolsSettings {
-    /// The folder with the components, `NAME.wasm`, and their manifests, `NAME.toml`. Default:
-    /// none, and no such tools.
+    /// The folder with the components, `NAME.wasm`, and their manifests, `NAME.toml`. Default: no
+    /// folder, and so no WebAssembly tools.
     pub folder: Option<PathBuf>,
-    /// Limits of each call.
+    /// The limits of each call of a tool.
     #[serde(deserialize_with = "limits")]
     pub limits: Limits,
-    /// Which addresses granted requests may reach.
+    /// Which addresses the tools' HTTP requests may reach.
     pub egress: EgressPolicy,
-    /// Permissions that a tool gets if its manifest requests them, by the tool's name.
+    /// The permissions that the operator grants, by the tool's name. A tool gets those that its
+    /// manifest requests.
     pub grants: BTreeMap<String, Grant>,
 }
 
-/// Limits of a call. A manifest can request smaller limits.
+/// The limits of a call. A manifest can request smaller limits.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Maximum total size of memories and tables, in bytes. Default 64 MiB.
+    /// Maximum total size of a call's memories and tables, in bytes. Default 64 MiB.
     pub max_memory_bytes: usize,
-    /// Timeout, in milliseconds, in addition to the call's deadline. Default 10,000.
+    /// Timeout of a call, in milliseconds, in addition to the call's own deadline. Default 10,000.
     pub timeout_ms: u64,
-    /// Maximum fuel: most instructions cost one unit. Default 10,000,000,000.
+    /// Maximum fuel of a call: most instructions cost one unit. Default 10,000,000,000.
     pub max_fuel: u64,
-    /// Maximum size of the output, and of any other value passed to the host at once, in bytes.
-    /// Default 1 MiB.
+    /// Maximum size of a call's output, and of any other value that the component passes to the
+    /// host at once, in bytes. Default 1 MiB.
     pub max_output_bytes: usize,
     /// Maximum size of the response to an HTTP request, in bytes. Default 1 MiB.
     pub max_answer_bytes: usize,
-    /// Maximum size of each writable folder, in bytes: calls fail while a folder is larger. Files
-    /// and folders count in steps of 4 KiB. Default 256 MiB.
+    /// Maximum size of each writable folder, in bytes: calls fail while a folder is larger. The
+    /// size of each file and folder is rounded up to a multiple of 4 KiB. Default 256 MiB.
     pub max_folder_bytes: u64,
     /// Maximum size of a component's file, in bytes. Default 32 MiB.
     pub max_file_bytes: u64,
@@ -53,22 +54,22 @@ pub struct Limits {
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Grant {
-    /// SHA-256 of the file for which the grant is valid, in 64 hexadecimal digits. Default: any
-    /// file.
+    /// SHA-256 of the component's file that the grant is for, in 64 hexadecimal digits. Default:
+    /// any file.
     pub sha256: Option<String>,
-    /// Folders of this machine, by their path inside the sandbox.
+    /// Folders of this machine that the tool may use, by their path inside the sandbox.
     pub files: BTreeMap<String, GrantedFolder>,
-    /// Names of environment variables of this process.
+    /// Names of the sidecar's environment variables that the tool may read.
     pub environment: Vec<String>,
     /// Origins that the tool may send requests to.
     pub http: Vec<HttpOrigin>,
 }
 
-/// A folder that a tool may use.
+/// A folder of this machine that a tool may use.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GrantedFolder {
-    /// The path on this machine.
+    /// The folder's path on this machine.
     pub path: PathBuf,
     /// What the tool may do in the folder. Default: read.
     #[serde(default)]
@@ -78,11 +79,11 @@ pub struct GrantedFolder {
 /// What a tool may do in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum FolderAccess {
-    /// Read and list files.
+    /// The tool may read and list files.
     #[default]
     #[serde(rename = "read")]
     Read,
-    /// Read, list, write, create and remove files.
+    /// The tool may read, list, write, create and remove files.
     #[serde(rename = "read-write")]
     ReadWrite,
 }
@@ -111,7 +112,7 @@ impl Limits {
         Duration::from_millis(self.compile_timeout_ms)
     }
 
-    /// Returns the first limit that is out of range, with its range.
+    /// Returns a message about the first limit that is out of range, with its range.
     fn fault(&self) -> Option<String> {
         const DAY_MS: u64 = 24 * 60 * 60 * 1000;
         let in_range = [

@@ -21,7 +21,7 @@ use crate::sandbox::Sandbox;
 use crate::settings::{Grant, Limits, WasmToolsSettings};
 use crate::{FaultCode, WasmToolError};
 
-/// The category of a tool that describes none.
+/// The default category of a tool.
 const CATEGORY: &str = "sandboxed";
 
 /// Maximum sizes of the texts in a definition, in bytes, because every list of tools contains them.
@@ -42,7 +42,7 @@ pub(crate) struct CompiledComponent {
     input_schema: Value,
 }
 
-/// A component as a tool.
+/// A WebAssembly component as a tool.
 pub struct WasmTool {
     definition: ToolDefinition,
     digest: String,
@@ -110,12 +110,12 @@ fn bad_definition(what: String) -> WasmToolError {
 }
 
 impl WasmTool {
-    /// Creates the tool with this name, if the settings allow it. Does no I/O.
+    /// Creates the tool with this name, if the settings permit it. Does no I/O.
     ///
     /// # Errors
-    /// [`FaultCode::OtherFile`]: the grant is for another file. [`FaultCode::NotGranted`]: the
-    /// manifest requests more than the grant. [`FaultCode::BadDefinition`]: the description is not a
-    /// valid tool definition.
+    /// [`FaultCode::OtherFile`] if the grant is for another file; [`FaultCode::NotGranted`] if the
+    /// manifest requests more than the grant; [`FaultCode::BadDefinition`] if the description is
+    /// not a valid tool definition.
     pub(crate) fn new(
         name: &str,
         compiled: Arc<CompiledComponent>,
@@ -150,7 +150,7 @@ impl WasmTool {
         })
     }
 
-    /// Returns whether calls of the other tool would have the same effect.
+    /// Returns whether calls of this tool and of `other` have the same effect.
     pub(crate) fn is_equivalent(&self, other: &Self) -> bool {
         self.digest == other.digest
             && self.definition == other.definition

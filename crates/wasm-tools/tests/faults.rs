@@ -1,4 +1,4 @@
-//! P: invalid files, each of which is reported with an error and affects nothing else.
+//! P: each invalid file is reported with an error, and affects no other file.
 
 mod common;
 
@@ -102,7 +102,7 @@ async fn p_limits_apply_to_describe() {
 async fn p_an_invalid_definition_is_rejected() {
     let long = "{\"type\": \"object\", \"title\": \"x\"}".replace('x', &"x".repeat(300_000));
     let own_schema = Parts {
-        // At the address of the test's own text.
+        // The description's address and length are those of the test's own text.
         describe: format!(
             "(i32.store (i32.const 24) (i32.const {OWN})) (i32.store (i32.const 28) (i32.const {})) (i32.const 16)",
             long.len()
@@ -176,7 +176,7 @@ async fn p_a_world_writable_or_missing_folder_has_no_tools() {
     assert_eq!(fault.tool, None);
     let chmod = "writable by all users: run chmod o-w on it";
     assert_fault(&fault, "folder", chmod);
-    // A component that was loaded before the folder became writable by others stays.
+    // A component that was loaded stays when the folder becomes writable by others.
     folder.put("other.wasm", component(ECHO));
     common::load_settled(&mut opened);
     assert_eq!(opened.tools().len(), 1);
@@ -265,7 +265,7 @@ async fn p_an_error_is_one_short_line_without_control_characters() {
             imports: &imports,
             ..Parts::default()
         };
-        // The text format cannot express an invalid one, so the sandbox has to detect it.
+        // The sandbox has to detect an invalid value, because the text format cannot express one.
         let (code, what) = fault_of(&parts.build());
         assert_eq!(code, "invalid_component", "{what}");
         assert!(!what.contains(char::is_control), "{what:?}");

@@ -40,7 +40,7 @@ async fn p_an_endless_loop_ends_when_its_fuel_is_used_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_an_endless_loop_with_fuel_left_ends_at_the_deadline() {
-    // Each iteration is one long instruction, inside which nothing can interrupt it.
+    // Each iteration is one long instruction, which cannot be interrupted.
     let call = "(loop $again (memory.fill (i32.const 0) (i32.const 0) (i32.const 1048576)) (br $again)) unreachable";
     let slow = Parts {
         call,
@@ -58,7 +58,7 @@ async fn p_an_endless_loop_with_fuel_left_ends_at_the_deadline() {
 
 #[test]
 fn p_a_cancelled_call_ends_and_frees_its_thread() {
-    // A single thread for blocking work.
+    // The runtime has a single thread for blocking work.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .max_blocking_threads(1)
@@ -101,7 +101,7 @@ async fn p_memory_grows_to_its_limit_and_no_further() {
         failure.message,
         "Tool 'grow' exceeded its memory limit of 8388608 bytes"
     );
-    // A component that starts with more memory is rejected.
+    // A component whose initial memory exceeds the limit is rejected.
     let large = Parts {
         pages: 200,
         ..Parts::default()
@@ -191,7 +191,7 @@ async fn p_an_output_that_is_not_utf8_or_not_json_fails_its_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_a_trap_ends_its_call_and_the_next_call_starts_fresh() {
-    // The component counts its calls in its memory, and traps in the second one.
+    // The component counts its calls in its memory, and traps if it counts a second one.
     let counting = format!(
         "(i32.store8 (i32.const 8) (i32.add (i32.load8_u (i32.const 8)) (i32.const 1)))
         (if (i32.eq (i32.load8_u (i32.const 8)) (i32.const 2)) (then unreachable))
@@ -210,7 +210,8 @@ async fn p_a_trap_ends_its_call_and_the_next_call_starts_fresh() {
     call(&tool, json!({})).await.unwrap();
 }
 
-/// Returns a function that calls itself 5000 times and has a name of 100 kB.
+/// Returns a function that calls itself 5000 times and has a name of 100 kB; `bottom` is what the
+/// innermost call runs.
 fn deep(bottom: &str) -> String {
     let name = "n".repeat(100_000);
     format!(

@@ -1,5 +1,5 @@
-//! P: what a component written in Rust can access: only what it requests and is granted. The
-//! component `tests/wasm/probe` tries what its arguments say.
+//! P: a component written in Rust can access only what it requests and is granted. The component
+//! `tests/wasm/probe` tries the accesses that its arguments name.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,7 +18,7 @@ use pillion_core::tool::{CallContext, ErrorCode, Tool, ToolFailure};
 use pillion_wasm_tools::{PendingFile, WasmFolder, WasmTool};
 use serde_json::{Value, json};
 
-/// Returns a folder with the probe.
+/// Returns a folder with the component `probe`.
 fn folder() -> Folder {
     let component = pillion_testkit::wasm_component("probe");
     Folder::with("probe.wasm", std::fs::read(component).unwrap())
@@ -77,7 +77,7 @@ async fn p_without_a_manifest_there_are_no_files_no_variables_and_no_network() {
     // Harmless functions that reveal no secrets are available.
     let now = does(&tool, json!({"do": "time"})).await.as_u64().unwrap();
     assert!(now > 1_700_000_000);
-    // The tool declares itself destructive, but it can change nothing.
+    // The component describes itself as destructive, but has no permission to change anything.
     let annotations = tool.definition().annotations();
     assert_eq!(annotations["readOnlyHint"], true);
     assert_eq!(annotations["destructiveHint"], false);
@@ -341,12 +341,13 @@ async fn p_grants_are_valid_for_one_file_until_they_are_withdrawn() {
     load(&mut opened);
     let [again] = <[_; 1]>::try_from(opened.tools()).unwrap();
     assert_eq!(again.digest(), granted.digest());
-    // A manifest with smaller requests makes another tool of the same file.
+    // Smaller requests in the manifest make the same file another tool.
     folder.put("probe.toml", "");
     load_settled(&mut opened);
     let [unprivileged] = <[_; 1]>::try_from(opened.tools()).unwrap();
     assert_ne!(unprivileged.digest(), granted.digest());
-    // Another file does not get the grant of this one; this tool stays.
+    // A grant for one file does not apply to a new version of the file; the tool of the old version
+    // stays.
     folder.put("probe.wasm", common::text::component(common::text::ECHO));
     load_settled(&mut opened);
     let [fault] = <[_; 1]>::try_from(opened.faults()).unwrap();
@@ -366,15 +367,15 @@ async fn p_added_replaced_and_removed_files_are_noticed() {
         .put(".new.wasm", "half")
         .put("notes.txt", "");
     load(&mut opened);
-    // The file may still be being written.
+    // A new file is not loaded yet, because it may still be being written.
     assert!(opened.tools().is_empty());
     load(&mut opened);
     let [first] = <[_; 1]>::try_from(opened.tools()).unwrap();
-    // An identical file keeps the tool.
+    // Writing an identical file does not replace the tool.
     folder.put("echo.wasm", component(ECHO));
     load_settled(&mut opened);
     assert!(Arc::ptr_eq(&first, &opened.tools()[0]));
-    // An invalid file leaves the tool unchanged; a valid one replaces it.
+    // An invalid file leaves the tool unchanged; a valid file replaces the tool.
     folder.put("echo.wasm", "broken");
     load_settled(&mut opened);
     assert!(Arc::ptr_eq(&first, &opened.tools()[0]));
@@ -389,7 +390,7 @@ async fn p_added_replaced_and_removed_files_are_noticed() {
     let [second] = <[_; 1]>::try_from(opened.tools()).unwrap();
     assert_eq!(second.definition().description(), "Another one");
     assert_ne!(second.digest(), first.digest());
-    // Callers that hold the old tool can use it further.
+    // Callers that hold the old tool can still call it.
     call(&first, json!({})).await.unwrap();
     let path = folder.path().join("echo.wasm");
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o777)).unwrap();
@@ -418,7 +419,7 @@ async fn p_withdrawn_and_removed_files_are_unloaded_while_others_load() {
     opened.apply_loaded(load_file(first));
     assert_eq!(opened.tools().len(), 1);
 
-    // The other file takes longer.
+    // Loading the second file takes longer.
     let late = opened.next_file().unwrap();
     assert!(opened.next_file().is_none());
     assert!(opened.reconfigure(folder.settings("")));
@@ -428,7 +429,7 @@ async fn p_withdrawn_and_removed_files_are_unloaded_while_others_load() {
     opened.apply_loaded(load_file(late));
     assert!(opened.tools().is_empty(), "{:?}", opened.tools());
 
-    // A grant that was withdrawn after the file was read has no effect either.
+    // A grant that was withdrawn after the file was read has no effect.
     assert!(opened.reconfigure(folder.settings(granted)));
     opened.apply_search(opened.search().run());
     let pending = opened.next_file().unwrap();

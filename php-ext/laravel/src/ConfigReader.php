@@ -24,7 +24,8 @@ final class ConfigReader
     public static function read(Repository $config, string $key, mixed $default = null): mixed
     {
         $settings = $config->get('pillion', []);
-        // Comparing an unchanged array with itself takes no time.
+        // Comparing an array with itself takes no time, so an unchanged configuration is not
+        // checked again.
         if (self::$checked?->getValue() !== $settings) {
             KnownSettings::checkAtRunTime($settings);
             self::$checked = new SensitiveParameterValue($settings);

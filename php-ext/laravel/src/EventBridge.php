@@ -12,7 +12,7 @@ final class EventBridge implements EventDispatcherInterface
 {
     public function dispatch(object $event): object
     {
-        // Octane replaces the container for each request; the listeners are in the current one.
+        // Octane replaces the container for each request, and the listeners are in the current one.
         Container::getInstance()->make('events')->dispatch($event);
         return $event;
     }

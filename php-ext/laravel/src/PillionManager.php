@@ -146,7 +146,7 @@ class PillionManager
     public function forModel(#[SensitiveParameter] string|array|object $model): ModelTools
     {
         $capabilities = self::make(ModelDirectory::class)->capabilities($model);
-        // Load no tools that the model would not see.
+        // Tools of servers are loaded only if the model may see them.
         $withServers = ModelCapabilities::allowsMcpTools($capabilities);
         $identity = $this->identity();
         return new ModelTools(
@@ -333,7 +333,10 @@ class PillionManager
         return self::make(ServerDirectory::class);
     }
 
-    /** Resolves from the current container: Octane has another one for each request. */
+    /**
+     * Resolves a service from the current container: Octane has another container for each
+     * request.
+     */
     private static function make(string $abstract): mixed
     {
         return Container::getInstance()->make($abstract);

@@ -44,7 +44,8 @@ final class PillionServiceProvider extends ServiceProvider
             $app->make('config'),
             $app->make('log'),
         ));
-        // These read the configuration or hold data of a request, so each request and job gets new instances.
+        // These services read the configuration or hold data of a request, so each request and job
+        // gets new instances.
         $this->app->scoped(PillionManager::class, fn () => new PillionManager());
         $this->app->scoped(RequestServices::class, fn (Container $app) => new RequestServices($app));
         $this->app->scoped(OpenClients::class);
@@ -81,7 +82,7 @@ final class PillionServiceProvider extends ServiceProvider
                 Console\ToolsCommand::class,
                 Console\WorkCommand::class,
             ]);
-            // Part of laravel/framework since 9.21.
+            // `AboutCommand` is part of laravel/framework since 9.21.
             $about = 'Illuminate\\Foundation\\Console\\AboutCommand';
             if (class_exists($about)) {
                 $about::add('Pillion', fn () => $this->app->make(Console\AboutSection::class)->lines());
@@ -93,7 +94,8 @@ final class PillionServiceProvider extends ServiceProvider
                 $app->make(OpenClients::class)->disconnect();
             }
         };
-        // After each request (also with Octane), each command, and each job of a queue worker.
+        // The sessions are closed after each request (also with Octane), each command, and each job
+        // of a queue worker.
         $this->app->terminating($disconnect);
         $this->app->make('events')->listen([JobProcessed::class, JobExceptionOccurred::class], $disconnect);
     }
@@ -111,7 +113,8 @@ final class PillionServiceProvider extends ServiceProvider
             if (!$this->configurationIsCached()) {
                 throw $e;
             }
-            // No Artisan command starts with this configuration, not even config:clear.
+            // With an invalid cached configuration, no Artisan command starts, not even
+            // config:clear.
             $file = $this->app->getCachedConfigPath();
             throw new InvalidInputException($e->getMessage() . " (cached: delete $file after the correction)", 0, $e);
         }

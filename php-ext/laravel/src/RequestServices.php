@@ -36,8 +36,9 @@ final class RequestServices
     private readonly BoundedCache $clients;
 
     /**
-     * @var BoundedCache<array{ToolRegistry, array<string, string>, int}> by identity, with and without the servers'
-     *      tools: the registry, the skipped servers, and the time of the next attempt
+     * @var BoundedCache<array{ToolRegistry, array<string, string>, int}> the registries by
+     *      identity, with and without the servers' tools, each with the skipped servers and the
+     *      time of the next attempt
      */
     private readonly BoundedCache $registries;
 
@@ -47,14 +48,14 @@ final class RequestServices
         $this->registries = new BoundedCache(2 * self::MAX_IDENTITIES);
     }
 
-    /** Returns the workshop of the current request or job. */
+    /** Returns the services of the current request or job. */
     public static function current(): self
     {
         $app = Container::getInstance();
         $workshop = $app->make(self::class);
         if ($workshop->app !== $app) {
-            // Octane's first request gets a copy of the booted application, including the instances created
-            // so far.
+            // The instance is not kept: Octane's first request gets a copy of the booted
+            // application, including the instances created so far.
             $app->forgetInstance(self::class);
             $workshop = $app->make(self::class);
         }
@@ -79,7 +80,8 @@ final class RequestServices
     {
         $key = self::registryKey($identity, $withServers);
         [, $skipped, $retryAt] = $this->registries->peek($key) ?? [null, [], 0];
-        // A long-running command must find servers that are available again.
+        // Skipped servers are tried again, because a long-running command must find servers that
+        // are available again.
         if ($skipped !== [] && now()->getTimestamp() > $retryAt) {
             $this->registries->forget($key);
         }

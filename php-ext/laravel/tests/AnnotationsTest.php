@@ -9,7 +9,10 @@ use PHPUnit\Framework\TestCase as PlainTestCase;
 use ReflectionClass;
 use ReflectionMethod;
 
-/** PHPUnit 9 reads doc comments only, PHPUnit 12 and later attributes only; the suite runs on both. */
+/**
+ * Checks the annotations of tests. PHPUnit 9 reads only doc comments, and PHPUnit 12 and later
+ * only attributes; the suite runs on both.
+ */
 final class AnnotationsTest extends PlainTestCase
 {
     /** The annotations that PHPUnit does not read; `dataProvider` has an attribute beside it. */

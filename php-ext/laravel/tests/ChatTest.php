@@ -57,7 +57,7 @@ final class ChatTest extends TestCase
         $message = "calculator {\"expression\": \"6 * 7\"}\nget_time {\"format\": \"timestamp\"}";
         $chat = fn () => Pillion::forUser('ann')->chat('demo');
         Pillion::fake(['get_time' => 'noon']);
-        // Only tools are faked, and stray calls are allowed: the model is called.
+        // Only tools are faked, and stray calls are allowed, so the model is called.
         $waiting = $chat()->send($message);
         self::assertSame('awaiting_approval', $waiting->status);
         $pending = Pillion::approvals()->pendingFor('ann');

@@ -58,7 +58,7 @@ final class ConfigurationErrorsTest extends TestCase
         $this->folder->write('config/pillion.php', '<?php return ' . var_export($settings, true) . ';');
         $this->assertStartFails("pillion.$key");
 
-        // A configuration that an earlier version cached.
+        // The configuration was cached by an earlier version.
         $this->folder->write('config/pillion.php', '<?php return [];');
         Laravel::artisan($this->folder->path, 'config:cache');
         $file = $this->folder->path . '/bootstrap/cache/config.php';
@@ -137,7 +137,7 @@ final class ConfigurationErrorsTest extends TestCase
         return implode("\n", $lines);
     }
 
-    /** Runs a command, and asserts that the application does not start, because of this error. */
+    /** Runs a command, and asserts that the application does not start because of this error. */
     private function assertStartFails(string $message): void
     {
         // The error is printed in lines of 80 characters.

@@ -31,7 +31,10 @@ final class ConfigurationTest extends TestCase
     private const TEXTS_BY_NAME = ['an empty array', 'texts by name'];
     private const ANY_ARRAY = ['an empty array', 'a list of texts', 'a list of numbers', 'a list of null', 'texts by name', 'null by name', 'arrays by name'];
 
-    /** The values of the wrong types that a setting documents, by setting; all others are errors. */
+    /**
+     * The values of another type that a setting documents, by setting. All other values of a wrong
+     * type are errors.
+     */
     private const ACCEPTED = [
         'servers' => ['an empty array'],
         'servers.own' => ['an empty array'],
@@ -181,7 +184,8 @@ final class ConfigurationTest extends TestCase
             $key = end($path);
             foreach (MutatedSettings::misspellings($key) as $mistake => $misspelt) {
                 $wrong = [...array_slice($path, 0, -1), $misspelt];
-                // Two letters are too few to tell a misspelt key of a model from a key of the application.
+                // A key of two letters is not compared: it may be misspelled or belong to the
+                // application.
                 if ($misspelt === $key || self::isKnown($wrong) || ($key === 'id' && strtolower(trim($misspelt)) !== 'id')) {
                     continue;
                 }

@@ -171,7 +171,7 @@ final class DiscoveryTest extends TestCase
         [$code, $shown] = $this->artisanOutput('pillion:servers');
         self::assertSame(0, $code);
         self::assertStringContainsString('neither a url nor a command', $shown);
-        // An explicit request by name throws.
+        // Requesting a skipped server by its name throws the exception.
         Expect::exception(\Pillion\Exception\InvalidInputException::class, fn () => Pillion::server('unset')->listTools());
     }
 

@@ -8,7 +8,7 @@ use Pillion\Laravel\Facades\Pillion;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolRegistry;
 
-/** HAWKI's provider, sample tool and model lists, unchanged. */
+/** Tests HAWKI's provider, sample tool and model lists, unchanged. */
 final class HawkiTest extends TestCase
 {
     private const EXAMPLE = __DIR__ . '/../../../php-examples/hawki';

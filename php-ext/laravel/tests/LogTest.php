@@ -6,7 +6,7 @@ namespace Pillion\Laravel\Tests;
 
 use Pillion\Laravel\Servers\ClientLog;
 
-/** What servers send, in the application's log. */
+/** Texts of servers in the application's log. */
 final class LogTest extends TestCase
 {
     public function test_no_text_of_a_server_forges_a_line(): void

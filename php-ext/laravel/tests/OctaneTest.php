@@ -33,7 +33,7 @@ final class OctaneTest extends TestCase
         $sandbox = clone $this->app;
         $this->become($sandbox);
         $request = Request::create('/chat');
-        // The listeners of RequestReceived.
+        // Imitates Octane's listeners of RequestReceived.
         $sandbox->instance('config', clone $sandbox['config']);
         foreach (['auth', 'cache', 'session'] as $service) {
             $manager = $sandbox->make($service);
@@ -59,7 +59,7 @@ final class OctaneTest extends TestCase
             $response = $kernel->handle($request);
             self::assertSame('done', $response->getContent());
             $kernel->terminate($request, $response);
-            // The listeners of OperationTerminated.
+            // Imitates Octane's listeners of OperationTerminated.
             $this->app->forgetScopedInstances();
         } finally {
             $sandbox->flush();

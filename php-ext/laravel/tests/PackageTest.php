@@ -99,7 +99,7 @@ final class PackageTest extends TestCase
             fn () => 'here',
         );
 
-        // The resets of Octane and of the queue between requests and jobs.
+        // Imitates the resets of Octane and of the queue between requests and jobs.
         $this->app->forgetScopedInstances();
         \Illuminate\Support\Facades\Facade::clearResolvedInstances();
 

@@ -47,7 +47,7 @@ final class SecrecyTest extends TestCase
             'headers' => ['x-key' => self::SECRET],
             'function_calling' => true,
         ]]]);
-        // Like a provider's boot(): closures with a reference to the application.
+        // The closures reference the application, as those in a provider's boot() do.
         $app = $this->app;
         Pillion::resolveUserUsing(fn () => $app->bound('no_such_binding') ? 'x' : 'alice');
         Pillion::resolveTenantUsing(fn () => $app->bound('no_such_binding') ? 'x' : null);
@@ -162,7 +162,7 @@ final class SecrecyTest extends TestCase
     }
 
     /**
-     * What Ignition shows of an exception: the arguments in the stack trace.
+     * Checks what Ignition shows of an exception: the arguments in the stack trace.
      *
      * @dataProvider badEntries
      */

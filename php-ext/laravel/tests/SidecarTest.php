@@ -85,7 +85,8 @@ final class SidecarTest extends TestCase
             'sidecar.socket' => $process->socket,
             'sidecar.register' => true,
             'approvals.tools' => ['dice_roll' => 'always-ask'],
-            // Each call of the application counts once, however many requests the sidecar receives.
+            // Each call of the application counts once, even if the sidecar receives several
+            // requests for it.
             'limits.rate_limits' => ['tools' => ['dice_roll' => ['per_minute' => 2]]],
         ]);
         $codes = $decided = [];

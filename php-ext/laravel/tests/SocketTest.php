@@ -21,7 +21,7 @@ use Pillion\ToolExecutor;
 use Pillion\ToolRegistry;
 use Pillion\Worker;
 
-/** `pillion.sidecar.socket` applies to every class, with no help from the environment. */
+/** `pillion.sidecar.socket` applies to every class, without an environment variable. */
 final class SocketTest extends TestCase
 {
     protected function setUp(): void

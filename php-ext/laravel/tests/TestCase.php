@@ -43,10 +43,11 @@ abstract class TestCase extends LaravelTestCase
         ];
         $this->folder = new Folder($this->files() + $files);
         $app = Laravel::application($this->folder->path);
-        // The library delegates to a sidecar what the extension does itself.
+        // Without the extension, the library sends calls to a sidecar.
         if (!extension_loaded('pillion') && getenv('PILLION') !== false) {
             $app->make('config')->set('pillion.sidecar.socket', Sidecar::socket());
-            // For other processes of the application: this one has read its variables.
+            // The file is for other processes of the application, because this process has already
+            // read its variables.
             $this->folder->write('.env', 'PILLION_SOCKET=' . Sidecar::socket());
         }
         return $app;
@@ -77,7 +78,10 @@ abstract class TestCase extends LaravelTestCase
         }
     }
 
-    /** For tests of credentials and sessions, which a sidecar has separately. */
+    /**
+     * Skips tests of credentials and sessions without the extension, because a sidecar has its
+     * own.
+     */
     protected function needsTheExtension(): void
     {
         if (!extension_loaded('pillion')) {

@@ -7,5 +7,5 @@ require_once __DIR__ . '/autoload.php';
 // Starts the same servers as the extension's tests.
 require __DIR__ . '/../../tests/php/Support/autoload.php';
 
-// Sockets come from the configuration of the tests' applications.
+// The tests' applications configure the sockets, so the environment sets none.
 putenv('PILLION_SOCKET');

@@ -14,8 +14,8 @@ namespace Pillion;
 class AsTool
 {
     /**
-     * @var ?string null: the name of the method or function, or the snake_case class name (`RollDice` becomes
-     *     `roll_dice`)
+     * @var ?string null: the name of the method or function, or the class name in snake case
+     *     (`RollDice` becomes `roll_dice`)
      */
     public readonly ?string $name;
     /** @var ?string null: the summary of the doc comment */

@@ -10,7 +10,7 @@ namespace Pillion;
  */
 final class CancellationToken
 {
-    /** The reason; null until the token is cancelled. */
+    /** The reason of the cancellation; null until the token is cancelled. */
     private ?string $reason = null;
 
     public function __construct()

@@ -217,8 +217,8 @@ final class Worker
             'call' => $call->id,
             'duration_ms' => (int) ((Deadline::now() - $startedAt) * 1000),
         ]);
-        // Prefer the value that the tool itself returned: there an empty map is still distinct from an empty
-        // list.
+        // The tool's own return value is preferred, because in it an empty map is still distinct
+        // from an empty list.
         $answer = $result->success && $result === $tool->executorResult ? $tool->returned : $result;
         $tool->reset();
         return $answer;

@@ -1,4 +1,4 @@
-//! Event delivery during a run, and the run's outcome.
+//! Delivers the events of a chat's run, and the run's outcome.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,13 +10,13 @@ use pillion_core::tool::ToolFailure;
 use super::job::{ChatJob, QueuedEvent};
 use crate::wait::JobSender;
 
-/// Forwards events to PHP and keeps the latest state.
+/// Forwards a chat's events to PHP, and keeps the chat's latest state.
 pub(super) struct EventForwarder {
     pub(super) jobs: JobSender<ChatJob>,
-    /// The events sent to PHP and not read yet.
+    /// The events that were sent to PHP, and that PHP has not read yet.
     pub(super) backlog: Arc<Backlog>,
     pub(super) latest_state: Arc<Mutex<ChatState>>,
-    /// The finished calls.
+    /// The tool calls of the run that have finished.
     pub(super) calls: Vec<ChatToolCall>,
 }
 
@@ -55,7 +55,7 @@ fn call_of(ended: &EndedCall) -> ChatToolCall {
     }
 }
 
-/// The outcome of a finished run.
+/// The outcome of a chat's run.
 pub(super) struct ChatOutcome {
     pub(super) state: ChatState,
     pub(super) outcome: Result<ChatEnd, ChatError>,

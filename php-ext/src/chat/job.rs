@@ -9,31 +9,31 @@ use crate::wait::{Job, JobSender};
 /// Approximate size of an event that waits for PHP, in bytes, without its text.
 const EVENT_OVERHEAD_BYTES: usize = 1024;
 
-/// A request for the key.
+/// A request for the provider's key, which a PHP callable returns.
 pub(super) type KeyJob = Job<(), Result<SecretString, ToolFailure>>;
 
 /// A job that a chat sends to the PHP thread.
 pub(super) enum ChatJob {
-    /// Deliver an event.
+    /// Deliver an event of the chat.
     Event(QueuedEvent),
     /// Request the provider's key.
     Key(KeyJob),
-    /// Run calls with the methods of an executor.
+    /// Run tool calls with the methods of an executor.
     Calls(CallsJob),
-    /// A job of the chat's tools.
+    /// Run PHP code for a tool call, such as the tool itself or an `approve` callable.
     Execution(ExecutionJob),
 }
 
-/// An event of a chat.
+/// An event of a chat that waits for PHP to read it.
 pub(super) struct QueuedEvent {
-    /// The event name.
+    /// The name of the event.
     pub(super) kind: &'static str,
     pub(super) data: Value,
 }
 
 impl QueuedEvent {
-    /// Returns the event's size in bytes while it waits for PHP. Only text fragments are unlimited
-    /// in number; the chat's limits bound all other data.
+    /// Returns the size that the event counts for while it waits for PHP, in bytes. Only text
+    /// fragments are unlimited in number; the chat's limits bound all other data.
     pub(super) fn size(&self) -> usize {
         EVENT_OVERHEAD_BYTES + self.data["text"].as_str().map_or(0, str::len)
     }

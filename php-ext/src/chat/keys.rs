@@ -37,10 +37,11 @@ impl KeySource for PhpKeySource {
     }
 }
 
-/// Calls the callable. An exception from the callable fails the request.
+/// Calls the callable that returns the provider's key. An exception from the callable fails the
+/// request to the provider.
 ///
 /// # Errors
-/// Failures that must end the PHP request.
+/// A failure that must end the PHP request.
 pub(super) fn call_key_callable(callable: &Zval) -> Caught<SecretString> {
     if callable.is_null() {
         return Ok(Err(ToolFailure::internal("no callable is set")));

@@ -21,10 +21,10 @@ use crate::zend::{Failure, Object};
 /// A chat whose tool loop runs in this process.
 pub struct LocalChat {
     pub(super) work: WorkHandle<ChatOutcome, ChatJob>,
-    /// The calls of the MCP clients and their connections, in the order of the clients.
+    /// The call handles and the connections of the MCP clients, in the order of the clients.
     pub(super) mcp_calls: Vec<(Bound<CallHandle>, Bound<Arc<McpConnection>>)>,
     pub(super) started_calls: StartedCalls,
-    /// The events sent to PHP and not read yet.
+    /// The events that were sent to PHP, and that PHP has not read yet.
     pub(super) backlog: Arc<Backlog>,
     pub(super) latest_state: Arc<Mutex<ChatState>>,
     pub(super) model: String,
@@ -33,10 +33,10 @@ pub struct LocalChat {
 }
 
 impl LocalChat {
-    /// Waits for the next step, and handles the chat's jobs meanwhile.
+    /// Waits for the next step of the chat, and handles the chat's jobs meanwhile.
     ///
     /// # Errors
-    /// Failures that end the whole chat: an exception from a signal handler, a listener or the
+    /// A failure that ends the whole chat: an exception from a signal handler, a listener or the
     /// logger, `exit()` in a tool, or the end of the request.
     pub fn next(&self, executor: Object<'_>, values: &ChatValues) -> Result<Step, Failure> {
         let registry = tool_executor::registry_value(executor)?;
@@ -105,8 +105,8 @@ impl LocalChat {
         }
     }
 
-    /// Delivers the servers' pending notifications to PHP. A failure here is logged and does not
-    /// discard the response; only a failure that ends the request is returned.
+    /// Delivers the servers' pending notifications to PHP. A failure is logged and does not discard
+    /// the response; only a failure that ends the request is returned.
     fn deliver_notifications(&self, clients: &Clients) -> Result<(), Failure> {
         for (client, (_, connection)) in clients.iter().zip(&self.mcp_calls) {
             let Some(connection) = connection.get() else {
@@ -141,7 +141,7 @@ impl LocalChat {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
         } else {
-            // In a forked child, a thread that does not exist there may hold the lock forever.
+            // In a forked child, the lock may be held forever by a thread of the parent.
             self.latest_state.try_lock().ok()?
         };
         serialize_state(&latest_state).ok()

@@ -21,7 +21,7 @@ use crate::tools::registry::registry_of;
 use crate::wait::{JobSender, WorkHandle};
 use crate::zend::{Failure, Object};
 
-/// Maximum number of event bytes that PHP has not read yet, before reading of the model's
+/// Maximum size of the events that PHP has not read yet, in bytes; above it, reading the model's
 /// response pauses. Larger than a typical text response.
 const MAX_UNREAD_BYTES: usize = 1024 * 1024;
 
@@ -31,27 +31,27 @@ pub struct LocalChatRequest<'a> {
     pub model: &'a ModelSettings,
     /// The definitions of the tools that the model may see.
     pub tools: Vec<Arc<ToolDefinition>>,
-    /// The state of the chat to resume.
+    /// The state of a chat to resume; `None` for a new chat.
     pub state: Option<&'a str>,
-    /// The new messages.
+    /// The messages that are added to the chat.
     pub messages: Vec<Value>,
     pub context: CallContext,
-    /// Whether to stream fragments of the response.
+    /// Whether fragments of the response are streamed as events.
     pub streamed: bool,
 }
 
 impl LocalChatRequest<'_> {
-    /// Starts the run with the tools of a `ToolExecutor` and the MCP clients of its registry.
+    /// Starts the chat's run with the tools of a `ToolExecutor` and the MCP clients of its
+    /// registry.
     ///
     /// # Errors
-    /// An `InvalidInputException` for invalid messages or an invalid state; exceptions from the
+    /// An `InvalidInputException` if the messages or the state are invalid; an exception of the
     /// clients' PHP code.
     pub fn start(self, executor: Object<'_>, clients: &Clients) -> Result<LocalChat, Failure> {
         let is_extended = tool_executor::is_extended(executor);
         let registry = tool_executor::registry_value(executor)?;
         let (object, registry) = registry_of(&registry)?;
-        // An extended executor class runs the calls itself, so its servers need no preparation
-        // here.
+        // A subclass of `ToolExecutor` runs the calls itself, so its servers need no preparation.
         let has_mcp =
             !is_extended && (self.tools.iter()).any(|tool| registry.is_mcp(tool.name().as_str()));
         registry.prepare_servers(clients, has_mcp)?;
@@ -119,7 +119,7 @@ impl LocalChatRequest<'_> {
                 calls: Vec::new(),
             };
             JOB_SENDER.scope(jobs, async move {
-                // Boxed because the future of a chat is large.
+                // Boxed, because the future of a chat is large.
                 let outcome = Box::pin(chat.run(&mut state, &context, &mut forwarder)).await;
                 let calls = forwarder.calls;
                 ChatOutcome {
@@ -148,7 +148,8 @@ impl LocalChatRequest<'_> {
             .streamed(self.streamed)
     }
 
-    /// Returns the initial state of the run: the resumed or new state plus the new messages.
+    /// Returns the state at the start of the run: the resumed or a new state, with the new
+    /// messages.
     fn initial_state(&self, chat: &ChatLoop) -> Result<ChatState, Failure> {
         let chat_failure =
             |error: pillion_chat::ModelError| exception::for_code(error.code(), error.message);

@@ -19,8 +19,8 @@ use crate::values::tool_result::result_of;
 use crate::wait::Job;
 use crate::zend::{Failure, Object, entries, list_of, member, string_of, type_name, with_entry};
 
-/// Runs the calls of a PHP executor: native and MCP tools run concurrently; at the same time PHP
-/// tools run one after the other. A PHP tool's timeout starts when its turn comes.
+/// Runs the tool calls of a PHP executor: native and MCP tools run concurrently; at the same time,
+/// PHP tools run one after the other. The timeout of a PHP tool starts when its turn comes.
 pub(super) struct PhpRunner {
     pub(super) executor: Executor,
     /// The names of the PHP tools.
@@ -50,22 +50,22 @@ impl ToolRunner for PhpRunner {
     }
 }
 
-/// A request for the results of calls.
+/// A request to the PHP thread to run tool calls, answered with their results.
 pub(super) type CallsJob = Job<CallBatch, Result<Vec<ToolResult>, ToolFailure>>;
 
-/// Calls that run together.
+/// Tool calls that run together.
 pub(super) struct CallBatch {
     pub(super) calls: Vec<ToolCall>,
-    /// The approval IDs for these calls.
+    /// The IDs of the approvals for these calls.
     pub(super) approved: HashSet<String>,
 }
 
 impl CallBatch {
-    /// Runs the calls with the application's `executeParallel()`. Passes only those approvals of
-    /// the context that are meant for these calls.
+    /// Runs the calls with the application's `executeParallel()`. Of the approvals in the context,
+    /// passes only those for these calls.
     ///
     /// # Errors
-    /// Failures that must end the PHP request.
+    /// A failure that must end the PHP request.
     pub(super) fn run(&self, executor: Object<'_>, context: &Zval) -> Caught<Vec<ToolResult>> {
         let context = if context.is_null() {
             list_of([])
@@ -98,7 +98,7 @@ type QueuedToolCall = (ToolCall, HashSet<String>, oneshot::Sender<ToolResult>);
 /// Runs the calls with `executeParallel()` of an executor class that the application has extended.
 pub(super) struct ExtendedRunner {
     pub(super) executor: Executor,
-    /// Concurrent calls, which go to PHP in one batch.
+    /// Concurrent calls that wait to be passed to PHP in one batch.
     pub(super) queue: Mutex<Vec<QueuedToolCall>>,
 }
 
@@ -125,11 +125,11 @@ impl ExtendedRunner {
         let results = match done.await {
             Ok(Ok(results)) => order_results(&calls, results),
             Ok(Err(failure)) => fail_all(&calls, &failure),
-            // The receiver was dropped: these results are not needed any more.
+            // The receiver was dropped, so the results are no longer needed.
             Err(_) => return,
         };
         for (sender, result) in senders.into_iter().zip(results) {
-            // The receiver may be gone.
+            // Sending fails only if the receiver was dropped.
             drop(sender.send(result));
         }
     }
@@ -178,7 +178,7 @@ impl ToolRunner for ExtendedRunner {
             "The call was cancelled",
         );
         self.queue().push((call, context.approved.clone(), sender));
-        // Yield, so that calls that start at the same time join the batch.
+        // The task yields, so that calls that start at the same time join the batch.
         yield_now().await;
         self.run_queued().await;
         result.await.unwrap_or(cancelled)

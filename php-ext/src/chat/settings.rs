@@ -21,13 +21,13 @@ use crate::mcp::without_value;
 use crate::runtime;
 use crate::zend::{Failure, is_callable, member, type_name, without_entry};
 
-/// The key of the model array that is not plain data.
+/// The key of the model array whose value may be a callable.
 const API_KEY: &str = "api_key";
 
-/// Default timeout of a run.
+/// Default timeout of a chat's run.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The settings of a chat.
+/// The settings of a chat: its options.
 #[derive(Debug)]
 pub struct ChatSettings {
     pub system: Option<String>,
@@ -49,9 +49,9 @@ impl ChatSettings {
     }
 }
 
-/// A model and its provider settings.
+/// A language model, and how to reach its provider.
 pub struct ModelSettings {
-    /// The provider's name of the model.
+    /// The model's name at the provider.
     pub model: String,
     config: HttpModelConfig,
     key: Key,
@@ -63,7 +63,7 @@ pub struct ModelSettings {
 enum Key {
     None,
     Text(SecretString),
-    /// A callable, stored in the chat object.
+    /// A callable that returns the key; the chat object stores it.
     Callable,
 }
 
@@ -71,7 +71,7 @@ impl ModelSettings {
     /// Returns the model, with connections shared by the chats of this process.
     ///
     /// # Errors
-    /// An `InvalidInputException` for a URL that requests may not be sent to.
+    /// An `InvalidInputException` if the egress policy forbids requests to the provider's URL.
     pub(super) fn create_model(&self) -> Result<HttpModel, Failure> {
         runtime::language_model(&self.identity, || {
             let config = self.config.clone();
@@ -103,7 +103,8 @@ struct OptionData {
     max_total_tokens: Option<u64>,
 }
 
-/// Options that the sidecar's configuration sets instead.
+/// Options of chats in this process; for chats in the sidecar, the sidecar's configuration sets
+/// them.
 const LOCAL_ONLY_OPTIONS: [&str; 7] = [
     "top_p",
     "stop",
@@ -114,10 +115,10 @@ const LOCAL_ONLY_OPTIONS: [&str; 7] = [
     "max_total_tokens",
 ];
 
-/// Reads the options; missing options have their defaults.
+/// Reads the options of a chat; missing options have their defaults.
 ///
 /// # Errors
-/// An `InvalidInputException` naming the key.
+/// An `InvalidInputException` that names the invalid key.
 pub fn read_options(value: Option<&Zval>, in_sidecar: bool) -> Result<ChatSettings, Failure> {
     let value = match value {
         Some(value) => to_value_as("argument $options", value)?,
@@ -161,8 +162,8 @@ pub fn read_options(value: Option<&Zval>, in_sidecar: bool) -> Result<ChatSettin
     })
 }
 
-/// The keys of a model that specify its endpoint. Model lists may contain other keys, which are
-/// ignored.
+/// The keys of a model array that specify how to reach the model. The array may contain other keys,
+/// which are ignored.
 #[derive(Deserialize)]
 struct ModelData {
     provider: Option<String>,
@@ -176,19 +177,19 @@ struct ModelData {
     max_retries: Option<u32>,
 }
 
-/// A model given by PHP code.
+/// A language model that PHP code describes as an array.
 pub struct ParsedModel {
     pub settings: ModelSettings,
-    /// The callable that returns the key, or null.
+    /// The callable that returns the provider's key, or null.
     pub callable: Zval,
-    /// The array without credentials, for the tools' `isEnabledForModel()`.
+    /// The model array without credentials, for the tools' `isEnabledForModel()`.
     pub shown: Zval,
 }
 
-/// Reads the array of a model.
+/// Reads the array that describes a model.
 ///
 /// # Errors
-/// An `InvalidInputException` naming the key.
+/// An `InvalidInputException` that names the invalid key.
 pub fn read_model(value: &Zval) -> Result<ParsedModel, Failure> {
     let (key, callable) = read_key(value)?;
     let shown = without_entry(value, API_KEY);
@@ -203,7 +204,7 @@ pub fn read_model(value: &Zval) -> Result<ParsedModel, Failure> {
     let provider = match (&data.api, by_name) {
         (Some(_), Some(Err(error))) => return Err(invalid("api", &error.to_string())),
         (_, Some(Ok(provider))) => provider,
-        // Most servers are compatible with OpenAI's API.
+        // Most model servers are compatible with OpenAI's API, so it is the default.
         _ => Provider::OpenAiChat,
     };
     let is_own = data
@@ -233,7 +234,7 @@ pub fn read_model(value: &Zval) -> Result<ParsedModel, Failure> {
     config.headers = parse_headers(data.headers.unwrap_or_default())?;
     config.reasoning = data.reasoning;
     config.max_retries = data.max_retries.unwrap_or(config.max_retries);
-    // Effectively no timeout: the run's own timeout applies.
+    // The request has effectively no timeout of its own: the timeout of the run applies.
     config.timeout = Duration::from_secs(u64::from(u32::MAX));
     let identity = connection_identity(&config, &key);
     Ok(ParsedModel {
@@ -253,7 +254,7 @@ fn read_key(model: &Zval) -> Result<(Key, Zval), Failure> {
     let Some(value) = member(model, API_KEY).filter(|value| !value.is_null()) else {
         return Ok((Key::None, Zval::new()));
     };
-    // A string is always a key, even if it is also the name of a function.
+    // A string is always a key, even if a function of that name exists.
     match value.str() {
         Some("") => Ok((Key::None, Zval::new())),
         Some(key) => Ok((Key::Text(SecretString::from(key.to_owned())), Zval::new())),

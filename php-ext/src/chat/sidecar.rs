@@ -65,10 +65,10 @@ impl SidecarChatRequest<'_> {
         request.caller(&self.caller)
     }
 
-    /// Waits for the complete response.
+    /// Sends the request, and waits for the complete response of the chat.
     ///
     /// # Errors
-    /// An exception that states why there is no response.
+    /// The exception for the failed request.
     pub fn send(&self, client: &Client) -> Result<FinishedChat, Failure> {
         let response = self
             .request(client)
@@ -79,10 +79,10 @@ impl SidecarChatRequest<'_> {
             .map_err(|error| invalid_response(&error))
     }
 
-    /// Waits for the response headers of an event stream.
+    /// Sends the request, and waits for the head of the event stream.
     ///
     /// # Errors
-    /// Same as [`send`](Self::send).
+    /// The exception for the failed request, as for [`send`](Self::send).
     pub fn stream(&self, client: &Client) -> Result<SidecarChat, Failure> {
         let body = self.body(true)?;
         let stream = self.request(client).send_for_stream(&body);
@@ -98,7 +98,7 @@ impl SidecarChatRequest<'_> {
 }
 
 impl SidecarChat {
-    /// Waits for the next step.
+    /// Waits for the next step of the chat.
     ///
     /// # Errors
     /// A `TransportException` or a `TimeoutException`; an exception from a signal handler.
@@ -133,7 +133,7 @@ impl SidecarChat {
 }
 
 impl EventReader {
-    /// Returns the name and the data of the next event.
+    /// Returns the name and the data of the stream's next event.
     fn next_event(&mut self) -> Result<(String, String), Failure> {
         let mut buffer = [0; 16 * 1024];
         loop {

@@ -14,7 +14,7 @@ pub struct ChatValues {
 }
 
 impl ChatValues {
-    /// Returns all values as one PHP value, for the garbage collector.
+    /// Returns these values as one PHP value, which the garbage collector can traverse.
     pub fn to_value(&self) -> Zval {
         list_of([
             self.clients.to_value(),
@@ -23,7 +23,7 @@ impl ChatValues {
         ])
     }
 
-    /// Restores the values from the result of [`to_value`](Self::to_value).
+    /// Restores the values from a result of [`to_value`](Self::to_value).
     pub fn from_value(value: &Zval) -> Self {
         let mut parts = entries(value);
         let mut next = || parts.next().map_or_else(Zval::new, |(_, part)| part);

@@ -23,7 +23,7 @@ const CONSTRUCTOR: &str = "__construct(?string $text = null, string $status = 'a
     array $usage = [], ?string $error = null, ?string $errorCode = null, \
     ?float $retryAfter = null)";
 
-/// The names of the properties in the sidecar's response, in the order of the parameters.
+/// The names of the fields in the sidecar's response, in the order of the constructor's parameters.
 const FIELDS: [&str; 12] = [
     "content",
     "status",
@@ -57,7 +57,7 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// Creates the PHP object for the outcome of a run.
+/// Creates a `ChatAnswer` for the outcome of a chat's run.
 pub fn new(done: &FinishedChat) -> Outcome {
     let response = &done.response;
     let mut values = Vec::with_capacity(FIELDS.len());
@@ -90,7 +90,8 @@ pub fn new(done: &FinishedChat) -> Outcome {
     })
 }
 
-/// Converts the calls that wait for approval; the approver needs to see their arguments.
+/// Converts the calls that wait for approval, with their exact arguments, which the approver needs
+/// to see.
 fn approvals_of(approvals: &Value) -> Outcome {
     let approvals = approvals.as_array().into_iter().flatten().map(approval_of);
     Ok(list_of(approvals.collect::<Result<Vec<_>, _>>()?))
@@ -107,7 +108,7 @@ pub fn approval_of(approval: &Value) -> Outcome {
     ]))
 }
 
-/// Returns the text, or throws the exception that states why there is none.
+/// Returns the response's text, or throws the exception that states why the chat has no text.
 fn text_or_throw(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let text = this.get(CLASS.get(), "text")?;

@@ -25,7 +25,7 @@ pub(super) fn register() -> Result<()> {
         .register(&CLASS)
 }
 
-/// The typed properties validate the arguments.
+/// Sets the properties. Their declared types validate the arguments.
 fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let kind = call.value_or_null(0);
     let data = call.value(1).map_or_else(empty_array, Zval::shallow_clone);
@@ -54,7 +54,7 @@ fn fill(this: Object<'_>, kind: Zval, data: Zval, outcome: Zval) {
     }
 }
 
-/// Creates the PHP object for an event.
+/// Creates a `ChatEvent` for an event of a chat.
 pub fn new_event(kind: &str, data: &Value) -> Outcome {
     let data = match kind {
         "tool_waiting" => approval_of(data)?,
@@ -65,7 +65,7 @@ pub fn new_event(kind: &str, data: &Value) -> Outcome {
     })
 }
 
-/// Creates the last event of a chat.
+/// Creates the last `ChatEvent` of a chat, with the chat's outcome.
 pub fn done(outcome: Zval) -> Outcome {
     create(CLASS.get(), |this| {
         fill(this, string_of("done"), empty_array(), outcome);

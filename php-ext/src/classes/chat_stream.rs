@@ -22,21 +22,21 @@ use crate::zend::{
 pub const NAME: &str = "Pillion\\ChatStream";
 static CLASS: StateClass<Stream> = StateClass::new();
 
-/// The properties that PHP's garbage collector must see, in addition to the current event. The
-/// hidden value is the [`ChatValues`].
+/// The properties with PHP values that the garbage collector must see, in addition to the current
+/// event. The hidden value contains the [`ChatValues`].
 const CHAT: &str = "chat";
 const OUTCOME: &str = "answer";
 
 /// The state of a `ChatStream`.
 struct Stream {
-    /// `None` after the chat has finished. Dropping the value ends the chat.
+    /// The running chat; `None` after the chat has finished. Dropping the value ends the chat.
     running: RefCell<Option<Rc<Running>>>,
     /// The state that resumes the chat, once the run has ended.
     state: RefCell<Option<String>>,
     position: ItemIndex,
 }
 
-/// Where the tool loop runs.
+/// A running chat, by where its tool loop runs.
 pub enum Running {
     Local(LocalChat),
     Sidecar(Box<SidecarChat>),
@@ -68,7 +68,7 @@ fn no_constructor(_: &mut MethodCall<'_>) -> Outcome {
     ))
 }
 
-/// Creates the stream of a started chat.
+/// Creates the `ChatStream` of a chat that has started.
 ///
 /// # Errors
 /// [`Failure::Pending`] if PHP cannot create the object.
@@ -96,7 +96,8 @@ impl StreamState for Stream {
         &self.position
     }
 
-    /// PHP code that the chat waits for must not wait for the chat.
+    /// Fails if PHP code that the chat is waiting for asks for the next step: each would wait for
+    /// the other.
     fn may_advance(&self) -> Result<(), Failure> {
         let running = self.running.borrow();
         match running.as_deref() {
@@ -108,7 +109,7 @@ impl StreamState for Stream {
     }
 
     fn advance(&self, this: Object<'_>) -> Result<(), Failure> {
-        // PHP code that runs during the wait may end the stream.
+        // The stream may end while PHP code runs during the wait, so the chat is kept here.
         let Some(running) = self.running.borrow().clone() else {
             return Ok(());
         };
@@ -156,7 +157,7 @@ impl Stream {
     }
 }
 
-/// Ends the chat of an unfinished stream.
+/// Ends the chat if the stream was not read to its end.
 fn destruct(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     if let Ok(stream) = state_of::<Stream>(this) {
@@ -165,7 +166,7 @@ fn destruct(call: &mut MethodCall<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// Ends the run and dispatches the end of its calls.
+/// Ends the chat's run, and dispatches the end of the run's calls.
 fn end(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
     let Some(running) = stream.stop() else {
         return Ok(());
@@ -179,7 +180,7 @@ fn end(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs the chat to its end and discards further events.
+/// Runs the chat to its end, discards the remaining events, and returns the outcome.
 fn get_return(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     loop {
@@ -196,7 +197,7 @@ fn get_return(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 /// Returns the state that resumes the chat from the current point. Ends a run in this process,
-/// which would otherwise continue past this state.
+/// because it would otherwise continue past this state.
 fn get_state(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let stream = state_of::<Stream>(this)?;

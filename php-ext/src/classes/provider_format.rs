@@ -40,7 +40,7 @@ fn provider_argument(call: &MethodCall<'_>) -> Result<Provider, Failure> {
         })
 }
 
-/// Returns the tools for the request; empty for an unknown provider.
+/// Returns the tools in the provider's format; empty for an unknown provider.
 fn tools(call: &mut MethodCall<'_>) -> Outcome {
     let provider = call.string(0)?;
     let definitions = entries(call.array(1)?)

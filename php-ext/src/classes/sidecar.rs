@@ -34,7 +34,7 @@ use call_response::CallResponse;
 const NAME: &str = "Pillion\\Sidecar";
 /// The static property with the closure of `resolveSocketUsing()`.
 const SOCKET_RESOLVER: &str = "socketResolver";
-/// The filters of `listApprovals()`.
+/// The keys of the filter of `listApprovals()`.
 const APPROVAL_FILTERS: [&str; 5] = ["status", "tool", "user", "limit", "after"];
 /// Default timeout of a call, if neither the constructor nor an ini setting sets one.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -101,7 +101,7 @@ fn resolve_socket_using(call: &mut MethodCall<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// Returns the socket of a client that is constructed without one.
+/// Returns the socket for a client that is constructed without one.
 fn default_socket() -> Result<PathBuf, Failure> {
     let resolver = static_property(CLASS.get(), SOCKET_RESOLVER);
     let resolved = if resolver.is_null() {
@@ -127,7 +127,7 @@ fn get_socket_path(call: &mut MethodCall<'_>) -> Outcome {
     Ok(string_of(sidecar.socket.as_os_str().as_encoded_bytes()))
 }
 
-/// Returns whether a sidecar answers; does not throw if it does not.
+/// Returns whether a sidecar responds. Does not throw an exception if none does.
 fn is_available(call: &mut MethodCall<'_>) -> Outcome {
     match send_request(call, |client| client.request(route::HEALTH, []).send()) {
         Ok(_) => Ok(bool_of(true)),
@@ -160,7 +160,7 @@ fn list_by_category<R>(
     list_in(response.body(), field, empty)
 }
 
-/// Returns the tool's data; a failed tool throws the exception for its error code.
+/// Calls a tool and returns its data. A failed tool throws the exception for its error code.
 fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
     let name = call.string(0)?;
     let arguments = arguments(call, 1)?;
@@ -185,13 +185,13 @@ fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
         .into_failure(name.to_owned()))
 }
 
-/// Returns the approvals, pending and decided, newest first.
+/// Returns pending and decided approvals, newest first.
 fn list_approvals(call: &mut MethodCall<'_>) -> Outcome {
     let filter = match call.optional_array(0)? {
         Some(filter) => to_value_as("argument $filter", filter)?,
         None => Value::Null,
     };
-    // The keys of a list are numbers.
+    // A list is not a filter: its keys are numbers.
     if filter.as_array().is_some_and(|list| !list.is_empty()) {
         return Err(exception::invalid_input("There is no filter '0'"));
     }
@@ -225,7 +225,7 @@ fn deny(call: &mut MethodCall<'_>) -> Outcome {
     decide(call, false)
 }
 
-/// Decides a call and returns the updated approval.
+/// Approves or denies a call, and returns the updated approval.
 fn decide(call: &MethodCall<'_>, approve: bool) -> Outcome {
     let id = call.string(0)?;
     let reason = call.optional_string(1)?;
@@ -247,7 +247,7 @@ fn decide(call: &MethodCall<'_>, approve: bool) -> Outcome {
         .ok_or_else(|| exception::transport("The sidecar's response has no approval"))
 }
 
-/// Returns the arguments that the approver sets in place of the call's own.
+/// Returns the arguments that the approver sets instead of the call's own.
 fn edited_arguments(call: &MethodCall<'_>) -> Result<Option<JsonObject>, Failure> {
     if call.non_null(2).is_none() {
         return Ok(None);
@@ -261,8 +261,8 @@ fn edited_arguments(call: &MethodCall<'_>) -> Result<Option<JsonObject>, Failure
     }
 }
 
-/// Returns the exact arguments of the calls that need approval: the approver needs to see the
-/// arguments that the tool would receive. Most batches contain no such calls and are not parsed
+/// Returns the exact arguments of each call that needs approval, because the approver needs to see
+/// the arguments that the tool would receive. Most batches contain no such calls and are not parsed
 /// twice.
 fn approval_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> {
     let code = ErrorCode::ApprovalRequired.as_str().as_bytes();
@@ -272,7 +272,7 @@ fn approval_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> {
     let response: Value = serde_json::from_slice(body).unwrap_or_default();
     let results = match response["results"].as_array() {
         Some(results) => results.as_slice(),
-        // The response to a single call.
+        // The body is the response to a single call, not to a batch.
         None => std::slice::from_ref(&response),
     };
     let arguments = results.iter().map(|result| {
@@ -290,7 +290,7 @@ fn approval_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> {
 /// Returns the caller of a request, as specified in the `$context` array.
 ///
 /// # Errors
-/// An `InvalidInputException` naming the key.
+/// An `InvalidInputException` that names the invalid key.
 pub fn caller_argument(call: &MethodCall<'_>, index: usize) -> Result<Caller, Failure> {
     let context = context_argument(call, index)?;
     let mut caller = Caller::default();
@@ -351,7 +351,7 @@ pub fn is_sidecar(object: Object<'_>) -> bool {
 /// Returns the socket path of a sidecar.
 ///
 /// # Errors
-/// An `Error` if the object is not constructed.
+/// An `Error` if the object's constructor has not run.
 pub fn socket_of(sidecar: Object<'_>) -> Result<&Path, Failure> {
     Ok(&state_of::<Sidecar>(sidecar)?.socket)
 }
@@ -364,7 +364,7 @@ fn decode_body(body: &[u8], empty: EmptyObject) -> Outcome {
     })
 }
 
-/// Returns a list of objects in the sidecar's response.
+/// Returns a list of objects from a field of the sidecar's response.
 fn list_in(body: &[u8], field: &str, empty: EmptyObject) -> Outcome {
     let response = decode_body(body, empty)?;
     let list = member(&response, field)

@@ -32,9 +32,10 @@ static CLASS: StateClass<Chat> = StateClass::new();
 /// The property with the executor or the sidecar.
 const TOOLS: &str = "tools";
 const TOOLS_TYPE: &str = "Pillion\\ToolExecutor|Pillion\\Sidecar";
-/// Key in the hidden value: the callable that returns the provider's key.
+/// The key of the hidden value under which the callable for the provider's key is stored.
 const KEY: &str = "key";
-/// Key in the hidden value: the model without credentials, for the tools' `isEnabledForModel()`.
+/// The key of the hidden value under which the model without credentials is stored, for the tools'
+/// `isEnabledForModel()`.
 const MODEL: &str = "model";
 
 struct Chat {
@@ -42,10 +43,10 @@ struct Chat {
     tool_loop: ToolLoop,
 }
 
-/// Where the tool loop runs.
+/// Where the tool loop of a chat runs.
 enum ToolLoop {
     Local(Box<ModelSettings>),
-    /// In the sidecar, with the name of one of its models; `None` for the default model.
+    /// The loop runs in the sidecar, with the model of this name; `None` for the default model.
     Sidecar(Option<String>),
 }
 
@@ -163,10 +164,10 @@ fn run_to_end(
     }
 }
 
-/// Waits for the next step of a chat of this object.
+/// Waits for the next step of a chat that this `ToolAwareChat` started.
 ///
 /// # Errors
-/// Same as [`LocalChat::next`].
+/// The failure of [`LocalChat::next`].
 pub fn step(
     this: Object<'_>,
     local_chat: &LocalChat,
@@ -177,7 +178,7 @@ pub fn step(
     local_chat.next(executor, values)
 }
 
-/// Dispatches the end of a chat's calls that were started and then cancelled.
+/// Dispatches the end of those calls of a chat that were started and then cancelled.
 ///
 /// # Errors
 /// An exception from a listener or from the logger.
@@ -239,7 +240,7 @@ fn sidecar_request<'a>(
     })
 }
 
-/// Returns the PHP values that take part in a chat of this object.
+/// Returns the PHP values that take part in a chat of this `ToolAwareChat`.
 fn chat_values(call: &MethodCall<'_>) -> Result<ChatValues, Failure> {
     let this = call.this();
     let executor = tools_of(this)?;

@@ -62,7 +62,7 @@ fn registry_failure(error: &RegistryError) -> Failure {
     exception::invalid_input(error.to_string())
 }
 
-/// Runs one tool; the result for an unknown name has HAWKI's message.
+/// Runs one tool. If no tool has this name, the result has HAWKI's message.
 fn execute(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;

@@ -1,4 +1,4 @@
-//! `CancellationToken`: cancels calls from outside.
+//! `CancellationToken`: cancels calls from outside the code that waits for them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +15,7 @@ use crate::zend::{
 
 static CLASS: StateClass<Token> = StateClass::new();
 
-/// The reason, set when the token is cancelled.
+/// The reason of a cancellation, set when the token is cancelled.
 pub type Cancelled = Arc<OnceLock<String>>;
 
 struct Token {
@@ -49,7 +49,7 @@ fn construct_token(call: &mut MethodCall<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// Only the first reason counts.
+/// Cancels the calls that have this token. Only the first reason counts.
 fn cancel(call: &mut MethodCall<'_>) -> Outcome {
     let token = state_of::<Token>(call.this())?;
     let reason = call.optional_string(0)?.unwrap_or_default();
@@ -65,7 +65,7 @@ fn is_cancelled(call: &mut MethodCall<'_>) -> Outcome {
     Ok(bool_of(token.cancelled.get().is_some()))
 }
 
-/// The cancellation signal of a call; never fires without a token.
+/// The cancellation signal of a call. A call without a token is never cancelled.
 #[derive(Clone, Default)]
 pub struct Cancellation(Option<(Cancelled, watch::Receiver<()>)>);
 
@@ -81,8 +81,8 @@ impl Cancellation {
             return Ok(None);
         };
         let token = state_of::<Token>(object)?;
-        // In a forked child nothing wakes the call, so only a token that is already cancelled
-        // counts.
+        // In a forked child, nothing wakes the call, so only a token that is already cancelled has
+        // an effect.
         let wake = token.wake.get().map(watch::Sender::subscribe);
         let cancelled = Arc::clone(&token.cancelled);
         let never = || watch::channel(()).1;

@@ -1,5 +1,5 @@
-//! The setters shared by both client classes and executors: PSR-3 logger and PSR-14 event
-//! dispatcher; clients also have a PSR-16 cache.
+//! The setters that both client classes and executors share: for a PSR-3 logger and a PSR-14 event
+//! dispatcher; for clients also a PSR-16 cache.
 
 use crate::exception;
 use crate::mcp::hooks;
@@ -7,7 +7,7 @@ use crate::mcp::hooks::Hooks;
 use crate::mcp::tool_list;
 use crate::zend::{Class, MethodCall, Outcome, State, int_of, methods, string_of};
 
-/// Adds the methods of clients with the state `T`.
+/// Adds the setters of an MCP client to a class with the state `T`.
 pub fn methods<T: State>(class: Class) -> Class {
     methods!(
         observing::<T>(class),
@@ -15,7 +15,7 @@ pub fn methods<T: State>(class: Class) -> Class {
     )
 }
 
-/// Adds the methods for logger and dispatcher to a class with the state `T`.
+/// Adds the setters for the logger and the event dispatcher to a class with the state `T`.
 pub fn observing<T: State>(class: Class) -> Class {
     methods!(
         class,

@@ -27,7 +27,7 @@ pub use calls::{
 use client::{CLASS, Client, parts};
 pub use client::{NAME, client_of, parts_of};
 
-/// Keeps `{}` distinct from `[]`, so that a server's result can be encoded as the original JSON.
+/// Distinguishes `{}` from `[]`, so that a server's result can be encoded as the original JSON.
 const EMPTY: EmptyObject = EmptyObject::StdClass;
 
 pub fn register() -> ZendResult<()> {
@@ -46,14 +46,14 @@ pub fn register() -> ZendResult<()> {
     CLASS.register(callbacks::methods(listing::methods(calls::methods(class))))
 }
 
-/// Validates the configuration; the first call opens the connection.
+/// Creates a client, and validates its configuration. The first call opens the connection.
 fn construct_client(call: &mut MethodCall<'_>) -> Outcome {
     let mut server = match call.value(0) {
         Some(server) if server.is_array() => to_value(server)?,
         _ => Value::String(call.string(0)?.to_owned()),
     };
     let mut options = call.optional_array(1)?.map_or(Ok(json!({})), to_value)?;
-    // Roots belong to the object, not to the server.
+    // Roots are a property of the PHP object, not of the server's configuration.
     let take = |array: &mut Value| array.as_object_mut()?.shift_remove("roots");
     let roots = match (take(&mut server), take(&mut options)) {
         (Some(_), Some(_)) => return Err(Server::duplicate_option("roots")),

@@ -1,4 +1,4 @@
-//! `MCPSSEClient`: a client for an MCP server.
+//! `MCPSSEClient`: a client for an MCP server, with the interface of HAWKI's class.
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
@@ -23,8 +23,8 @@ use crate::zend::{
 pub const NAME: &str = "Pillion\\MCPSSEClient";
 static CLASS: StateClass<Client> = StateClass::new();
 
-/// The configuration of a client object. The process owns the connection, so that it outlives the
-/// object and the request.
+/// The configuration of an `MCPSSEClient`. The process owns the connection, so that the connection
+/// outlives the object and the request.
 struct Client {
     link: ServerLink,
 }
@@ -50,7 +50,7 @@ pub fn register() -> ZendResult<()> {
     CLASS.register(class)
 }
 
-/// Validates the configuration; the first call opens the connection.
+/// Creates a client, and validates its configuration. The first call opens the connection.
 fn construct_client(call: &mut MethodCall<'_>) -> Outcome {
     let options = call.optional_array(3)?.map_or(Ok(json!({})), to_value)?;
     let server = Server::new(
@@ -69,7 +69,7 @@ fn construct_client(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 /// Creates a client from a server entry in HAWKI's format: `server_url` and optionally
-/// `server_label`, `timeout`, `api_key` and `options`. `None` without a URL.
+/// `server_label`, `timeout`, `api_key` and `options`. Returns `None` for an entry without a URL.
 pub fn new_client(entry: &Value) -> Result<Option<Zval>, Failure> {
     let Some(server) = Server::from_entry(entry)? else {
         return Ok(None);
@@ -80,10 +80,11 @@ pub fn new_client(entry: &Value) -> Result<Option<Zval>, Failure> {
     .map(Some)
 }
 
-/// Returns the link and the hooks of a client of either class; `None` if the value is not a client.
+/// Returns the link and the hooks of an `McpClient` or `MCPSSEClient`; `None` if the value is
+/// neither.
 ///
 /// # Errors
-/// An `Error` if the client is not constructed.
+/// An `Error` if the client's constructor has not run.
 pub fn any_client_of(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
     match Object::from_value(value) {
         Some(object) if object.instance_of(CLASS.get()) => parts_of(object).map(Some),
@@ -145,7 +146,7 @@ fn list_tools(call: &mut MethodCall<'_>) -> Outcome {
     }
 }
 
-/// Returns whether the server answers now.
+/// Returns whether the server responds at present.
 fn is_available(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     link.is_available(hooks).map(bool_of)

@@ -10,29 +10,30 @@ use crate::zend::{
     state_of,
 };
 
-/// The property with the current item; null at the end.
+/// The property with the stream's current item; null at the end.
 const CURRENT: &str = "current";
 
 /// The state of a stream object.
 pub trait StreamState: State {
-    /// The class name without its namespace, for messages.
+    /// The name of the class without its namespace, for messages.
     const SHORT_NAME: &'static str;
     /// The declarations of the property [`CURRENT`] and of the method that returns its value.
     const CURRENT_PROPERTY: &'static str;
     const CURRENT_METHOD: &'static str;
 
-    /// Returns the position of the stream.
+    /// Returns the index of the stream's current item.
     fn position(&self) -> &ItemIndex;
 
     /// Checks whether the stream may wait for the next item now. Does not change the stream.
     ///
     /// # Errors
-    /// The reason why it may not wait.
+    /// The reason why the stream may not wait.
     fn may_advance(&self) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// Waits for the next item and passes it to [`set_current`], or for the end.
+    /// Waits for the next item and passes it to [`set_current`], or waits for the end of the
+    /// stream.
     ///
     /// # Errors
     /// The failure of the stream.
@@ -55,15 +56,15 @@ pub fn with_iteration<S: StreamState>(class: Class) -> Class {
     )
 }
 
-/// Sets the current item; null for none.
+/// Sets the current item of a stream; null at the end.
 pub fn set_current<S: StreamState>(this: Object<'_>, item: Zval) {
     this.set(S::class().get(), CURRENT, item);
 }
 
-/// Advances to the next item or to the end.
+/// Advances a stream to its next item or to its end.
 ///
 /// # Errors
-/// Same as [`StreamState::may_advance`] and [`StreamState::advance`].
+/// A failure of [`StreamState::may_advance`] or [`StreamState::advance`].
 pub fn advance<S: StreamState>(this: Object<'_>) -> Result<(), Failure> {
     let stream = state_of::<S>(this)?;
     stream.may_advance()?;
@@ -97,7 +98,8 @@ fn next<S: StreamState>(call: &mut MethodCall<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// Items are not kept, so a stream cannot be rewound.
+/// Returns to the first item before any item was read; later, this fails, because a stream does not
+/// keep its items.
 fn rewind<S: StreamState>(call: &mut MethodCall<'_>) -> Outcome {
     let ItemIndex(position) = state_of::<S>(call.this())?.position();
     if position.get().is_some_and(|position| position > 0) {

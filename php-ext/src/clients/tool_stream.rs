@@ -1,4 +1,4 @@
-//! `ToolStream`: a running tool call with progress reports.
+//! `ToolStream`: a running tool call whose progress PHP code reads.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -31,7 +31,8 @@ use crate::zend::{
 pub const NAME: &str = "Pillion\\ToolStream";
 static CLASS: StateClass<Stream> = StateClass::new();
 
-/// The properties that PHP's garbage collector must see, in addition to the current report.
+/// The properties with PHP values that the garbage collector must see, in addition to the current
+/// progress report.
 const CLIENT: &str = "client";
 const RESULT: &str = "result";
 
@@ -40,7 +41,7 @@ struct Stream {
     id: String,
     tool: String,
     connection: Bound<Arc<McpConnection>>,
-    /// `None` after the call has finished. Dropping the value cancels the call.
+    /// The running call; `None` after the call has finished. Dropping the value cancels the call.
     running: RefCell<Option<Rc<Running>>>,
     started: Instant,
     /// Whether the end of the call has been dispatched.
@@ -78,10 +79,10 @@ fn no_constructor(_: &mut MethodCall<'_>) -> Outcome {
     ))
 }
 
-/// Starts a call that continues while PHP does other work.
+/// Starts a tool call, which continues while PHP does other work.
 ///
 /// # Errors
-/// Same as [`ServerLink::connection`] and [`ServerLink::connect_for_authorization`].
+/// A failure of [`ServerLink::connection`] or [`ServerLink::connect_for_authorization`].
 pub fn start(
     client: Object<'_>,
     link: &ServerLink,
@@ -149,7 +150,7 @@ fn run_until_event(
     hooks: Hooks<'_>,
 ) -> Result<(), Failure> {
     loop {
-        // PHP code that runs during the wait may end the stream.
+        // The stream may end while PHP code runs during the wait, so the call is kept here.
         let Some(running) = stream.running.borrow().clone() else {
             return Ok(());
         };
@@ -180,7 +181,7 @@ fn run_until_event(
     }
 }
 
-/// Dispatches the end of the call, unless it has been dispatched already.
+/// Dispatches the end of a call, unless its end has been dispatched already.
 fn end(
     stream: &Stream,
     link: &ServerLink,
@@ -194,7 +195,7 @@ fn end(
     dispatch_end(link, hooks, call, error_code, stream.started.elapsed())
 }
 
-/// Dispatches the end of a failed call, unless it has been dispatched already.
+/// Dispatches the end of a failed call, unless its end has been dispatched already.
 fn fail(stream: &Stream, link: &ServerLink, hooks: Hooks<'_>, failure: Failure) -> Failure {
     // A forked child must not end its parent's calls.
     if stream.connection.get().is_none() || stream.has_dispatched_end.replace(true) {
@@ -204,7 +205,7 @@ fn fail(stream: &Stream, link: &ServerLink, hooks: Hooks<'_>, failure: Failure) 
     dispatch_failure(link, hooks, call, failure, stream.started.elapsed())
 }
 
-/// Cancels the call of an unfinished stream.
+/// Cancels the call if the stream was not read to its end.
 fn destruct(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let Ok(stream) = state_of::<Stream>(this) else {
@@ -222,7 +223,7 @@ fn destruct(call: &mut MethodCall<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// Runs the call to its end and discards further progress reports.
+/// Runs the call to its end, discards the remaining progress reports, and returns the result.
 fn get_result(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     loop {

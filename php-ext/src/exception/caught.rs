@@ -5,10 +5,10 @@ use pillion_core::tool::{ErrorCode, ToolFailure};
 use super::{PILLION, RATE_LIMITED, error_code, for_code};
 use crate::zend::{Failure, Object, Thrown, escape_bytes, rethrow, should_stop, take_exception};
 
-/// Converts a failure inside a tool to a failed call, unless the failure must end the request.
+/// Converts the failure of a tool to a failed call, unless the failure must end the request.
 ///
 /// # Errors
-/// The failure itself, if it must end the request: a bailout or `exit()`.
+/// The given failure, if it must end the request: a bailout or `exit()`.
 pub fn into_tool_failure(failure: Failure) -> Result<ToolFailure, Failure> {
     match failure {
         Failure::Bailout => Err(Failure::Bailout),
@@ -22,25 +22,25 @@ pub fn into_tool_failure(failure: Failure) -> Result<ToolFailure, Failure> {
     }
 }
 
-/// The outcome of PHP code that runs for a call: a failure ends only the call, unless it must end
+/// The outcome of PHP code that runs for a call. A failure ends only the call, unless it must end
 /// the request.
 pub type Caught<T> = Result<Result<T, ToolFailure>, Failure>;
 
 /// Converts an exception of PHP code to the failure of its call.
 ///
 /// # Errors
-/// Failures that must end the request.
+/// A failure that must end the request.
 pub fn catch<T>(called: Caught<T>) -> Caught<T> {
     match called {
-        // A destructor of a discarded value may have thrown.
+        // The destructor of a discarded value may have thrown an exception.
         Ok(_) if should_stop() => into_tool_failure(Failure::Pending).map(Err),
         Ok(outcome) => Ok(outcome),
         Err(failure) => into_tool_failure(failure).map(Err),
     }
 }
 
-/// Converts the failure to read the return value of a tool or callable into an internal error: the
-/// tool or callable is wrong, not the input. Exceptions of PHP code are returned unchanged.
+/// Converts a failure to read the return value of a tool or callable to an internal error, because
+/// the tool or callable is wrong, not the input. Exceptions of PHP code are returned unchanged.
 pub fn as_internal(failure: Failure) -> Failure {
     match failure {
         Failure::Thrown(thrown) => for_code(ErrorCode::InternalError, thrown.message),
@@ -81,9 +81,9 @@ fn code_of_exception(exception: Object<'_>) -> Result<ErrorCode, Failure> {
     Ok(code.unwrap_or(ErrorCode::InternalError))
 }
 
-/// Runs `work`, which may run PHP code, while a failure propagates, and passes it the error code.
-/// Returns the original failure; an exception thrown by `work` is dropped. Does not run `work` if
-/// the request must end at once.
+/// Runs `work`, which may run PHP code, while a failure propagates, and passes the failure's error
+/// code to it. Returns the original failure; an exception thrown by `work` is dropped. Does not run
+/// `work` if the request must end at once.
 pub fn run_during_failure(
     failure: Failure,
     work: impl FnOnce(ErrorCode) -> Result<(), Failure>,

@@ -1,5 +1,4 @@
-//! The callables `approve` and `before` of an executor's options, which are called before a tool
-//! runs.
+//! Calls the callables `approve` and `before` of an executor's options before a tool runs.
 
 use ext_php_rs::types::Zval;
 use pillion_core::executor::{ApprovalRequest, Decision, ReadyCall};
@@ -15,8 +14,8 @@ use crate::values::tool_result::{NAME as TOOL_RESULT, result_of};
 use crate::values::{tool_call, tool_definition};
 use crate::zend::{Failure, call_callable, type_name};
 
-/// Calls the `approve` callable: true approves, arguments approve the call with these arguments,
-/// false denies, null leaves the call undecided.
+/// Calls the `approve` callable. If it returns true, the call is approved; with arguments, the call
+/// is approved with these arguments; with false, denied; with null, the call stays undecided.
 pub(super) fn approve(hooks: Option<Hooks<'_>>, request: &ApprovalRequest) -> Caught<Decision> {
     let details = CallDetails {
         tool: &request.tool,
@@ -31,7 +30,7 @@ pub(super) fn approve(hooks: Option<Hooks<'_>>, request: &ApprovalRequest) -> Ca
 
 fn read_decision(returned: &Zval) -> Result<Option<Decision>, Failure> {
     if returned.is_array() {
-        // An empty array is a list, as it is false: it approves nothing.
+        // An empty array does not approve the call: it is a list, and false in PHP.
         return Ok(match to_value(returned)? {
             Value::Object(arguments) => Some(Decision::Edited(arguments)),
             _ => None,
@@ -46,7 +45,8 @@ fn read_decision(returned: &Zval) -> Result<Option<Decision>, Failure> {
     }))
 }
 
-/// Calls the `before` callable: null lets the call run, a result replaces the call.
+/// Calls the `before` callable. If it returns null, the call runs; if it returns a result, that is
+/// the result of the call, which does not run.
 pub(super) fn before(hooks: Option<Hooks<'_>>, ready: &ReadyCall) -> Caught<Option<ToolOutput>> {
     let details = CallDetails {
         tool: &ready.tool,
@@ -61,19 +61,19 @@ pub(super) fn before(hooks: Option<Hooks<'_>>, ready: &ReadyCall) -> Caught<Opti
     Ok(replacement.and_then(Option::transpose))
 }
 
-/// The data for a callable.
+/// The call that a callable decides on.
 struct CallDetails<'a> {
     tool: &'a RegisteredTool,
     arguments: &'a JsonObject,
     context: &'a CallContext,
-    /// The ID of the approval, whether or not it has been given.
+    /// The ID of the approval for the call, given or not.
     approval: Option<&'a str>,
 }
 
 /// Calls a callable of the executor's options: `fn (ToolCall, ToolDefinition, array $context)`.
-/// Returns `None` without a callable, and if the callable returns null. The call fails without
+/// Returns `None` if no callable is set or if the callable returns null. The call fails without
 /// running if the callable throws an exception, or if it returns a value for which `read` returns
-/// `None`, which is then reported as not `expected`.
+/// `None`; the error then names the `expected` type.
 fn call_option<T>(
     hooks: Option<Hooks<'_>>,
     option: &str,

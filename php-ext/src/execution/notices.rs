@@ -11,12 +11,12 @@ use crate::mcp::hooks::{self, Hooks};
 use crate::values::event;
 use crate::zend::Failure;
 
-/// The calls of an execution that have started and not finished.
+/// The calls of an execution that have started and have not finished.
 #[derive(Default)]
 pub struct StartedCalls(RefCell<Vec<(CallNotification, Instant)>>);
 
 impl StartedCalls {
-    /// Forwards a notice.
+    /// Forwards the notification about a call to the application.
     ///
     /// # Errors
     /// An exception from a listener or from the logger.
@@ -60,7 +60,7 @@ impl StartedCalls {
     }
 }
 
-/// Returns the notification that a started call has failed now.
+/// Returns the notification that a started call has failed at this time.
 fn failed(notice: CallNotification, started: Instant, code: ErrorCode) -> CallNotification {
     CallNotification {
         end: Some(CallEnd {
@@ -71,7 +71,7 @@ fn failed(notice: CallNotification, started: Instant, code: ErrorCode) -> CallNo
     }
 }
 
-/// Forwards a notice as an event and as a PSR-3 log message.
+/// Forwards the notification about a call as an event and as a PSR-3 log message.
 fn dispatch(hooks: Hooks<'_>, notice: &CallNotification) -> Result<(), Failure> {
     let (tool, id) = (notice.tool.as_str(), notice.call_id.as_str());
     let server = notice.server.as_deref();

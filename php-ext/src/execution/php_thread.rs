@@ -1,4 +1,4 @@
-//! The PHP thread that waits for an execution, as the engine sees it.
+//! The engine's handle of the PHP thread that waits for an execution.
 
 use pillion_core::executor::{ApprovalRequest, Decision, ReadyCall};
 use pillion_core::job_channel::{
@@ -11,23 +11,22 @@ use crate::wait::{Job, JobSender};
 
 /// A job that the engine passes to the PHP thread.
 pub enum ExecutionJob {
-    /// Run a tool in PHP. The number distinguishes the tool from a later one with the same name.
+    /// Run a PHP tool. The number distinguishes the tool from a later one with the same name.
     Run(Job<ToolRun<u64>, Result<ToolOutput, ToolFailure>>),
-    /// Call the `approve` callable for a call.
+    /// Call the `approve` callable to decide on a call.
     Approve(Job<Box<ApprovalRequest>, Result<Decision, ToolFailure>>),
-    /// Call the `before` callable for a call.
+    /// Call the `before` callable before a call runs.
     Enter(Job<Box<ReadyCall>, Result<Option<ToolOutput>, ToolFailure>>),
-    /// Notify the application about a call.
+    /// Notify the application about the start or end of a call.
     Notice(CallNotification),
-    /// Handle a job of an MCP client's server. The number is the index of the client among the
-    /// participants.
+    /// Handle a job of an MCP client. The number is the index of the client among the participants.
     Mcp(usize, ServerJob),
 }
 
 /// The PHP thread that waits for an execution.
 pub struct PhpThread {
-    /// Sends jobs. If the thread no longer waits, a job is dropped, and with it the sender of its
-    /// response.
+    /// Sends jobs to the thread. If the thread no longer waits, a job is dropped, and with it the
+    /// sender of its response.
     pub jobs: JobSender<ExecutionJob>,
     /// The jobs that the application handles.
     pub handled_jobs: HandledJobs,

@@ -11,7 +11,8 @@ use crate::zend::{Object, state_of, string_of};
 
 /// Runs one PHP tool.
 pub(super) fn run(registry_object: Object<'_>, run: &ToolRun<u64>) -> Caught<ToolOutput> {
-    // An approval may refer to this tool, so a tool that has replaced it must not run.
+    // The call may have been approved for this tool, so another tool that has replaced it must not
+    // run.
     let is_the_same = state_of::<Registry>(registry_object)?.php_tool(&run.name) == Some(run.tool);
     let found = registry::find_tool(registry_object, &run.name)?;
     let Some(tool) = found.filter(|_| is_the_same) else {

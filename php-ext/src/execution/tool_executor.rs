@@ -86,16 +86,16 @@ pub fn is_executor(object: Object<'_>) -> bool {
     object.instance_of(CLASS.get())
 }
 
-/// Returns whether the executor's class is a subclass written by the application, whose methods
-/// must be used.
+/// Returns whether an executor's class is a subclass that the application has written, whose
+/// methods must be used.
 pub fn is_extended(executor: Object<'_>) -> bool {
     !std::ptr::eq(executor.class(), CLASS.get())
 }
 
-/// Returns the engine's executor.
+/// Returns the engine's executor of a `ToolExecutor`.
 ///
 /// # Errors
-/// An `Error` if the object is not constructed.
+/// An `Error` if the object's constructor has not run.
 pub fn executor_of(executor: Object<'_>) -> Result<&Executor, Failure> {
     Ok(&state_of::<ToolExecutor>(executor)?.executor)
 }
@@ -103,7 +103,7 @@ pub fn executor_of(executor: Object<'_>) -> Result<&Executor, Failure> {
 /// Returns the registry of an executor.
 ///
 /// # Errors
-/// An `Error` if the object is not constructed.
+/// An `Error` if the object's constructor has not run.
 pub fn registry_value(executor: Object<'_>) -> Outcome {
     state_of::<ToolExecutor>(executor)?;
     executor.get(CLASS.get(), "registry")
@@ -148,7 +148,7 @@ fn run(
     super::execute(&participants, &state.executor, calls, context, mode)
 }
 
-/// Reads the calls in a list: objects or arrays.
+/// Reads the calls in a list of `ToolCall` objects or arrays.
 fn calls_of(list: &Zval) -> Result<Vec<ToolCall>, Failure> {
     entries(list).map(|(_, call)| call_of(&call)).collect()
 }

@@ -1,5 +1,5 @@
-//! A class that exposes the two conversions to the benchmark in `benches/json`. It needs the
-//! feature `bench`, which no release enables.
+//! A class that exposes the two conversions to the benchmark in `benches/json`. Only compiled with
+//! the feature `bench`, which no release enables.
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::ClassFlags;
@@ -10,7 +10,7 @@ use crate::zend::{Class, ClassSlot, MethodCall, Outcome, methods, string_of};
 
 static CLASS: ClassSlot = ClassSlot::new();
 
-/// Registers the class.
+/// Registers the class of the benchmark.
 pub fn register() -> ZendResult<()> {
     methods!(
         Class::new("Pillion\\JsonBench")

@@ -9,21 +9,23 @@ use crate::zend::{
     Failure, bool_of, empty_array, float_of, int_of, run_guarded, should_stop, string_of, table_of,
 };
 
-/// The PHP value of `{}`, and of an object with the keys `0`, `1`, `2` and so on, which a PHP array
-/// cannot distinguish from a list.
+/// The PHP value for `{}`, and for an object with the keys `0`, `1`, `2` and so on, which a PHP
+/// array cannot distinguish from a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmptyObject {
-    /// An array, as `json_decode($json, true)` returns it. For values that PHP code reads.
+    /// The value is an array, as `json_decode($json, true)` returns it. For values that PHP code
+    /// reads.
     Array,
-    /// A `stdClass`. For values that PHP code sends on as JSON, so that a map stays a map.
+    /// The value is a `stdClass`. For values that PHP code sends on as JSON, so that a map stays a
+    /// map.
     StdClass,
 }
 
-/// Converts JSON text to a PHP value. Objects become associative arrays; keys and numbers become
-/// what `json_decode($json, true)` makes of them (an integer beyond 64 bits becomes a float).
+/// Converts JSON text to a PHP value. Objects become associative arrays; keys and numbers are
+/// converted as by `json_decode($json, true)` (an integer beyond 64 bits becomes a float).
 ///
 /// # Errors
-/// A failure of the engine. The inner result holds the syntax error of the JSON, because only the
+/// A failure of PHP's engine. The inner result holds the syntax error of the JSON, because only the
 /// caller knows which exception applies.
 pub fn decode(json: &str, empty: EmptyObject) -> Result<serde_json::Result<Zval>, Failure> {
     run_guarded(|| {
@@ -37,17 +39,17 @@ pub fn decode(json: &str, empty: EmptyObject) -> Result<serde_json::Result<Zval>
 /// Converts a JSON tree to a PHP value.
 ///
 /// # Errors
-/// Only a failure of the engine.
+/// A failure of PHP's engine.
 pub fn decode_value(value: &Value, empty: EmptyObject) -> Result<Zval, Failure> {
     decode_tree(value, Seed::new(empty))
 }
 
-/// Converts arguments to a PHP value without loss: a map that an array would turn into a list becomes
-/// a `stdClass`, except the arguments themselves, and an integer beyond 64 bits becomes a string of its
-/// digits, because a float would change the number.
+/// Converts arguments to a PHP value without loss. A map that would become a list as an array
+/// becomes a `stdClass`, except for the arguments themselves. An integer beyond 64 bits becomes a
+/// string of its digits, because a float would change the number.
 ///
 /// # Errors
-/// Only a failure of the engine.
+/// A failure of PHP's engine.
 pub fn decode_exactly(value: &Value) -> Result<Zval, Failure> {
     let seed = Seed {
         keeps_digits: true,
@@ -67,7 +69,7 @@ struct Seed {
     empty: EmptyObject,
     /// Whether integers beyond 64 bits become strings.
     keeps_digits: bool,
-    /// Whether this value becomes an array if it is a map, whatever `empty` says.
+    /// Whether a map at this level becomes an array, even if `empty` requires a `stdClass`.
     is_root_array: bool,
 }
 
@@ -80,7 +82,7 @@ impl Seed {
         }
     }
 
-    /// Returns the seed of the values in a value.
+    /// Returns the seed for the values that a value contains.
     fn inner(self) -> Self {
         Self {
             is_root_array: false,
@@ -193,7 +195,8 @@ fn check_must_stop<E: Error>() -> Result<(), E> {
     Ok(())
 }
 
-/// A key. When it is inserted, a numeric key becomes an integer, as in every PHP array.
+/// Deserializes the key of an object. When the key is inserted, a numeric key becomes an integer,
+/// as in every PHP array.
 struct KeySeed;
 
 impl<'de> DeserializeSeed<'de> for KeySeed {

@@ -27,7 +27,7 @@ struct Php<'a> {
     pass: &'a EncodePass,
 }
 
-/// The state of one pass over a value: the current depth, and the failure behind a serde error,
+/// The state of converting one value: the current depth, and the failure behind a serde error,
 /// which can carry only text.
 #[derive(Default)]
 struct EncodePass {
@@ -45,7 +45,7 @@ pub fn encode_arguments(arguments: &Zval) -> Result<Box<RawValue>, Failure> {
     if arguments.array().is_some_and(ZendHashTable::is_empty) {
         return Ok(RawValue::from_string("{}".to_owned()).unwrap_or_default());
     }
-    // `RawValue::from_string` would parse the whole text again.
+    // The text is not parsed again, as `RawValue::from_string` would.
     run("value", arguments, |php| {
         serde_json::value::to_raw_value(&php)
     })
@@ -54,15 +54,16 @@ pub fn encode_arguments(arguments: &Zval) -> Result<Box<RawValue>, Failure> {
 /// Converts a PHP value to a JSON tree.
 ///
 /// # Errors
-/// Same as [`encode_arguments`].
+/// The failures of [`encode_arguments`].
 pub fn to_value(value: &Zval) -> Result<Value, Failure> {
     to_value_as("value", value)
 }
 
-/// Same as [`to_value`], but error messages call the value `what`, such as `argument $options`.
+/// Converts a PHP value to a JSON tree like [`to_value`]. Error messages call the value `what`,
+/// such as `argument $options`.
 ///
 /// # Errors
-/// Same as [`to_value`].
+/// The failures of [`to_value`].
 pub fn to_value_as(what: &str, value: &Zval) -> Result<Value, Failure> {
     run(what, value, |php| serde_json::to_value(php))
 }
@@ -85,7 +86,7 @@ impl EncodePass {
         Php { value, pass: self }
     }
 
-    /// Runs `write` one level deeper.
+    /// Runs `write` with the depth increased by one.
     fn nested<R, E: Error>(&self, write: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
         let depth = self.depth.get() + 1;
         if depth > DEPTH_LIMIT {
@@ -115,7 +116,8 @@ impl Serialize for Php<'_> {
             return serializer.serialize_i64(number);
         }
         if let Some(table) = value.array() {
-            // PHP code in `jsonSerialize()` may release the array that contains the object.
+            // The reference keeps the object alive: PHP code in `jsonSerialize()` may release the
+            // array that contains the object.
             let _held = value.shallow_clone();
             return self.pass.nested(|| self.table(table, serializer));
         }
@@ -129,7 +131,8 @@ impl Serialize for Php<'_> {
             return serializer.serialize_f64(number);
         }
         if value.is_object() {
-            // PHP code in `jsonSerialize()` may release the object, or replace it in its container.
+            // The reference keeps the object alive: PHP code in `jsonSerialize()` may release the
+            // object, or replace it in its container.
             let held = value.shallow_clone();
             return self.pass.nested(|| self.object(&held, serializer));
         }
@@ -210,7 +213,8 @@ impl Php<'_> {
         }
     }
 
-    /// Serializes the public properties. The names of all others start with a NUL byte.
+    /// Serializes the public properties of an object. The names of other properties start with a
+    /// NUL byte.
     fn properties<S: Serializer>(
         &self,
         table: &ZendHashTable,

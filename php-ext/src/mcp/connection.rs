@@ -7,22 +7,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pillion_mcp_client::{Callbacks, McpClient, ServerConfig};
 
-/// The capabilities of an object: which requests of the server it can handle. The server
-/// learns them when the connection opens, so objects with different callbacks use different
-/// connections.
+/// The capabilities of a client object: the server's requests that it can handle. The server learns
+/// them when the connection opens, so objects with different callbacks use different connections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
-    /// `onSampling()`
+    /// Whether `onSampling()` has set a callback.
     pub sampling: bool,
-    /// `onElicitation()`
+    /// Whether `onElicitation()` has set a callback.
     pub elicitation: bool,
-    /// `onNotification()`. The connection also listens to the server between calls.
+    /// Whether `onNotification()` has set a callback. If so, the connection listens to the server
+    /// also between calls.
     pub notifications: bool,
-    /// `onAuthorization()`
+    /// Whether `onAuthorization()` has set a callback.
     pub authorization: bool,
     /// Whether a token store keeps a pending authorization until the user has granted it.
     pub deferral: bool,
-    /// The URIs and names from `setRoots()`.
+    /// The URIs and names of the roots from `setRoots()`.
     pub roots: Vec<(String, String)>,
 }
 
@@ -35,13 +35,13 @@ impl ClientCapabilities {
     }
 }
 
-/// A connection to an MCP server. Objects with the same configuration share it.
+/// A connection to an MCP server, which objects with the same configuration share.
 pub struct McpConnection {
     client: McpClient,
     router: Arc<MessageRouter>,
     prompt: Option<Arc<PhpPrompt>>,
     tokens: Option<Arc<TokenSlot>>,
-    /// The number of sessions that have been reported to PHP.
+    /// The number of this connection's sessions that were reported to PHP.
     reported_sessions: AtomicU64,
 }
 
@@ -72,7 +72,7 @@ impl McpConnection {
         }
     }
 
-    /// Returns the engine's client.
+    /// Returns the MCP client of the connection.
     pub fn client(&self) -> &McpClient {
         &self.client
     }
@@ -87,7 +87,7 @@ impl McpConnection {
         self.prompt.as_ref()
     }
 
-    /// Returns the OAuth tokens.
+    /// Returns the OAuth tokens of the connection, if OAuth is configured.
     pub fn tokens(&self) -> Option<&Arc<TokenSlot>> {
         self.tokens.as_ref()
     }

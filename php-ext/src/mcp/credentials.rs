@@ -13,11 +13,11 @@ use crate::zend::{Failure, Object, string_of};
 /// The tokens that a `TokenStore` returned.
 pub struct StoredOAuthTokens {
     pub credentials: OAuthCredentials,
-    /// The same credentials as JSON.
+    /// The credentials as JSON.
     pub text: String,
 }
 
-/// Loads the tokens from the object's `TokenStore`, if it has one.
+/// Loads the OAuth tokens from the object's `TokenStore`, if it has one.
 ///
 /// # Errors
 /// An exception of the store. An `InvalidInputException` if the store returns a value that is not a
@@ -50,10 +50,10 @@ pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<StoredOAuthToken
     Ok(Some(StoredOAuthTokens { credentials, text }))
 }
 
-/// Saves changed tokens in the object's `TokenStore`, and returns them as JSON.
+/// Saves changed OAuth tokens in the object's `TokenStore`, and returns the tokens as JSON.
 ///
 /// # Errors
-/// An exception of the store. In this case the tokens are saved again after the next call.
+/// An exception of the store. The tokens are then saved again after the next call.
 pub fn store(
     hooks: Hooks<'_>,
     server: &Server,
@@ -80,7 +80,7 @@ pub fn store(
     Ok(text)
 }
 
-/// Returns the key of a server's tokens in the store: letters, digits and `_`, at most 64
+/// Returns the key of a server's tokens in a `TokenStore`: letters, digits and `_`, at most 64
 /// characters.
 fn key(server: &Server) -> String {
     let identity = match (server.config().url(), server.oauth()) {
@@ -93,7 +93,7 @@ fn key(server: &Server) -> String {
     store_key("tokens", &identity)
 }
 
-/// Saves a pending authorization until the browser returns.
+/// Saves a pending authorization in the `TokenStore` until the browser returns.
 ///
 /// # Errors
 /// An exception of the token store.
@@ -103,8 +103,8 @@ pub fn save_pending(hooks: Hooks<'_>, pending: &PendingAuthorization) -> Result<
     save(hooks, &pending_key(&pending.state), entry)
 }
 
-/// Removes the pending authorization with this state from the store and returns it. It can be used
-/// only once.
+/// Removes the pending authorization with this state from the `TokenStore` and returns it, so that
+/// it can be used only once.
 ///
 /// # Errors
 /// An exception of the token store.

@@ -11,13 +11,13 @@ use crate::zend::{
     string_of, with_entry, without_entry,
 };
 
-/// The hooks of an object. They are the hidden value of the object, because a token store or a
-/// logger may hold credentials, which no dump of a client may show.
+/// The hooks of a client or executor object. They are the hidden value of the object, because a
+/// token store or a logger may hold credentials, which no dump of the object may show.
 #[derive(Clone, Copy)]
 pub struct Hooks<'a>(HiddenValue<'a>);
 
 impl<'a> Hooks<'a> {
-    /// Returns the hooks of an object with this state.
+    /// Returns the hooks of an object whose class has the state `T`.
     ///
     /// # Errors
     /// An `Error` if the object has another class.
@@ -25,7 +25,7 @@ impl<'a> Hooks<'a> {
         HiddenValue::for_object::<T>(object).map(Self)
     }
 
-    /// Returns the hook with this name.
+    /// Returns the hook with this name, if it is set.
     pub fn get(self, name: &str) -> Option<Zval> {
         member(&self.0.get(), name)
     }
@@ -39,9 +39,9 @@ impl<'a> Hooks<'a> {
         });
     }
 
-    /// Sets the object from an argument. The object must have the given methods. Their presence is
-    /// checked instead of an interface, because the PSR interfaces do not belong to the extension
-    /// and may not be loaded.
+    /// Sets a hook to the object in an argument. The object must have the given methods. Its
+    /// methods are checked instead of an interface, because the PSR interfaces do not belong to the
+    /// extension and may not be loaded.
     ///
     /// # Errors
     /// A `TypeError`, or an `InvalidInputException` that names the argument, the class and the
@@ -69,10 +69,10 @@ impl<'a> Hooks<'a> {
         Ok(())
     }
 
-    /// Sets the callable from an argument, and returns whether there is one.
+    /// Sets a hook to the callable in an argument, and returns whether the argument contains one.
     ///
     /// # Errors
-    /// A `TypeError`.
+    /// A `TypeError` if the argument is neither a callable nor null.
     pub fn set_callable(
         self,
         call: &MethodCall<'_>,
@@ -104,7 +104,7 @@ impl<'a> Hooks<'a> {
         call_callable(&callable, arguments).map(Some)
     }
 
-    /// Writes a log line: to the PSR-3 logger, which filters by itself, or otherwise to PHP's error
+    /// Writes a log line: to the PSR-3 logger, which filters levels itself, or else to PHP's error
     /// log.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl<'a> Hooks<'a> {
         Ok(())
     }
 
-    /// Dispatches an event (PSR-14). The event is created only if there is a dispatcher.
+    /// Dispatches an event (PSR-14). Creates the event only if a dispatcher is set.
     ///
     /// # Errors
     /// An exception of a listener.
@@ -143,23 +143,23 @@ impl<'a> Hooks<'a> {
     }
 }
 
-/// The option `approve` of an executor
+/// The hook for the option `approve` of an executor.
 pub const APPROVE: &str = "approve";
-/// The option `before` of an executor
+/// The hook for the option `before` of an executor.
 pub const BEFORE: &str = "before";
-/// PSR-3
+/// The hook for the PSR-3 logger.
 pub const LOGGER: &str = "logger";
-/// PSR-14
+/// The hook for the PSR-14 event dispatcher.
 pub const EVENTS: &str = "events";
-/// PSR-16
+/// The hook for the PSR-16 cache.
 pub const CACHE: &str = "cache";
-/// `Pillion\TokenStore`
+/// The hook for the `Pillion\TokenStore`.
 pub const TOKENS: &str = "tokens";
-/// `onSampling()`
+/// The hook for the callback of `onSampling()`.
 pub const SAMPLING: &str = "sampling";
-/// `onElicitation()`
+/// The hook for the callback of `onElicitation()`.
 pub const ELICITATION: &str = "elicitation";
-/// `onNotification()`
+/// The hook for the callback of `onNotification()`.
 pub const NOTIFICATION: &str = "notification";
-/// `onAuthorization()`
+/// The hook for the callback of `onAuthorization()`.
 pub const AUTHORIZATION: &str = "authorization";

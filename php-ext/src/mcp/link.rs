@@ -27,26 +27,26 @@ use crate::runtime::Bound;
 use crate::wait::{JobSender, wait};
 use crate::zend::{Failure, MethodCall, Outcome, empty_array};
 
-/// The connection of a PHP object to its server's configuration.
+/// Links a PHP object to its server's configuration and to the connection that the object uses.
 pub struct ServerLink {
     server: Arc<Server>,
-    /// The log messages of requests and responses.
+    /// The messages with which requests and responses are logged.
     request_message: &'static str,
     response_message: &'static str,
     capabilities: RefCell<ClientCapabilities>,
     connection: RefCell<Option<Bound<Arc<McpConnection>>>>,
     inbox: Arc<NotificationInbox>,
-    /// The number of tool changes that this object has reported.
+    /// The number of changes of the server's tools that this object has reported.
     reported_changes: Cell<u64>,
-    /// Whether the user has been prompted for an authorization since the last reset.
+    /// Whether the user was asked for an authorization since the last reset.
     has_prompted_user: Cell<bool>,
 }
 
-/// The callable that receives the progress of the awaited calls.
+/// The callable that receives the progress of the calls that PHP waits for.
 pub struct ProgressReceiver<'a> {
-    /// A PHP callable.
+    /// The PHP callable that receives the progress.
     pub callable: &'a Zval,
-    /// The ids of the calls.
+    /// The IDs of the calls that PHP waits for.
     pub ids: &'a [String],
 }
 
@@ -78,12 +78,12 @@ impl ServerLink {
         }
     }
 
-    /// Returns the configuration.
+    /// Returns the configuration of the server.
     pub fn server(&self) -> &Arc<Server> {
         &self.server
     }
 
-    /// Changes the advertised capabilities. The next call uses another connection.
+    /// Changes the capabilities that the client announces. The next call uses another connection.
     pub fn change_capabilities(&self, change: impl FnOnce(&mut ClientCapabilities)) {
         let mut capabilities = self.capabilities.borrow_mut();
         let before = capabilities.clone();
@@ -93,15 +93,16 @@ impl ServerLink {
         }
     }
 
-    /// Drops the connection. The next call looks up its connection again.
+    /// Drops the object's reference to its connection. The next call finds a connection again.
     pub fn forget_connection(&self) {
         sessions::release(self.connection.replace(None));
     }
 
-    /// Returns the object's connection, or finds one that the object then uses for later calls.
+    /// Returns the object's connection. If the object has none, finds or creates one and keeps it.
     ///
     /// # Errors
-    /// An `UnavailableException`, and an exception of the token store.
+    /// An `UnavailableException` if the system cannot create threads. An exception of the token
+    /// store, or an `InvalidInputException` if the store returns an invalid entry.
     pub fn connection(&self, hooks: Hooks<'_>) -> Result<Arc<McpConnection>, Failure> {
         if let Some(connection) = self.connection.borrow().as_ref().and_then(Bound::get) {
             return Ok(Arc::clone(connection));
@@ -124,11 +125,12 @@ impl ServerLink {
             return sessions::connection(&self.key(None), make);
         }
         let stored = credentials::load(hooks, &self.server)?;
-        // Two users share a session only if they have the same tokens.
+        // The key contains the tokens, so that two users share a session only if they have the same
+        // tokens.
         let key = match (&stored, self.is_personal()) {
             (Some(stored), true) => Some(self.key(Some(&stored.text))),
-            // It is unknown which user the tokens will belong to, until the user has granted an
-            // authorization.
+            // Until the user has granted an authorization, it is unknown whose tokens the
+            // connection will have, so the connection is not shared.
             (None, true) => None,
             (_, false) => Some(self.key(None)),
         };
@@ -146,7 +148,7 @@ impl ServerLink {
     /// are no credentials.
     ///
     /// # Errors
-    /// Same as [`connection`](Self::connection).
+    /// The failures of [`connection`](Self::connection).
     pub fn identity(&self, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
         let mut identity = self.server.key().to_owned();
         if self.is_personal() {
@@ -159,7 +161,7 @@ impl ServerLink {
         Ok(Some(identity))
     }
 
-    /// Returns whether the server is called with the tokens of a user.
+    /// Returns whether requests to the server carry the tokens of a user.
     fn is_personal(&self) -> bool {
         let oauth = self.server.oauth();
         oauth.is_some_and(|oauth| oauth.grant == OAuthGrant::AuthorizationCode)
@@ -173,10 +175,10 @@ impl ServerLink {
         key
     }
 
-    /// Sends one request, waits for the response, and logs both.
+    /// Sends one request, waits for the response, and logs the request and the response.
     ///
     /// # Errors
-    /// The exception for the failed request, and an exception of PHP code that ran during the wait.
+    /// The exception for the failed request, or an exception of PHP code that ran during the wait.
     pub fn send<T, F>(
         &self,
         hooks: Hooks<'_>,
@@ -191,11 +193,11 @@ impl ServerLink {
         outcome.or_else(|error| Err(self.failure(hooks, &error)?))
     }
 
-    /// Same as [`send`](Self::send), for any kind of work. `progress_receiver` receives its
-    /// progress.
+    /// Runs any kind of work with the client, as [`send`](Self::send) sends a request.
+    /// `progress_receiver` receives the progress of the work.
     ///
     /// # Errors
-    /// An exception of PHP code that ran during the wait, and the end of the request.
+    /// An exception of PHP code that ran during the wait, or the end of the request.
     pub fn run<T, E, F>(
         &self,
         hooks: Hooks<'_>,
@@ -220,7 +222,7 @@ impl ServerLink {
         let client = connection.client().clone();
         let waiting_client =
             WaitingClient::for_connection(self, hooks, Arc::clone(&connection), progress_receiver);
-        // The future is large. Without the box every step would copy it.
+        // Boxed, because the future is large, and every step would copy it.
         let outcome = waiting_client.wait(|handle| Box::pin(work(client, handle)))?;
         drop(waiting_client);
         self.deliver_after_call(hooks, &connection)?;
@@ -241,7 +243,7 @@ impl ServerLink {
         connection.router().open_call(jobs, &self.inbox)
     }
 
-    /// Returns whether the server responds now.
+    /// Returns whether the server responds at present.
     ///
     /// # Errors
     /// An exception of PHP code that ran during the wait.
@@ -252,10 +254,11 @@ impl ServerLink {
         Ok(outcome.unwrap_or_default())
     }
 
-    /// Ends the session for all objects that share it. The next call opens another session.
+    /// Ends the session for all objects that share it. The next call of any of them opens another
+    /// session.
     ///
     /// # Errors
-    /// The failure that ends the wait. The wait takes at most one second.
+    /// The failure that ends the wait, which takes at most one second.
     pub fn disconnect(&self) -> Result<(), Failure> {
         let connection = {
             let connection = self.connection.borrow();
@@ -286,7 +289,7 @@ impl Drop for ServerLink {
 /// Converts a server's message to a PHP value.
 ///
 /// # Errors
-/// A `TransportException`.
+/// A `TransportException` if the message is not valid JSON.
 pub fn decode_message(json: &RawValue, empty: EmptyObject) -> Outcome {
     decode(json.get(), empty)?.map_err(|error| {
         exception::transport(format!(
@@ -298,7 +301,8 @@ pub fn decode_message(json: &RawValue, empty: EmptyObject) -> Outcome {
 /// Returns an argument as a JSON object. An omitted argument becomes `{}`.
 ///
 /// # Errors
-/// A `TypeError`, or an `InvalidInputException`.
+/// A `TypeError` if the argument is not an array; an `InvalidInputException` if JSON cannot
+/// represent it.
 pub fn arguments(call: &MethodCall<'_>, index: usize) -> Result<Box<RawValue>, Failure> {
     match call.optional_array(index)? {
         Some(arguments) => encode_arguments(arguments),

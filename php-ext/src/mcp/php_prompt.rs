@@ -12,12 +12,12 @@ use crate::wait::ReplySender;
 pub struct DeferredAuthorization {
     /// The URL of the authorization page.
     pub url: String,
-    /// The requested scopes.
+    /// The scopes that the authorization requests.
     pub scopes: Vec<String>,
     pub pending: PendingAuthorization,
 }
 
-/// Requests authorizations through the waiting PHP thread, or defers them.
+/// Asks the user for an authorization through the waiting PHP thread, or defers the authorization.
 pub struct PhpPrompt {
     router: Arc<MessageRouter>,
     /// Whether the object has a callback for authorizations.
@@ -39,7 +39,7 @@ impl PhpPrompt {
         self.deferred.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the deferred authorization and removes it.
+    /// Removes and returns the deferred authorization, if there is one.
     pub fn take_deferred(&self) -> Option<DeferredAuthorization> {
         self.deferred().take()
     }

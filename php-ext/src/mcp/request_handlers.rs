@@ -1,4 +1,4 @@
-//! The PHP callbacks that handle the server's requests.
+//! Calls the PHP callbacks that handle the server's requests.
 
 use ext_php_rs::types::Zval;
 use pillion_mcp_client::{AuthorizationResponse, PromptError, RpcError};
@@ -17,7 +17,7 @@ const USER_REJECTED: i64 = -1;
 /// The error code of a request whose parameters cannot be parsed.
 const INVALID_PARAMS: i64 = -32602;
 
-/// Calls the object's callback and sends its response to the server.
+/// Calls the object's callback for a request of the server, and sends the callback's response.
 ///
 /// # Errors
 /// An exception of the callback, which ends the call. An `InvalidInputException` if the callback
@@ -48,8 +48,8 @@ pub fn handle_request(hooks: Hooks<'_>, request: ServerRequest) -> Result<(), Fa
     Ok(())
 }
 
-/// Converts the callback's value to a `CreateMessageResult`. The value is the whole result, only
-/// its text, or null for a rejection.
+/// Converts the return value of an `onSampling()` callback to a `CreateMessageResult`. The value is
+/// the whole result, only its text, or null for a rejection.
 fn sampling_result(returned: &Zval) -> Result<Result<Value, RpcError>, Failure> {
     let mut result = match to_value(returned)? {
         Value::Null => {
@@ -69,13 +69,14 @@ fn sampling_result(returned: &Zval) -> Result<Result<Value, RpcError>, Failure> 
             )));
         }
     };
-    // Both fields are required. These are the defaults for callbacks that omit them.
+    // `role` and `model` are required; these are the defaults for callbacks that omit them.
     result.entry("role").or_insert_with(|| json!("assistant"));
     result.entry("model").or_insert_with(|| json!("unknown"));
     Ok(Ok(Value::Object(result)))
 }
 
-/// Converts the callback's value to an `ElicitResult`. Null declines.
+/// Converts the return value of an `onElicitation()` callback to an `ElicitResult`. Null declines
+/// the request.
 fn elicitation_result(returned: &Zval) -> Result<Value, Failure> {
     let mut result = match to_value(returned)? {
         Value::Null => return Ok(json!({"action": "decline"})),
@@ -107,7 +108,7 @@ fn invalid_elicitation(returned: &Zval) -> Failure {
 /// authorization page and returns the URL to which the browser was redirected.
 ///
 /// # Errors
-/// The callback's exception, or an `InvalidInputException` if it returns no valid URL.
+/// An exception of the callback, or an `InvalidInputException` if it returns no valid URL.
 pub fn authorize(
     hooks: Hooks<'_>,
     url: &str,
@@ -132,7 +133,7 @@ pub fn authorize(
     Ok(())
 }
 
-/// Returns the type of a value, for messages.
+/// Returns the type of a PHP value, for messages.
 pub fn describe_type(value: &Zval) -> &'static str {
     match Object::from_value(value) {
         Some(object) => object.class_name(),

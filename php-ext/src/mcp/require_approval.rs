@@ -12,18 +12,18 @@ const KEY: &str = "require_approval";
 /// The option `require_approval` of a server entry.
 #[derive(Debug, Clone, Default)]
 pub enum RequireApproval {
-    /// The entry has no such option.
+    /// The entry has no option `require_approval`.
     #[default]
     Unset,
     /// One policy for all tools of the server.
     All(ApprovalPolicy),
-    /// Lists of tool names, as in OpenAI's API. With a list `never`, all other tools require
-    /// approval. Without it, the option says nothing about them. A tool in both lists requires
-    /// approval.
+    /// Lists of tool names, as in OpenAI's API. If there is a list `never`, all tools that are in
+    /// no list require approval; otherwise the option sets no policy for them. A tool in both lists
+    /// requires approval.
     ByName(Filters),
 }
 
-/// The lists. They contain the server's own tool names.
+/// The lists of tool names in `require_approval`. The names are those on the server.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Filters {
@@ -38,11 +38,12 @@ struct ToolNameFilter {
 }
 
 impl RequireApproval {
-    /// Reads the option of an entry in HAWKI's format. An invalid value is an error, because
-    /// otherwise calls could run without the approval that the author of the entry intended.
+    /// Reads the option `require_approval` of an entry in HAWKI's format. An invalid value is an
+    /// error, because otherwise calls could run without the approval that the author of the entry
+    /// intended.
     ///
     /// # Errors
-    /// An `InvalidInputException`.
+    /// An `InvalidInputException` if the value of the option is invalid.
     pub fn from_entry(entry: &Value) -> Result<Self, Failure> {
         let read = match entry.get(KEY) {
             None | Some(Value::Null) => Some(Self::Unset),
@@ -63,8 +64,9 @@ impl RequireApproval {
         })
     }
 
-    /// Returns the policy for a tool that is PHP code, by its own name. The server's tool behind it
-    /// is unknown, so a tool that the lists do not name requires approval.
+    /// Returns the policy for a tool in PHP code, by the name of that tool. It is unknown which
+    /// tool of the server the PHP code calls, so a tool that the lists do not name requires
+    /// approval.
     pub fn policy_for_php_tool(&self, tool: &str) -> Option<ApprovalPolicy> {
         let policy = self.policy_for(tool);
         match self {
@@ -73,7 +75,7 @@ impl RequireApproval {
         }
     }
 
-    /// Returns the policy for a tool, by the server's name for it.
+    /// Returns the policy for a tool, by its name on the server.
     pub fn policy_for(&self, tool: &str) -> Option<ApprovalPolicy> {
         let filters = match self {
             Self::Unset => return None,
@@ -92,7 +94,7 @@ impl RequireApproval {
     }
 }
 
-/// Returns the name of a policy in an entry.
+/// Returns the value of `require_approval` for a policy.
 pub fn policy_name(policy: ApprovalPolicy) -> &'static str {
     match policy {
         ApprovalPolicy::Auto => "never",

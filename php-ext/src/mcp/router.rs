@@ -1,10 +1,9 @@
 //! Routes the server's requests and notifications to the PHP thread that handles them.
 //!
-//! Each call has an entry in the router, which holds the channel to the PHP thread of the call. A
-//! request waits in the queue of the router and not in the channel of a call, because no thread may
-//! be waiting for that call (as with a `ToolStream` that is not read), or the call may end before
-//! PHP takes the request. The router only wakes up a waiting thread, and this thread then takes the
-//! request.
+//! Each call has an entry in the router, with the channel to the PHP thread of the call. A request
+//! waits in the router's queue and not in the channel of a call, because no thread may be waiting
+//! for that call (as with a `ToolStream` that is not read), or the call may end before PHP takes
+//! the request. The router only wakes a waiting thread, which then takes the request.
 
 mod call_handle;
 mod inbox;
@@ -27,7 +26,7 @@ pub use inbox::NotificationInbox;
 /// The JSON-RPC error code of a request that no PHP thread can answer.
 const NO_PHP_THREAD: i64 = -32000;
 
-/// The registry of the PHP threads that use one connection.
+/// The router of one connection: the PHP threads that use the connection, and the jobs for them.
 #[derive(Default)]
 pub struct MessageRouter {
     state: Mutex<RouterState>,
@@ -39,13 +38,13 @@ pub struct MessageRouter {
 /// The open calls and the pending jobs.
 #[derive(Default)]
 struct RouterState {
-    /// The call whose wait began last is at the end.
+    /// The open calls, ordered by when their last wait began.
     calls: Vec<Arc<CallEntry>>,
     /// The jobs that no thread has taken yet, oldest first. The engine limits their number.
     jobs: VecDeque<QueuedJob>,
 }
 
-/// A job, and its call, if known.
+/// A job for PHP, and the call that it belongs to, if known.
 struct QueuedJob {
     job: ServerJob,
     call: Option<Arc<CallEntry>>,
@@ -53,9 +52,9 @@ struct QueuedJob {
 
 impl RouterState {
     /// Returns the call whose thread handles a job of `call`: a call of the same object, if a
-    /// thread waits for one, otherwise the call whose wait began last. A thread waits only for the
-    /// call whose wait began last: a thread that waits inside a callback cannot handle jobs of the
-    /// outer call. Returns `None` if no thread waits.
+    /// thread waits for one; otherwise the call whose wait began last. A thread that waits for
+    /// several calls, in nested callbacks, can only handle jobs of the innermost one. Returns
+    /// `None` if no thread waits.
     fn target(&self, call: Option<&Arc<CallEntry>>) -> Option<&Arc<CallEntry>> {
         let waiting = || self.calls.iter().rev().filter(|entry| entry.has_waiter());
         let same_object =
@@ -63,10 +62,10 @@ impl RouterState {
         same_object.or_else(|| waiting().next())
     }
 
-    /// Wakes up the threads that have a job to take.
+    /// Wakes the threads that have a job to take.
     fn wake_targets(&mut self) {
         if !self.calls.iter().any(|entry| entry.can_have_waiter()) {
-            // Dropping a request makes its sender receive the error that no thread can answer.
+            // Dropping a request lets its sender respond that no PHP thread can answer.
             self.jobs.clear();
         }
         self.jobs.retain(|queued| !queued.job.is_abandoned());
@@ -84,7 +83,7 @@ impl RouterState {
 }
 
 impl MessageRouter {
-    /// Registers a call of the PHP object with this inbox.
+    /// Registers a call of the PHP object that has this inbox.
     pub fn open_call(
         self: &Arc<Self>,
         jobs: JobSender<ServerJob>,
@@ -110,12 +109,12 @@ impl MessageRouter {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Forwards a request of the server to PHP: to the object whose call it belongs to, or
+    /// Forwards a request of the server to PHP: to the object whose call the request belongs to, or
     /// otherwise to the object whose wait began last. The second case applies if the call is
-    /// unknown, as on a stream that serves all requests, or if the object does not wait. If no
-    /// object waits but a call is running, the request waits too.
+    /// unknown, as on a stream for all requests, or if the object does not wait. If a call is
+    /// running but no object waits, the request waits, too.
     ///
-    /// Must be called where the request is received, not where its response is awaited.
+    /// Must be called in the task that receives the request, not where its response is awaited.
     pub fn forward_request(
         self: &Arc<Self>,
         kind: ServerRequestKind,
@@ -131,7 +130,7 @@ impl MessageRouter {
         }
     }
 
-    /// Queues a job for PHP. The job is dropped if no call is open.
+    /// Queues a job for PHP. If no call is open, the job is dropped.
     pub fn enqueue(&self, job: ServerJob) {
         let call = CURRENT_CALL.try_with(Arc::clone).ok();
         let mut state = lock(&self.state);
@@ -139,7 +138,7 @@ impl MessageRouter {
         state.wake_targets();
     }
 
-    /// Wakes up the waiting thread. A thread that begins to wait later checks the queue anyway.
+    /// Wakes the waiting thread. A thread that begins to wait later checks the queue anyway.
     pub fn wake(&self) {
         let call = CURRENT_CALL.try_with(Arc::clone).ok();
         if let Some(entry) = lock(&self.state).target(call.as_ref()) {
@@ -147,7 +146,7 @@ impl MessageRouter {
         }
     }
 
-    /// Removes and returns the first job for this call.
+    /// Removes and returns the first job that the thread of this call handles.
     fn take_job(&self, entry: &Arc<CallEntry>) -> Option<ServerJob> {
         let mut state = lock(&self.state);
         let index = state.jobs.iter().position(|queued| {
@@ -174,7 +173,7 @@ impl MessageRouter {
         lock(&self.state).wake_targets();
     }
 
-    /// Handles a notification of the server.
+    /// Delivers a notification of the server to the inboxes, and wakes the waiting threads.
     pub fn handle_notification(&self, notification: &Notification) {
         if notification.method == "notifications/tools/list_changed" {
             self.changes.fetch_add(1, Ordering::AcqRel);
@@ -183,7 +182,8 @@ impl MessageRouter {
         for inbox in lock(&self.inboxes).iter().filter_map(Weak::upgrade) {
             is_first |= inbox.put(notification.clone());
         }
-        // A thread that was woken up and has not read its inbox yet finds this notification too.
+        // A thread is woken only for the first notification in its inbox; it then reads all of
+        // them.
         if is_first {
             for entry in &lock(&self.state).calls {
                 (entry.jobs)(ServerJob::Wake);

@@ -18,14 +18,14 @@ use error_messages::{invalid, unknown, with_php_option_names};
 /// An MCP server as PHP code configures it.
 pub struct Server {
     config: ServerConfig,
-    /// The whole configuration as text, including credentials. Two clients share a connection only
-    /// if their keys are equal. Never shown to anyone.
+    /// The whole configuration as text, including credentials, by which clients share connections.
+    /// Never shown to users.
     key: String,
-    /// Whether the program chose the label.
+    /// Whether the application has set the label.
     is_labelled: bool,
 }
 
-/// The PHP class that uses the server.
+/// The PHP class of the clients that use a server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ClientClass {
     /// `MCPSSEClient`: only `http` and `https`, and the error messages of this class.
@@ -34,7 +34,7 @@ enum ClientClass {
     Client { has_oauth: bool },
 }
 
-/// The options that are maps.
+/// The options whose values are maps.
 const MAP_OPTIONS: [&str; 4] = ["env", "headers", "limits", "egress"];
 
 /// The options that contain or may contain credentials.
@@ -43,7 +43,7 @@ const SECRET_OPTIONS: [&str; 5] = ["authentication", "oauth", "headers", "env", 
 /// Default timeout of an operation, if neither the client nor a setting specifies one.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The options of `McpClient` that are separate arguments of `MCPSSEClient`.
+/// The options of `McpClient` for which `MCPSSEClient` has separate arguments.
 const ARGUMENTS: [(&str, &str); 3] = [
     ("url", "serverUrl"),
     ("timeout", "timeout"),
@@ -51,10 +51,10 @@ const ARGUMENTS: [(&str, &str); 3] = [
 ];
 
 impl Server {
-    /// Checks the arguments of `MCPSSEClient::__construct`.
+    /// Creates a server from the arguments of `MCPSSEClient::__construct`.
     ///
     /// # Errors
-    /// An `InvalidInputException` that names the option.
+    /// An `InvalidInputException` that names the invalid option.
     pub fn new(
         url: &str,
         timeout: Option<f64>,
@@ -64,10 +64,10 @@ impl Server {
         Self::from_arguments(None, url, timeout, api_key, options)
     }
 
-    /// Reads a server entry in HAWKI's format. Returns `None` without a URL.
+    /// Creates a server from an entry in HAWKI's format. Returns `None` for an entry without a URL.
     ///
     /// # Errors
-    /// Same as [`new`](Self::new).
+    /// The failures of [`new`](Self::new).
     pub fn from_entry(entry: &Value) -> Result<Option<Arc<Self>>, Failure> {
         let text = |key: &str| {
             let text = entry.get(key).and_then(Value::as_str).map(str::trim);
@@ -86,11 +86,11 @@ impl Server {
         Self::from_arguments(text("server_label"), url, timeout, text("api_key"), options).map(Some)
     }
 
-    /// Reads the arguments of `McpClient::__construct`: a URL, or an array with `url` or `command`.
-    /// The options are in this array or in the second argument.
+    /// Creates a server from the arguments of `McpClient::__construct`: a URL, or an array with
+    /// `url` or `command`. The options are in this array or in the second argument.
     ///
     /// # Errors
-    /// An `InvalidInputException` that names the option.
+    /// An `InvalidInputException` that names the invalid option.
     pub fn from_client_arguments(server: Value, options: Value) -> Result<Arc<Self>, Failure> {
         let mut entry = match server {
             Value::String(url) => Map::from_iter([("url".to_owned(), Value::String(url))]),
@@ -158,14 +158,14 @@ impl Server {
     }
 
     /// Returns the server of an entry. Each entry is parsed only once, because every request of a
-    /// worker passes it again.
+    /// PHP worker passes the entry again.
     fn find_or_read(
         mut entry: Map<String, Value>,
         class: ClientClass,
     ) -> Result<Arc<Self>, Failure> {
         apply_response_limit(&mut entry);
         let text = Value::Object(entry.clone());
-        // Clients with different error messages use different connections.
+        // The key contains the class, because the error messages of the classes differ.
         let key = match class {
             ClientClass::SseClient => format!("sse {text}"),
             ClientClass::Client { .. } => text.to_string(),
@@ -180,7 +180,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Reads an entry in the engine's format, with `allow_http` and without a required label.
+    /// Creates a server from an entry in the engine's format, with `allow_http` and without a
+    /// required label.
     fn read(mut entry: Map<String, Value>, class: ClientClass, key: &str) -> Result<Self, Failure> {
         let is_labelled = entry.contains_key("label");
         if !is_labelled {
@@ -231,7 +232,8 @@ impl Server {
             .validate()
             .map_err(|error| exception::invalid_input(with_php_option_names(&error)))?;
         if !is_labelled && config.url().is_some() {
-            // Approvals and limits are kept per label, so two servers must not share a label.
+            // A server without a label gets its address as the label, because approvals and limits
+            // are kept per label.
             config.label = config.display_url();
         }
         config.message_style = (class == ClientClass::SseClient).then_some(MessageStyle::Sse);
@@ -242,7 +244,7 @@ impl Server {
         })
     }
 
-    /// Returns the engine's configuration.
+    /// Returns the configuration of the MCP client.
     pub fn config(&self) -> &ServerConfig {
         &self.config
     }
@@ -252,12 +254,12 @@ impl Server {
         &self.key
     }
 
-    /// Returns the URL without its secret parts.
+    /// Returns the server's URL without its secret parts.
     pub fn display_url(&self) -> String {
         self.config.display_url()
     }
 
-    /// Returns the program's name for the server, or otherwise its address.
+    /// Returns the label that the application has set, or else the server's address.
     pub fn display_name(&self) -> String {
         if self.is_labelled {
             self.config.label.clone()
@@ -266,7 +268,7 @@ impl Server {
         }
     }
 
-    /// Returns the OAuth configuration, if there is one.
+    /// Returns the OAuth configuration of the server, if it uses OAuth.
     pub fn oauth(&self) -> Option<&OAuthConfig> {
         match &self.config.authentication {
             Authentication::OAuth(oauth) => Some(oauth),
@@ -275,7 +277,7 @@ impl Server {
     }
 }
 
-/// Returns the entries of an array whose keys are names.
+/// Returns the entries of an option that is a map.
 fn parse_map(value: Value, what: &str) -> Result<Map<String, Value>, Failure> {
     match value {
         Value::Object(entries) => Ok(entries),
@@ -286,7 +288,7 @@ fn parse_map(value: Value, what: &str) -> Result<Map<String, Value>, Failure> {
     }
 }
 
-/// Accepts a command as a list: the program and its arguments.
+/// Splits a command that is a list into the program and its arguments.
 fn split_command_list(entry: &mut Map<String, Value>) -> Result<(), Failure> {
     let Some(Value::Array(words)) = entry.get_mut("command") else {
         return Ok(());
@@ -327,7 +329,7 @@ fn put_api_key(entry: &mut Map<String, Value>, key: &str) -> Result<(), Failure>
     Ok(())
 }
 
-/// Uses the keys of `oauth` as those of the authentication of this type.
+/// Sets the keys in the option `oauth` as those of an authentication of type `oauth`.
 fn put_oauth(entry: &mut Map<String, Value>, oauth: Value) -> Result<(), Failure> {
     let mut oauth = match oauth {
         Value::Null | Value::Bool(false) => return Ok(()),
@@ -344,7 +346,7 @@ fn put_oauth(entry: &mut Map<String, Value>, oauth: Value) -> Result<(), Failure
     Ok(())
 }
 
-/// Rejects the engine's name of the timeout. The PHP classes use `timeout`, in seconds.
+/// Rejects the engine's option `timeout_ms`: the PHP classes have `timeout`, in seconds.
 fn reject_milliseconds(entry: &Map<String, Value>, class: ClientClass) -> Result<(), Failure> {
     if entry.contains_key("timeout_ms") {
         return Err(unknown("timeout_ms", class));
@@ -352,7 +354,7 @@ fn reject_milliseconds(entry: &Map<String, Value>, class: ClientClass) -> Result
     Ok(())
 }
 
-/// Inserts `pillion.max_response_bytes` if the options have no limit of their own.
+/// Inserts the limit `pillion.max_response_bytes` if the options have no response limit.
 fn apply_response_limit(config: &mut Map<String, Value>) {
     let Some(bytes) = settings::max_response_bytes() else {
         return;
@@ -361,7 +363,7 @@ fn apply_response_limit(config: &mut Map<String, Value>) {
     if limits.as_array().is_some_and(Vec::is_empty) {
         *limits = json!({});
     }
-    // A value that is not an object is rejected below.
+    // An option `limits` that is not an object is rejected later.
     if let Value::Object(limits) = limits {
         for key in ["max_response_bytes", "max_event_bytes"] {
             limits.entry(key).or_insert_with(|| json!(bytes));

@@ -12,11 +12,11 @@ pub enum ServerJob {
     Request(ServerRequest),
     /// A call reports progress.
     Progress {
-        /// The index of the call among those that are waited for.
+        /// The index of the call among the calls that PHP waits for.
         call: usize,
-        /// The progress.
+        /// The progress that the server reports.
         progress: ProgressNotification,
-        /// Held until the progress has been reported.
+        /// The permit of the report, held until PHP has received the report.
         permit: ProgressPermit,
     },
     /// The user must grant an authorization.
@@ -26,12 +26,12 @@ pub enum ServerJob {
         /// Receives the authorization response from the browser's redirect.
         reply: ReplySender<Result<AuthorizationResponse, PromptError>>,
     },
-    /// There are notifications for the object, or a job in the router.
+    /// The object has pending notifications, or the router has a job.
     Wake,
 }
 
 impl ServerJob {
-    /// Returns whether nothing waits for the outcome of the job any more.
+    /// Returns whether nothing waits any more for the outcome of the job.
     pub fn is_abandoned(&self) -> bool {
         match self {
             Self::Request(request) => request.is_abandoned(),
@@ -44,23 +44,23 @@ impl ServerJob {
 /// The kinds of requests that a server may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerRequestKind {
-    /// A completion by a language model.
+    /// The server requests a completion from a language model.
     Sampling,
-    /// Input from the user.
+    /// The server requests input from the user.
     Elicitation,
 }
 
-/// A request from the server.
+/// A request from the server that a PHP callback handles.
 pub struct ServerRequest {
     /// The kind of the request.
     pub kind: ServerRequestKind,
-    /// The parameters, as the server wrote them.
+    /// The parameters of the request, as the server wrote them.
     pub params: Box<RawValue>,
     reply: ReplySender<Result<Value, RpcError>>,
 }
 
 impl ServerRequest {
-    /// Creates a request and the receiver of its response.
+    /// Creates a request, and the receiver of the response.
     pub fn new(
         kind: ServerRequestKind,
         params: Box<RawValue>,
@@ -74,7 +74,7 @@ impl ServerRequest {
         (request, response)
     }
 
-    /// Returns whether nothing waits for the response any more.
+    /// Returns whether nothing waits any more for the response.
     pub fn is_abandoned(&self) -> bool {
         self.reply.is_abandoned()
     }

@@ -1,7 +1,8 @@
 //! The connections to MCP servers, whose sessions stay open from one PHP request to the next.
 //!
-//! - This is process-wide state. FPM and the PHP command line offer no alternative: objects end
-//!   with the request, and opening a session for each request would cost more than the calls in it.
+//! - The connections are process-wide state. FPM and the PHP command line offer no alternative:
+//!   objects end with the request, and opening a session for each request would cost more than the
+//!   calls in it.
 //! - Only clients of the same server with the same credential share a session. The number of
 //!   sessions is limited, and an unused session ends after a while.
 //! - At the end of the process the servers are notified, within a time limit.
@@ -42,12 +43,12 @@ fn with_pool<R>(work: impl FnOnce(&ConnectionPool) -> R) -> Result<R, Failure> {
         .ok_or_else(|| Failure::error("Pillion has no runtime"))
 }
 
-/// Returns the connection with this key and its session, and creates it if it does not exist. The
-/// key covers the whole configuration including credentials, so only identical configurations share
-/// a connection.
+/// Returns the connection with this key and its session, or creates the connection. The key
+/// contains the whole configuration including credentials, so only identical configurations share a
+/// connection.
 ///
 /// # Errors
-/// Same as [`runtime::engine`].
+/// The failures of [`runtime::engine`].
 pub fn connection(
     key: &str,
     make: impl FnOnce() -> McpConnection,
@@ -55,10 +56,10 @@ pub fn connection(
     with_pool(|pool| pool.connection(key, || Arc::new(make())))
 }
 
-/// Returns the connection with this key, if there is one.
+/// Returns the connection with this key, if it exists.
 ///
 /// # Errors
-/// Same as [`runtime::engine`].
+/// The failures of [`runtime::engine`].
 pub fn find(key: &str) -> Result<Option<Arc<McpConnection>>, Failure> {
     with_pool(|pool| pool.find(key))
 }
@@ -66,7 +67,7 @@ pub fn find(key: &str) -> Result<Option<Arc<McpConnection>>, Failure> {
 /// Moves a connection to another key.
 ///
 /// # Errors
-/// Same as [`runtime::engine`].
+/// The failures of [`runtime::engine`].
 pub fn rename(connection: &Arc<McpConnection>, key: &str) -> Result<(), Failure> {
     with_pool(|pool| pool.rename(connection, key))
 }
@@ -83,7 +84,7 @@ pub fn release(connection: Option<Bound<Arc<McpConnection>>>) {
 /// Returns a client of an MCP server without callbacks for the server's requests.
 ///
 /// # Errors
-/// Same as [`runtime::engine`].
+/// The failures of [`runtime::engine`].
 pub fn client_for(server: &Server) -> Result<McpClient, Failure> {
     let tokens = server.oauth().map(|_| Arc::default());
     let make = || {
@@ -96,16 +97,16 @@ pub fn client_for(server: &Server) -> Result<McpClient, Failure> {
     Ok(connection(server.key(), make)?.client().clone())
 }
 
-/// Returns the number of sessions that are kept for later requests.
+/// Returns the number of connections that the process keeps for later requests.
 pub fn count() -> usize {
     let slot = POOL.lock().unwrap_or_else(PoisonError::into_inner);
     let pool = slot.as_ref().and_then(Bound::get);
     pool.map_or(0, |pool| lock(&pool.entries).len())
 }
 
-/// Closes all sessions in parallel, within [`CLOSE_SESSIONS_TIMEOUT`]; otherwise each command-line
+/// Closes all sessions concurrently, within [`CLOSE_SESSIONS_TIMEOUT`]; otherwise each command-line
 /// script would leave a session on its servers. MCP servers that run as child processes need no
-/// notification: a helper process ends them as soon as this process has ended.
+/// notification: a supervisor process ends them as soon as this process has ended.
 pub fn close_all(engine: &Arc<Engine>) {
     let pool = {
         let mut slot = POOL.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,8 +154,8 @@ impl ConnectionPool {
         }
     }
 
-    /// Returns the connection of `key`, and creates it if it does not exist. Beyond the limit, the
-    /// least recently used connection is dropped.
+    /// Returns the connection of `key`, or creates it. Above the limit, the least recently used
+    /// connection is dropped.
     fn connection(
         &self,
         key: &str,
@@ -175,7 +176,7 @@ impl ConnectionPool {
         Some(Arc::clone(&session.connection))
     }
 
-    /// Moves a connection to another key, or adds it if it is not in the collection.
+    /// Moves a connection to another key, or adds it if the pool does not contain it.
     fn rename(&self, connection: &Arc<McpConnection>, key: &str) {
         let mut entries = lock(&self.entries);
         let others = |session: &SessionEntry| {
@@ -203,7 +204,7 @@ impl ConnectionPool {
         self.drop_connections(excess_entries.into_iter().map(|session| session.connection));
     }
 
-    /// Drops connections inside the runtime. Dropping the last reference ends the session.
+    /// Drops connections inside the runtime, because dropping the last reference ends the session.
     fn drop_connections(&self, connections: impl IntoIterator<Item = Arc<McpConnection>>) {
         let _runtime = self.engine.handle().enter();
         for connection in connections {
@@ -223,12 +224,12 @@ impl ConnectionPool {
     }
 }
 
-/// A panic while the lock is held leaves a valid list behind.
+/// Locks the list of sessions. A panic while the lock is held leaves a valid list behind.
 fn lock(entries: &Mutex<Vec<SessionEntry>>) -> MutexGuard<'_, Vec<SessionEntry>> {
     entries.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs until the list is dropped.
+/// Drops idle connections at intervals, until the list of sessions is dropped.
 async fn drop_idle_connections(entries: Weak<Mutex<Vec<SessionEntry>>>, idle: Duration) {
     let interval = (idle / 4).clamp(MIN_CHECK_INTERVAL, MAX_CHECK_INTERVAL);
     loop {
@@ -242,13 +243,15 @@ async fn drop_idle_connections(entries: Weak<Mutex<Vec<SessionEntry>>>, idle: Du
                 if Arc::strong_count(&session.connection) > 1
                     || session.connection.client().is_shared()
                 {
-                    // An object holds the connection, or a call is running.
+                    // A session is in use while an object holds the connection or a call is
+                    // running.
                     session.last_used = now;
                 }
                 now.duration_since(session.last_used) >= idle
             })
             .collect();
-        // Dropped outside the lock, because the drop ends each session at its server.
+        // The connections are dropped outside the lock, because the drop ends each session on its
+        // server.
         drop(idle_entries);
     }
 }

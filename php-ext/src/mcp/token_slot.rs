@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pillion_mcp_client::{OAuthCredentials, StoreFuture, TokenKey, TokenStore};
 
-/// The tokens of one connection, between the engine and the `TokenStore` of PHP. The store is read
+/// Holds the tokens of one connection between the engine and PHP's `TokenStore`. The store is read
 /// before the connection is created, and written on PHP's thread after the tokens have changed.
 #[derive(Default)]
 pub struct TokenSlot {
@@ -22,8 +22,8 @@ impl TokenSlot {
         }
     }
 
-    /// Returns the change that is not stored yet, if there is one. The inner `None` means that the
-    /// entry must be removed.
+    /// Returns the change of the tokens that is not stored yet, if there is one. The inner `None`
+    /// means that the entry must be removed from the store.
     pub fn take_change(&self) -> Option<Option<OAuthCredentials>> {
         let has_changed = self.has_changed.swap(false, Ordering::AcqRel);
         has_changed.then(|| self.credentials().clone())
@@ -37,12 +37,12 @@ impl TokenSlot {
             .and_then(|credentials| serde_json::to_string(credentials).ok())
     }
 
-    /// Marks the tokens as changed, so that they are stored later.
+    /// Marks the tokens as changed, so that they are stored again.
     pub fn mark_changed(&self) {
         self.has_changed.store(true, Ordering::Release);
     }
 
-    /// Attaches the router, whose waiting thread is woken up after a change.
+    /// Attaches the router whose waiting thread is woken after a change of the tokens.
     pub(super) fn attach(&self, router: &Arc<MessageRouter>) {
         let _ = self.router.set(Arc::clone(router));
     }
@@ -58,7 +58,8 @@ impl TokenSlot {
         *self.credentials() = credentials;
         self.mark_changed();
         if let Some(router) = self.router.get() {
-            // If no thread waits, the tokens are stored after the next call.
+            // The woken thread stores the tokens; if no thread waits, they are stored after the
+            // next call.
             router.wake();
         }
     }

@@ -1,4 +1,4 @@
-//! The tools of a server, read through a PSR-16 cache if there is one.
+//! Reads the tools of a server, through a PSR-16 cache if one is set.
 
 use ext_php_rs::types::Zval;
 use pillion_mcp_client::{McpClient, McpError};
@@ -14,25 +14,25 @@ use crate::log::LogLevel;
 use crate::values::event;
 use crate::zend::{Failure, Object, Outcome, string_of};
 
-/// The hook that holds how long a cached list stays valid.
+/// The hook that holds how long a cached list of tools stays valid.
 pub const TTL: &str = "cache_ttl";
-/// The hook that holds the tenant.
+/// The hook that holds the tenant, which separates the cached lists of several tenants.
 pub const TENANT: &str = "cache_tenant";
 
-/// Returns the list as a PHP value, from the cache or from the server.
+/// Returns the list of tools as a PHP value, from the cache or from the server.
 ///
 /// # Errors
-/// Same as [`ServerLink::send`].
+/// The failures of [`ServerLink::send`].
 pub fn list(link: &ServerLink, hooks: Hooks<'_>, empty: EmptyObject) -> Outcome {
     let json = read_json(link, hooks)?;
     let raw: &RawValue = serde_json::from_str(&json).map_err(|error| invalid_list(&error))?;
     decode_message(raw, empty)
 }
 
-/// Returns the list for a registry: each tool as the server wrote it.
+/// Returns the list of tools for a registry: each tool as the server wrote it.
 ///
 /// # Errors
-/// Same as [`list`].
+/// The failures of [`list`].
 pub fn list_raw(link: &ServerLink, hooks: Hooks<'_>) -> Result<Vec<Box<RawValue>>, Failure> {
     serde_json::from_str(&read_json(link, hooks)?).map_err(|error| invalid_list(&error))
 }
@@ -41,7 +41,7 @@ fn invalid_list(error: &serde_json::Error) -> Failure {
     crate::exception::transport(error.to_string())
 }
 
-/// Returns the list as JSON.
+/// Returns the list of tools as JSON, from the cache or from the server.
 fn read_json(link: &ServerLink, hooks: Hooks<'_>) -> Result<String, Failure> {
     let cache = hooks.get(CACHE);
     let Some(cache) = cache.as_ref().and_then(Object::from_value) else {
@@ -54,8 +54,8 @@ fn read_json(link: &ServerLink, hooks: Hooks<'_>) -> Result<String, Failure> {
         return Ok(json);
     }
     let json = fetch(link, hooks)?;
-    // The user may have granted an authorization during the request, so the list belongs to the new
-    // tokens.
+    // The key is computed again: if the user has granted an authorization during the request, the
+    // list belongs to the new tokens.
     let Some(key) = key(link, hooks)? else {
         return Ok(json);
     };
@@ -65,7 +65,7 @@ fn read_json(link: &ServerLink, hooks: Hooks<'_>) -> Result<String, Failure> {
     Ok(json)
 }
 
-/// Removes the list from the cache, because the server reports a change.
+/// Removes the list of tools from the cache, after the server has reported a change.
 ///
 /// # Errors
 /// The failure that ends the request.
@@ -92,7 +92,7 @@ fn fetch(link: &ServerLink, hooks: Hooks<'_>) -> Result<String, Failure> {
     Ok(json)
 }
 
-/// Returns the cached list and its number of tools. An invalid list counts as missing.
+/// Returns the cached list and its number of tools. An invalid cached list counts as missing.
 fn read_cache(
     hooks: Hooks<'_>,
     cache: Object<'_>,
@@ -106,7 +106,8 @@ fn read_cache(
     }))
 }
 
-/// Logs an exception of the cache instead of returning it: a failing cache must not fail the call.
+/// Logs an exception of the cache instead of returning it, because a failing cache must not fail
+/// the call.
 fn log_cache_failure(hooks: Hooks<'_>, outcome: Outcome) -> Result<Option<Zval>, Failure> {
     match outcome {
         Ok(value) => Ok(Some(value)),
@@ -132,9 +133,10 @@ fn dispatch_tools_listed(
     hooks.dispatch(|| event::tools_listed(&server, count, from_cache))
 }
 
-/// Returns the cache key. It covers the whole configuration including credentials, and the tenant,
-/// so that one user never receives another user's list. Returns `None` while the user is unknown.
-/// PSR-16 permits letters, digits and `_`, at most 64 characters.
+/// Returns the cache key of a client's list of tools. The key depends on the whole configuration
+/// including credentials, and on the tenant, so that one user never receives another user's list.
+/// Returns `None` while the user is unknown. PSR-16 permits letters, digits and `_`, at most 64
+/// characters.
 fn key(link: &ServerLink, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
     let hook = hooks.get(TENANT);
     let tenant = hook.as_ref().and_then(Zval::str).unwrap_or_default();

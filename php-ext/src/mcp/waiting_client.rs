@@ -10,8 +10,8 @@ use crate::runtime::Bound;
 use crate::wait::{JobSender, wait_serving};
 use crate::zend::Failure;
 
-/// A client that takes part in a wait: for its own call, or for an execution whose tools belong to
-/// its server. Its callbacks answer the server's requests during the wait.
+/// A client that takes part in a wait: for its own call, or for an execution that uses tools of its
+/// server. The client's callbacks answer the server's requests during the wait.
 pub struct WaitingClient<'a> {
     pub(super) link: &'a ServerLink,
     pub(super) hooks: Hooks<'a>,
@@ -21,10 +21,10 @@ pub struct WaitingClient<'a> {
 }
 
 impl<'a> WaitingClient<'a> {
-    /// Delivers pending notifications and tokens to PHP before a call.
+    /// Prepares a client for a wait, and delivers its pending notifications and tokens to PHP.
     ///
     /// # Errors
-    /// Same as [`ServerLink::connection`], and an exception of the PHP code.
+    /// A failure of [`ServerLink::connection`], or an exception of the PHP code.
     pub fn new(link: &'a ServerLink, hooks: Hooks<'a>) -> Result<Self, Failure> {
         let connection = link.connection(hooks)?;
         link.deliver(hooks, &connection)?;
@@ -46,7 +46,7 @@ impl<'a> WaitingClient<'a> {
         }
     }
 
-    /// Registers a call of the client, for which this PHP thread waits. `start` starts the calls.
+    /// Registers a call of the client, which this PHP thread waits for. `start` starts the call.
     /// Must be called only once.
     pub fn open_call<T>(
         &self,
@@ -74,7 +74,7 @@ impl<'a> WaitingClient<'a> {
     /// Waits for a call of this client.
     ///
     /// # Errors
-    /// Same as [`wait_serving`].
+    /// The failures of [`wait_serving`].
     pub fn wait<T, F>(&self, call: impl FnOnce(&CallHandle) -> F) -> Result<T, Failure>
     where
         T: Send + 'static,

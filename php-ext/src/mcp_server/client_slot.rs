@@ -4,19 +4,20 @@ use pillion_mcp_client::McpClient;
 
 use crate::runtime::Bound;
 
-/// The client of this process that the tools of a server use, in all registries.
+/// The MCP client of this process that the tools of a server use, in all registries.
 #[derive(Default)]
 pub struct ClientSlot(Mutex<Option<Bound<McpClient>>>);
 
 impl ClientSlot {
     /// Replaces the client. A running call continues with the previous client.
     pub fn connect(&self, client: McpClient) {
-        // Dropped after the lock is released, because ending a session takes other locks.
+        // The previous client is dropped after the lock is released, because ending a session takes
+        // other locks.
         let previous = self.lock().replace(Bound::new(client));
         drop(previous);
     }
 
-    /// Returns the client. Returns `None` if only another process has connected.
+    /// Returns the client; `None` if only another process has connected.
     pub fn client(&self) -> Option<McpClient> {
         self.lock().as_ref().and_then(Bound::get).cloned()
     }

@@ -7,7 +7,7 @@ use pillion_core::tool::{
 };
 use pillion_mcp_tools::McpTool;
 
-/// A tool of a server. It stays the same object when the connection changes.
+/// A tool of an MCP server. The tool stays the same object when the connection changes.
 pub(super) struct ServerTool {
     tool: McpTool,
     client_slot: Arc<ClientSlot>,

@@ -1,12 +1,12 @@
 use super::forks;
 use std::mem::ManuallyDrop;
 
-/// A value that only the process that created it may use or drop, such as anything that owns
-/// connections, tasks or threads. A forked child leaks it.
+/// A value that only the process that created it may use or drop, such as one that owns
+/// connections, tasks or threads. A forked child leaks the value.
 #[derive(Debug)]
 pub struct Bound<T> {
     value: ManuallyDrop<T>,
-    /// The number of the process. `None` once the value has no owner any more.
+    /// The number of the process that owns the value; `None` once the value was taken.
     process: Option<u32>,
 }
 
@@ -19,20 +19,20 @@ impl<T> Bound<T> {
         }
     }
 
-    /// Returns the value in the process that created it.
+    /// Returns the value in the process that created it, and `None` in any other process.
     pub fn get(&self) -> Option<&T> {
         self.is_ours().then_some(&*self.value)
     }
 
-    /// Same as [`get`](Self::get), but mutable.
+    /// Returns the value like [`get`](Self::get), but mutable.
     pub(super) fn get_mut(&mut self) -> Option<&mut T> {
         self.is_ours().then_some(&mut *self.value)
     }
 
-    /// Returns the value in the process that created it. Any other process leaks it.
+    /// Takes the value in the process that created it. Any other process leaks the value.
     pub fn into_inner(mut self) -> Option<T> {
         let ours = self.is_ours();
-        // Prevents `drop` from touching the value.
+        // Without an owner, `drop` does not touch the value.
         self.process = None;
         // SAFETY: the value is taken once: `self` ends here and `drop` does not touch it.
         ours.then(|| unsafe { ManuallyDrop::take(&mut self.value) })
@@ -46,7 +46,7 @@ impl<T> Bound<T> {
 impl<T> Drop for Bound<T> {
     fn drop(&mut self) {
         if self.is_ours() {
-            // SAFETY: dropped once, here.
+            // SAFETY: `drop` runs once, and no other code drops the value.
             unsafe { ManuallyDrop::drop(&mut self.value) };
         }
     }

@@ -24,23 +24,24 @@ use tokio::time::timeout;
 
 use crate::zend::has_small_stack;
 
-/// Maximum time without a driving thread after a call.
+/// Maximum time without a driving thread after a call, before the background thread takes over.
 const IDLE_TAKEOVER_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Maximum time without a driving thread although there is work. It is not zero, because PHP often
-/// returns immediately.
+/// Maximum time without a driving thread while there is unattended work, before the background
+/// thread takes over. Not zero, because PHP often waits again immediately.
 const WORK_TAKEOVER_TIMEOUT: Duration = Duration::from_millis(2);
 
 /// Maximum time that shutdown waits for the background thread, which may be blocked by other work.
 const STOP_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A runtime that the PHP threads drive, and a background thread that drives it at other times.
+/// A tokio runtime, which the PHP threads drive while they wait, and a background thread at other
+/// times.
 pub struct Engine {
     runtime: Runtime,
     coordinator: Arc<DriverCoordinator>,
 }
 
-/// The coordination of the threads that drive the runtime.
+/// Coordinates the threads that drive the runtime.
 struct DriverCoordinator {
     state: Mutex<DriverState>,
     /// Signals that the background thread has something to check, or has ended.
@@ -50,16 +51,17 @@ struct DriverCoordinator {
 }
 
 struct DriverState {
-    /// The number of PHP threads that drive or wait for their turn. Only one drives at a time.
+    /// The number of PHP threads that drive the runtime or wait for their turn. Only one drives at
+    /// a time.
     driver_count: usize,
     /// When a PHP thread last stopped driving.
     last_drive: Instant,
-    /// The amount of work that no PHP thread waits for.
+    /// The number of [`UnattendedGuard`]s: work that no PHP thread waits for.
     unattended_count: usize,
-    /// Whether there is clean-up work to do once.
+    /// Whether there is clean-up work for the background thread.
     needs_cleanup: bool,
     is_background_driving: bool,
-    /// The end of the background thread's sleep, unless it is woken up earlier.
+    /// When the background thread's sleep ends, unless the thread is woken earlier.
     sleeps_until: Instant,
     is_stopping: bool,
     has_ended: bool,
@@ -93,13 +95,13 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Returns the handle that spawns work.
+    /// Returns the handle of the runtime, which spawns tasks.
     pub fn handle(&self) -> &Handle {
         self.runtime.handle()
     }
 
     /// Drives the runtime on this thread until `future` is ready, or returns `None` after the time
-    /// limit. No PHP code may run inside it.
+    /// limit. No PHP code may run inside `future`.
     pub fn drive<F: Future>(self: &Arc<Self>, time: Duration, future: F) -> Option<F::Output> {
         if has_small_stack() {
             let _unattended = UnattendedGuard::new(self);
@@ -112,19 +114,20 @@ impl Engine {
         self.runtime.block_on(with_timeout(time, future))
     }
 
-    /// Returns whether this thread is currently driving and was interrupted by a signal.
+    /// Returns whether this thread is driving the runtime: `true` only in a signal handler that has
+    /// interrupted it.
     pub fn is_driven_here() -> bool {
         signals::are_blocked()
     }
 
-    /// Announces work that nothing waits for, such as the end of an abandoned call.
+    /// Announces clean-up work that no thread waits for, such as the end of an abandoned call.
     pub fn schedule_cleanup(&self) {
         let mut state = self.coordinator.lock();
         state.needs_cleanup = true;
         self.coordinator.wake(state);
     }
 
-    /// Returns whether such work is still pending.
+    /// Returns whether announced clean-up work is still pending.
     pub fn has_cleanup(&self) -> bool {
         self.coordinator.lock().needs_cleanup
     }
@@ -143,7 +146,7 @@ impl Engine {
         self.shut_down_if_last();
     }
 
-    /// Ends the runtime if this is the last thread to leave.
+    /// Ends the runtime if no other thread uses the engine.
     fn shut_down_if_last(self: Arc<Self>) {
         if let Some(engine) = Arc::into_inner(self) {
             engine.runtime.shutdown_background();
@@ -162,16 +165,17 @@ impl Engine {
     }
 }
 
-/// Unlike tokio's `timeout`, this function can be called outside the runtime.
+/// Runs a future with a timeout. Unlike tokio's `timeout`, this function can be called outside the
+/// runtime.
 async fn with_timeout<F: Future>(time: Duration, future: F) -> Option<F::Output> {
     timeout(time, future).await.ok()
 }
 
-/// Marks work that PHP does not wait for at the moment, as long as this value lives.
+/// Marks work that PHP does not wait for, until this value is dropped.
 pub struct UnattendedGuard(Arc<Engine>);
 
 impl UnattendedGuard {
-    /// Adds one unit of unattended work.
+    /// Adds one unit of unattended work to the engine.
     pub fn new(engine: &Arc<Engine>) -> Self {
         let mut state = engine.coordinator.lock();
         state.unattended_count += 1;
@@ -211,8 +215,8 @@ impl DriverCoordinator {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a turn of PHP's thread. Returns `None` if the background thread cannot leave its work
-    /// within `limit`.
+    /// Begins the turn of a PHP thread. Returns `None` if the background thread does not end its
+    /// turn within `limit`.
     fn take_turn(&self, limit: Duration) -> Option<DriverGuard<'_>> {
         let mut state = self.lock();
         state.driver_count += 1;
@@ -230,7 +234,7 @@ impl DriverCoordinator {
         Some(DriverGuard(self))
     }
 
-    /// Wakes up the background thread, unless its sleep ends soon enough anyway.
+    /// Wakes the background thread, unless its sleep ends soon enough anyway.
     fn wake(&self, state: MutexGuard<'_, DriverState>) {
         let is_needed_earlier = !state.is_background_driving
             && state.sleeps_until > Instant::now() + WORK_TAKEOVER_TIMEOUT;
@@ -275,7 +279,7 @@ impl DriverCoordinator {
     }
 }
 
-/// A PHP thread drives as long as this value lives.
+/// The turn of a PHP thread, which drives the runtime until this value is dropped.
 struct DriverGuard<'a>(&'a DriverCoordinator);
 
 impl Drop for DriverGuard<'_> {

@@ -19,8 +19,9 @@ pub fn process_number() -> u32 {
 /// # Errors
 /// An error if there is not enough memory.
 pub fn start_counting() -> io::Result<()> {
-    // SAFETY: the handler is a function of this library, which is taken off the list when it
-    // is unloaded; it only counts, which may be done at any time.
+    // SAFETY: `count_fork` is a function of this library, and libc unregisters the handler when the
+    // library is unloaded. `count_fork` only increments an atomic counter, which is
+    // async-signal-safe.
     match unsafe { pthread_atfork(None, None, Some(count_fork)) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
@@ -34,6 +35,6 @@ extern "C" fn count_fork() {
 type Handler = Option<extern "C" fn()>;
 
 unsafe extern "C" {
-    /// POSIX function without a binding in the crate `libc` for Linux.
+    /// A POSIX function for which the crate `libc` has no binding on Linux.
     fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
 }

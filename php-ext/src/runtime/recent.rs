@@ -1,5 +1,5 @@
-/// A bounded collection of the most recently used values. The least recently used value is dropped
-/// when the limit is exceeded.
+/// A bounded collection of recently used values. When the limit is exceeded, the least recently
+/// used value is dropped.
 pub struct LruCache<K, V> {
     entries: Vec<(K, V)>,
     limit: usize,
@@ -13,7 +13,7 @@ impl<K: PartialEq, V> LruCache<K, V> {
         }
     }
 
-    /// Returns the value of `key`.
+    /// Returns the value of `key`, and marks it as recently used.
     pub fn get(&mut self, key: &K) -> Option<&V> {
         let index = self.entries.iter().position(|(known, _)| known == key)?;
         let entry = self.entries.remove(index);
@@ -21,7 +21,7 @@ impl<K: PartialEq, V> LruCache<K, V> {
         self.entries.last().map(|(_, value)| value)
     }
 
-    /// Adds a value under a new key.
+    /// Adds a value under a key that the cache does not contain.
     pub fn add(&mut self, key: K, value: V) {
         if self.entries.len() == self.limit {
             self.entries.remove(0);

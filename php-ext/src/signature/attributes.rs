@@ -82,7 +82,7 @@ fn construct_as_tool(call: &mut MethodCall<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// The typed properties validate the arguments with a `TypeError`.
+/// Creates a `Parameter` attribute. Its typed properties validate the arguments with a `TypeError`.
 fn construct_parameter(call: &mut MethodCall<'_>) -> Outcome {
     let description = call.optional_string(0)?;
     let this = call.this();
@@ -101,17 +101,17 @@ fn construct_parameter(call: &mut MethodCall<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// Returns a property of an `AsTool`.
+/// Returns a property of an `AsTool` attribute.
 pub fn tool_property(attribute: Object<'_>, name: &str) -> Outcome {
     attribute.get(AS_TOOL_CLASS.get(), name)
 }
 
-/// Returns the description of a `Parameter`.
+/// Returns the description in a `Parameter` attribute.
 pub fn description_of(attribute: Object<'_>) -> Outcome {
     attribute.get(PARAMETER_CLASS.get(), "description")
 }
 
-/// Returns the constraints that a `Parameter` sets, with their values.
+/// Returns the constraints that a `Parameter` attribute sets, with their values.
 pub fn constraints_of(
     attribute: Object<'_>,
 ) -> std::result::Result<Vec<(&'static str, Zval)>, Failure> {

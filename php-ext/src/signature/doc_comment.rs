@@ -1,11 +1,11 @@
 /// The parsed doc comment of a function.
 pub(super) struct DocComment {
-    /// The first paragraph, on one line.
+    /// The first paragraph of the comment, on one line.
     pub(super) summary: Option<String>,
     parameters: Vec<DocParameter>,
 }
 
-/// One `@param`.
+/// One `@param` tag of a doc comment.
 struct DocParameter {
     name: String,
     kind: String,
@@ -15,7 +15,7 @@ struct DocParameter {
 }
 
 impl DocComment {
-    /// Parses a comment including its `/**` and `*/`. Any other text is empty.
+    /// Parses a doc comment including its `/**` and `*/`. Any other text gives an empty result.
     pub(super) fn parse(comment: &str) -> Self {
         let opened = comment.trim().strip_prefix("/**").unwrap_or_default();
         let text = opened.strip_suffix("*/").unwrap_or(opened);
@@ -30,7 +30,7 @@ impl DocComment {
             if line.starts_with('@') {
                 tags.push(line.to_owned());
             } else if let Some(tag) = tags.last_mut() {
-                // An empty line ends the description of a parameter.
+                // An empty line ends the description in a tag.
                 tag.push(if line.is_empty() { '\n' } else { ' ' });
                 tag.push_str(line);
             } else if line.is_empty() {
@@ -50,7 +50,7 @@ impl DocComment {
         }
     }
 
-    /// Returns the type of a parameter, as it is written.
+    /// Returns the type of a parameter, as the doc comment writes it.
     pub(super) fn type_of(&self, name: &str) -> Option<&str> {
         let of_name = || self.parameters.iter().filter(|known| known.name == name);
         let exact = of_name().find(|known| known.exact && !known.kind.is_empty());
@@ -75,7 +75,7 @@ impl DocParameter {
             _ => return None,
         };
         let rest = rest.split('\n').next().unwrap_or_default();
-        // A type contains no dollar sign, except for types that are not supported anyway.
+        // No supported type contains a dollar sign, so the first one starts the parameter's name.
         let (kind, rest) = rest.split_once('$')?;
         let end = rest
             .find(|letter: char| !letter.is_alphanumeric() && letter != '_')

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 /// Maximum nesting depth of types.
 const MAX_DEPTH: usize = 16;
 
-/// Returns the schema of a type. Returns `None` if the type is not supported.
+/// Returns the JSON Schema of a type; `None` if the type is not supported.
 pub(super) fn schema_of(text: &str) -> Option<Value> {
     let mut parser = DocTypeParser {
         rest: text,
@@ -16,8 +16,8 @@ pub(super) fn schema_of(text: &str) -> Option<Value> {
     parser.rest.is_empty().then_some(schema)
 }
 
-/// Returns a schema for a union. Schemas that differ only in `type` are merged, and so are lists of
-/// values.
+/// Returns the JSON Schema of a union of types. Schemas that differ only in `type` are merged, and
+/// so are lists of values.
 pub(super) fn one_of(mut schemas: Vec<Value>) -> Value {
     schemas.dedup();
     if schemas.len() == 1 {
@@ -89,7 +89,7 @@ impl<'a> DocTypeParser<'a> {
         Some(one_of(schemas))
     }
 
-    /// Parses `T`, `?T`, `T[]`.
+    /// Parses a type with its prefix or suffix: `T`, `?T` or `T[]`.
     fn suffixed(&mut self) -> Option<Value> {
         if self.take("?") {
             let schema = self.suffixed()?;
@@ -143,11 +143,12 @@ impl<'a> DocTypeParser<'a> {
         let inner = self.rest.strip_prefix(quote)?;
         let (text, rest) = inner.split_once(quote)?;
         self.rest = rest;
-        // The meaning of an escape sequence depends on the quotes. Such literals are not supported.
+        // A literal with an escape sequence is not supported, because its meaning depends on the
+        // quotes.
         (!text.contains('\\')).then(|| json!({"type": "string", "enum": [text]}))
     }
 
-    /// Parses the rest of `int<min, max>`.
+    /// Parses the rest of a type such as `int<min, max>`.
     fn range(&mut self) -> Option<Value> {
         let mut schema = json!({"type": "integer"});
         for (keyword, open, end) in [("minimum", "min", ","), ("maximum", "max", ">")] {
@@ -208,7 +209,7 @@ impl<'a> DocTypeParser<'a> {
         })
     }
 
-    /// Parses the rest of `array{a: int, b?: string, ...}`.
+    /// Parses the rest of a type such as `array{a: int, b?: string, ...}`.
     fn parse_shape(&mut self) -> Option<Value> {
         let mut properties = Map::new();
         let mut required = Vec::new();
@@ -244,7 +245,7 @@ impl<'a> DocTypeParser<'a> {
     }
 }
 
-/// Returns a schema for any JSON value. An empty schema would not survive the conversion to a PHP
+/// Returns a JSON Schema for any value. An empty schema would be lost in the conversion to a PHP
 /// array.
 pub(super) fn any_schema() -> Value {
     json!({"type": ["string", "number", "boolean", "object", "array", "null"]})

@@ -15,11 +15,12 @@ pub(super) struct Parameter {
     pub(super) name: String,
     pub(super) schema: JsonObject,
     pub(super) required: bool,
-    /// The conversion of arguments; see [`PhpType::kind`].
+    /// The conversion of arguments to the parameter; see [`PhpType::kind`].
     pub(super) kind: Option<String>,
 }
 
-/// Reads a `ReflectionParameter`. `function` is the name of its function in error messages.
+/// Reads a parameter from a `ReflectionParameter`. `function` is the name of its function in error
+/// messages.
 pub(super) fn read(
     function: &str,
     reflected: &ReflectionObject,

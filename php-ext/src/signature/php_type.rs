@@ -12,23 +12,23 @@ use crate::zend::{Failure, Outcome, call_callable, int_of, string_of};
 /// The smallest integer of PHP.
 const MIN_INTEGER: f64 = -9_223_372_036_854_775_808.0;
 
-/// A declared type.
+/// The declared type of a PHP parameter.
 #[derive(Default)]
 pub(super) struct PhpType {
     pub(super) schemas: Vec<Value>,
-    /// The name of the backed enum in the type.
+    /// The name of the backed enum in the type, if there is one.
     pub(super) enumeration: Option<String>,
-    /// Whether null is allowed.
+    /// Whether the type allows null.
     pub(super) nullable: bool,
-    /// Whether any value is allowed.
+    /// Whether the type allows any value.
     pub(super) anything: bool,
 }
 
 /// The reason why a type cannot be the type of a tool's parameter.
 pub(super) enum UnsupportedType {
-    /// The type, as PHP writes it.
+    /// The type is not supported; PHP writes it like this.
     Type(String),
-    /// Another failure.
+    /// Reading the type has failed.
     Failed(Failure),
 }
 
@@ -38,11 +38,11 @@ impl From<Failure> for UnsupportedType {
     }
 }
 
-/// The entry in a binding for integer arguments.
+/// The conversion in a [`Binding`](super::Binding) for arguments that are integers.
 pub(super) const INTEGER: &str = "int";
 
 impl PhpType {
-    /// Reads a `ReflectionType`. Without a type, any value is allowed.
+    /// Reads a type from a `ReflectionType`. A parameter without a type allows any value.
     pub(super) fn read(declared: Option<&ReflectionObject>) -> Result<Self, UnsupportedType> {
         let Some(declared) = declared else {
             return Ok(Self {
@@ -68,7 +68,8 @@ impl PhpType {
         let name = named.name()?;
         if !named.call_bool("isBuiltin")? {
             let (schema, class) = enumeration(&name)?.ok_or(UnsupportedType::Type(name))?;
-            // With two enums, the enum of a value would be ambiguous.
+            // Two enums in one type are not supported, because the enum of a value would be
+            // ambiguous.
             if self.enumeration.replace(class).is_some() {
                 return Err(UnsupportedType::Type(describe_type(named)?));
             }
@@ -95,7 +96,7 @@ impl PhpType {
         Ok(())
     }
 
-    /// Returns the conversion of an argument: the name of its enum, or [`INTEGER`].
+    /// Returns the conversion of an argument to this type: the name of an enum, or [`INTEGER`].
     pub(super) fn kind(&self) -> Option<String> {
         let is_whole =
             self.has_schema_of("integer") && !self.has_schema_of("number") && !self.anything;
@@ -103,7 +104,7 @@ impl PhpType {
         self.enumeration.clone().or_else(whole)
     }
 
-    /// Returns the schema. The doc comment may provide a more precise one.
+    /// Returns the JSON Schema of the type. The doc comment may provide a more precise schema.
     pub(super) fn schema(self, documented: Option<Value>) -> Value {
         if self.anything {
             return documented.unwrap_or_else(any_schema);
@@ -136,7 +137,7 @@ impl PhpType {
         one_of(schemas)
     }
 
-    /// Returns whether PHP accepts a value of this JSON type.
+    /// Returns whether the type accepts a value of this JSON type.
     fn accepts(&self, kind: &str) -> bool {
         match kind {
             "null" => self.nullable,
@@ -184,7 +185,7 @@ fn enumeration(name: &str) -> Result<Option<(Value, String)>, Failure> {
     Ok(Some((schema, name.to_owned())))
 }
 
-/// Converts a whole number to an integer. Values of other types stay unchanged.
+/// Converts an argument that is a whole number to an integer. Values of other types stay unchanged.
 pub(super) fn to_integer(name: &str, value: &Zval) -> Outcome {
     let Some(number) = value.double() else {
         return Ok(value.shallow_clone());
@@ -204,8 +205,8 @@ fn integer_of(number: f64) -> Option<i64> {
     fits.then_some(number as i64)
 }
 
-/// Returns the enum case of a value, or the value itself, which PHP then rejects with its own
-/// error.
+/// Returns the enum case of an argument, or the argument itself, which PHP then rejects with its
+/// own error.
 pub(super) fn case_of(class: &str, value: &Zval) -> Outcome {
     let backing = find_class(class)?.map_or(0, |class| class.enum_backing_type);
     let whole = value

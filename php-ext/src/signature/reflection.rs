@@ -19,7 +19,7 @@ const MAX_TEXT_CHARS: usize = 200;
 pub(super) struct ReflectionObject(Zval);
 
 impl ReflectionObject {
-    /// Evaluates `new $class(...$arguments)`.
+    /// Creates an object, as `new $class(...$arguments)` does.
     pub(super) fn new<const N: usize>(class: &str, arguments: [Zval; N]) -> Result<Self, Failure> {
         let class = find_class(class)?
             .ok_or_else(|| Failure::error("The Reflection extension is not loaded"))?;
@@ -39,7 +39,7 @@ impl ReflectionObject {
             .call(method, arguments)
     }
 
-    /// Returns the string result of a method.
+    /// Returns the string that a method of the object returns.
     ///
     /// # Errors
     /// An `InvalidInputException` for text that is not UTF-8, because JSON cannot represent it.
@@ -63,7 +63,7 @@ impl ReflectionObject {
         Ok(self.text("getName")?.unwrap_or_default())
     }
 
-    /// Returns the name for error messages, for code whose name has no other use.
+    /// Returns the name of PHP code for error messages, where the name has no other use.
     pub(super) fn shown_name(&self, method: &str) -> Result<String, Failure> {
         let name = self.call(method, [])?;
         Ok(name
@@ -97,7 +97,7 @@ pub(super) fn find_class(name: &str) -> Result<Option<&'static ClassEntry>, Fail
     run_guarded(|| ClassEntry::try_find(name))
 }
 
-/// Returns the attribute of this class as an object.
+/// Returns the attribute of this class on a reflected element, as an object.
 pub(super) fn attribute_of(on: &ReflectionObject, class: &str) -> Result<Option<Zval>, Failure> {
     let found = on.call("getAttributes", [string_of(class), int_of(IS_INSTANCEOF)])?;
     match item(&found, 0).and_then(ReflectionObject::from_value) {
@@ -111,9 +111,10 @@ pub(super) fn attribute_of(on: &ReflectionObject, class: &str) -> Result<Option<
 ///
 /// # Errors
 /// An `InvalidInputException` if nothing has the attribute, if a method with the attribute is not
-/// public, or if an object is needed and cannot be created without arguments.
+/// public, or if the class must be instantiated and its constructor requires arguments.
 pub fn find_attributed(value: &Zval) -> Result<Vec<Target>, Failure> {
-    // The end of the request and an autoloader's exception must not be hidden.
+    // An error here is returned: the end of the request and an autoloader's exception must not be
+    // hidden.
     if let Some(name) = value.str()
         && find_class(name)?.is_none()
     {

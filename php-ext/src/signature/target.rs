@@ -10,22 +10,23 @@ use crate::zend::{Failure, Object, entries, is_callable, item, list_of, string_o
 pub struct Target {
     /// The `ReflectionFunction` or `ReflectionMethod` of the code.
     pub(super) function: ReflectionObject,
-    /// The class, if the whole class is the tool.
+    /// The class, if the tool is a whole class.
     class: Option<ReflectionObject>,
-    /// The name in error messages.
+    /// The name of the code in error messages.
     pub(super) label: String,
-    /// The tool's name, unless an attribute specifies another one. Closures have none.
+    /// The tool's name, unless an attribute specifies another one. A closure has no name.
     pub(super) name: Option<String>,
-    /// The callable to call.
+    /// The PHP callable that runs the code.
     pub callable: Zval,
 }
 
 impl Target {
-    /// Finds the code behind a callable, the name of a class, an object with `execute()`, or
+    /// Finds the PHP code for a callable, the name of a class, an object with `execute()`, or
     /// `[class, method]`.
     ///
     /// # Errors
-    /// An `InvalidInputException` if there is none. An exception of an autoloader.
+    /// An `InvalidInputException` if the value stands for no such code. An exception of an
+    /// autoloader.
     pub fn find(value: &Zval) -> Result<Self, Failure> {
         if let Some(object) = Object::from_value(value) {
             return if object.class_name() == "Closure" {
@@ -67,7 +68,7 @@ impl Target {
     }
 
     /// Creates the target of a method. `of_class` is set if the method is the main method of a
-    /// class that is the tool.
+    /// class that is a tool.
     pub(super) fn method(
         function: ReflectionObject,
         callable: Zval,
@@ -162,7 +163,7 @@ impl Target {
         })
     }
 
-    /// Returns the attribute of the class, if the class is the tool.
+    /// Returns the attribute `AsTool` of the class, if the tool is a whole class.
     pub(super) fn attribute(&self) -> Result<Option<Zval>, Failure> {
         match &self.class {
             Some(class) => attribute_of(class, attributes::AS_TOOL),
@@ -170,7 +171,7 @@ impl Target {
         }
     }
 
-    /// Returns the summary of the class, if the class is the tool.
+    /// Returns the summary in the doc comment of the class, if the tool is a whole class.
     pub(super) fn summary(&self) -> Result<Option<String>, Failure> {
         let Some(class) = &self.class else {
             return Ok(None);

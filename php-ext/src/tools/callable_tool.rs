@@ -47,7 +47,7 @@ fn fill(this: Object<'_>, definition: &Zval, handler: &Zval) {
     this.set(CLASS.get(), "handler", handler.shallow_clone());
 }
 
-/// Creates a tool from a definition and a callable.
+/// Creates a `CallableTool` from a definition and a callable.
 pub fn new_tool(definition: &Zval, handler: &Zval) -> Outcome {
     create(CLASS.get(), |this| fill(this, definition, handler))
 }
@@ -57,8 +57,8 @@ pub fn is_callable_tool(tool: Object<'_>) -> bool {
     tool.instance_of(CLASS.get())
 }
 
-/// Calls the callable of a tool: with the arguments as parameters if the definition was created
-/// from a signature, otherwise with all arguments as one array.
+/// Calls the callable of a `CallableTool`: with the arguments as parameters if the definition was
+/// created from a signature, otherwise with all arguments as one array.
 pub fn invoke(tool: Object<'_>, arguments: Zval, call_id: &str) -> Outcome {
     let handler = tool.get(CLASS.get(), "handler")?;
     let definition = tool.get(CLASS.get(), "definition")?;
@@ -81,7 +81,7 @@ fn get_name(call: &mut MethodCall<'_>) -> Outcome {
     Ok(string_of(name_of(call.this())?))
 }
 
-/// Runs the callable without checking the arguments; only executors check arguments.
+/// Runs the callable without checking the arguments, which only executors check.
 fn execute(call: &mut MethodCall<'_>) -> Outcome {
     let arguments = call.array(0)?.shallow_clone();
     let id = call.string(1)?;

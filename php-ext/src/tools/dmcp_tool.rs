@@ -56,7 +56,7 @@ fn get_definition(_call: &mut MethodCall<'_>) -> Outcome {
     tool_definition::new_definition(&definition)
 }
 
-/// Every failure becomes a failed result, except the end of the request.
+/// Runs the tool. Every failure becomes a failed result, except the end of the request.
 fn execute(call: &mut MethodCall<'_>) -> Outcome {
     let arguments = to_value(call.array(0)?)?;
     let id = call.string(1)?;
@@ -123,7 +123,7 @@ fn roll(
     Ok(Ok(result))
 }
 
-/// Calls the remote tool with the names from the server's configuration: `tool_name` and
+/// Calls the remote tool with the names in the server's configuration: `tool_name` and
 /// `argument_names` (null omits an argument).
 fn call_remote(
     client: &Zval,
@@ -158,15 +158,15 @@ fn call_remote(
     to_value(&client.call("callTool", [string_of(tool), arguments])?)
 }
 
-/// Converts a failure of the call to a failed result, unless the failure must end the request.
+/// Converts the failure of a call to a failed result, unless the failure must end the request.
 fn failed_call(failure: Failure) -> Result<ToolFailure, Failure> {
     let failure = exception::into_tool_failure(failure)?;
     let shown = format!("Failed to execute: {}", failure.message);
     Ok(failure.with_result(json!({ "error": shown })))
 }
 
-/// Returns the result in the form of HAWKI's own tool. HAWKI's demo server sends `total` at the top
-/// level; current servers send it in `structuredContent` or in a JSON text block.
+/// Returns the result in the form of HAWKI's `DmcpTool`. HAWKI's demo server sends `total` at the
+/// top level; current servers send it in `structuredContent` or in a JSON text block.
 fn result_of(response: &Value, dice: &str, reason: Option<&str>) -> Value {
     let text = text_content(response);
     let fields: Option<Map<String, Value>> = text

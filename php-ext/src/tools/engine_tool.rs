@@ -37,10 +37,11 @@ struct EngineTool<K> {
 trait EngineToolKind: Sized + 'static {
     fn class() -> &'static StateClass<EngineTool<Self>>;
 
-    /// Prepares the server before the tool runs, with the link and hooks of its client.
+    /// Prepares the tool's server before the tool runs, with the link and hooks of the server's
+    /// client.
     ///
     /// # Errors
-    /// Same as [`RegisteredMcpServer::use_client`].
+    /// The failures of [`RegisteredMcpServer::use_client`].
     fn use_client(&self, _client: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure> {
         Ok(())
     }
@@ -85,7 +86,7 @@ pub fn register() -> ZendResult<()> {
     MCP.register(with_methods::<Mcp>(mcp))
 }
 
-/// Adds the methods of both classes.
+/// Adds the methods that `NativeTool` and `MCPServerTool` share.
 fn with_methods<K: EngineToolKind>(class: Class) -> Class {
     let class = methods!(
         class.flags(ClassFlags::Final),
@@ -97,13 +98,13 @@ fn with_methods<K: EngineToolKind>(class: Class) -> Class {
     with_offer(class, is_enabled_for_model::<K>)
 }
 
-/// Creates the object of a built-in tool.
+/// Creates the `NativeTool` of a built-in tool.
 pub fn new_native(tool: &Arc<RegisteredTool>, executor: &Executor) -> Outcome {
     new_with_state(EngineTool::new(tool, executor, Native))
 }
 
-/// Creates the object of an MCP tool. The hidden value is the server's client, whose callbacks
-/// handle requests from the server.
+/// Creates the `MCPServerTool` of an MCP tool. The hidden value is the server's client, whose
+/// callbacks handle requests from the server.
 pub fn new_mcp(
     tool: &Arc<RegisteredTool>,
     executor: &Executor,
@@ -118,7 +119,7 @@ pub fn new_mcp(
     Ok(value)
 }
 
-/// Returns the client of the MCP server of a tool object; null if there is none.
+/// Returns the client of an MCP tool's server; null if there is none.
 pub fn client(object: Object<'_>) -> Zval {
     HiddenValue::for_object::<EngineTool<Mcp>>(object)
         .map_or_else(|_| Zval::new(), HiddenValue::get)
@@ -142,8 +143,8 @@ impl<K> EngineTool<K> {
         }
     }
 
-    /// Returns an executor that finds this tool. Its registry may by now have another tool with the
-    /// same name, such as a wrapper.
+    /// Returns an executor whose registry contains this tool. The registry that the tool comes from
+    /// may by now have another tool with the same name, such as a wrapper.
     fn executor(&self) -> Result<Executor, Failure> {
         let name = self.tool.name().as_str();
         let found = self.executor.registry().get(name);
@@ -188,7 +189,7 @@ fn get_definition<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome {
     tool_definition::new_definition(this::<K>(call)?.tool.definition())
 }
 
-/// Runs the tool with all checks of an executor.
+/// Runs the tool with all checks that an executor makes.
 fn execute<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome {
     let arguments = to_value_as("argument $arguments", call.array(0)?)?;
     let id = call.string(1)?;
@@ -235,7 +236,7 @@ fn server<'a>(call: &MethodCall<'a>) -> Result<(&'a str, &'a str), Failure> {
     })
 }
 
-/// Returns the server entry without credentials, with the approval policy for this tool.
+/// Returns the server's entry without credentials, with the approval policy for this tool.
 fn get_mcp_server_config(call: &mut MethodCall<'_>) -> Outcome {
     let (label, url) = server(call)?;
     let policy = this::<Mcp>(call)?.tool.tool().approval_policy();
@@ -261,7 +262,7 @@ fn get_mcp_category(call: &mut MethodCall<'_>) -> Outcome {
     Ok(string_of(tool.definition().category()))
 }
 
-/// Returns whether the tool has a server, without any I/O: `MCPSSEClient::isAvailable()` contacts
+/// Returns whether the tool has a server, without any I/O. `MCPSSEClient::isAvailable()` contacts
 /// the server.
 fn is_server_available(call: &mut MethodCall<'_>) -> Outcome {
     let (_, url) = server(call)?;

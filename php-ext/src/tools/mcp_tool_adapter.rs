@@ -1,6 +1,7 @@
 //! `MCPToolAdapter`: the abstract base class of MCP tools written in PHP.
 //!
-//! The state is in protected PHP properties, so that subclasses in PHP can read `$this->client`.
+//! The state of an adapter is in protected PHP properties, so that subclasses in PHP can read
+//! `$this->client`.
 
 mod debug_info;
 
@@ -17,7 +18,7 @@ use crate::model::model_argument;
 use crate::values::interfaces::{MCP_TOOL, with_offer};
 use crate::zend::{Class, ClassSlot, Failure, MethodCall, Object, Outcome, bool_of, methods};
 
-/// `Pillion\MCPToolAdapter`.
+/// The class `Pillion\MCPToolAdapter`.
 pub static CLASS: ClassSlot = ClassSlot::new();
 
 pub fn register() -> ZendResult<()> {
@@ -36,7 +37,7 @@ pub fn register() -> ZendResult<()> {
     with_offer(class, is_enabled_for_model).register(&CLASS)
 }
 
-/// Creates the client without any I/O; there is no client without `server_url`.
+/// Creates the adapter's client without any I/O; an entry without `server_url` has no client.
 fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let Some(config) = call.optional_array(0)? else {
         return Ok(Zval::new());
@@ -44,7 +45,7 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     this.set(CLASS.get(), "serverConfig", config.shallow_clone());
     let entry = to_value(config)?;
-    // The registry reads `require_approval` later; this call reports an invalid value early.
+    // An invalid `require_approval` is reported here, although only the registry uses the value.
     RequireApproval::from_entry(&entry)?;
     if let Some(client) = mcp_sse_client::new_client(&entry)? {
         this.set(CLASS.get(), "serverAvailable", bool_of(true));
@@ -57,13 +58,14 @@ fn get_mcp_server_config(call: &mut MethodCall<'_>) -> Outcome {
     call.this().get(CLASS.get(), "serverConfig")
 }
 
-/// Returns whether the tool has a server, without any I/O: `MCPSSEClient::isAvailable()` contacts
-/// the server.
+/// Returns whether the adapter has a server, without any I/O. `MCPSSEClient::isAvailable()`
+/// contacts the server.
 fn is_server_available(call: &mut MethodCall<'_>) -> Outcome {
     call.this().get(CLASS.get(), "serverAvailable")
 }
 
-/// Applies the model's capabilities to the tool's own name.
+/// Returns whether a model may use the tool, according to the model's capabilities and the tool's
+/// own name.
 fn is_enabled_for_model(call: &mut MethodCall<'_>) -> Outcome {
     let capabilities = model_argument(call, 0)?;
     let this = call.this();
@@ -73,7 +75,7 @@ fn is_enabled_for_model(call: &mut MethodCall<'_>) -> Outcome {
     Ok(bool_of(admitted.is_ok()))
 }
 
-/// Returns the origin of a tool with this server entry.
+/// Returns the origin of a tool whose server has this entry.
 pub fn origin_of(entry: &Value) -> ToolOrigin {
     let text = |key: &str| {
         let text = entry.get(key).and_then(Value::as_str);
@@ -85,7 +87,7 @@ pub fn origin_of(entry: &Value) -> ToolOrigin {
     }
 }
 
-/// Returns the configuration that was passed to the constructor.
+/// Returns the server configuration that was passed to the constructor.
 pub fn server_config(this: Object<'_>) -> Result<Value, Failure> {
     to_value(&this.get(CLASS.get(), "serverConfig")?)
 }

@@ -5,8 +5,8 @@ use crate::mcp::hooks::Hooks;
 use crate::mcp::{ServerLink, WaitingClient};
 use crate::zend::{Failure, Object, entries, list_of};
 
-/// The clients that MCP servers were registered with; their callbacks answer requests from the
-/// servers. Each object is contained once.
+/// The clients that MCP servers were registered with, each once. Their callbacks answer requests
+/// from the servers.
 pub struct Clients(Vec<Client>);
 
 /// A client of an MCP server.
@@ -19,7 +19,7 @@ impl Clients {
         Self(clients.map(|(_, client)| Client(client)).collect())
     }
 
-    /// Returns the hidden value for these clients.
+    /// Returns these clients as the hidden value of a registry.
     pub fn to_value(&self) -> Zval {
         list_of(self.0.iter().map(|client| client.0.shallow_clone()))
     }
@@ -51,7 +51,7 @@ impl Client {
     /// Returns the client's link and hooks.
     ///
     /// # Errors
-    /// An `Error` if the client is not constructed.
+    /// An `Error` if the client's constructor has not run.
     pub fn parts(&self) -> Result<(&ServerLink, Hooks<'_>), Failure> {
         any_client_of(&self.0)?.ok_or_else(|| Failure::error("The client is none"))
     }
@@ -59,7 +59,7 @@ impl Client {
     /// Lets the client handle its server's requests during a wait.
     ///
     /// # Errors
-    /// Same as [`WaitingClient::new`].
+    /// The failures of [`WaitingClient::new`].
     pub fn prepare_wait(&self) -> Result<WaitingClient<'_>, Failure> {
         let (link, hooks) = self.parts()?;
         WaitingClient::new(link, hooks)

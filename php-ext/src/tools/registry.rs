@@ -21,12 +21,12 @@ pub static CLASS: StateClass<Registry> = StateClass::new();
 /// servers.
 pub struct Registry {
     pub tools: Arc<ToolRegistry>,
-    /// Runs calls made through the registry or through a tool object.
+    /// Runs the calls that are made through the registry or through a tool object.
     pub executor: Executor,
-    /// The PHP tools: their names and numbers.
+    /// The registered PHP tools: their names and numbers.
     pub php_tools: RefCell<HashMap<String, u64>>,
-    /// The MCP servers of the registered tools, each with the index of its client among the clients
-    /// of this registry, if it was registered with one.
+    /// The MCP servers of the registered tools. A server that was registered with a client has the
+    /// index of the client among the clients of this registry.
     servers: RefCell<Vec<(Rc<RegisteredMcpServer>, Option<usize>)>>,
 }
 
@@ -51,7 +51,7 @@ impl Registry {
         &self.tools
     }
 
-    /// Returns the clients that servers were registered with.
+    /// Returns the clients that MCP servers were registered with.
     ///
     /// # Errors
     /// An `Error` if `this` is not a registry.
@@ -59,14 +59,15 @@ impl Registry {
         HiddenValue::for_object::<Self>(this).map(|clients| Clients::from_value(&clients.get()))
     }
 
-    /// Prepares the servers before tools run: in a forked child, all servers get their own
-    /// connections; before MCP tools run, the tools of a client whose connection has changed get
+    /// Prepares the MCP servers before tools run. In a forked child, all servers get their own
+    /// connections. Before MCP tools run, the tools of a client whose connection has changed get
     /// the new connection.
     ///
     /// # Errors
-    /// Same as [`RegisteredMcpServer::use_client`].
+    /// The failures of [`RegisteredMcpServer::use_client`].
     pub fn prepare_servers(&self, clients: &Clients, has_mcp: bool) -> Result<(), Failure> {
-        // A client's token store may register other servers in the meantime.
+        // The list is copied, because a client's token store may register other servers in the
+        // meantime.
         let servers = self.servers.borrow().clone();
         for (server, client) in servers {
             if has_mcp || server.is_of_another_process() {
@@ -76,7 +77,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Records a server whose tools are registered, with the index of its client.
+    /// Adds the server of registered tools, with the index of its client.
     pub fn add_server(&self, server: Rc<RegisteredMcpServer>, client: Option<usize>) {
         let mut servers = self.servers.borrow_mut();
         if !servers.iter().any(|(known, _)| Rc::ptr_eq(known, &server)) {
@@ -108,7 +109,7 @@ impl Registry {
     }
 }
 
-/// Returns the registry of an object, and the object.
+/// Returns a registry object and its state.
 pub fn registry_of(value: &Zval) -> Result<(Object<'_>, &Registry), Failure> {
     let object =
         Object::from_value(value).ok_or_else(|| Failure::error("The registry is not an object"))?;

@@ -9,7 +9,7 @@ use crate::zend::{
     Class, ClassSlot, MethodCall, Outcome, bool_of, create, float_of, int_of, string_of,
 };
 
-/// An event class. Its properties are the parameters of its constructor.
+/// An event class, whose properties are the parameters of its constructor.
 struct Event {
     name: &'static str,
     slot: &'static ClassSlot,
@@ -81,14 +81,14 @@ fn new_event<const N: usize>(slot: &ClassSlot, values: [(&str, Zval); N]) -> Out
     })
 }
 
-/// Creates the event for an opened session.
+/// Creates the event that a session with a server was opened.
 pub fn server_connected(server: &str, protocol_version: Option<&str>) -> Outcome {
     let version = protocol_version.map_or_else(Zval::new, string_of);
     let values = [("server", string_of(server)), ("protocolVersion", version)];
     new_event(&CONNECTED, values)
 }
 
-/// Creates the event for a tool call that is about to start. `server` is `None` for a PHP tool.
+/// Creates the event that a tool call is about to start. `server` is `None` for a PHP tool.
 pub fn tool_call_started(tool: &str, id: &str, server: Option<&str>) -> Outcome {
     let values = [
         ("toolName", string_of(tool)),
@@ -98,21 +98,21 @@ pub fn tool_call_started(tool: &str, id: &str, server: Option<&str>) -> Outcome 
     new_event(&STARTED, values)
 }
 
-/// The outcome of a call.
+/// The end of a tool call, for an event.
 pub struct CallEnd<'a> {
-    /// The name of the tool.
+    /// The name of the called tool.
     pub tool: &'a str,
     /// The ID of the call.
     pub id: &'a str,
-    /// The server; `None` for a PHP tool.
+    /// The server of the tool; `None` for a PHP tool.
     pub server: Option<&'a str>,
-    /// `None` if the call succeeded.
+    /// The error code of a failed call; `None` if the call succeeded.
     pub error_code: Option<&'a str>,
-    /// The duration of the call.
+    /// The duration of the call, in seconds.
     pub seconds: f64,
 }
 
-/// Creates the event for a finished tool call.
+/// Creates the event that a tool call has finished.
 pub fn tool_call_finished(ended: &CallEnd<'_>) -> Outcome {
     let values = [
         ("toolName", string_of(ended.tool)),
@@ -128,7 +128,7 @@ pub fn tool_call_finished(ended: &CallEnd<'_>) -> Outcome {
     new_event(&FINISHED, values)
 }
 
-/// Creates the event for a loaded tool list.
+/// Creates the event that a server's list of tools was loaded.
 pub fn tools_listed(server: &str, tools: usize, from_cache: bool) -> Outcome {
     let values = [
         ("server", string_of(server)),
@@ -138,7 +138,7 @@ pub fn tools_listed(server: &str, tools: usize, from_cache: bool) -> Outcome {
     new_event(&LISTED, values)
 }
 
-/// Creates the event for a changed tool list.
+/// Creates the event that a server's list of tools has changed.
 pub fn tools_changed(server: &str) -> Outcome {
     new_event(&CHANGED, [("server", string_of(server))])
 }

@@ -4,13 +4,13 @@ use ext_php_rs::error::Result;
 
 use crate::zend::{Class, ClassSlot, MethodBody, MethodCall, Outcome, bool_of, methods};
 
-/// `Pillion\ToolInterface`.
+/// The interface `Pillion\ToolInterface`.
 pub static TOOL: ClassSlot = ClassSlot::new();
-/// `Pillion\MCPToolInterface`.
+/// The interface `Pillion\MCPToolInterface`.
 pub static MCP_TOOL: ClassSlot = ClassSlot::new();
 
-/// Adds the methods that decide whether a tool is offered: always to every provider, and to a model
-/// if `is_enabled` returns true.
+/// Adds the methods that decide whether a tool is offered: to every provider, and to a model if
+/// `is_enabled` returns true.
 pub fn with_offer(class: Class, is_enabled: impl MethodBody) -> Class {
     methods!(
         class,

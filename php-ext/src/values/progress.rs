@@ -23,7 +23,7 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
     call.promote(CLASS.get(), CONSTRUCTOR)
 }
 
-/// Creates the PHP object for a progress notification.
+/// Creates a `Progress` for a progress notification.
 pub fn new_progress(progress: &ProgressNotification) -> Outcome {
     let total = progress.total.map_or_else(Zval::new, float_of);
     let message = progress.message.as_ref();

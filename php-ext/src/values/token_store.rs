@@ -4,7 +4,7 @@ use ext_php_rs::error::Result;
 
 use crate::zend::{Class, ClassSlot};
 
-/// `Pillion\TokenStore`. Clients accept any object with these methods.
+/// The interface `Pillion\TokenStore`. Clients accept any object with the interface's methods.
 static CLASS: ClassSlot = ClassSlot::new();
 
 pub fn register() -> Result<()> {

@@ -32,11 +32,11 @@ pub fn register() -> Result<()> {
     .register(&CLASS)
 }
 
-/// The values of the properties.
+/// The values of a `ToolCall`'s properties.
 struct Parts {
     id: String,
     name: String,
-    /// An array, or a JSON string.
+    /// The arguments: an array, or a JSON string.
     arguments: Zval,
     kind: String,
     index: Option<i64>,
@@ -60,13 +60,14 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// Accepts `{id, name, arguments}`, and OpenAI's form with the name and arguments under `function`.
+/// Creates a `ToolCall` from `{id, name, arguments}`, or from OpenAI's form with the name and
+/// arguments under `function`.
 fn from_array(call: &mut MethodCall<'_>) -> Outcome {
     let parts = Parts::from_array(call.array(0)?)?;
     create(CLASS.get(), |this| parts.fill(this))
 }
 
-/// Creates the PHP object for a call of the engine. The arguments are exact, because PHP code may
+/// Creates a `ToolCall` for a call of the engine. The arguments are exact, because PHP code may
 /// show them or send them again.
 pub fn new_call(call: &ToolCall) -> Outcome {
     let parts = Parts {
@@ -82,8 +83,9 @@ pub fn new_call(call: &ToolCall) -> Outcome {
     create(CLASS.get(), |this| parts.fill(this))
 }
 
-/// Converts arguments exactly: an empty map is a `stdClass`, an integer beyond 64 bits is a string
-/// of its digits. The arguments themselves are an array, even if empty.
+/// Converts arguments to a PHP value without loss: an empty map becomes a `stdClass`, and an
+/// integer beyond 64 bits a string of its digits. The arguments themselves become an array, even if
+/// empty.
 pub fn exact_arguments(arguments: &Value) -> Outcome {
     if arguments.as_object().is_some_and(Map::is_empty) {
         return Ok(empty_array());
@@ -100,7 +102,7 @@ pub fn call_of(value: &Zval) -> std::result::Result<ToolCall, Failure> {
 pub struct RejectedCall {
     pub id: String,
     pub name: String,
-    /// Why the arguments cannot be converted.
+    /// The reason why the arguments cannot be converted.
     pub reason: String,
 }
 
@@ -108,7 +110,7 @@ pub struct RejectedCall {
 /// converted to JSON, so that other calls can run.
 ///
 /// # Errors
-/// For a value that is not a call, and for exceptions of PHP code.
+/// An error for a value that is not a call, or an exception of PHP code.
 pub fn call_or_rejection(
     value: &Zval,
 ) -> std::result::Result<std::result::Result<ToolCall, RejectedCall>, Failure> {
@@ -229,7 +231,7 @@ fn to_array(call: &mut MethodCall<'_>) -> Outcome {
     ]))
 }
 
-/// Returns OpenAI's form, with the arguments as a JSON string.
+/// Returns the call in OpenAI's form, with the arguments as a JSON string.
 fn json_serialize(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let property = |name: &str| this.get(CLASS.get(), name);

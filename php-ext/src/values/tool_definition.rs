@@ -31,7 +31,8 @@ pub fn register() -> Result<()> {
                 "readonly bool $requiresConfirmation",
                 "readonly float $cooldownSeconds",
             ])
-            // Set by fromCallable(): how arguments are converted to the parameters of the PHP code.
+            // `fromCallable()` sets this property: how arguments are converted to the parameters of
+            // the PHP code.
             .property("private ?array $binding = null"),
         "static fromCallable(object|array|string $callable, ?string $name = null, \
          ?string $description = null): Pillion\\ToolDefinition" => from_callable,
@@ -47,8 +48,8 @@ pub fn register() -> Result<()> {
     .register(&CLASS)
 }
 
-/// Accepts the parameters as a JSON Schema, which is kept unchanged, or as a list of parameters,
-/// which is converted to a schema.
+/// Creates a `ToolDefinition`. The parameters are a JSON Schema, which is kept unchanged, or a list
+/// of parameters, which is converted to a schema.
 fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let name = call.string(0)?;
     let description = call.string(1)?;
@@ -77,7 +78,7 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// Returns whether this is a list of parameters rather than a schema. An empty array is an empty
+/// Returns whether the parameters are a list rather than a JSON Schema. An empty array is an empty
 /// list.
 fn is_parameter_list(raw: &Value) -> bool {
     raw.is_array()
@@ -116,14 +117,13 @@ fn fill(this: Object<'_>, definition: &ToolDefinition, parameters: Zval) {
     }
 }
 
-/// Creates the PHP object for a definition of the engine.
+/// Creates a `ToolDefinition` for a definition of the engine.
 pub fn new_definition(definition: &ToolDefinition) -> Outcome {
     let parameters = decode_value(definition.input_schema(), EmptyObject::Array)?;
     create(CLASS.get(), |this| fill(this, definition, parameters))
 }
 
-/// Creates the PHP object for a definition created from a signature, with the binding of its
-/// arguments.
+/// Creates a `ToolDefinition` from the signature of PHP code, with the binding of its arguments.
 pub fn new_from_signature(signature: &Signature) -> Outcome {
     let value = new_definition(&signature.definition)?;
     if let Some(object) = Object::from_value(&value) {
@@ -132,8 +132,8 @@ pub fn new_from_signature(signature: &Signature) -> Outcome {
     Ok(value)
 }
 
-/// Returns how the arguments of calls become parameters; `None` if the PHP code receives all
-/// arguments as one array.
+/// Returns how the arguments of calls are converted to parameters; `None` if the PHP code receives
+/// all arguments as one array.
 pub fn binding_of(definition: &Zval) -> std::result::Result<Option<Zval>, Failure> {
     let Some(object) = Object::from_value(definition) else {
         return Ok(None);
@@ -171,8 +171,7 @@ pub fn name_of(definition: &Zval) -> std::result::Result<String, Failure> {
     }
 }
 
-/// Converts a PHP object to a definition of the engine; `None` if the value is not a
-/// `ToolDefinition`.
+/// Converts a `ToolDefinition` to a definition of the engine; returns `None` for any other value.
 pub fn definition_of(value: &Zval) -> std::result::Result<Option<ToolDefinition>, Failure> {
     match Object::from_value(value) {
         Some(object) if object.instance_of(CLASS.get()) => read(object).map(Some),
@@ -196,7 +195,8 @@ fn read(this: Object<'_>) -> std::result::Result<ToolDefinition, Failure> {
         .map_err(|error| exception::invalid_input(error.to_string()))
 }
 
-/// An empty map is a `stdClass`, because the formats are meant to be sent as JSON.
+/// Returns the definition in a provider's format. An empty map is a `stdClass`, because the formats
+/// are meant to be sent as JSON.
 fn format(call: &MethodCall<'_>, provider: Provider) -> Outcome {
     let definition = read(call.this())?;
     let format = format_tool(provider, &definition, StrictFlag::Always);
@@ -219,7 +219,8 @@ fn to_anthropic_format(call: &mut MethodCall<'_>) -> Outcome {
     format(call, Provider::Anthropic)
 }
 
-/// Returns the name, description, parameters and strict flag, with the parameters unchanged.
+/// Returns the definition's name, description, parameters and strict flag, with the parameters
+/// unchanged.
 fn to_array(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let property = |name: &str| this.get(CLASS.get(), name);

@@ -80,7 +80,7 @@ const PROPERTIES: [&str; 8] = [
     "metadata",
 ];
 
-/// The names of the properties in JSON.
+/// The names of a `ToolResult`'s properties in JSON.
 const KEYS: [&str; 8] = [
     "tool_call_id",
     "tool_name",
@@ -92,7 +92,7 @@ const KEYS: [&str; 8] = [
     "metadata",
 ];
 
-/// The values of a result, in the order of the properties.
+/// The values of a `ToolResult`, in the order of the properties.
 pub struct Parts {
     pub tool_call_id: String,
     pub tool_name: String,
@@ -119,12 +119,13 @@ impl Parts {
         }
     }
 
-    /// Returns the parts as a `ToolResult` object.
+    /// Returns these values as a `ToolResult`.
     pub fn into_object(self) -> Outcome {
         self.into_object_of(CLASS.get())
     }
 
-    /// Like [`into_object`](Self::into_object), for `ToolResult` or a subclass.
+    /// Returns these values as an object like [`into_object`](Self::into_object), of the class
+    /// `ToolResult` or a subclass.
     fn into_object_of(self, class: &ClassEntry) -> Outcome {
         create(class, |this| self.fill(this))
     }
@@ -147,11 +148,12 @@ impl Parts {
     }
 }
 
-/// Creates the PHP object for a result of the engine.
+/// Creates a `ToolResult` for a result of the engine.
 pub fn new_result(result: &ToolResult) -> Outcome {
     let value = |value: &Value| decode_value(value, EmptyObject::Array);
     let mut metadata = Vec::with_capacity(result.metadata.len());
-    // The approver needs to see the arguments that the tool would receive.
+    // A result that requires approval has the exact arguments, because the approver needs to see
+    // the arguments that the tool would receive.
     let needs_approval = result.error_code == Some(ErrorCode::ApprovalRequired);
     for (key, fact) in &result.metadata {
         let fact = if needs_approval && key == "arguments" {
@@ -181,7 +183,7 @@ pub fn is_result(value: &Zval) -> bool {
     Object::from_value(value).is_some_and(|object| object.instance_of(CLASS.get()))
 }
 
-/// Converts a PHP object to a result of the engine; `None` if the value is not a `ToolResult`.
+/// Converts a `ToolResult` to a result of the engine; returns `None` for any other value.
 pub fn result_of(value: &Zval) -> std::result::Result<Option<ToolResult>, Failure> {
     match Object::from_value(value) {
         Some(object) if object.instance_of(CLASS.get()) => read(object).map(Some),
@@ -226,7 +228,7 @@ fn to_message_format(call: &mut MethodCall<'_>) -> Outcome {
     decode_value(&read(call.this())?.to_message_format(), EmptyObject::Array)
 }
 
-/// Returns the properties by their JSON names: `tool_call_id`, `error_code` and so on.
+/// Returns the values by the properties' names in JSON: `tool_call_id`, `error_code` and so on.
 fn to_array(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let mut entries = Vec::with_capacity(KEYS.len());

@@ -9,7 +9,7 @@ use ext_php_rs::zend::{ClassEntry, ExecuteData, run_handler};
 use super::exception_class::invalid_input;
 use super::{Failure, Object, Outcome, Parameter, ffi, held, is_callable, should_stop};
 
-/// A method as the engine calls it.
+/// The C function of a method, as PHP's engine calls it.
 pub(super) type Handler = extern "C" fn(&mut ExecuteData, &mut Zval);
 
 /// The Rust function of a method: a function item, not a closure with captures.
@@ -17,8 +17,8 @@ pub trait MethodBody: Fn(&mut MethodCall<'_>) -> Outcome + Copy + 'static {}
 
 impl<F: Fn(&mut MethodCall<'_>) -> Outcome + Copy + 'static> MethodBody for F {}
 
-/// Returns the C function that runs `body`, which has no size, so the C function needs no pointer
-/// to it.
+/// Returns the C function that runs `body`. `F` is a zero-sized type, so the C function needs no
+/// pointer to `body`.
 pub(super) fn handler<F: MethodBody>(_body: F) -> Handler {
     extern "C" fn run<F: MethodBody>(frame: &mut ExecuteData, result: &mut Zval) {
         const {
@@ -27,7 +27,7 @@ pub(super) fn handler<F: MethodBody>(_body: F) -> Handler {
                 "a method body must not capture anything"
             );
         };
-        // SAFETY: `F` has no size, and a value of it was given to `handler`.
+        // SAFETY: `F` is zero-sized, and a value of it was passed to `handler`.
         let body: F = unsafe { std::mem::zeroed() };
         enter(frame, result, &body);
     }
@@ -50,8 +50,8 @@ fn enter(
 
 /// One call of a native method: `$this` and the arguments.
 ///
-/// The arguments follow PHP's rules: in a file without `strict_types` scalars are converted as for
-/// any function; in a file with `strict_types` they must have the declared type.
+/// The arguments follow PHP's rules: in a file without `strict_types`, scalars are converted as for
+/// any function; in a file with `strict_types`, they must have the declared type.
 pub struct MethodCall<'a> {
     frame: &'a mut ExecuteData,
 }
@@ -80,7 +80,7 @@ impl<'a> MethodCall<'a> {
     /// Returns `$this`.
     ///
     /// # Panics
-    /// In a static method, which has no `$this`.
+    /// If the method is static and has no `$this`.
     pub fn this(&self) -> Object<'a> {
         assert!(self.frame.This.is_object(), "a static method has no $this");
         // SAFETY: the frame holds a reference to the object for the length of the call.
@@ -102,8 +102,8 @@ impl<'a> MethodCall<'a> {
         }
     }
 
-    /// Returns the address of an argument, which is never a PHP reference. Returns `None` if it was
-    /// omitted.
+    /// Returns the address of an argument, which is never a PHP reference; `None` if the argument
+    /// was omitted.
     fn slot(&self, index: usize) -> Option<*mut Zval> {
         if index >= self.argument_count() {
             return None;
@@ -111,16 +111,17 @@ impl<'a> MethodCall<'a> {
         // SAFETY: the index is in range, and arguments live as long as the call.
         let slot = unsafe { self.frame.zend_call_arg(index) }?;
         if slot.is_reference() {
-            // The engine passes values. What a reference contains could be released during the call.
+            // A reference is replaced by its value, which PHP code could otherwise release during
+            // the call.
             *slot = held(slot);
         }
         (slot.get_type() != DataType::Undef).then_some(std::ptr::from_mut(slot))
     }
 
-    /// Returns an argument as it was passed. Returns `None` if it was omitted.
+    /// Returns an argument as it was passed; `None` if the argument was omitted.
     pub fn value(&self, index: usize) -> Option<&'a Zval> {
-        // SAFETY: the argument lives as long as the call. Only the conversions below write
-        // to it, before a reference to it is made.
+        // SAFETY: the argument lives as long as the call. Only the conversions below write to the
+        // argument, before a reference to it is made.
         self.slot(index).map(|slot| unsafe { &*slot })
     }
 
@@ -130,7 +131,7 @@ impl<'a> MethodCall<'a> {
             .map_or_else(Zval::new, Zval::shallow_clone)
     }
 
-    /// Same as [`value`](Self::value), but null counts as omitted.
+    /// Returns an argument like [`value`](Self::value), but `None` also if the argument is null.
     pub fn non_null(&self, index: usize) -> Option<&'a Zval> {
         self.value(index).filter(|value| !value.is_null())
     }
@@ -138,12 +139,13 @@ impl<'a> MethodCall<'a> {
     /// Returns a string argument as UTF-8.
     ///
     /// # Errors
-    /// A `TypeError`, or an `InvalidInputException` if the string is not UTF-8.
+    /// A `TypeError` if the argument is not a string; an `InvalidInputException` if the string is
+    /// not UTF-8.
     pub fn string(&self, index: usize) -> Result<&'a str, Failure> {
         let slot = self.slot(index).ok_or_else(missing)?;
         let mut text: *mut zend_string = std::ptr::null_mut();
-        // SAFETY: a string is taken as it is; anything else is converted in place, so that the
-        // string lives as long as the call, or rejected.
+        // SAFETY: a string is used unchanged; any other value is converted in place, so that the
+        // string lives as long as the call, or is rejected.
         let is_string = unsafe {
             if (*slot).is_string() {
                 text = (*slot).value.str_;
@@ -164,7 +166,7 @@ impl<'a> MethodCall<'a> {
     /// Returns a string argument that may be null or omitted.
     ///
     /// # Errors
-    /// Same as [`string`](Self::string).
+    /// The failures of [`string`](Self::string).
     pub fn optional_string(&self, index: usize) -> Result<Option<&'a str>, Failure> {
         self.non_null(index).map(|_| self.string(index)).transpose()
     }
@@ -172,7 +174,7 @@ impl<'a> MethodCall<'a> {
     /// Returns a string argument that may be omitted.
     ///
     /// # Errors
-    /// Same as [`string`](Self::string).
+    /// The failures of [`string`](Self::string).
     pub fn string_or<'b>(&self, index: usize, default: &'b str) -> Result<&'b str, Failure>
     where
         'a: 'b,
@@ -184,17 +186,17 @@ impl<'a> MethodCall<'a> {
     /// Returns a boolean argument that may be omitted.
     ///
     /// # Errors
-    /// A `TypeError`.
+    /// A `TypeError` if the argument is not a boolean.
     pub fn bool_or(&self, index: usize, default: bool) -> Result<bool, Failure> {
         let Some(slot) = self.slot(index) else {
             return Ok(default);
         };
-        // SAFETY: the argument is alive.
+        // SAFETY: the argument lives as long as the call.
         if let Some(yes) = unsafe { (*slot).bool() } {
             return Ok(yes);
         }
         let mut converted = false;
-        // SAFETY: reads the argument and writes to a local.
+        // SAFETY: the function reads the argument and writes to a local variable.
         if unsafe { ffi::zend_parse_arg_bool_slow(slot, &raw mut converted, number(index)) } {
             Ok(converted)
         } else {
@@ -205,17 +207,17 @@ impl<'a> MethodCall<'a> {
     /// Returns an integer argument that may be null or omitted.
     ///
     /// # Errors
-    /// A `TypeError`.
+    /// A `TypeError` if the argument is not an integer.
     pub fn optional_int(&self, index: usize) -> Result<Option<i64>, Failure> {
         let Some(slot) = self.non_null(index).and_then(|_| self.slot(index)) else {
             return Ok(None);
         };
-        // SAFETY: the argument is alive.
+        // SAFETY: the argument lives as long as the call.
         if let Some(integer) = unsafe { (*slot).long() } {
             return Ok(Some(integer));
         }
         let mut converted = 0;
-        // SAFETY: as above.
+        // SAFETY: the function reads the argument and writes to a local variable.
         if unsafe { ffi::zend_parse_arg_long_slow(slot, &raw mut converted, number(index)) } {
             Ok(Some(converted))
         } else {
@@ -226,20 +228,21 @@ impl<'a> MethodCall<'a> {
     /// Returns an `int|float` argument that may be omitted.
     ///
     /// # Errors
-    /// A `TypeError`.
+    /// A `TypeError` if the argument is not a number.
     pub fn number_or(&self, index: usize, default: f64) -> Result<f64, Failure> {
         let Some(slot) = self.slot(index) else {
             return Ok(default);
         };
         let mut converted = slot;
-        // SAFETY: the argument is alive.
+        // SAFETY: the argument lives as long as the call.
         let is_number = unsafe { (*slot).is_long() || (*slot).is_double() };
-        // SAFETY: converts the argument in place and points at it, or rejects it.
+        // SAFETY: the function converts the argument in place and returns its address, or rejects
+        // it.
         let parse = |to| unsafe { ffi::zend_parse_arg_number_slow(slot, to, number(index)) };
         if !is_number && !parse(&raw mut converted) {
             return Err(self.type_error(index, "int|float"));
         }
-        // SAFETY: the pointer is the argument itself in either case.
+        // SAFETY: the pointer is the address of the argument, whether or not it was converted.
         let value = unsafe { &*converted };
         #[expect(
             clippy::cast_precision_loss,
@@ -252,7 +255,7 @@ impl<'a> MethodCall<'a> {
     /// Returns an `int|float` argument that may be null or omitted.
     ///
     /// # Errors
-    /// A `TypeError`.
+    /// A `TypeError` if the argument is not a number.
     pub fn optional_number(&self, index: usize) -> Result<Option<f64>, Failure> {
         self.non_null(index)
             .map(|_| self.number_or(index, 0.0))
@@ -262,7 +265,7 @@ impl<'a> MethodCall<'a> {
     /// Returns an array argument.
     ///
     /// # Errors
-    /// A `TypeError`.
+    /// A `TypeError` if the argument is not an array.
     pub fn array(&self, index: usize) -> Result<&'a Zval, Failure> {
         match self.value(index).ok_or_else(missing)? {
             value if value.is_array() => Ok(value),
@@ -273,15 +276,16 @@ impl<'a> MethodCall<'a> {
     /// Returns an array argument that may be omitted.
     ///
     /// # Errors
-    /// A `TypeError`.
+    /// A `TypeError` if the argument is not an array.
     pub fn optional_array(&self, index: usize) -> Result<Option<&'a Zval>, Failure> {
         self.value(index).map(|_| self.array(index)).transpose()
     }
 
-    /// Returns a callable argument; error messages call the type `expected`. An autoloader may run.
+    /// Returns a callable argument; error messages call the expected type `expected`. An autoloader
+    /// may run.
     ///
     /// # Errors
-    /// A `TypeError`, or an exception of an autoloader.
+    /// A `TypeError` if the argument is not callable; an exception of an autoloader.
     pub fn callable(&self, index: usize, expected: &str) -> Result<&'a Zval, Failure> {
         match self.value(index) {
             Some(value) if is_callable(value)? => Ok(value),
@@ -316,7 +320,7 @@ impl<'a> MethodCall<'a> {
             let expected = CString::new(expected).unwrap_or_default();
             let null = Zval::new();
             let value = self.value(index).unwrap_or(&null);
-            // SAFETY: the format takes two C strings, and both live until it returns.
+            // SAFETY: the format takes two C strings, and both live until the function returns.
             unsafe {
                 ffi::zend_argument_type_error(
                     number(index),
@@ -330,7 +334,8 @@ impl<'a> MethodCall<'a> {
     }
 }
 
-/// The engine has checked the number of arguments, so a required argument is present.
+/// Returns the error for a missing argument. Cannot happen: PHP's engine has checked the number of
+/// arguments, so a required argument is present.
 fn missing() -> Failure {
     Failure::error("A required argument is missing")
 }

@@ -7,7 +7,7 @@ use super::{Failure, Outcome, held, nesting, run_guarded, string_of};
 /// Returns whether a value can be called. An autoloader may run.
 ///
 /// # Errors
-/// Same as [`run_guarded`].
+/// The failures of [`run_guarded`].
 pub fn is_callable(value: &Zval) -> Result<bool, Failure> {
     let value = held_callable(value.shallow_clone());
     run_guarded(|| is_callable_now(&value))
@@ -21,18 +21,18 @@ fn is_callable_now(value: &Zval) -> bool {
     value.is_callable()
 }
 
-/// Calls a callable value.
+/// Calls a PHP value that is callable.
 ///
 /// # Errors
-/// Same as [`run_guarded`], and a `PillionException` if calls nest too deep.
+/// The failures of [`run_guarded`], and a `PillionException` if calls nest too deep.
 pub fn call_callable<const N: usize>(callable: &Zval, arguments: [Zval; N]) -> Outcome {
     call_function(None, callable.shallow_clone(), arguments, None)
 }
 
-/// Calls a callable value with named arguments: an array with the names as keys.
+/// Calls a PHP value that is callable, with named arguments: an array with the names as keys.
 ///
 /// # Errors
-/// Same as [`run_guarded`].
+/// The failures of [`run_guarded`].
 pub fn call_with_names(callable: &Zval, arguments: &Zval) -> Outcome {
     call_function(None, callable.shallow_clone(), [], arguments.array())
 }
@@ -63,8 +63,8 @@ fn call_function<const N: usize>(
     let (target, function, arguments) =
         (&raw mut result, &raw mut function, arguments.as_mut_ptr());
     let status = run_guarded(|| {
-        // SAFETY: all zvals outlive the call; the engine copies the arguments into a frame,
-        // and only reads the table of named ones.
+        // SAFETY: all zvals outlive the call; the engine copies the arguments into a frame, and
+        // only reads the table of named arguments.
         unsafe { _call_user_function_impl(object, function, target, count, arguments, named) }
     })?;
     if status < 0 {

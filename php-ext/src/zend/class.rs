@@ -15,7 +15,7 @@ use super::call::{Handler, MethodBody, handler};
 use super::declaration::{MethodDeclaration, Parameter, PropertyDeclaration};
 use super::{ClassSlot, ffi};
 
-/// Allocates an object: `zend_class_entry.create_object`.
+/// The function that allocates the objects of a class: `zend_class_entry.create_object`.
 pub(super) type CreateObject = unsafe extern "C" fn(*mut ClassEntry) -> *mut ZendObject;
 
 /// A class or interface to register at module startup.
@@ -74,21 +74,21 @@ impl Class {
         self
     }
 
-    /// Adds a property, which `declaration` declares as in PHP: `private array $tools = []`.
+    /// Adds a property. `declaration` declares the property as in PHP: `private array $tools = []`.
     pub fn property(mut self, declaration: &'static str) -> Self {
         self.properties
             .push(PropertyDeclaration::parse(declaration));
         self
     }
 
-    /// Adds several properties, like [`property`](Self::property).
+    /// Adds several properties, each as by [`property`](Self::property).
     pub fn properties(self, declarations: &[&'static str]) -> Self {
         declarations
             .iter()
             .fold(self, |class, declaration| class.property(declaration))
     }
 
-    /// Adds a property with a default value that is not reference-counted.
+    /// Adds a property with a default value, which must not be reference-counted.
     pub fn property_with_default(mut self, declaration: &'static str, default: Zval) -> Self {
         self.properties.push(PropertyDeclaration {
             default,
@@ -106,7 +106,7 @@ impl Class {
         self
     }
 
-    /// Adds methods that implementing classes or subclasses must define.
+    /// Adds abstract methods, which implementing classes or subclasses must define.
     pub fn abstract_methods(mut self, declarations: &[&'static str]) -> Self {
         self.methods
             .extend(declarations.iter().map(|declaration| Method {
@@ -160,17 +160,17 @@ impl Class {
         }
         functions.push(FunctionEntry::end());
 
-        // SAFETY: a class entry is a plain C struct, for which zero means "not set".
+        // SAFETY: a class entry is a plain C struct, in which zero means "not set".
         let mut entry: ClassEntry = unsafe { MaybeUninit::zeroed().assume_init() };
         entry.name = ZendStr::new_interned(self.name, true).into_raw();
         entry.ce_flags = self.flags.bits();
-        // The engine uses these tables as long as the module is loaded.
+        // The tables are leaked, because the engine uses them as long as the module is loaded.
         entry.info.internal.builtin_functions = Vec::leak(functions).as_ptr();
 
         let parent = self.parent.map_or(std::ptr::null_mut(), |parent| {
             std::ptr::from_ref(parent).cast_mut()
         });
-        // SAFETY: this runs in MINIT with a complete entry, which the engine copies.
+        // SAFETY: the code runs in MINIT with a complete entry, which the engine copies.
         let class = unsafe {
             if self.flags.contains(ClassFlags::Interface) {
                 zend_register_internal_interface(&raw mut entry)
@@ -191,12 +191,13 @@ impl Class {
             unsafe { zend_do_implement_interface(class, std::ptr::from_ref(interface).cast_mut()) };
         }
         if self.attribute_of != 0 {
-            // SAFETY: MINIT, with an internal class that has just been registered.
+            // SAFETY: the code runs in MINIT, and the internal class has just been registered.
             unsafe { ffi::zend_internal_attribute_register(class, self.attribute_of) };
         }
         if let Some(create) = self.create {
             class.__bindgen_anon_2.create_object = Some(create);
-            // The state is a Rust value, so an object created by unserialize() would lack it.
+            // The class cannot be serialized: an object that unserialize() creates would lack the
+            // Rust state.
             class.ce_flags |= ClassFlags::NotSerializable.bits();
         }
         slot.set(class);
@@ -208,8 +209,8 @@ impl Class {
 fn hide_in_traces(class: &mut ClassEntry, method: &str, index: usize) {
     const PERSISTENT: u32 = 1;
     let offset = u32::try_from(index + 1).unwrap_or(u32::MAX);
-    // SAFETY: MINIT; the method has just been registered, and its table of attributes lives
-    // as long as it does. The attribute's name is interned.
+    // SAFETY: the code runs in MINIT; the method has just been registered, and its table of
+    // attributes lives as long as the method. The attribute's name is interned.
     unsafe {
         let function = zend_hash_str_find_ptr_lc(
             &raw mut class.function_table,
@@ -232,7 +233,8 @@ fn hide_in_traces(class: &mut ClassEntry, method: &str, index: usize) {
 
 impl PropertyDeclaration {
     fn declare(mut self, class: &mut ClassEntry) {
-        // SAFETY: MINIT; the name is interned, the default not counted.
+        // SAFETY: the code runs in MINIT; the name is interned, and the default value is not
+        // reference-counted.
         unsafe {
             ffi::zend_declare_typed_property(
                 class,
@@ -281,7 +283,8 @@ impl Method {
         }
         let (mut function, information) = builder.build()?;
         function.flags |= (flags | abstract_flag).bits();
-        // The engine keeps pointers into the table until the module is unloaded.
+        // The table is leaked, because the engine keeps pointers into it until the module is
+        // unloaded.
         let information = Box::leak(information);
         if let Some(returns) = returns {
             returns.complete(&mut information[0]);

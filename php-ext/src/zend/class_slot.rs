@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use ext_php_rs::zend::ClassEntry;
 
-/// The storage of a registered class's entry.
+/// Stores the entry of a registered class.
 #[derive(Debug)]
 pub struct ClassSlot(AtomicPtr<ClassEntry>);
 
@@ -11,7 +11,7 @@ impl ClassSlot {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// Returns the class entry.
+    /// Returns the entry of the class.
     ///
     /// # Panics
     /// If the class is not registered. All classes are registered before any PHP code runs.

@@ -1,5 +1,5 @@
-//! Declarations of methods, parameters, properties and types, written as in PHP. A mistake in one
-//! makes the class differ from the class of `library/`, which a test compares.
+//! Parses declarations of methods, parameters, properties and types, written as in PHP. A test
+//! compares the declared classes with those of `library/`, and so finds mistakes.
 
 use ext_php_rs::flags::{MethodFlags, PropertyFlags};
 use ext_php_rs::types::Zval;
@@ -43,7 +43,7 @@ impl MethodDeclaration {
 pub struct Parameter {
     pub name: &'static str,
     pub(super) kind: Type,
-    /// The default value as PHP source. Reflection shows it, and the engine uses it if a later
+    /// The default value as PHP source code. Reflection shows it, and the engine uses it if a later
     /// argument is passed by name.
     pub default: Option<&'static str>,
     /// Whether stack traces hide the argument, because it may be a credential.
@@ -56,7 +56,7 @@ impl Parameter {
         MethodDeclaration::parse(method).parameters
     }
 
-    /// Returns the default value; null if there is none.
+    /// Returns the default value of the parameter; null if it has none.
     pub(super) fn default_value(&self) -> Zval {
         self.default.map_or_else(Zval::new, constant)
     }
@@ -118,7 +118,8 @@ impl PropertyDeclaration {
     }
 }
 
-/// Returns what precedes the name of a parameter or property, the name, and the default value.
+/// Splits the declaration of a parameter or property into the text before the name, the name, and
+/// the default value.
 fn parse_variable(text: &'static str) -> (&'static str, &'static str, Option<&'static str>) {
     let (variable, default) = match text.split_once(" = ") {
         Some((variable, default)) => (variable, Some(default)),
@@ -128,7 +129,8 @@ fn parse_variable(text: &'static str) -> (&'static str, &'static str, Option<&'s
     (kind, name, default)
 }
 
-/// Returns the value of a constant: a string, an integer, a boolean, `[]` or `null`.
+/// Returns the value of a constant in PHP source code: a string, an integer, a boolean, `[]` or
+/// `null`.
 fn constant(text: &str) -> Zval {
     match (text, text.strip_prefix('\'')) {
         (_, Some(string)) => string_of(string.trim_end_matches('\'')),

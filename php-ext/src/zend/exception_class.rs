@@ -1,4 +1,4 @@
-//! The exception classes by error code. The module `exception` registers them.
+//! The classes of exceptions, by error code. The module `exception` registers them.
 
 use ext_php_rs::zend::ClassEntry;
 use pillion_core::tool::ErrorCode;

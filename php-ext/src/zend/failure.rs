@@ -6,17 +6,17 @@ pub type Outcome = Result<Zval, Failure>;
 
 /// The reason why a native method does not return a value.
 ///
-/// It propagates through Rust with `?`, so that every destructor runs. Only [`raise`](Self::raise),
-/// at the outermost level, converts it to PHP's mechanism.
+/// A failure propagates through Rust with `?`, so that every destructor runs. Only
+/// [`raise`](Self::raise), at the outermost level, passes the failure to PHP.
 #[derive(Debug)]
 pub enum Failure {
     /// An exception of the extension that is not thrown yet.
     Thrown(Box<Thrown>),
-    /// An exception is already pending in the engine: thrown by called PHP code, by the engine's
+    /// An exception is already pending in PHP's engine: thrown by called PHP code, by the engine's
     /// own checks, or used to unwind after `exit()`.
     Pending,
-    /// The engine aborted the request (a fatal error, `max_execution_time`, `memory_limit`) inside
-    /// a guarded call.
+    /// PHP's engine aborted the request (a fatal error, `max_execution_time`, `memory_limit`)
+    /// inside a guarded call.
     Bailout,
 }
 
@@ -26,12 +26,12 @@ pub struct Thrown {
     pub class: &'static ClassEntry,
     pub message: String,
     pub code: i64,
-    /// Values of the exception's own properties.
+    /// The values of the exception's own properties.
     pub properties: Vec<(&'static str, Zval)>,
 }
 
 impl Failure {
-    /// Creates a plain `Error`, for mistakes in the program rather than in its input.
+    /// Creates a plain `Error`, for mistakes in the PHP code rather than in its input.
     pub fn error(message: impl Into<String>) -> Self {
         Self::Thrown(Box::new(Thrown {
             class: ext_php_rs::zend::ce::error(),

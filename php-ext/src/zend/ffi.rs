@@ -106,12 +106,13 @@ pub fn json_serializable() -> &'static ClassEntry {
 
 /// Returns the interface `Iterator`.
 pub fn iterator() -> &'static ClassEntry {
-    // SAFETY: an entry of the engine itself, registered before any extension.
+    // SAFETY: the entry belongs to the engine, which registers it before any extension is loaded.
     unsafe { &*zend_ce_iterator }
 }
 
 /// Returns the class `RuntimeException`.
 pub fn runtime_exception() -> &'static ClassEntry {
-    // SAFETY: as above; SPL cannot be disabled either.
+    // SAFETY: SPL is part of every PHP 8, is loaded before shared extensions, and its class entries
+    // live as long as the process.
     unsafe { &*spl_ce_RuntimeException }
 }

@@ -8,16 +8,16 @@ use super::Failure;
 #[cfg(php_delayed_oom)]
 use super::ffi;
 
-/// Runs code that may call PHP code, and returns in every case.
+/// Runs code that may call PHP code, and returns even after a bail-out.
 ///
-/// A bail-out (`longjmp`) inside ends here and becomes [`Failure::Bailout`], so that the Rust
-/// frames above are left in order, with their destructors. Everything that `body` itself holds at
-/// that moment is leaked, so it should hold only Zend values, which the engine frees at the end of
-/// the request.
+/// A bail-out (`longjmp`) inside `body` ends here and becomes [`Failure::Bailout`], so that the
+/// Rust frames of the callers run their destructors. Everything that `body` itself holds at that
+/// time is leaked, so it should hold only Zend values, which the engine frees at the end of the
+/// request.
 ///
 /// # Errors
-/// [`Failure::Pending`] if an exception is pending afterwards, [`Failure::Bailout`], or an `Error`
-/// if `body` panics.
+/// [`Failure::Pending`] if an exception is pending afterwards, [`Failure::Bailout`] after a
+/// bail-out, or an `Error` if `body` panics.
 pub fn run_guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
     let run = || {
         let value = body();
@@ -34,7 +34,7 @@ pub fn run_guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
 
 #[cfg(php_delayed_oom)]
 pub(super) fn has_delayed_oom() -> bool {
-    // SAFETY: reads a field of this thread's globals.
+    // SAFETY: the code reads a field of this thread's globals.
     unsafe { (*ext_php_rs_executor_globals()).delayed_oom.state != 0 }
 }
 
@@ -47,7 +47,7 @@ pub(super) fn has_delayed_oom() -> bool {
 fn settle_memory_limit() {
     #[cfg(php_delayed_oom)]
     if has_delayed_oom() {
-        // SAFETY: this is the safe point that the engine waits for.
+        // SAFETY: the engine waits for such a safe point to report the exceeded limit.
         unsafe { ffi::zend_handle_delayed_oom() };
     }
 }

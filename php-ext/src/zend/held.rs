@@ -3,8 +3,8 @@ use std::ptr::NonNull;
 use ext_php_rs::ffi::{GC_IMMUTABLE, zend_array_destroy};
 use ext_php_rs::types::{ZendHashTable, Zval};
 
-/// Returns a value with a reference count of its own. A PHP reference becomes what it contains, and
-/// the slot of a declared property its value.
+/// Returns a value with its own reference count. A PHP reference becomes the value that it
+/// contains, and the slot of a declared property the property's value.
 pub fn held(value: &Zval) -> Zval {
     #![expect(
         clippy::disallowed_methods,
@@ -14,15 +14,15 @@ pub fn held(value: &Zval) -> Zval {
     value.dereference().dereference().shallow_clone()
 }
 
-/// A table with a reference count of its own, which is released on drop. While it is held, the
-/// engine copies the table before a write.
+/// A hash table with its own reference count, which is released on drop. While the table is held,
+/// the engine copies it before a write.
 pub(super) struct HeldTable(NonNull<ZendHashTable>);
 
 impl HeldTable {
-    /// Takes over a reference.
+    /// Takes over a reference to a table.
     ///
     /// # Safety
-    /// The caller has a reference to the table, unless the table is immutable.
+    /// The caller must own a reference to the table, unless the table is immutable.
     pub(super) unsafe fn from_raw(table: NonNull<ZendHashTable>) -> Self {
         Self(table)
     }
@@ -34,17 +34,18 @@ impl HeldTable {
 }
 
 /// # Safety
-/// The table is alive.
+/// The table must be alive.
 unsafe fn is_immutable(table: NonNull<ZendHashTable>) -> bool {
     // SAFETY: the flags are valid in every table.
     unsafe { (*table.as_ptr()).gc.u.type_info & GC_IMMUTABLE != 0 }
 }
 
 impl Drop for HeldTable {
-    /// `zend_array_release`.
+    /// Releases the table, as `zend_array_release` does.
     fn drop(&mut self) {
         let table = self.0.as_ptr();
-        // SAFETY: drops the reference of the constructor; the last reference frees the table.
+        // SAFETY: the value owns the reference that it drops; dropping the last reference frees the
+        // table.
         unsafe {
             if is_immutable(self.0) {
                 return;

@@ -8,9 +8,9 @@ use super::guard::has_delayed_oom;
 use super::{Failure, ffi, run_guarded, web_client};
 
 /// Does what the engine does between two opcodes: ends the request when `max_execution_time` has
-/// elapsed, and runs pending signal handlers. Also does what the engine does when it writes output:
-/// ends the request when the client has disconnected. Native code must call it regularly while it
-/// waits.
+/// elapsed, and runs pending signal handlers. Also ends the request when the client has
+/// disconnected, as the engine does when it writes output. Native code must call this function
+/// regularly while it waits.
 ///
 /// # Errors
 /// [`Failure::Bailout`] if the time has elapsed or the client has disconnected,
@@ -18,15 +18,15 @@ use super::{Failure, ffi, run_guarded, web_client};
 pub fn check_interrupt() -> Result<(), Failure> {
     run_interrupts()?;
     if web_client::is_disconnected() {
-        // SAFETY: notes what has happened and bails out, which the guard takes.
+        // SAFETY: the function records the disconnect and bails out, which the guard catches.
         return run_guarded(|| unsafe { ffi::php_handle_aborted_connection() });
     }
     Ok(())
 }
 
 fn run_interrupts() -> Result<(), Failure> {
-    // SAFETY: the globals of this thread, accessed as the engine does it, by its own
-    // atomic functions for the two flags.
+    // SAFETY: the globals belong to this thread, and both flags are accessed with the engine's own
+    // atomic functions.
     unsafe {
         let globals = ext_php_rs_executor_globals();
         if !ffi::zend_atomic_bool_load(&raw const (*globals).vm_interrupt) {
@@ -45,10 +45,11 @@ fn run_interrupts() -> Result<(), Failure> {
 }
 
 /// Returns whether native code must stop: an exception is pending, or `memory_limit` is exceeded
-/// and the engine waits for a safe point to report it. For loops that allocate the engine's memory:
-/// continuing after this point ends the process.
+/// and the engine waits for a safe point to report that. For loops that allocate the engine's
+/// memory: continuing to allocate would end the process.
 pub fn should_stop() -> bool {
-    // SAFETY: reads a field of this thread's globals; `ExecutorGlobals::get` takes a lock.
+    // SAFETY: the code reads a field of this thread's globals. `ExecutorGlobals::get` would take a
+    // lock.
     let thrown = unsafe { !(*ext_php_rs_executor_globals()).exception.is_null() };
     thrown || has_delayed_oom()
 }
@@ -57,8 +58,8 @@ thread_local! {
     static NOTED_FAILURE: RefCell<Option<Failure>> = const { RefCell::new(None) };
 }
 
-/// Same as [`check_interrupt`], for a caller that can only stop: returns whether to stop, and keeps
-/// the reason for [`noted_interrupt`].
+/// Checks for an interrupt like [`check_interrupt`], for a caller that can only stop: returns
+/// whether to stop, and keeps the failure for [`noted_interrupt`].
 pub fn note_interrupt() -> bool {
     match check_interrupt() {
         Ok(()) => false,
@@ -69,7 +70,7 @@ pub fn note_interrupt() -> bool {
     }
 }
 
-/// Returns the reason that [`note_interrupt`] kept on this thread.
+/// Takes the failure that [`note_interrupt`] kept on this thread.
 pub fn noted_interrupt() -> Option<Failure> {
     NOTED_FAILURE.take()
 }
@@ -78,10 +79,10 @@ pub fn noted_interrupt() -> Option<Failure> {
 /// (`fiber.stack_size`; PHP's default is 2 MB).
 pub fn has_small_stack() -> bool {
     const MIN_STACK_BYTES: u64 = 1024 * 1024;
-    // SAFETY: reads fields of this thread's globals.
+    // SAFETY: the code reads fields of this thread's globals.
     unsafe {
         let globals = ext_php_rs_executor_globals();
-        // A `zend_long` in PHP 8.2, a `size_t` in later versions.
+        // The field is a `zend_long` in PHP 8.2, and a `size_t` in later versions.
         let size = u64::try_from((*globals).fiber_stack_size);
         !(*globals).active_fiber.is_null()
             && size.is_ok_and(|size| (1..MIN_STACK_BYTES).contains(&size))

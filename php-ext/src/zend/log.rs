@@ -5,8 +5,8 @@ use pillion_core::escape_line;
 use super::ffi;
 
 /// Writes one line to PHP's error log (`error_log`, otherwise the log of the SAPI), with a syslog
-/// severity: 3 error, 4 warning, 6 information, 7 debug. Control characters are escaped: texts of
-/// servers must not imitate other lines.
+/// severity: 3 error, 4 warning, 6 information, 7 debug. Control characters are escaped, so that
+/// texts of servers cannot forge other lines.
 pub fn write_log(severity: i32, line: &str) {
     let line = CString::new(&*escape_line(line)).unwrap_or_default();
     // SAFETY: the engine copies the line.

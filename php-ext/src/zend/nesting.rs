@@ -11,8 +11,8 @@ use super::exception_class::for_code;
 const NAMESPACE: &[u8] = b"Pillion\\";
 
 /// Maximum number of methods of the extension on the stack, each called by PHP code that the
-/// previous one called. Each level takes some 20 KiB of the C stack of 8 MiB, or 2 MB in a fiber; a
-/// stack overflow is a segmentation fault.
+/// previous method called. Each level takes some 20 KiB of the C stack of 8 MiB, or 2 MB in a
+/// fiber; a stack overflow is a segmentation fault.
 const MAX_NESTING: usize = 64;
 
 /// Returns the error message for calls that are nested too deeply.
@@ -23,21 +23,22 @@ pub fn too_deep() -> String {
     )
 }
 
-/// Returns whether more methods are on the stack than allowed.
+/// Returns whether more methods of the extension are on the stack than allowed.
 pub fn is_too_deep() -> bool {
     depth() > MAX_NESTING
 }
 
-/// Returns whether the current method was called by PHP code that another method has called.
+/// Returns whether the current method was called by PHP code that another method of the extension
+/// has called.
 pub fn is_nested() -> bool {
     depth() > 1
 }
 
-/// Counts the methods on the stack, up to the maximum plus one. Methods of suspended fibers do not
-/// count, because each fiber has its own stack.
+/// Counts the methods of the extension on the stack, up to the maximum plus one. Methods of
+/// suspended fibers do not count, because each fiber has its own stack.
 fn depth() -> usize {
     let mut depth = 0;
-    // SAFETY: these are the frames of this thread's active calls, innermost first. Each frame has a
+    // SAFETY: the frames are those of this thread's active calls, innermost first. Each frame has a
     // function, except some of the engine's own, and lives as long as its call.
     unsafe {
         let mut frame = (*ext_php_rs_executor_globals()).current_execute_data;
@@ -55,7 +56,7 @@ fn depth() -> usize {
 /// Rejects a call of PHP code when calls nest too deep.
 ///
 /// # Errors
-/// A `PillionException`.
+/// A `PillionException` if calls nest too deep.
 pub(super) fn check() -> Result<(), Failure> {
     if is_too_deep() {
         return Err(for_code(ErrorCode::InternalError, too_deep()));
@@ -66,7 +67,7 @@ pub(super) fn check() -> Result<(), Failure> {
 /// Returns whether a frame belongs to a method of the extension.
 ///
 /// # Safety
-/// The frame belongs to an active call.
+/// The frame must belong to an active call.
 unsafe fn is_ours(frame: &zend_execute_data) -> bool {
     // SAFETY: every function has the common part; the class of a method and the class's name live
     // longer than the method's calls.

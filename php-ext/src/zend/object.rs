@@ -9,13 +9,12 @@ use ext_php_rs::zend::{ClassEntry, ExecutorGlobals};
 
 use super::{Failure, Outcome, callback, ffi, held};
 
-/// `ZEND_USER_CLASS`: the type of a class that PHP code declares.
+/// The type of a class that PHP code declares (`ZEND_USER_CLASS`).
 const USER_CLASS: c_char = 2;
 
-/// A pointer to an object that another owner keeps alive for `'a`.
+/// A pointer to a PHP object that another owner keeps alive for `'a`.
 ///
-/// It is a pointer, not a reference: the engine and other owners write to an object at any time,
-/// which a Rust reference would forbid.
+/// Not a Rust reference, because the engine and other owners write to an object at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Object<'a> {
     object: NonNull<ZendObject>,
@@ -34,7 +33,7 @@ impl<'a> Object<'a> {
     }
 
     /// # Safety
-    /// The pointer is null, or its object stays alive for `'a`.
+    /// The pointer must be null, or its object must stay alive for `'a`.
     pub(super) unsafe fn from_raw(object: *mut ZendObject) -> Option<Self> {
         NonNull::new(object).map(|object| Self {
             object,
@@ -48,7 +47,7 @@ impl<'a> Object<'a> {
 
     /// Returns the object's class.
     pub fn class(self) -> &'static ClassEntry {
-        // SAFETY: a live object has a class, which outlives it.
+        // SAFETY: a live object has a class, which outlives the object.
         unsafe { &*(*self.as_ptr()).ce }
     }
 
@@ -68,7 +67,7 @@ impl<'a> Object<'a> {
         let mut value = Zval::new();
         value.u1.type_info = ZvalTypeFlags::ObjectEx.bits();
         value.value.obj = self.as_ptr();
-        // SAFETY: the object is alive; the value gives the reference back when it is dropped.
+        // SAFETY: the object is alive; dropping the value releases the added reference.
         unsafe { (*self.as_ptr()).gc.refcount += 1 };
         value
     }
@@ -88,11 +87,11 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Reads a declared property with the access rights of the class `scope`. A class of PHP code
-    /// can have a `__get()` or a property hook, which runs.
+    /// Reads a declared property with the access rights of the class `scope`. A `__get()` or a
+    /// property hook of a PHP class may run.
     ///
     /// # Errors
-    /// [`Failure::Pending`] if the property has no value yet, and same as
+    /// [`Failure::Pending`] if the property has no value yet; the failures of
     /// [`run_guarded`](super::run_guarded).
     pub fn get(self, scope: &ClassEntry, name: &str) -> Outcome {
         let is_php_class = self.class().type_ == USER_CLASS;
@@ -112,8 +111,8 @@ impl<'a> Object<'a> {
 
     fn read(self, scope: &ClassEntry, name: &str) -> Zval {
         let mut buffer = Zval::new();
-        // SAFETY: the returned pointer is either `buffer` or the property's slot, and is only
-        // read, before anything else runs.
+        // SAFETY: the returned pointer is either `buffer` or the property's slot, and is only read,
+        // before other code runs.
         let value = unsafe {
             ext_php_rs::ffi::zend_read_property(
                 std::ptr::from_ref(scope).cast_mut(),
@@ -130,7 +129,7 @@ impl<'a> Object<'a> {
 
     /// Returns whether the class has a method with this name (in lower-case ASCII or as declared).
     pub fn has_method(self, name: &str) -> bool {
-        // SAFETY: looks the lower-cased name up in the class's table.
+        // SAFETY: the code looks up the lower-case name in the method table of the object's class.
         let found = unsafe {
             let table = &raw mut (*(*self.as_ptr()).ce).function_table;
             zend_hash_str_find_ptr_lc(table, name.as_ptr().cast(), name.len())
@@ -138,10 +137,10 @@ impl<'a> Object<'a> {
         !found.is_null()
     }
 
-    /// Calls a method.
+    /// Calls a method of the object.
     ///
     /// # Errors
-    /// Same as [`run_guarded`](super::run_guarded).
+    /// The failures of [`run_guarded`](super::run_guarded).
     pub fn call<const N: usize>(self, name: &str, arguments: [Zval; N]) -> Outcome {
         callback::call(Some(&mut self.to_value()), name, arguments)
     }
@@ -153,7 +152,7 @@ impl<'a> Object<'a> {
 /// [`Failure::Pending`] if the engine cannot create the object.
 pub fn create(class: &ClassEntry, fill: impl FnOnce(Object<'_>)) -> Outcome {
     let mut value = Zval::new();
-    // SAFETY: the class is linked; on failure the zval is null and an exception pending.
+    // SAFETY: the class is linked. On failure, the zval is null and an exception is pending.
     unsafe { ffi::object_init_ex(&raw mut value, std::ptr::from_ref(class).cast_mut()) };
     fill(Object::from_value(&value).ok_or(Failure::Pending)?);
     Ok(value)

@@ -7,18 +7,19 @@ use super::ffi;
 use super::held::{HeldTable, held};
 use super::table::{Key, slots};
 
-/// `ZEND_PROP_PURPOSE_ARRAY_CAST`: all properties, of every visibility.
+/// All properties, of every visibility (`ZEND_PROP_PURPOSE_ARRAY_CAST`).
 const ARRAY_CAST: i32 = 1;
-/// `ZEND_PROP_PURPOSE_JSON`: the properties as `json_encode` sees them.
+/// The properties as `json_encode` sees them (`ZEND_PROP_PURPOSE_JSON`).
 const JSON: i32 = 4;
 
 /// The properties of an object, as a table that is released on drop.
 pub struct Properties(HeldTable);
 
 impl Properties {
-    /// Returns the properties as `json_encode` sees them. Returns `None` if the object has none.
+    /// Returns the properties of an object as `json_encode` sees them; `None` if the object has
+    /// none.
     ///
-    /// This can run PHP code: call it inside [`run_guarded`](super::run_guarded).
+    /// PHP code may run: call this function inside [`run_guarded`](super::run_guarded).
     pub fn for_json(object: &Zval) -> Option<Self> {
         Self::for_purpose(object, JSON)
     }
@@ -26,7 +27,7 @@ impl Properties {
     /// Returns all properties, as `(array) $object` does: the names of non-public properties begin
     /// with a NUL byte. Returns `None` if the object has no properties.
     ///
-    /// This can run PHP code: call it inside [`run_guarded`](super::run_guarded).
+    /// PHP code may run: call this function inside [`run_guarded`](super::run_guarded).
     pub fn for_array(object: &Zval) -> Option<Self> {
         Self::for_purpose(object, ARRAY_CAST)
     }
@@ -47,7 +48,7 @@ impl Properties {
         // SAFETY: the zval holds an object and is only read.
         let table =
             unsafe { ffi::zend_get_properties_for(std::ptr::from_ref(object).cast_mut(), purpose) };
-        // SAFETY: the table comes with a reference of our own.
+        // SAFETY: the engine returns the table with a reference that belongs to the caller.
         NonNull::new(table).map(|table| Self(unsafe { HeldTable::from_raw(table) }))
     }
 }

@@ -8,17 +8,17 @@ use ext_php_rs::zend::{IniEntryDef, ModuleEntry};
 
 use super::ffi;
 
-/// `ZEND_INI_STAGE_RUNTIME`: `ini_set()`.
+/// The stage at which `ini_set()` changes a setting (`ZEND_INI_STAGE_RUNTIME`).
 const RUNTIME: c_int = 1 << 4;
 
-/// Checks a value of a setting. The error is what a valid value would be.
+/// Checks a value of a setting. The error describes the valid values.
 pub type Check = fn(value: &str) -> Result<(), &'static str>;
 
-/// Reports the rejection of a setting's value, and what a valid value would be.
+/// Reports that a setting's value was rejected, with a description of the valid values.
 pub type Report = fn(name: &str, value: &str, expected: &str);
 
 /// Returns one of the extension's ini settings, for the engine's table. `report` is called for
-/// rejected values, except for those of `ini_set()`, which reports a rejection itself.
+/// rejected values, except for those of `ini_set()`, where PHP reports the rejection.
 pub const fn setting(
     name: &'static CStr,
     default: &'static CStr,
@@ -33,7 +33,7 @@ pub const fn setting(
     definition
 }
 
-/// A rejected value leaves the previous value in effect.
+/// Checks a new value of a setting. If the value is rejected, the previous value stays in effect.
 unsafe extern "C" fn on_modify(
     entry: *mut zend_ini_entry,
     value: *mut zend_string,
@@ -42,7 +42,7 @@ unsafe extern "C" fn on_modify(
     _: *mut c_void,
     stage: c_int,
 ) -> c_int {
-    // SAFETY: the engine hands over the entry that is changed, a string or null, and what
+    // SAFETY: the engine passes the entry that is changed, a string or null, and the values that
     // `setting` put into the table: a `Check` and a `Report`.
     let accepted = unsafe {
         let check: Check = std::mem::transmute(check);
@@ -66,7 +66,8 @@ unsafe extern "C" fn on_modify(
     if accepted.unwrap_or(false) { 0 } else { -1 }
 }
 
-/// Returns the text of a setting. Null counts as empty; `None` means that the text is not UTF-8.
+/// Returns the text of a setting's value. Null counts as empty; `None` means that the text is not
+/// UTF-8.
 unsafe fn text_of<'a>(text: *mut zend_string) -> Option<&'a str> {
     // SAFETY: the engine passed the pointer, which is null or points to a live string.
     match unsafe { text.cast::<ZendStr>().as_ref() } {
@@ -77,7 +78,7 @@ unsafe fn text_of<'a>(text: *mut zend_string) -> Option<&'a str> {
 
 /// Writes the table of the extension's settings into `phpinfo()`.
 pub fn show_settings(module: *mut ModuleEntry) {
-    // SAFETY: the engine asks for the table with its own entry of the module.
+    // SAFETY: the engine requests the table with its own entry of the module.
     unsafe { ffi::display_ini_entries(module) };
 }
 

@@ -15,13 +15,13 @@ use ext_php_rs::zend::ClassEntry;
 use super::object::create;
 use super::{Class, ClassSlot, Failure, Object, Outcome, ffi};
 
-/// A Rust value inside the objects of a PHP class.
+/// A Rust value that the objects of a PHP class contain.
 ///
-/// The constructor sets it once, and it is dropped with the object. It must not hold PHP values:
-/// those belong in declared properties, or, if they must stay invisible, in the [`HiddenValue`]
-/// value. The garbage collector traverses both.
+/// The constructor sets the state once, and the state is dropped with the object. The state must
+/// not hold PHP values: those belong in declared properties, or, if they must stay invisible, in
+/// the [`HiddenValue`]. The garbage collector traverses both.
 pub trait State: Sized + 'static {
-    /// Returns the class of the objects.
+    /// Returns the class whose objects contain this state.
     fn class() -> &'static StateClass<Self>;
 }
 
@@ -50,7 +50,7 @@ impl<T: State> StateClass<T> {
         }
     }
 
-    /// Returns the class entry.
+    /// Returns the entry of the class.
     pub fn get(&self) -> &'static ClassEntry {
         self.slot.get()
     }
@@ -58,14 +58,14 @@ impl<T: State> StateClass<T> {
     /// Registers the class. Its objects cannot be cloned or serialized.
     ///
     /// # Errors
-    /// Same as [`Class::register`].
+    /// The failures of [`Class::register`].
     pub fn register(&self, class: Class) -> ext_php_rs::error::Result<()> {
         class.create_with(allocate::<T>).register(&self.slot)
     }
 
     fn handlers(&self) -> &zend_object_handlers {
         self.handlers.get_or_init(|| {
-            // SAFETY: a static table that the engine never changes.
+            // SAFETY: the table is static, and the engine never changes it.
             let mut handlers = unsafe { std_object_handlers };
             handlers.offset = i32::try_from(offset_of!(Layout<T>, object)).unwrap_or(0);
             handlers.free_obj = Some(free::<T>);
@@ -77,8 +77,8 @@ impl<T: State> StateClass<T> {
 }
 
 unsafe extern "C" fn allocate<T: State>(class: *mut ClassEntry) -> *mut ZendObject {
-    // SAFETY: the engine asks for an object of a linked class; the allocation has room for
-    // the layout and for the properties behind it, and every field is written before use.
+    // SAFETY: the engine requests an object of a linked class; the allocation has space for the
+    // layout and for the properties behind it, and every field is written before use.
     unsafe {
         let layout =
             ext_php_rs_zend_object_alloc(size_of::<Layout<T>>(), class).cast::<Layout<T>>();
@@ -93,7 +93,7 @@ unsafe extern "C" fn allocate<T: State>(class: *mut ClassEntry) -> *mut ZendObje
 }
 
 unsafe extern "C" fn free<T: State>(object: *mut ZendObject) {
-    // SAFETY: the engine frees an object once; it was made by `allocate`.
+    // SAFETY: the engine frees an object once, and `allocate` has created it.
     unsafe {
         let state = layout_of::<T>(object);
         // A panic in a destructor must not cross into C, and there is no place to report it.
@@ -103,14 +103,15 @@ unsafe extern "C" fn free<T: State>(object: *mut ZendObject) {
     }
 }
 
-/// `zend_object_handlers.get_gc`: reports the values that an object holds.
+/// Reports the PHP values that an object holds to the garbage collector
+/// (`zend_object_handlers.get_gc`).
 unsafe extern "C" fn find_values<T: State>(
     object: *mut ZendObject,
     table: *mut *mut Zval,
     count: *mut c_int,
 ) -> *mut ZendHashTable {
-    // SAFETY: the engine asks for a live object that `allocate` made, and gives places for the
-    // answer. It reads the one value, and the table of properties, before anything else runs.
+    // SAFETY: the engine passes a live object that `allocate` created, and pointers for the result.
+    // The engine reads the hidden value and the table of properties before other code runs.
     unsafe {
         let hidden = &raw mut (*layout_of::<T>(object)).hidden;
         if (*hidden).is_null() {
@@ -129,9 +130,9 @@ unsafe fn layout_of<T>(object: *mut ZendObject) -> *mut Layout<T> {
 
 fn checked_layout<T: State>(object: Object<'_>) -> Option<*mut Layout<T>> {
     let object = object.as_ptr();
-    // SAFETY: reads a field of a live object.
+    // SAFETY: the code reads a field of a live object.
     let ours = std::ptr::eq(unsafe { (*object).handlers }, T::class().handlers());
-    // SAFETY: only objects that `allocate::<T>` made have these handlers.
+    // SAFETY: only objects that `allocate::<T>` created have these handlers.
     ours.then(|| unsafe { layout_of(object) })
 }
 
@@ -157,21 +158,22 @@ impl<'a> HiddenValue<'a> {
     /// An `Error` if the object has another class.
     pub fn for_object<T: State>(object: Object<'a>) -> Result<Self, Failure> {
         let layout = checked_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
-        // SAFETY: the layout is that of a live object.
+        // SAFETY: the layout belongs to a live object.
         let value = unsafe { NonNull::new_unchecked(&raw mut (*layout).hidden) };
         let object = PhantomData;
         Ok(Self { value, object })
     }
 
-    /// Returns the value.
+    /// Returns the hidden value.
     pub fn get(self) -> Zval {
-        // SAFETY: the object is kept for `'a`, and the reference ends here.
+        // SAFETY: the object lives for `'a`, and the reference is not used beyond this line.
         unsafe { self.value.as_ref() }.shallow_clone()
     }
 
-    /// Sets the value. Destructors of the previous value may run.
+    /// Sets the hidden value. Destructors of the previous value may run.
     pub fn set(self, value: Zval) {
-        // SAFETY: as above; the former value is dropped when the new one is in its place.
+        // SAFETY: the object lives for `'a`; the previous value is dropped after the new one is in
+        // its place.
         drop(unsafe { self.value.replace(value) });
     }
 }
@@ -182,7 +184,7 @@ impl<'a> HiddenValue<'a> {
 /// An `Error` if the object already has a state.
 pub fn construct<T: State>(object: Object<'_>, state: T) -> Result<(), Failure> {
     let layout = checked_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
-    // SAFETY: the object is alive and no reference to the state exists while it is None.
+    // SAFETY: the object is alive, and no reference to the state exists while the state is `None`.
     let slot = unsafe { &mut (*layout).state };
     if slot.is_some() {
         return Err(Failure::error(format!(
@@ -200,7 +202,7 @@ pub fn construct<T: State>(object: Object<'_>, state: T) -> Result<(), Failure> 
 /// An `Error` if the object has no state, because a subclass did not call `parent::__construct()`.
 pub fn state_of<'a, T: State>(object: Object<'a>) -> Result<&'a T, Failure> {
     let layout = checked_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
-    // SAFETY: the state is written once and shared from then on.
+    // SAFETY: the state is written once, and only read from then on.
     unsafe { (*layout).state.as_ref() }.ok_or_else(|| not_constructed::<T>())
 }
 

@@ -5,8 +5,8 @@ use super::{ffi, held};
 
 /// Returns a declared static property, with the access rights of its class.
 pub fn static_property(class: &ClassEntry, name: &str) -> Zval {
-    // SAFETY: the engine returns the address of the property, or null with an exception pending;
-    // it is copied before anything else runs.
+    // SAFETY: the engine returns the address of the property, or null with a pending exception; the
+    // property is copied before other code runs.
     let value = unsafe {
         ffi::zend_read_static_property(
             std::ptr::from_ref(class).cast_mut(),

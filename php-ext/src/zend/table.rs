@@ -1,10 +1,10 @@
-//! Reads arrays directly from memory. `ZendHashTable::iter` calls the engine four times for each
-//! entry, which costs more than all other work of writing JSON.
+//! Reads PHP arrays directly from memory. `ZendHashTable::iter` calls the engine four times for
+//! each entry, which costs more than all other work of writing JSON.
 //!
-//! PHP code can free or replace what a PHP reference contains at any time: in a `jsonSerialize()`,
-//! a `__toString()`, an autoloader, an error handler or a destructor. All functions here except
-//! [`slots`] therefore return values with a reference count of their own, and `clippy.toml` forbids
-//! the methods of `ext-php-rs` that return pointers into arrays and PHP references.
+//! PHP code can free or replace the value in a PHP reference at any time: in a `jsonSerialize()`, a
+//! `__toString()`, an autoloader, an error handler or a destructor. All functions here except
+//! [`slots`] therefore return values with their own reference count, and `clippy.toml` forbids the
+//! methods of `ext-php-rs` that return pointers into arrays and PHP references.
 
 #![expect(
     clippy::disallowed_methods,
@@ -17,20 +17,20 @@ use ext_php_rs::types::{ZendHashTable, ZendStr, Zval};
 use super::held::held;
 use super::list_of;
 
-/// In `u.flags`: the array is a list of values without keys, possibly with holes.
+/// The flag of a packed array (`u.flags`): a list of values without keys, possibly with holes.
 const PACKED: u32 = 1 << 2;
 
 /// A key of an array.
 #[derive(Clone, Copy)]
 pub enum Key<'a> {
-    /// An integer.
+    /// An integer key.
     Index(i64),
-    /// Bytes that need not be UTF-8.
+    /// A string key, whose bytes need not be UTF-8.
     Name(&'a ZendStr),
 }
 
 impl<'a> Key<'a> {
-    /// Returns the integer, if the key is one.
+    /// Returns the integer, if the key is an integer.
     pub fn long(self) -> Option<i64> {
         match self {
             Self::Index(index) => Some(index),
@@ -38,7 +38,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns the key as text. Returns `None` if it is not UTF-8.
+    /// Returns the key as text; `None` if the key is not UTF-8.
     pub fn string(self) -> Option<String> {
         match self {
             Self::Index(index) => Some(index.to_string()),
@@ -46,7 +46,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns the name, if the key is one.
+    /// Returns the string, if the key is a string.
     pub fn zend_str(self) -> Option<&'a ZendStr> {
         match self {
             Self::Index(_) => None,
@@ -55,9 +55,9 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Iterates over the keys and [`held()`] values of an array in order, without holes; any other value
-/// has none. PHP code may run during the iteration: the array is held, so that a write makes a copy
-/// of it.
+/// Iterates over the keys and [`held()`] values of an array in order, without holes; any other
+/// value has none. PHP code may run during the iteration: the array is held, so that a write copies
+/// it first.
 pub fn entries(array: &Zval) -> impl Iterator<Item = (Key<'_>, Zval)> {
     let holder = held(array);
     array
@@ -93,9 +93,9 @@ pub(super) fn held_callable(callable: Zval) -> Zval {
     }
 }
 
-/// Iterates over the keys and values of an array in order, without holes, and without any reference
-/// count. The caller must hold the array, and each value as long as PHP code can run. The iterator
-/// returns the entries that exist when it reaches them.
+/// Iterates over the keys and values of an array in order, without holes, and without changing any
+/// reference count. The caller must hold the array, and each value while PHP code can run. The
+/// iterator returns the entries that exist when it reaches them.
 pub fn slots(table: &ZendHashTable) -> impl Iterator<Item = (Key<'_>, &Zval)> {
     let mut position = 0;
     std::iter::from_fn(move || {
@@ -110,7 +110,7 @@ pub fn slots(table: &ZendHashTable) -> impl Iterator<Item = (Key<'_>, &Zval)> {
     })
 }
 
-/// Returns whether the keys are 0, 1, 2 and so on, in this order (`array_is_list`).
+/// Returns whether the keys of an array are 0, 1, 2 and so on, in this order (`array_is_list`).
 pub fn is_list(table: &ZendHashTable) -> bool {
     if is_packed(table) && table.nNumUsed == table.nNumOfElements {
         return true;
@@ -125,11 +125,11 @@ fn is_packed(table: &ZendHashTable) -> bool {
     unsafe { table.u.flags & PACKED != 0 }
 }
 
-/// Returns one slot of the table. The position must be below `nNumUsed`.
+/// Returns one slot of an array. The position must be below `nNumUsed`.
 fn slot(table: &ZendHashTable, position: u32) -> (Key<'_>, &Zval) {
     let index = position as usize;
-    // SAFETY: a packed table has `nNumUsed` values, any other as many buckets (PHP 8.2 and
-    // later); a bucket's key is null or a string that lives as long as the bucket.
+    // SAFETY: a packed array has `nNumUsed` values, any other array has as many buckets (PHP 8.2
+    // and later); a bucket's key is null or a string that lives as long as the bucket.
     unsafe {
         if is_packed(table) {
             let value = &*table.__bindgen_anon_1.arPacked.add(index);

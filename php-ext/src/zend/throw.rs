@@ -1,4 +1,4 @@
-//! Throws exceptions, and takes those that are pending.
+//! Throws exceptions, and takes pending exceptions.
 
 use std::ffi::CString;
 use std::mem::ManuallyDrop;
@@ -10,14 +10,14 @@ use ext_php_rs::zend::{ExecutorGlobals, bailout};
 use super::{Failure, Object, Thrown, ffi};
 
 impl Failure {
-    /// Passes the failure to the engine. Does not return from a bail-out, so the caller must not
+    /// Passes the failure to PHP's engine. Does not return from a bail-out, so the caller must not
     /// hold any value with a destructor.
     pub(super) fn raise(self) {
         match self {
             Self::Pending => {}
             Self::Thrown(thrown) => thrown.throw(),
-            // SAFETY: only `call::enter` calls this, inside the `zend_try` of `run_handler`,
-            // which takes the jump; `self` holds nothing in this variant.
+            // SAFETY: only `call::enter` calls this method, inside the `zend_try` of `run_handler`,
+            // which catches the jump; `self` holds nothing in this variant.
             Self::Bailout => unsafe { bailout() },
         }
     }
@@ -27,8 +27,8 @@ impl Thrown {
     fn throw(self) {
         let message = CString::new(self.message.replace('\0', "\\0")).unwrap_or_default();
         let class = std::ptr::from_ref(self.class).cast_mut();
-        // SAFETY: the class entry is that of a throwable class; the message is copied. The
-        // exception is pending now, which keeps it alive.
+        // SAFETY: the class entry is that of a throwable class, and the message is copied. The new
+        // exception is pending, which keeps it alive.
         let exception =
             unsafe { Object::from_raw(zend_throw_exception(class, message.as_ptr(), self.code)) };
         let Some(exception) = exception else { return };
@@ -39,17 +39,18 @@ impl Thrown {
 }
 
 /// Takes the pending exception, so that the caller can handle it as a failed call. Returns `None`
-/// if there is none, or if it is the one that unwinds after `exit()`, which must continue.
+/// if no exception is pending, or if it is the one that unwinds after `exit()`, which must
+/// continue.
 pub fn take_exception() -> Option<Zval> {
     let exception = ExecutorGlobals::get().exception;
-    // SAFETY: a pending exception is a live object, and the engine holds it until it is
-    // cleared below, when the new reference holds it.
+    // SAFETY: a pending exception is a live object, which the engine holds until the exception is
+    // cleared below; then the new reference holds it.
     let exception = unsafe { Object::from_raw(exception) }?;
     if is_unwinding(exception) {
         return None;
     }
     let exception_value = exception.to_value();
-    // SAFETY: also puts the opline back that the throw changed.
+    // SAFETY: the function also restores the opline that the throw changed.
     unsafe { ffi::zend_clear_exception() };
     Some(exception_value)
 }
@@ -64,7 +65,7 @@ pub fn rethrow(exception: Zval) {
 /// Returns whether an exception is not an error but unwinds after `exit()` or at the end of a
 /// fiber.
 fn is_unwinding(exception: Object<'_>) -> bool {
-    // SAFETY: both only compare the object's class.
+    // SAFETY: both functions only compare the object's class.
     unsafe {
         ffi::zend_is_unwind_exit(exception.as_ptr())
             || ffi::zend_is_graceful_exit(exception.as_ptr())

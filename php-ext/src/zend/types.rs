@@ -6,11 +6,11 @@ use ext_php_rs::ffi::{
 use ext_php_rs::flags::DataType;
 use ext_php_rs::types::ZendStr;
 
-/// `IS_STATIC`, for which there is no binding. Only valid as a return type.
+/// The type `static` (`IS_STATIC`), for which there is no binding. Only valid as a return type.
 const IS_STATIC: u32 = 15;
 
-/// A declared PHP type, which Reflection shows and typed properties enforce. Unlike `DataType` it
-/// can be a union.
+/// A declared PHP type, which Reflection shows and typed properties enforce. Unlike `DataType`, the
+/// type can be a union.
 #[derive(Clone, Copy)]
 pub struct Type {
     mask: u32,
@@ -56,8 +56,8 @@ impl Type {
         })
     }
 
-    /// Creates an argument of this type. [`complete`](Self::complete) must be called after it is
-    /// built.
+    /// Creates an argument of this type. [`complete`](Self::complete) must be called after the
+    /// argument is built.
     pub(super) fn argument(self, name: &'static str) -> Arg<'static> {
         Arg::new(name, self.data_type())
     }

@@ -6,16 +6,17 @@ use ext_php_rs::types::{ZendHashTable, ZendStr, Zval};
 
 use super::ffi;
 
-/// Returns the type of a value as PHP's own messages name it: `int`, `array`, a class.
+/// Returns the type of a value as PHP's own messages name it: `int`, `array`, or the name of a
+/// class.
 pub fn type_name(value: &Zval) -> String {
-    // SAFETY: the engine returns a string of its own or the name of a class that the value
-    // keeps alive; it is copied before anything else runs.
+    // SAFETY: the engine returns a static string, or the name of a class that the value keeps
+    // alive; the name is copied before other code runs.
     let name = unsafe { CStr::from_ptr(ffi::zend_zval_type_name(value)) };
     name.to_string_lossy().into_owned()
 }
 
 /// Converts a PHP string to text. Bytes that are not UTF-8 become escapes such as `\xE9`, so that
-/// nothing is lost.
+/// no byte is lost.
 pub fn escape_bytes(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -34,7 +35,7 @@ pub fn string_of(text: impl AsRef<[u8]>) -> Zval {
     value
 }
 
-/// Returns `true` or `false` as a value.
+/// Returns a boolean value.
 pub fn bool_of(yes: bool) -> Zval {
     let mut value = Zval::new();
     value.set_bool(yes);
@@ -64,11 +65,11 @@ pub fn array_of<'a>(entries: impl IntoIterator<Item = (&'a str, Zval)>) -> Zval 
     table_of(table)
 }
 
-/// Returns a list.
+/// Returns a list with these values.
 pub fn list_of(entries: impl IntoIterator<Item = Zval>) -> Zval {
     let mut table = ZendHashTable::new();
     for entry in entries {
-        // A push fails only when the next index overflows, which a list cannot reach.
+        // A push fails only if the next index overflows, which a list cannot reach.
         let _ = table.push(entry);
     }
     table_of(table)
@@ -81,14 +82,14 @@ pub fn table_of(table: ZBox<ZendHashTable>) -> Zval {
     value
 }
 
-/// Returns a copy of an array with one entry set, at its previous position or at the end.
+/// Returns a copy of an array with one entry set: at its previous position, or at the end.
 pub fn with_entry(array: &Zval, key: &str, entry: Zval) -> Zval {
     let mut table = copy_of(array);
     insert(&mut table, key, entry);
     table_of(table)
 }
 
-/// Returns a copy of an array with these entries set, like [`with_entry`].
+/// Returns a copy of an array with several entries set, each as by [`with_entry`].
 pub fn with_entries(array: &Zval, entries: impl IntoIterator<Item = (String, Zval)>) -> Zval {
     let mut table = copy_of(array);
     for (key, entry) in entries {
@@ -111,16 +112,16 @@ fn copy_of(array: &Zval) -> ZBox<ZendHashTable> {
 }
 
 fn insert(table: &mut ZendHashTable, key: &str, entry: Zval) {
-    // An insert with a string key cannot fail: the engine bails out if memory is short.
+    // Inserting a string key cannot fail: if memory is short, the engine bails out.
     let _ = table.insert(key, entry);
 }
 
-/// Returns the shared empty array of PHP. It is suitable as the default of a property, which must
-/// not be reference-counted.
+/// Returns PHP's shared empty array. It is suitable as the default of a property, which must not be
+/// reference-counted.
 pub fn empty_array() -> Zval {
     let mut value = Zval::new();
     value.u1.type_info = IS_ARRAY;
-    // The array is immutable, so it is not reference-counted and nothing writes to it.
+    // The empty array is immutable, so it is not reference-counted and never written.
     value.value.arr = (&raw const zend_empty_array).cast_mut();
     value
 }

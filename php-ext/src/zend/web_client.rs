@@ -1,9 +1,10 @@
-//! Detects under PHP-FPM that the client of a request has disconnected.
+//! Detects under PHP-FPM that the web client of a request has disconnected.
 //!
 //! PHP notices a disconnect only when it writes, and it writes nothing while it waits. The
-//! connection itself reveals it, but FPM has no function that gives it to extensions: it is a field
-//! of FPM's private struct `fcgi_request`, which begins the same way in PHP 7 to 8.5. Therefore the
-//! descriptor is read from there, and used only if it passes all plausibility checks.
+//! connection itself shows the disconnect, but FPM has no function that returns the connection to
+//! extensions: its descriptor is a field of FPM's private struct `fcgi_request`, which begins the
+//! same way in PHP 7 to 8.5. Therefore the descriptor is read from that struct, and used only if it
+//! passes all plausibility checks.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::BorrowedFd;
@@ -24,15 +25,15 @@ struct Request {
     _tcp: c_int,
     connection: c_int,
     _id: c_int,
-    /// Whether the connection outlives the request.
+    /// Whether the connection stays open after the request.
     keep: c_int,
 }
 
-/// Returns whether nothing waits for the response of this request any more. Returns false if this
+/// Returns whether no client waits any more for the response of this request. Returns false if this
 /// cannot be determined, and if a disconnect must not end the request (`ignore_user_abort`).
 pub(super) fn is_disconnected() -> bool {
-    // SAFETY: the globals of this thread and the table of the SAPI, which is there for as
-    // long as PHP is; both are only read.
+    // SAFETY: the code only reads the globals of this thread and the table of the SAPI, which lives
+    // as long as PHP.
     let context = unsafe {
         if (*ext_php_rs_process_globals()).ignore_user_abort {
             return false;
@@ -51,12 +52,12 @@ fn connection_of(context: *mut c_void) -> Option<(BorrowedFd<'static>, AddressFa
     // than the fields that are read.
     let request = unsafe { context.cast::<Request>().as_ref() }?;
     // A web server that keeps its connections may close one after fastcgi_finish_request() without
-    // any loss. This case cannot be distinguished from a client that disconnected.
+    // any loss, which looks the same as a client that has disconnected.
     if request.keep != 0 || request.listen_socket < 0 || request.connection < 0 {
         return None;
     }
-    // SAFETY: the numbers are not negative and only queried. If they are not file descriptors, the
-    // system returns an error.
+    // SAFETY: the descriptors are not negative, and are only queried. If they are not file
+    // descriptors, the system returns an error.
     let (listener, connection) = unsafe {
         (
             BorrowedFd::borrow_raw(request.listen_socket),
@@ -78,9 +79,9 @@ fn family(socket: c_int) -> Option<AddressFamily> {
 }
 
 fn has_disconnected((connection, family): (BorrowedFd<'_>, AddressFamily)) -> bool {
-    // With a Unix socket, a full close can be distinguished from a half-closed connection. With TCP
-    // both look the same and count as a disconnect: a web server closes a connection to abort its
-    // request (FastCGI 1.0, 5.4), and has no other reason to close it.
+    // With a Unix socket, a full close can be distinguished from a half-closed connection. With
+    // TCP, both look the same and count as a disconnect: a web server closes a connection to abort
+    // its request (FastCGI 1.0, 5.4), and has no other reason to close it.
     let end_of_input = match family {
         AddressFamily::Unix => PollFlags::empty(),
         _ => PollFlags::RDHUP,

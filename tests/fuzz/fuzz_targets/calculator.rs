@@ -1,4 +1,4 @@
-//! Any text for the calculator: the answer is a number, or an error of bounded length.
+//! Evaluates any text with the calculator: the answer is a number, or an error of bounded length.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Any text as a dice notation: a consistent roll, or an error of bounded length.
+//! Rolls any text as a dice notation: the result is a consistent roll, or an error of bounded
+//! length.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

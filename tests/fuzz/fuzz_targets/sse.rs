@@ -1,11 +1,11 @@
-//! Any bytes as an event stream: chunk boundaries do not change the events or the error, and no
-//! event exceeds the limit.
+//! Decodes any bytes as an event stream: chunk boundaries do not change the events or the error,
+//! and no event exceeds the limit.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use pillion_sse::{SseDecoder, SseError, SseEvent};
 
-/// Small, so that the fuzzer reaches the limit.
+/// The limit is small, so that the fuzzer reaches it.
 const LIMIT: usize = 256;
 
 type Read = (Vec<SseEvent>, Result<(), SseError>);

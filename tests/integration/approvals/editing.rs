@@ -24,7 +24,7 @@ fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
     assert_eq!(approval["reason"], "too much");
     let daemon = daemon.restart();
     assert_eq!(show(&daemon.socket, &id)["approved_arguments"], edited);
-    // The edit belongs to this call and user alone.
+    // Edited arguments apply only to the call and the user of the approval.
     request_approval(&daemon.socket, "bob", "6 * 8");
     request_approval(&daemon.socket, "alice", "6 * 7");
     let result = calculate(&daemon.socket, "alice", "6 * 8", "");
@@ -90,7 +90,7 @@ fn g3_changed_arguments_are_checked_and_secrets_stay_the_callers_own() {
     let rejected = daemon.post(&deny, r#"{"arguments": {}}"#);
     assert_eq!(rejected.status, 400);
     assert_eq!(show(&daemon.socket, &id)["status"], "pending");
-    // An invalid value beside a redacted one is found when the call runs.
+    // An invalid value beside a redacted one is only found when the call runs.
     let edited = json!({"arguments": {"to": "carol", "password": redacted}});
     assert_eq!(approve(&daemon, &id, &edited).status, 200);
     assert_lacks!(show(&daemon.socket, &id).to_string(), "hunter2");
@@ -115,7 +115,7 @@ fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
     };
     assert_eq!(edit("6 * 8", "6 * 7"), 42);
     assert_eq!(edit("6 * 8", "6 * 9"), 54);
-    // A cached result of the edited arguments is one of these arguments.
+    // The cached result of an edited call counts as a result of the edited arguments.
     assert_eq!(edit("6 * 8", "6 * 7"), 42);
     let id = request_approval(&daemon.socket, "alice", "6 * 8");
     decide(&daemon.socket, &id, "approve");

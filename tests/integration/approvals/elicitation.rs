@@ -1,4 +1,4 @@
-//! Calls over `/mcp` that need approval.
+//! Calls over `/mcp` that need approval, which the client's user gives by elicitation.
 
 use super::*;
 use crate::http::send_with_token;

@@ -1,4 +1,4 @@
-//! What a server gets with an approved call, besides the arguments.
+//! What an MCP server receives with an approved call, besides the arguments.
 
 use std::collections::HashMap;
 
@@ -86,7 +86,7 @@ async fn g3_calls_share_an_approval_only_if_the_server_gets_the_same() {
                 "{further}: {trace:?}"
             );
         }
-        // The approver saw everything that the server got.
+        // The server received only what the approver saw.
         let mut expected = json!({"name": "pay", "arguments": {"amount": 1}});
         for (name, value) in shown["approval"]["forwarded"]
             .as_object()

@@ -45,7 +45,7 @@ fn g2_settings_of_servers_and_tools_override_the_policy() {
     let shown = daemon.get(&format!("/api/v1/approvals/{id}")).json();
     assert_eq!(shown["approval"]["server"], "strict");
     assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
-    // An approval for a tool of one server is not valid for a tool of another server.
+    // An approval for a tool of one server does not apply to a tool of another server.
     approval_id(&roll(&daemon, "free_wipe"));
     assert_eq!(roll(&daemon, "strict_wipe")["success"], true);
 }

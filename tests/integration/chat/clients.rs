@@ -35,7 +35,7 @@ async fn model() -> FakeLlm {
     .await
 }
 
-/// Runs a client against a sidecar; the client has to succeed.
+/// Runs a client of `tests/peers/chat` against a sidecar; the client must succeed.
 async fn speaks(client: &str) {
     let Some((program, before)) = Peer::command(client) else {
         return;

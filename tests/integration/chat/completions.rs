@@ -48,7 +48,7 @@ async fn h4_a_completion_runs_the_tools() {
     assert_json!(request["seed"], 7);
     assert_eq!(request["stop"], json!(["!"]));
     assert_eq!(daemon.recorded("?user=ada").len(), 1);
-    // The client has the conversation, so the sidecar does not store it.
+    // The sidecar does not store the conversation, because the client has it.
     let stored_chats = daemon.get_with("/api/v1/chat", "x-pillion-user: ada\r\n");
     assert_eq!(stored_chats.json()["chats"], json!([]));
 }
@@ -98,7 +98,7 @@ async fn h5_calls_of_the_clients_tools_are_returned_to_the_client() {
         "function": {"name": "order_pizza", "arguments": r#"{"size":3}"#}}]);
     assert_eq!(choice["message"]["tool_calls"], expected);
     assert_eq!(choice["message"]["content"], Value::Null);
-    // The model received only that tool.
+    // The model received only the tool that the request allows.
     assert_eq!(llm.bodies()[0]["tools"].items().len(), 1);
     assert_eq!(llm.bodies()[0]["tool_choice"], "auto");
 
@@ -135,7 +135,7 @@ async fn g3_a_pending_completion_contains_how_to_continue() {
     assert_eq!(decide(&daemon.socket, &approval, "approve").status, 200);
     let response = complete(&daemon, &header, &json!({})).json();
     assert_json!(response["choices"][0]["message"]["content"], "It is 42.");
-    // No approval is left to continue with.
+    // The approval is used, so the chat cannot be continued with it again.
     let gone = complete(&daemon, &header, &json!({}));
     assert_eq!(gone.status, 404);
 }
@@ -152,7 +152,7 @@ async fn g3_a_stream_whose_first_call_needs_approval_has_an_error_status() {
     approve_all(&daemon.socket);
     let (chunks_sent, is_done) = chunks(&complete(&daemon, &header, &streamed));
     assert!(is_done, "{chunks_sent:?}");
-    // After text, the approval is the last event.
+    // If the model has sent text, the approval is the last event after it.
     let waits = complete(&daemon, "", &streamed);
     assert_eq!(waits.status, 200, "{waits:?}");
     let (chunks_sent, is_done) = chunks(&waits);
@@ -191,7 +191,7 @@ async fn failures_are_errors_in_openais_format() {
     assert_eq!(busy.expect(429)["error"]["type"], "rate_limit_error");
     assert_contains!(busy.head, "retry-after: 9");
     assert!(!busy.head.contains("x-should-retry"), "nothing has run");
-    // A retry by the client would run the tool again.
+    // The error must not make the client retry, because a retry would run the tool again.
     let broken = complete(&daemon, "", &json!({}));
     assert_eq!(broken.status, 502, "{broken:?}");
     assert_contains!(broken.head, "x-should-retry: false");
@@ -425,7 +425,7 @@ async fn h6_a_client_call_with_truncated_arguments_is_not_streamed() {
     );
     let end = &chunks.last().unwrap()["choices"][0];
     assert_eq!(end["finish_reason"], "length");
-    // The same as without streaming.
+    // The result is the same without streaming.
     let response = complete(&daemon, "", &own_tool(json!({}))).json();
     let choice = &response["choices"][0];
     assert!(choice["message"]["tool_calls"].is_null(), "{response}");
@@ -609,7 +609,7 @@ async fn h4_parallel_tool_calls_is_translated_for_the_provider_and_enforced() {
             .flatten();
         assert!(pieces.all(|piece| piece["index"] == 0), "{api}: {chunks:?}");
 
-        // Omitted unless the client sets it.
+        // The member is omitted unless the client sets it.
         complete(&daemon, "", &own_tool(json!({})));
         assert_eq!(llm.bodies()[2][key], Value::Null, "{api}");
     }

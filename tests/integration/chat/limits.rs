@@ -7,7 +7,7 @@ use crate::http::Reply;
 
 const PATHS: [&str; 3] = ["/api/v1/chat", "/v1/chat/completions", "/v1/messages"];
 
-/// Starts a model that makes this many calls in each answer while it has tools.
+/// Starts a model that makes `calls` tool calls in each response as long as it has tools.
 async fn caller(calls: usize) -> FakeLlm {
     FakeLlm::with_script(LlmDialect::OpenAiChat, move |request| {
         if request.json().get("tools").is_none() {
@@ -30,7 +30,7 @@ fn ask(daemon: &Daemon, path: &str, text: &str) -> Reply {
     daemon.post(path, body.to_string())
 }
 
-/// Returns the text of an answer of any interface.
+/// Returns the text of a chat response, in the format of any interface.
 fn words(reply: &Reply) -> Value {
     let json = reply.json();
     let pointers = ["/content/0/text", "/choices/0/message/content", "/content"];
@@ -59,7 +59,7 @@ async fn h4_the_configuration_sets_the_limits() {
     for (calls, more, requests, run) in [
         (1, "max_tool_rounds = 2", 3, 2),
         (1, "max_tool_calls = 3", 4, 3),
-        // The batch that exceeds the limit still runs.
+        // The batch of calls that exceeds the limit still runs.
         (2, "max_tool_calls = 3", 3, 4),
         (3, "max_calls_per_answer = 2\nmax_tool_rounds = 1", 2, 2),
     ] {

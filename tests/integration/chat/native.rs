@@ -76,7 +76,7 @@ async fn h1_g3_a_native_call_waits_for_an_approval_and_is_logged() {
     let allowed = json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1",
         "approve": true});
     assert!(input.contains(&allowed), "{input:?}");
-    // The server received only a request for its list of tools.
+    // Pillion sent the server only a request for its list of tools; the provider calls the tools.
     assert!(server.requests.calls("tools/call").is_empty());
     let logged = socket.recorded("").remove(0);
     assert_json!(logged["toolName"], "dice_roll");

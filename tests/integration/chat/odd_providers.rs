@@ -1,4 +1,4 @@
-//! What models and providers are known to send in place of what their APIs document.
+//! Responses of models and providers that deviate from their documented APIs.
 
 use pillion_testkit::LlmDialect;
 
@@ -89,7 +89,7 @@ async fn h5_repaired_arguments_are_in_the_approval_and_in_the_call_log() {
     assert_json!(logged["repairedArguments"], arguments);
     assert_json!(logged["arguments"], arguments);
 
-    // A program has to send what the API documents.
+    // Arguments of a call over REST are not repaired.
     let body = json!(twice).to_string();
     let reply = socket.post("/api/v1/tools/execute/calculator", body);
     assert_eq!(reply.expect(400)["error_code"], "invalid_input");

@@ -14,7 +14,8 @@ fn chat(daemon: &Daemon, message: &str) -> Terminal {
     ))
 }
 
-/// Returns everything that the terminal showed when the chat has ended, successfully or not.
+/// Returns everything that the terminal showed until the end of the chat, which must succeed if
+/// `well` is set.
 fn end(terminal: Terminal, well: bool) -> String {
     let (ended_well, text) = terminal.end();
     assert_eq!(ended_well, well, "{text}");

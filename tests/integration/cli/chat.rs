@@ -1,4 +1,4 @@
-//! `pillion chat` without a model.
+//! `pillion chat` without a configured model.
 
 use crate::prelude::*;
 

@@ -35,7 +35,7 @@ Variables of the service's environment, such as secrets that the configuration n
 The documentation, where the package is installed.
 ";
 
-/// Returns each page by its file name.
+/// Returns the text of each manual page, by file name.
 fn pages() -> BTreeMap<String, String> {
     let mut command = pillion::command().disable_help_subcommand(true);
     command.build();
@@ -104,7 +104,7 @@ fn page(command: &Command, related: &[String]) -> String {
     text
 }
 
-/// Returns the indented lines, which the generator would join.
+/// Returns the examples in a help text: indented lines, which the generator would otherwise join.
 fn examples(help: &str) -> String {
     let mut section = String::from(".SH EXAMPLES\n.nf\n");
     for line in help.lines() {

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use crate::prelude::*;
 use crate::program::pillion_path;
 
-/// An environment without a store.
+/// The environment variable for a store in memory.
 const MEMORY: (&str, &str) = ("PILLION__STORE__LOCATION", "memory");
 
 /// The timeout for a message.
@@ -82,7 +82,7 @@ impl Client {
         self.incoming.recv_timeout(MESSAGE_TIMEOUT).unwrap()
     }
 
-    /// Returns the next message of that kind, and skips others.
+    /// Returns the next message that `fits` accepts, and skips other messages.
     fn receive_until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
             let message = self.receive();
@@ -116,7 +116,7 @@ impl Client {
         names.map(str::to_owned).collect()
     }
 
-    /// Closes the input and waits for the exit.
+    /// Closes the input, waits for the exit, and returns the remaining messages.
     fn end(mut self) -> Vec<Value> {
         self.input = None;
         assert!(self.child.wait().unwrap().success());

@@ -83,7 +83,7 @@ fn m1_every_log_line_of_a_call_has_request_tool_server_and_user() {
         format!("x-request-id: request-8\r\nx-pillion-user: alice\r\ntraceparent: {parent}\r\n");
     let path = "/api/v1/tools/execute/far_echo";
     daemon.post_with(path, &headers, b"{}");
-    // The server receives the trace.
+    // The server receives the trace of the request.
     assert_eq!(server.last_meta()["traceparent"], parent);
     let log = daemon.log();
     let lines = log
@@ -92,7 +92,7 @@ fn m1_every_log_line_of_a_call_has_request_tool_server_and_user() {
     let calls: Vec<_> = lines
         .filter(|line| line["spans"][1]["name"] == "call")
         .collect();
-    // Includes the log entries of the tool and of its end.
+    // The messages include the log lines of the tool call and of its end.
     let messages: Vec<_> = calls
         .iter()
         .filter_map(|line| line["message"].as_str())
@@ -161,7 +161,7 @@ fn the_socket_comes_from_the_option_the_variable_or_the_file() {
     for expected in [&file, &variable, &option] {
         let mut command = program::pillion(&["serve", "--config"]);
         command.arg(&config);
-        // Not the default socket of the machine.
+        // The socket is not the machine's default one.
         command.env("PILLION__STORE__LOCATION", "memory");
         if expected != &file {
             command.env("PILLION_SOCKET", &variable);
@@ -177,7 +177,7 @@ fn the_socket_comes_from_the_option_the_variable_or_the_file() {
 
 #[test]
 fn n1_the_calculators_timeout_can_be_set() {
-    // Another call holds the only slot, so the calculator times out before it runs.
+    // Another call holds the only permit, so the calculator's call times out before it runs.
     let server = McpServer::echo();
     let toml = detected_entry("far", &server.url, "");
     let variables = [

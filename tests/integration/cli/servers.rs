@@ -179,7 +179,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     well(&daemon, "servers disable near");
     eventually("the program has ended", || descendants(id).is_empty());
     well(&daemon, "servers enable near");
-    // Also without a running sidecar.
+    // The command also works without a running sidecar.
     daemon.kill();
     let output = run(&daemon, &["servers", "disable", "near"]);
     assert_contains!(stderr(&output), "the sidecar is not running");
@@ -271,7 +271,7 @@ fn rotate_and_call(daemon: &Daemon, key: &Path) {
     let printed = well_with(daemon, &["vault", "rotate"]);
     assert_contains!(printed, "has the new key");
     assert_ne!(std::fs::read(key).unwrap(), before);
-    // An older key does not replace it.
+    // The old key is kept in another file.
     let old_key = printed.trim().rsplit(' ').next().unwrap();
     assert!(old_key.contains("vault.key.old"), "{printed}");
     assert_eq!(std::fs::read(old_key).unwrap(), before);

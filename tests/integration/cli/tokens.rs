@@ -198,7 +198,7 @@ fn l3_a_store_other_than_the_running_sidecars_is_not_written() {
             .unwrap()
     };
     let other = elsewhere.path().join("other.db");
-    // Neither for a new store nor for an existing one.
+    // The command rejects a store that is not the sidecar's, whether the store is new or exists.
     for _ in 0..2 {
         let output = create(&other);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));

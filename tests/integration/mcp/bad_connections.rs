@@ -8,7 +8,7 @@ fn send(bytes: &str) -> Fault {
     Fault::Send(bytes.as_bytes().to_vec())
 }
 
-/// The call fails as a broken connection; the next call succeeds.
+/// Makes a call that must fail as a broken connection; the next call must succeed.
 async fn breaks_then_works(case: &str, faults: Vec<Fault>) {
     let server = faulty_once(faults).await;
     let client = client(&server.url, TransportKind::PostSse);

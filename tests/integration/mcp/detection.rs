@@ -206,7 +206,7 @@ async fn e7_a_cached_transport_is_dropped_when_it_no_longer_works() {
         .await
         .unwrap();
     drop(first);
-    // A server at the same address without a handshake, with event streams.
+    // A server without a handshake, with event streams, runs at the same address.
     let listener = bind_again(address).await;
     let second = FaultServer::on(listener, |request| match request.rpc_method().as_str() {
         "tools/call" => super::good_response(request),
@@ -323,7 +323,8 @@ async fn e7_discover_is_repeated_for_a_slow_server_without_handshake() {
     }
 }
 
-/// The server supports 2026-07-28, and that is cached.
+/// Checks that a server that is slow at first is detected as one of 2026-07-28, and that this is
+/// cached.
 async fn slow_at_first(url: &str, case: &str) {
     let found = client_within(url, TransportKind::Auto, Duration::from_secs(8));
     let info = found.connection().await.unwrap();
@@ -405,7 +406,7 @@ async fn an_error_of_a_tool_triggers_one_detection_of_the_revision() {
         call(-32000).await;
         assert_eq!(discoveries(), 2);
     }
-    // Another error may have a meaning.
+    // An error with another code does not mean a changed server.
     code.store(-32600, Ordering::SeqCst);
     for _ in 0..3 {
         call(-32600).await;

@@ -42,7 +42,7 @@ async fn e3_e4_a_json_rpc_error_has_both_messages() {
 
 #[tokio::test]
 async fn e3_absent_fields_of_an_error_have_defaults() {
-    // Null is neither a result nor an error, so this is not a response.
+    // A response whose result is null, without an error, is not a valid response.
     let no_response = "No valid JSON-RPC response found in SSE stream";
     for (error, expected) in [
         (json!({}), "MCP Error (-1): Unknown MCP error"),
@@ -226,7 +226,7 @@ async fn e4_the_legacy_message_names_the_transport() {
 
 #[tokio::test]
 async fn e5_is_available_matches_the_state_of_the_server() {
-    // A JSON-RPC error is a response.
+    // A server that responds with a JSON-RPC error counts as available.
     for reply in [Reply::raw_result("{}"), Reply::error(-32601, "unknown")] {
         let server = FakeMcp::builder(Dialect::PostSse)
             .on("ping", move |_| reply.clone())

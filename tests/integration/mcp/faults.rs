@@ -27,7 +27,7 @@ fn send(text: &str) -> Fault {
     Fault::Send(text.as_bytes().to_vec())
 }
 
-/// The faults of one response.
+/// Returns the tested faults, each a response that fails.
 fn faults() -> Vec<(&'static str, Vec<Fault>)> {
     let drip = b"data: {\"jsonrpc\"".iter().flat_map(|&byte| {
         let pause = Duration::from_millis(100);

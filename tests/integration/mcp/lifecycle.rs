@@ -11,7 +11,7 @@ const DISCONNECTED: Failure = Failure {
     kind: |kind| matches!(kind, McpErrorKind::Disconnected),
 };
 
-/// Much shorter than the deadline of the tested client and the delay of a slow server.
+/// A time much shorter than the deadline of the tested client and the delay of a slow server.
 const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn a_connection_attempt_cancelled_after_the_handshake_ends_its_session() {
     }
 }
 
-/// A running call ends at once when the client disconnects.
+/// Checks that a running call ends at once when the client disconnects.
 async fn ends_with_the_connection(client: McpClient, tool: &'static str, case: &str) {
     let before = Instant::now();
     let caller = client.clone();
@@ -249,7 +249,7 @@ async fn e8_a_late_response_is_not_given_to_another_call() {
         for call in calls.collect::<Vec<_>>() {
             call.await.unwrap();
         }
-        // Before, while and after late responses arrive.
+        // Calls are made before, while and after late responses arrive.
         for _ in 0..20 {
             assert_eq!(roll(&client).await.unwrap().get(), ROLLED, "{case}");
             tokio::time::sleep(Duration::from_millis(30)).await;

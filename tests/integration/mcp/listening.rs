@@ -58,7 +58,7 @@ async fn a_subscriber_survives_a_lost_session() {
     server.push(updated);
     hears(&mut subscription).await;
 
-    // Like after a restart. No call follows.
+    // The server forgets its sessions, as after a restart, and no call follows.
     server.forget_sessions();
     server.close_streams();
     eventually("another subscription", || {
@@ -132,10 +132,11 @@ async fn a_stream_that_closes_at_once_is_reopened_with_pauses() {
     let (server, _client, _subscription) = subscribed(move |nth, _| prime(nth)).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let opened = gets(&server.requests.all());
-    // Pauses of 100, 200, 400, 800 and 1600 ms, or half of that.
+    // The pauses are 100, 200, 400, 800 and 1600 ms, or down to half of that.
     assert!((2..=8).contains(&opened), "{opened}");
 
-    // The same for the stream of a response, although each stream has another event id.
+    // The same limit applies to the stream of a response, although each stream has another event
+    // id.
     let nth = AtomicUsize::new(0);
     let server = FaultServer::start(move |request| {
         let nth = nth.fetch_add(1, Ordering::SeqCst);
@@ -185,7 +186,8 @@ async fn a_legacy_stream_that_closes_at_once_is_reopened_with_pauses() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let opened = gets(&server.requests.all());
-    // After 2 s, 4 s and 8 s, or half of that. Each handshake may be repeated three times.
+    // The client reconnects after 2 s, 4 s and 8 s, or down to half of that. Each handshake may be
+    // repeated three times.
     assert!((2..=16).contains(&opened), "{opened}");
 }
 

@@ -19,7 +19,7 @@ use super::*;
 
 const REDIRECT_URI: &str = "http://127.0.0.1:8123/callback";
 
-/// A user who consents at once: builds the redirect URL from the authorization URL.
+/// A user who consents at once: the prompt builds the redirect URL from the authorization URL.
 struct Consenting {
     prompts: AtomicUsize,
     thinks: Duration,

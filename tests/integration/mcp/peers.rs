@@ -1,4 +1,4 @@
-//! The real servers of `tests/peers`.
+//! The client with the real servers of `tests/peers`.
 
 use pillion_core::executor::{Executor, ExecutorConfig};
 use pillion_core::registry::ToolRegistry;

@@ -17,8 +17,8 @@ async fn e9_a_restarted_server_gets_a_new_session() {
         let client = client(&peer.url, transport);
         let before = client.list_tools().await.unwrap().len();
         let peer = peer.restart();
-        // The first call may meet a connection that the old process closed; the second one does
-        // not.
+        // The first call may use a connection that the old process closed; the second call uses a
+        // new one.
         let mut after = client.request("tools/list", &json!({})).await;
         if after.is_err() {
             after = client.request("tools/list", &json!({})).await;

@@ -49,7 +49,8 @@ async fn e6_discover_is_sent_once_and_every_request_has_its_revision() {
             },
         })
     );
-    // Another client of the same server uses the cached revision, and so does a pinned revision.
+    // Another client of the same server uses the cached revision; a client with a pinned revision
+    // needs no detection.
     assert_eq!(roll(&auto(&server)).await.unwrap().get(), ROLLED);
     let mut pinned = config(&server.url, TransportKind::Auto);
     pinned.protocol_version = Some(ProtocolVersion::V2026_07_28);
@@ -112,8 +113,8 @@ async fn a_server_downgraded_to_handshakes_is_detected_again() {
     let client = auto(&server);
     roll(&client).await.unwrap();
     modern.store(false, Ordering::SeqCst);
-    // The fake checks `_meta` before `initialize`, so every request fails; but the handshake was
-    // tried.
+    // Every request fails, because the fake server checks `_meta` first; the handshake was tried
+    // anyway.
     roll(&client).await.unwrap_err();
     assert_eq!(server.requests.count("server/discover"), 2);
     assert_eq!(server.requests.count("initialize"), 1);
@@ -335,7 +336,7 @@ async fn disconnecting_ends_the_pause_of_a_subscription_that_broke_off() {
     let filter = tools_filter();
     let mut subscription = client.subscribe(filter).await.unwrap();
     drop(server);
-    // From here on, paused time advances when the runtime is idle: the pauses are long by now.
+    // The paused clock advances whenever the runtime is idle, because the pauses are long by now.
     tokio::time::pause();
     tokio::time::sleep(Duration::from_secs(100)).await;
     let before = tokio::time::Instant::now();
@@ -424,7 +425,7 @@ async fn parameters_are_mirrored_in_headers_and_read_again_after_changes() {
             Reply::result(&with_region(header))
         })
         .on("tools/call", move |_| {
-            // Rejects the first call after the change.
+            // The server rejects the first call after the change.
             if call.swap(false, Ordering::SeqCst) {
                 Reply::error(-32020, "Header mismatch: Mcp-Param-Place")
             } else {
@@ -442,7 +443,7 @@ async fn parameters_are_mirrored_in_headers_and_read_again_after_changes() {
     assert_eq!(call.header("mcp-name"), "roll");
 
     changed.store(true, Ordering::SeqCst);
-    // The list is requested while `changed` is false again, so the header is the old one.
+    // `changed` is false again when the list is requested, so the header is the old one.
     client.call_tool("roll", &arguments).await.unwrap();
     assert_eq!(server.requests.count("tools/list"), 2);
     assert_eq!(server.requests.count("tools/call"), 3);

@@ -34,7 +34,7 @@ async fn mismatch(output_schema: &Value, content: &Value) -> Option<String> {
     first
 }
 
-/// `"x"` is checked against `{"type": "number"}` 2^60 times.
+/// Returns a schema for which `"x"` is checked against `{"type": "number"}` 2^60 times.
 fn endless() -> Value {
     let mut definitions = Map::new();
     for nth in 0..60 {
@@ -76,7 +76,7 @@ async fn a_forwarded_result_is_checked_and_kept_as_the_server_wrote_it() {
         written.get(),
         r#"{"content":[],"structuredContent":{"n":"1"}}"#
     );
-    // A caller that does not forward the response gets the same outcome without it.
+    // A caller that does not forward the response gets the same outcome, without the response.
     let (arguments, context) = (Map::new(), CallContext::default());
     let called = tool
         .call_with_client(&client, &arguments, context)

@@ -26,7 +26,7 @@ fn obliging(url: &str) -> (McpClient, Arc<AtomicUsize>) {
     (client, prompts)
 }
 
-/// The first response to a call.
+/// Returns the first response to a call that runs as a task.
 fn begun() -> Value {
     json!({"resultType": "task", "taskId": "t", "status": "working", "pollIntervalMs": 0.5})
 }

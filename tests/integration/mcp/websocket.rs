@@ -118,8 +118,8 @@ async fn e6_the_revision_that_the_server_answers_with_is_used() {
         roll(&client).await.unwrap();
         client.connection().await.unwrap().protocol_version
     };
-    // At first; then after each lost connection: an older revision, one without handshake, and
-    // back.
+    // The server changes its revision with each lost connection: to an older one, to one without a
+    // handshake, and back.
     for (revision, expected) in [
         ("2025-06-18", ProtocolVersion::V2025_06_18),
         ("2025-03-26", ProtocolVersion::V2025_03_26),
@@ -130,7 +130,7 @@ async fn e6_the_revision_that_the_server_answers_with_is_used() {
         assert_eq!(spoken().await, Some(expected));
         client.call_tool("cut", &json!({})).await.unwrap_err();
     }
-    // Unless a revision is pinned: then only that revision is accepted.
+    // With a pinned revision, only that revision is accepted.
     server.speak("2026-07-28");
     let mut pinned = config(&server.url, TransportKind::Auto);
     pinned.protocol_version = Some(ProtocolVersion::V2025_11_25);
@@ -159,7 +159,7 @@ async fn c2_a_vanished_server_is_detected_by_missing_pongs() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
     let client = client_within(&server.url, TransportKind::Auto, Duration::from_secs(3600));
     roll(&client).await.unwrap();
-    // From here on, paused time advances when the runtime is idle.
+    // The paused clock advances whenever the runtime is idle.
     tokio::time::pause();
     let error = client.call_tool("deaf", &json!({})).await.unwrap_err();
     assert_matches!(error.kind(), McpErrorKind::StreamClosed);
@@ -264,7 +264,7 @@ async fn e7_a_real_server_of_the_official_python_sdk() {
         let sum = (number + 1).to_string();
         assert_eq!(call.await.unwrap()["content"][0]["text"], sum);
     }
-    // After a restart, the second call at the latest succeeds.
+    // After the server's restart, a call succeeds, at the latest the second one.
     let peer = peer.restart();
     let mut again = roll(&client).await;
     if again.is_err() {

@@ -25,7 +25,7 @@ use crate::prelude::*;
 
 pub const ACCEPT: &str = "accept: application/json, text/event-stream\r\n";
 
-/// Returns a request of a revision with sessions.
+/// Returns a request as revisions with sessions have it.
 pub fn request(id: impl Into<Value>, method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
 }

@@ -1,7 +1,7 @@
 use crate::http::Reply;
 use crate::prelude::*;
 
-/// The lists with an ETag.
+/// The paths of the lists that have an ETag.
 const LISTS: [&str; 6] = [
     "/api/v1/tools",
     "/api/v1/tools/schemas?category=math",

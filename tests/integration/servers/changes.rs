@@ -89,7 +89,7 @@ fn f3_the_status_contains_the_state_and_the_last_response() {
     let shown = servers(&daemon)[0].clone();
     assert_eq!(shown["toolCount"], 1);
     assert_eq!(shown["calls"], json!({"total": 1, "failed": 0}));
-    // Also while the server is not connected.
+    // The call counters survive a change while the server is disconnected.
     far.set_mood(Mood::Ill);
     change(&daemon, "PATCH", "/far", &json!({"retryAttempts": 0}));
     assert_eq!(
@@ -169,7 +169,7 @@ fn f2_no_call_fails_while_servers_are_added_and_removed() {
         assert!(daemon.offers("other_echo"));
         ask(&daemon, "DELETE", "/other", &Value::Null);
     });
-    // One session from the first call to the last.
+    // All calls, from the first to the last, use one session.
     assert_eq!(far.count("initialize"), 1);
 }
 

@@ -20,7 +20,7 @@ fn f2_a_server_can_be_connected_before_the_first_call() {
     assert_eq!(failed["status"], "error");
     assert_contains!(failed["error"].text(), "500");
     far.set_mood(Mood::Well);
-    // Connects at once, however recently the server failed.
+    // The server is connected at once, even if it has failed just before.
     let connected = change(&daemon, "POST", "/far/connect", &Value::Null);
     assert_eq!(connected["status"], "connected");
 }

@@ -96,7 +96,7 @@ fn l1_without_a_key_credentials_are_rejected_and_the_setting_is_named() {
     let change = json!({"headers": {"x-key": TOKEN}});
     let (status, ..) = rejection(&daemon, "PATCH", "/far", &change);
     assert_eq!(status, 403);
-    // A test stores nothing.
+    // Testing a server stores nothing.
     let trial = ask(&daemon, "POST", "/test", &bearer(&far, TOKEN)).json();
     assert_json!(trial["reachable"], true);
 }

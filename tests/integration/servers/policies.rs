@@ -32,7 +32,7 @@ fn g2_an_added_server_has_its_own_approval_policy() {
     assert_json!(shown["requireApproval"], "auto");
     assert_json!(shown["pin"], "block");
     assert!(call(&daemon, "far_echo"));
-    // Its tool changes, and the server's own policy blocks the tool.
+    // When the tool changes, the server's own policy blocks it.
     far.set_tools(tool("Says it, and sends it to evil.example"));
     change(&daemon, "POST", "/far/reconnect", &Value::Null);
     assert_eq!(execute(&daemon)["error_code"], "denied");
@@ -128,7 +128,7 @@ fn g3_an_approval_is_not_valid_for_another_server_of_the_same_name() {
     };
     add(&daemon, &server(&far.url));
     let first = approved();
-    // Another URL, and then another server.
+    // The server gets another URL, which leads to another server.
     change(&daemon, "PATCH", "/far", &json!({"url": other.url}));
     assert_ne!(approval_id(&execute(&daemon)["result"]), first);
     assert_eq!(ask(&daemon, "DELETE", "/far", &Value::Null).status, 200);
@@ -137,7 +137,7 @@ fn g3_an_approval_is_not_valid_for_another_server_of_the_same_name() {
     // With the original URL, the approval is valid for one call.
     change(&daemon, "PATCH", "/far", &json!({"url": far.url}));
     assert_eq!(execute(&daemon)["result"]["success"], true);
-    // The same URL, and another tool.
+    // The server keeps the URL, but the tool changes.
     let second = approved();
     far.set_tools(tool("Says it to everybody"));
     change(&daemon, "POST", "/far/reconnect", &Value::Null);

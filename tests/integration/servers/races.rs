@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// A call whose head was read, so that its configuration is fixed; the body follows later.
+/// A call whose head the sidecar has read, so that its configuration is fixed; the body follows
+/// later.
 struct Held(UnixStream);
 
 impl Held {
@@ -16,7 +17,8 @@ impl Held {
         Self(stream)
     }
 
-    /// The call looks for its tool at all servers that it knows.
+    /// Sends the body of the call, which then searches for its tool at all servers that its
+    /// configuration contains.
     fn go_on(mut self) {
         self.0.write_all(b"}").unwrap();
         let mut response = String::new();

@@ -126,7 +126,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         call(&daemon, Some("alice"), "far_files_of_alice")["result"]["success"],
         true
     );
-    // Statistics do not contain them, either.
+    // Statistics do not contain the tools of users either.
     for path in ["/metrics", "/api/v1/status"] {
         let reply = daemon.get(path);
         let body = String::from_utf8(reply.body).unwrap();
@@ -157,7 +157,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     let carol = user_header(Some("carol"));
     let list = daemon.get_with("/api/v1/tools/", &carol).json();
     assert_json!(list["unavailable_servers"][0]["label"], "far");
-    // The same holds in batches and in the list of one server.
+    // Tools of other users are hidden also in batches, and in the list of one server.
     let batch =
         json!({"calls": [{"id": "a", "name": "far_echo"}, {"id": "b", "name": "get_time"}]});
     let batch = |user| {
@@ -302,7 +302,7 @@ fn l1_a_credential_survives_a_crash_until_it_or_its_server_is_removed() {
     denied(&daemon, &far, Some("alice"));
     let (status, code, _) = rejection(&daemon, "DELETE", "/far/credentials/alice", &Value::Null);
     assert_eq!((status, code.as_str()), (404, "not_found"));
-    // The credential goes to no other URL than its own.
+    // The credential is only sent to the URL that it was stored for.
     give(&daemon, "alice", ALICE);
     change(&daemon, "PATCH", "/far", &json!({"url": other.url}));
     denied(&daemon, &other, Some("alice"));
@@ -322,7 +322,7 @@ fn l1_a_users_credential_is_shown_nowhere() {
     give(&daemon, "alice", ALICE);
     give(&daemon, "mallory", "evil-evil-evil-evil-evil");
     account(&daemon, Some("alice"));
-    // A credential that the server rejects, and credentials that cannot be sent.
+    // The server rejects a credential, or a credential cannot be sent.
     call(&daemon, Some("mallory"), "far_echo");
     let mut shown = call(&daemon, Some("mallory"), "far_echo")
         .to_string()
@@ -405,7 +405,8 @@ fn g3_an_approval_is_valid_for_one_credential() {
     let result = || call(&daemon, alice, "far_echo")["result"].clone();
     let approve = |id: &str| assert_eq!(decide(&daemon.socket, id, "approve").status, 200);
 
-    // Repeated after the decision: the call is a different one by then, and needs another decision.
+    // The call is repeated after the decision: with another credential, it is a different call,
+    // which needs another decision.
     give(&daemon, "alice", ALICE);
     let of_alice = approval_id(&result());
     approve(&of_alice);
@@ -421,7 +422,8 @@ fn g3_an_approval_is_valid_for_one_credential() {
     take(&daemon, "alice");
     assert_eq!(account(&daemon, alice), "all");
 
-    // While the call waits for the decision: it is rejected, and the server receives no call.
+    // The credential changes while the call waits for the decision: the call is rejected, and the
+    // server does not receive it.
     let calls = far.count("tools/call");
     let rejection_after = |change: &dyn Fn()| {
         std::thread::scope(|scope| {

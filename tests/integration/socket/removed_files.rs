@@ -48,7 +48,7 @@ fn a_socket_whose_file_was_removed_is_bound_again() {
 fn a_successor_takes_over_although_files_were_removed() {
     let mut daemon = Daemon::start();
     let socket = daemon.socket.clone();
-    // At once, before the sidecar notices.
+    // All files are removed at once, before the sidecar notices.
     let all = &["", ".lock", ".control"];
     for endings in [&all[..1], &all[2..], &all[..2], all] {
         for ending in endings {

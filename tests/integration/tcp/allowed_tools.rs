@@ -27,7 +27,7 @@ impl Server {
     }
 }
 
-/// Returns the strings at `pointer` of each entry.
+/// Returns the string at `pointer` of each entry of a list.
 fn each(list: &Value, pointer: &str) -> Vec<String> {
     let entries = list.items().iter();
     let mut names: Vec<_> = entries
@@ -67,7 +67,7 @@ async fn l3_a_token_sees_only_the_tools_of_its_list() {
     for name in all {
         assert!(listed(RUNNER).iter().any(|listed| listed == name), "{name}");
     }
-    // The socket has no list.
+    // Callers over the socket have no list of allowed tools.
     let reply = server.daemon.get("/api/v1/tools/").json();
     let names = each(&reply["tools"], "/name");
     assert!(names.iter().any(|name| name == "far_secret"), "{names:?}");
@@ -248,7 +248,7 @@ fn with_everything(label: &'static str, tool: Option<&'static str>) -> FakeMcp {
 async fn l3_a_server_without_a_listed_tool_is_hidden_from_the_token() {
     let far = with_everything("far", Some("roll"));
     let other = with_everything("other", Some("secret"));
-    // Without tools: visible for tokens that allow the whole prefix of the server.
+    // A server without tools is visible for tokens that allow the whole prefix of the server.
     let (calc, mute) = (with_everything("calc", None), with_everything("mute", None));
     let servers = [
         ("far", &far),
@@ -275,7 +275,7 @@ async fn l3_a_server_without_a_listed_tool_is_hidden_from_the_token() {
             assert_eq!(each(&listed, "/name"), there, "{method}");
         }
     }
-    // Everything is known by now.
+    // At this time, the sidecar knows all entries of the servers.
     for (label, below) in servers {
         let is_there = of_few.contains(&label);
         let request = |method: &str, params: Value| {

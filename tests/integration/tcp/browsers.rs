@@ -1,4 +1,5 @@
-//! Web pages of other origins: what a browser needs to let a page use the API (CORS).
+//! Web pages of other origins: the headers that a browser requires to let a page use the API
+//! (CORS).
 
 use super::*;
 
@@ -10,7 +11,7 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
-/// Returns the lines of a preflight request.
+/// Returns the request line and headers of a preflight request.
 fn preflight(origin: &str, method: &str, headers: &str) -> String {
     format!(
         "host: localhost\r\norigin: {origin}\r\naccess-control-request-method: {method}\r\n\
@@ -128,7 +129,7 @@ fn l3_other_pages_and_programs_get_no_headers_of_cors() {
         assert_eq!(status, 403, "{origin}");
         assert_lacks!(head, "access-control");
     }
-    // The page of another site that has pointed its own host name at this machine.
+    // The page of another site has pointed its own host name at this machine (DNS rebinding).
     let headers = preflight(PAGE, "POST", "authorization").replace("localhost", "evil.example");
     let (status, head, _) = server.send("OPTIONS /mcp", &headers, "");
     assert!(status == 403 && !head.contains("access-control"), "{head}");

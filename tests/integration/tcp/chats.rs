@@ -39,7 +39,7 @@ async fn l3_claiming_a_user_gives_no_access_to_the_users_chats() {
         assert_eq!(status, 200, "{list}");
         assert_json!(list["chats"], json!([]));
     }
-    // A claimed user's chats are the token's alone as well.
+    // The chats of a claimed user are visible only to the token as well.
     let (_, claimed) = ask(RUNNER, "POST /api/v1/chat/", &message);
     let claimed = format!("/api/v1/chat/{}", claimed["id"].text());
     for token in [APP, HERS] {

@@ -33,7 +33,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 fn c2_a_response_before_the_body_has_arrived_announces_the_close() {
     let server = Server::start("");
     let long = "u".repeat(300);
-    // Each is rejected because of its head.
+    // Each request is rejected because of its head.
     for (target, header, status) in [
         (
             "/api/v1/tools/execute/calculator",
@@ -163,7 +163,7 @@ fn l3_a_token_leaves_connections_for_other_tokens() {
             stream
         })
         .collect();
-    // Two of the sixteen are not for the first token.
+    // The first token cannot use two of the sixteen connections.
     for _ in &streams {
         let mut other = server.connect();
         ask(&mut other, READER, "GET /healthz");

@@ -49,7 +49,7 @@ fn send_and_hang_up(server: &Server, headers: &str, message: &Value) {
 #[test]
 fn the_memory_of_requests_without_clients_is_limited() {
     let far = McpServer::start(tool());
-    // The list of its tools does not arrive, so that requests wait for it.
+    // The list of the server's tools does not arrive, so requests wait for the list.
     far.set_mood(Mood::Asleep);
     let server = Server::start(&configuration(&far, ""));
     let headers = open(&server, RUNNER);
@@ -92,7 +92,7 @@ fn the_memory_of_requests_without_clients_is_limited() {
     });
     let grown = server.daemon.memory_bytes("VmRSS").saturating_sub(before);
     assert!(grown < 250 * MIB, "{} MiB", grown / MIB);
-    // Another principal is served.
+    // Requests of another principal are served.
     let hers = open(&server, HERS);
     let call = call_request(1, "calculator", json!({"expression": "6*7"}));
     let (status, _, body) = server.send("POST /mcp", &hers, &call.to_string());

@@ -50,7 +50,7 @@ fn send(server: &Server, token: &str, path: &str, body: &str) -> TcpStream {
     stream
 }
 
-/// Returns the response if it arrives soon.
+/// Returns the response if the response arrives soon.
 fn response(stream: &mut TcpStream) -> Option<String> {
     let soon = Duration::from_millis(20);
     stream.set_read_timeout(Some(soon)).unwrap();
@@ -62,7 +62,7 @@ fn response(stream: &mut TcpStream) -> Option<String> {
 #[test]
 fn the_values_of_requests_that_wait_are_limited_for_each_principal() {
     let far = McpServer::echo();
-    // The list of its tools does not arrive, so that requests wait for it.
+    // The list of the server's tools does not arrive, so requests wait for the list.
     far.set_mood(Mood::Asleep);
     let server = Server::start(&format!(
         "[mcp]\ndiscovery_timeout_ms = 120000\n[executor]\ntimeout_ms = 120000\n\
@@ -84,7 +84,7 @@ fn the_values_of_requests_that_wait_are_limited_for_each_principal() {
         let body = json!({"timezone": "UTC", "more": vec![0; values]}).to_string();
         server.authorized(token, path, &body)
     };
-    // Each of these waits for the requests before it.
+    // Each of these requests waits for the requests before it.
     eventually("the account is full", || call(RUNNER, 400_000).0 == 429);
     let (status, head, body) = call(RUNNER, 400_000);
     let problem: Value = serde_json::from_str(&body).unwrap();

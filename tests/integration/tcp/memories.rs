@@ -67,7 +67,8 @@ fn d5_a_token_has_only_the_memories_of_its_user() {
     assert_eq!(found(&search(APP, "", "table")), ["All like cake"]);
     assert!(found(&search(APP, "bob", "")).is_empty());
 
-    // The name of another user is rejected, or is only a claim.
+    // A token for one user cannot name another user. A token without `user` or `any-user` can, but
+    // the user is then unverified, so the search is denied.
     assert_eq!(search(HERS, "bob", "table")["error_code"], "denied");
     let claimed = search(RUNNER, "alice", "table");
     assert_json!(claimed["result"]["error_code"], "denied");

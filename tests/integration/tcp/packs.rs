@@ -92,7 +92,7 @@ fn l3_a_token_without_a_tool_of_a_pack_has_no_resources_or_streams_of_the_pack()
         let (headers, body) = stateless(method, params, json!({}));
         let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n{headers}");
         let (_, _, body) = server.send("POST /mcp", &headers, &body.to_string());
-        // If a response is a stream, this is its last event.
+        // If a response is a stream, its last event contains the result.
         let last = body.lines().rev().find_map(|line| {
             Some(line.trim_start_matches("data: ")).filter(|line| line.starts_with('{'))
         });

@@ -8,14 +8,14 @@ use super::*;
 
 const MIB: usize = 1024 * 1024;
 
-/// A server with its runtime.
+/// An MCP server with its own runtime.
 struct Far {
     _server: FakeMcp,
     _runtime: Runtime,
 }
 
-/// Starts a server with a tool whose result has `bytes` bytes. Returns the configuration that names
-/// the tool `far_roll`.
+/// Starts a server with a tool whose result has `bytes` bytes. Also returns the configuration, in
+/// which the tool is `far_roll`.
 fn large_tool(bytes: usize) -> (Far, String) {
     let runtime = Runtime::new().unwrap();
     let _entered = runtime.enter();
@@ -44,7 +44,7 @@ fn ask(stream: &mut impl Write) {
 /// the response.
 fn read_slowly(mut stream: impl Read, bytes: usize, during: Duration) -> usize {
     let mut buffer = vec![0; bytes];
-    // The time until the response begins is the tool's time.
+    // The time before the response begins is not that of the reader, so it does not count.
     let mut total = stream.read(&mut buffer).unwrap();
     let begun = Instant::now();
     while begun.elapsed() < during {
@@ -81,7 +81,7 @@ fn h6_a_slow_and_steady_reader_gets_its_whole_response() {
     assert_lacks!(server.daemon.log(), "the client stopped reading");
 }
 
-/// A client that reads `bytes` bytes each `pause`.
+/// A client that reads `bytes` bytes, then pauses for `pause`, repeatedly.
 struct SlowReader {
     stream: Box<dyn Stream>,
     bytes: usize,
@@ -259,11 +259,11 @@ fn batch(server: &Server, count: usize, mode: &str) -> (Duration, Vec<Value>) {
 fn h6_the_results_of_a_batch_do_not_wait_for_each_other() {
     let (_far, far) = large_tool(4 * MIB);
     let server = Server::start(&format!("[http]\nmax_waiting_bytes = 20000000\n{far}"));
-    // The tool is listed.
+    // The first call makes the sidecar list the tool.
     ask(&mut server.connect());
     for mode in ["sequential", "parallel"] {
         let (took, results) = batch(&server, 6, mode);
-        // Before the deadlines of the calls.
+        // The batch ends before the deadlines of its calls.
         assert!(took < Duration::from_secs(28), "{mode}: {took:?}");
         let is_stored = |result: &&Value| result.to_string().contains("stored_result");
         let stored = results.iter().filter(is_stored).count();
@@ -281,7 +281,8 @@ fn h6_the_memory_for_stuck_readers_is_limited() {
     for (count, bytes) in [(120, 8 * MIB), (124, 1_800 * 1024)] {
         let (_far, far) = large_tool(bytes);
         let server = Server::start(&format!("max_connections = 200\n{far}"));
-        // A first call, so that the tool is listed and the process has its usual size.
+        // The first call makes the sidecar list the tool, and lets the process reach its usual
+        // size.
         let execute = "POST /api/v1/tools/execute/far_roll";
         let (_, _, response) = server.authorized(RUNNER, execute, "{}");
         assert!(response.len() > 2 * bytes);
@@ -300,7 +301,8 @@ fn h6_the_memory_for_stuck_readers_is_limited() {
         let (_, _, response) = server.authorized(ADMIN, execute, "{}");
         assert!(response.len() > 2 * bytes, "{response:.200}");
         let grown = (server.daemon.memory_bytes("VmHWM") - before) / MIB as u64;
-        // The limit, and what the running calls need to read and build their results.
+        // The growth is at most the limit, and what the running calls need to read and build their
+        // results.
         assert!(
             grown < 64 + 110,
             "{count} readers of {bytes} bytes: {grown} MiB"

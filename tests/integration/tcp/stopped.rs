@@ -116,7 +116,7 @@ fn c2_responses_that_arrive_while_the_sidecar_is_stopped_are_in_time() {
         let server = FakeMcp::builder(dialect)
             .on("tools/call", |_| {
                 let result = json!({"content": [{"type": "text", "text": "in time"}]});
-                // The sidecar is stopped when this arrives.
+                // The result arrives while the sidecar is stopped.
                 Reply::result(&result).after(Duration::from_millis(1_000))
             })
             .start();

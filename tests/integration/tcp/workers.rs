@@ -1,4 +1,4 @@
-//! What workers learn about their callers.
+//! What workers learn about the callers of their tools.
 
 use super::*;
 use crate::workers::{Worker, greet};
@@ -30,7 +30,7 @@ fn l1_a_worker_can_distinguish_claimed_and_verified_users() {
         let expected = [json!("alice"), json!(null), json!(principal)];
         assert_eq!(over_tcp(token), expected);
     }
-    // The same holds for calls over MCP.
+    // For calls over MCP, workers learn the same.
     let (headers, request) = crate::routes::mcp::stateless(
         "tools/call",
         json!({"name": "greet", "arguments": {"name": "Ann"}}),

@@ -7,11 +7,11 @@ use super::operation::Operation;
 use super::{references, text};
 use crate::HttpToolError;
 
-/// Maximum size of the schemas that are copied for all tools together, in bytes: tools may share
-/// schemas.
+/// Maximum total size of the schemas that are copied for all tools of a document, in bytes, because
+/// each tool has its own copy of shared schemas.
 const MAX_COPIED_BYTES: usize = 64 * 1024 * 1024;
 
-/// The methods whose operations can become tools.
+/// The HTTP methods whose operations can become tools.
 const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
 
 /// An OpenAPI document of version 3.0 or 3.1.
@@ -22,7 +22,7 @@ pub(super) struct OpenApiDocument {
 }
 
 impl OpenApiDocument {
-    /// Parses a document, JSON or YAML.
+    /// Parses an OpenAPI document in JSON or YAML.
     pub(super) fn parse(content: &str) -> Result<Self, HttpToolError> {
         let root: Value = if content.trim_start().starts_with('{') {
             serde_json::from_str(content)
@@ -47,13 +47,13 @@ impl OpenApiDocument {
         })
     }
 
-    /// Returns whether `nullable` and exclusive bounds have the form from before JSON Schema
-    /// 2020-12.
+    /// Returns whether the document's schemas have the form of OpenAPI 3.0: with `nullable`, and
+    /// with boolean exclusive bounds.
     pub(super) fn has_old_schemas(&self) -> bool {
         text(&self.root, "openapi").is_some_and(|version| version.starts_with("3.0."))
     }
 
-    /// Counts copied schema bytes. Fails above [`MAX_COPIED_BYTES`] in total.
+    /// Counts the bytes of a copied schema. Fails above [`MAX_COPIED_BYTES`] in total.
     pub(super) fn charge(&self, bytes: usize) -> Result<(), String> {
         let left = self.remaining_bytes.get().checked_sub(bytes);
         self.remaining_bytes.set(left.unwrap_or(0));
@@ -63,17 +63,18 @@ impl OpenApiDocument {
         left.map(drop).ok_or_else(what)
     }
 
-    /// Returns a value, following references within the document.
+    /// Returns the value that a `$ref` leads to, or the value itself if it has none.
     pub(super) fn resolve<'a>(&'a self, value: &'a Value) -> Result<&'a Value, String> {
         references::resolve(&self.root, value)
     }
 
-    /// Returns the target of a reference.
+    /// Returns the target of a reference within the document.
     pub(super) fn find_target(&self, reference: &str) -> Result<&Value, String> {
         references::find_target(&self.root, reference)
     }
 
-    /// Returns the base URL of the paths.
+    /// Returns the base URL of the document's paths: the configured one, or else that of the
+    /// document.
     pub(super) fn base_url(&self, configured: Option<&str>) -> Result<String, HttpToolError> {
         let fault = |what: &str| HttpToolError::new("base_url", what);
         let first_server = || text(self.root.get("servers")?.get(0)?, "url");
@@ -91,7 +92,7 @@ impl OpenApiDocument {
         Ok(base.trim_end_matches('/').to_owned())
     }
 
-    /// Returns the operations of all paths, in the order of the document.
+    /// Returns the operations of all paths, in their order in the document.
     pub(super) fn operations(&self) -> Vec<Operation<'_>> {
         let paths = self.root.get("paths").and_then(Value::as_object);
         let mut operations = Vec::new();
@@ -108,7 +109,7 @@ impl OpenApiDocument {
         operations
     }
 
-    /// Returns the ids of the operations that have one.
+    /// Returns the ids of the operations that have an `operationId`.
     pub(super) fn operation_ids(&self) -> Vec<&str> {
         self.operations().iter().filter_map(Operation::id).collect()
     }

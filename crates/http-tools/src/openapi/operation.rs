@@ -16,25 +16,25 @@ use crate::{HttpTool, HttpToolError, entry};
 /// Maximum length of a description, in characters, because every request to a model contains it.
 const MAX_DESCRIPTION_LEN: usize = 1_024;
 
-/// Maximum size of a schema, as JSON, in bytes.
+/// Maximum size of an argument schema, as JSON, in bytes.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 
 /// Maximum number of parameters of an operation.
 const MAX_PARAMETERS: usize = 256;
 
-/// The name of the argument for a request's body.
+/// The name of the argument that becomes the request's body.
 const BODY_ARGUMENT: &str = "body";
 
-/// An operation of a document.
+/// An operation of an OpenAPI document.
 pub(super) struct Operation<'a> {
     path: &'a str,
     method: &'static str,
-    /// The path item, with settings for all operations of the path.
+    /// The path item that contains the operation, with settings for all operations of the path.
     item: &'a Value,
     operation: &'a Value,
 }
 
-/// The parts collected from the parameters.
+/// The parts of a tool that are collected from an operation's parameters.
 struct OperationParts<'a> {
     schemas: SchemaCopier<'a>,
     properties: JsonObject,
@@ -93,7 +93,7 @@ impl<'a> Operation<'a> {
         let label = self.label();
         let fault = |what: String| HttpToolError::new("operations", format!("{label}: {what}"));
         let url_fault = |error: HttpToolError| fault(error.what);
-        // Without the slash, the path would extend the host name.
+        // A path without a leading slash would extend the host name.
         if !self.path.starts_with('/') {
             return Err(fault("the path does not begin with '/'".to_owned()));
         }
@@ -177,8 +177,9 @@ impl<'a> Operation<'a> {
         description.chars().take(MAX_DESCRIPTION_LEN).collect()
     }
 
-    /// Returns the parameters of the path and the operation (which take precedence), with the names
-    /// of their arguments: a parameter's own name, unless another parameter has taken it.
+    /// Returns the parameters of the path and of the operation (which take precedence), with the
+    /// names of their arguments: a parameter's own name, unless another parameter has taken that
+    /// name.
     fn parameters(
         &self,
         document: &'a OpenApiDocument,
@@ -204,7 +205,7 @@ impl<'a> Operation<'a> {
                 }
             }
         }
-        // Path parameters keep their names.
+        // Path parameters come first, so that they keep their names.
         all.sort_by_key(|((location, _), _)| location != "path");
         let mut taken = vec![BODY_ARGUMENT.to_owned()];
         let named = all.into_iter().map(|((location, name), parameter)| {
@@ -259,7 +260,7 @@ impl OperationParts<'_> {
                 let header: HeaderName = name
                     .parse()
                     .map_err(|_| format!("'{name}' is not a valid header name"))?;
-                // The specification requires these headers to be ignored here.
+                // The OpenAPI specification requires these header parameters to be ignored.
                 if ["accept", "content-type", "authorization"].contains(&header.as_str()) {
                     return Ok(());
                 }
@@ -267,7 +268,7 @@ impl OperationParts<'_> {
                 checked.insert(name.to_owned(), Value::Null);
                 entry::headers(checked).map_err(|error| error.what)?;
                 if self.headers.iter().any(|(known, _)| *known == header) {
-                    return Ok(()); // The operator has set this header.
+                    return Ok(()); // The operator sets this header.
                 }
                 self.headers.push((header, template));
             }
@@ -346,7 +347,7 @@ fn query_style(
     let is_object = resolved.is_some_and(|schema| schema["type"] == "object");
     match style {
         "deepObject" => Ok(QueryStyle::DeepObject),
-        // The members of such an object would become parameters with arbitrary names.
+        // The members of an object would become parameters with arbitrary names.
         _ if is_object => Err(format!(
             "the query parameter '{name}' is an object and needs the style deepObject"
         )),

@@ -7,7 +7,7 @@ const MAX_REFERENCE_BYTES: usize = 1_024;
 /// Maximum number of references in a chain.
 const MAX_HOPS: usize = 32;
 
-/// Follows all `$ref`s, and returns the value.
+/// Returns the value that a chain of `$ref`s leads to.
 pub(super) fn resolve<'a>(root: &'a Value, mut value: &'a Value) -> Result<&'a Value, String> {
     for _ in 0..MAX_HOPS {
         match value.get("$ref").and_then(Value::as_str) {

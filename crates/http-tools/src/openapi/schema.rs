@@ -1,4 +1,4 @@
-//! Combines schemas of a document into one self-contained JSON Schema.
+//! Combines the schemas of an OpenAPI document into one self-contained JSON Schema.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::document::OpenApiDocument;
 
-/// Maximum number of schemas that a tool may reference_name to.
+/// Maximum number of schemas that a tool may refer to.
 const MAX_DEFINITIONS: usize = 256;
 
 /// Maximum nesting of a schema, between two references.
@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 64;
 /// final schema, because read-only properties are removed afterwards.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// The cost of any value, in addition to its strings.
+/// The number of bytes that each JSON value counts for, in addition to its strings.
 const VALUE_COST: usize = 4;
 
 /// Keywords that are dropped, because they do not constrain values.
@@ -43,14 +43,15 @@ const MAP_KEYWORDS: [&str; 5] = [
     "dependentSchemas",
 ];
 
-/// Copies schemas, and collects the schemas that they reference_name to. A recursive schema stays recursive.
+/// Copies schemas, and collects the schemas that they refer to. A recursive schema stays recursive.
 pub(super) struct SchemaCopier<'a> {
     document: &'a OpenApiDocument,
-    /// The names of the definitions, by reference.
+    /// The names of the copied schemas in the tool's definitions, by their reference in the
+    /// document.
     names: HashMap<String, String>,
     /// The references whose schemas are not copied yet.
     uncopied: Vec<String>,
-    /// Number of bytes that may still be copied.
+    /// Number of schema bytes that may still be copied for the tool.
     remaining_bytes: usize,
 }
 
@@ -64,13 +65,13 @@ impl<'a> SchemaCopier<'a> {
         }
     }
 
-    /// Copies a schema; its references then point into [`definitions`](Self::definitions).
+    /// Copies a schema. References in the copy point into [`definitions`](Self::definitions).
     pub(super) fn copy(&mut self, schema: &Value) -> Result<Value, String> {
         self.copy_at(schema, 0)
     }
 
-    /// Returns the directly and indirectly referenced schemas. Iterative, so that a chain of
-    /// references can be as long as the number of schemas.
+    /// Returns the directly and indirectly referenced schemas. Works iteratively, so that a long
+    /// chain of references does not exhaust the stack.
     pub(super) fn definitions(mut self) -> Result<JsonObject, String> {
         let mut definitions = JsonObject::new();
         while let Some(reference) = self.uncopied.pop() {
@@ -81,7 +82,7 @@ impl<'a> SchemaCopier<'a> {
         Ok(definitions)
     }
 
-    /// Counts copied bytes, for this tool and for the whole document.
+    /// Counts copied bytes toward the limits of the tool and of the whole document.
     fn charge(&mut self, bytes: usize) -> Result<(), String> {
         self.remaining_bytes = self.remaining_bytes.checked_sub(bytes).ok_or_else(|| {
             format!(
@@ -92,7 +93,7 @@ impl<'a> SchemaCopier<'a> {
         self.document.charge(bytes)
     }
 
-    /// Copies a value that is not a schema.
+    /// Copies a JSON value that is not a schema.
     fn copy_plain(&mut self, value: &Value) -> Result<Value, String> {
         match value {
             Value::Array(items) => {
@@ -148,9 +149,11 @@ impl<'a> SchemaCopier<'a> {
             copy.insert(key.clone(), value);
         }
         self.without_read_only(members, &mut copy);
-        // `nullable` and the other forms of OpenAPI 3.0 are converted with the tool's definition.
+        // In a document of OpenAPI 3.0, `nullable` and similar keywords are converted with the
+        // tool's definition.
         if !self.document.has_old_schemas() {
-            // Not a keyword of JSON Schema, and so without a meaning here.
+            // In OpenAPI 3.1, `nullable` is not a keyword, and is removed because it has no
+            // meaning.
             copy.shift_remove("nullable");
         }
         Ok(Value::Object(copy))
@@ -168,7 +171,7 @@ impl<'a> SchemaCopier<'a> {
         Ok(Value::Object(copies))
     }
 
-    /// Returns the name of a referenced schema, which is copied later.
+    /// Returns the definition name of a referenced schema, which is copied later.
     fn reference_name(&mut self, reference: &str) -> Result<String, String> {
         if let Some(name) = self.names.get(reference) {
             return Ok(name.clone());
@@ -195,7 +198,7 @@ impl<'a> SchemaCopier<'a> {
         Ok(name)
     }
 
-    /// Removes read-only properties, which only the server may set.
+    /// Removes the read-only properties of a schema, which only the server may set.
     fn without_read_only(&self, schema: &JsonObject, copy: &mut JsonObject) {
         let Some(Value::Object(properties)) = schema.get("properties") else {
             return;

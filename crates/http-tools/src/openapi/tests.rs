@@ -184,7 +184,7 @@ fn a_document_without_an_absolute_url_needs_a_base_url() {
     assert!(error.to_string().contains("egress.allow_http"), "{error}");
 }
 
-/// Returns a document with one operation, whose body has the first of these schemas.
+/// Returns a document with these schemas and one operation, whose body has the first schema.
 fn with_schemas(schemas: Value) -> OpenApiDocument {
     let first = schemas.as_object().unwrap().keys().next().unwrap();
     let body = json!({"$ref": format!("#/components/schemas/{first}")});
@@ -211,7 +211,7 @@ fn outcome(schemas: Value) -> Result<Value, String> {
     Ok(tools[0].definition().input_schema().clone())
 }
 
-/// Returns `length` schemas, each of which contains the next, and the last one the first.
+/// Returns a cycle of `length` schemas, each of which contains the next.
 fn chain(length: usize) -> Value {
     let schemas = (0..length).map(|number| {
         let next = json!({"$ref": format!("#/components/schemas/s{}", (number + 1) % length)});
@@ -237,7 +237,7 @@ fn schemas_nested_too_deep_are_rejected() {
     let deep = (0..70).fold(json!({}), |schema, _| json!({"items": schema}));
     let error = outcome(json!({"s": deep})).unwrap_err();
     assert!(error.contains("more than 64 levels deep"), "{error}");
-    // Nested more deeply than any parser accepts.
+    // The schema is nested more deeply than any parser accepts.
     let depth = 100_000;
     let document = format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
     assert!(OpenApiDocument::parse(&document).is_err());
@@ -255,7 +255,7 @@ fn a_document_that_expands_too_much_is_rejected() {
         })
         .collect();
     assert!(outcome(Value::Object(laughs)).unwrap().to_string().len() < 100_000);
-    // Each reference points to another ancestor of the same text.
+    // Each reference points to another schema that contains the same long text.
     let text = "x".repeat(100_000);
     let mut inner = json!({"description": text});
     for _ in 0..20 {

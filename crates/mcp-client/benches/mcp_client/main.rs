@@ -27,14 +27,14 @@ use tokio::task::JoinSet;
 
 type BenchError = Box<dyn Error + Send + Sync>;
 
-/// Calls of each client before the measurement.
+/// Number of calls of each client before the measurement.
 const WARM_UP: usize = 500;
-/// Rounds; each client has one turn per round.
+/// Number of rounds; each client has one turn per round.
 const ROUNDS: usize = 41;
-/// Sequential calls of each client per round.
+/// Number of sequential calls of each client per round.
 const PAIRS_PER_ROUND: usize = 100;
 const CALLERS: usize = 32;
-/// Calls of each concurrent caller per round.
+/// Number of calls of each concurrent caller per round.
 const CALLS_PER_ROUND: usize = 50;
 
 fn main() -> Result<(), BenchError> {
@@ -68,7 +68,7 @@ where
     Ok(())
 }
 
-/// The subject of a row.
+/// The revision and response form that a row of the table measures.
 #[derive(Clone, Copy)]
 struct Way {
     version: ProtocolVersion,
@@ -123,7 +123,8 @@ impl NamedRuntime {
             Ok::<_, BenchError>((client, raw))
         });
         let (client, raw) = prepared?;
-        // In a task, like callers of both clients: the thread of `block_on` is not a worker.
+        // Measures in a task, as callers of both clients run: the thread of `block_on` is no
+        // worker.
         let task = self.runtime.spawn(measure(client, raw));
         let rounds = self.runtime.block_on(task)??;
         let ratio = rounds.ratio();
@@ -154,15 +155,15 @@ impl Rounds {
         self.raw.push(raw);
     }
 
-    /// Returns the median of the rounds' ratios: slow changes of the machine affect both
-    /// clients of a round.
+    /// Returns the median of the rounds' ratios. Other load on the machine changes slowly, so that
+    /// it affects both clients of a round.
     fn ratio(&self) -> f64 {
         let pairs = self.client.iter().zip(&self.raw);
         median(pairs.map(|(client, raw)| client / raw).collect())
     }
 }
 
-/// Returns microseconds per call; each round is the median of several calls.
+/// Measures sequential calls, in microseconds per call; each round is the median of several calls.
 async fn one_by_one(client: McpClient, raw: RawPeer) -> Result<Rounds, BenchError> {
     let mut rounds = Rounds::default();
     for _ in 0..ROUNDS {
@@ -183,7 +184,7 @@ async fn one_by_one(client: McpClient, raw: RawPeer) -> Result<Rounds, BenchErro
     Ok(rounds)
 }
 
-/// Returns calls per second.
+/// Measures concurrent calls, in calls per second.
 async fn all_at_once(client: McpClient, raw: RawPeer) -> Result<Rounds, BenchError> {
     let mut rounds = Rounds::default();
     // The first round of each client opens its connections and does not count.

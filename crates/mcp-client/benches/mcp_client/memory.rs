@@ -8,7 +8,7 @@ use super::{BenchError, client};
 
 /// The number of opened sessions; each has one connection.
 const SESSIONS: u32 = 1_000;
-/// Sessions before the first measurement, to exclude one-time allocations.
+/// Number of sessions opened before the first measurement, to exclude one-time allocations.
 const FIRST: u32 = 20;
 
 /// Prints the growth of this process for each idle session, and for each bare `reqwest` client
@@ -34,7 +34,7 @@ pub(super) fn report(server: &ServerProcess) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Returns the KiB per item that `make` creates.
+/// Returns the growth of this process for each item that `make` creates, in KiB.
 async fn growth<T, F>(make: impl Fn() -> F) -> Result<f64, BenchError>
 where
     F: Future<Output = Result<T, BenchError>>,

@@ -6,10 +6,9 @@ use serde_json::value::RawValue;
 use super::server::{Captured, Form, check};
 use super::{BenchError, Caller};
 
-/// The minimum that a program has to do: POST the same headers and body over a connection that
+/// The minimum that an MCP client has to do: POST the same headers and body over a connection that
 /// stays open, reject an error status, read the whole body, and take `result` out of the JSON as
-/// raw text. No limits, no deadline, no id, no
-/// recovery.
+/// raw text. Without limits, deadline, request id and error recovery.
 #[derive(Clone)]
 pub(super) struct RawPeer {
     client: reqwest::Client,
@@ -35,7 +34,7 @@ impl RawPeer {
         for (name, value) in headers {
             sent.insert(http::HeaderName::try_from(name)?, value.try_into()?);
         }
-        // Headers that reqwest sets itself.
+        // reqwest sets these headers itself.
         sent.remove(HOST);
         sent.remove(CONTENT_LENGTH);
         Ok(Self {

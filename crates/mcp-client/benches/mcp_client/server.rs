@@ -43,7 +43,7 @@ impl fmt::Display for Form {
     }
 }
 
-/// The server; stopped when dropped.
+/// The process of the MCP server; killed when this value is dropped.
 pub(super) struct ServerProcess(Twin);
 
 impl ServerProcess {
@@ -60,14 +60,14 @@ impl ServerProcess {
     }
 }
 
-/// A `tools/call` as received.
+/// A `tools/call` as the server received it.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Captured {
     pub(super) headers: HashMap<String, String>,
     pub(super) body: String,
 }
 
-/// Returns whether a result is the server's result.
+/// Checks that a `tools/call` returned the text of [`RESULT`].
 pub(super) fn check(result: &RawValue) -> Result<(), BenchError> {
     if result.get().contains(RESULT) {
         Ok(())
@@ -146,7 +146,7 @@ impl Endpoint {
             }
             Form::EventStream => {
                 let event = format!("event: message\ndata: {message}\n\n");
-                // Without a length, like event streams.
+                // A stream has no `Content-Length`, as event streams of servers have none.
                 let body = stream::iter([Ok::<_, std::io::Error>(event)]);
                 (
                     [(CONTENT_TYPE, "text/event-stream")],
@@ -207,7 +207,7 @@ async fn handle(
     }
 }
 
-/// Returns the last `tools/call`, for clients that send the same.
+/// Returns the last `tools/call` that the server received, for clients that send the same.
 async fn last_call(State(endpoint): State<Arc<Endpoint>>) -> axum::Json<Option<Captured>> {
     let last = endpoint.last.lock().clone();
     axum::Json(last.map(|(headers, body)| {

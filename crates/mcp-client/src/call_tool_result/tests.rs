@@ -15,7 +15,7 @@ fn becomes(written: &str, version: ProtocolVersion, expected: &Value) {
     assert_eq!(made, *expected, "{written}");
 }
 
-/// Content with one text.
+/// Returns content that is one text block.
 fn text(text: &str) -> Value {
     json!([{"type": "text", "text": text}])
 }
@@ -33,7 +33,7 @@ fn a_valid_call_tool_result_is_unchanged() {
         assert_eq!(made(written, OLD), written);
         assert_eq!(made(written, NEW), written);
     }
-    // Results that request input, or name a task.
+    // Results that request input or name a task are not changed.
     for written in [
         r#"{"resultType":"input_required","requestState":"x"}"#,
         r#"{"resultType":"task","taskId":"x"}"#,

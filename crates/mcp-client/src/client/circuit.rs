@@ -20,8 +20,8 @@ const MAX_CONNECT_BACKOFF_INTERVAL: Duration = Duration::from_secs(2);
 /// longer.
 #[derive(Default)]
 pub(super) struct Circuit {
-    /// Whether there was a failure since the last success. If not, requests need not lock `state`.
-    /// Written with the lock of `state` held.
+    /// Whether any attempt has failed since the last success. If not, requests need not lock
+    /// `state`. Written with the lock of `state` held.
     has_failures: AtomicBool,
     state: Mutex<CircuitState>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Circuit {
 struct CircuitState {
     failures: u32,
     not_before: Option<Instant>,
-    /// Why the last attempt failed.
+    /// Why the last attempt to connect failed.
     cause: Option<String>,
 }
 
@@ -71,7 +71,8 @@ impl Circuit {
     pub(super) fn failed(&self, error: &McpErrorKind) {
         let mut state = self.state.lock();
         self.has_failures.store(true, Ordering::Release);
-        // Concurrent failures count as one.
+        // A failure during the backoff was concurrent with the one that started the backoff; both
+        // count as one.
         if state.not_before.is_some_and(|until| Instant::now() < until) {
             return;
         }
@@ -79,7 +80,8 @@ impl Circuit {
         state.cause = Some(error.to_string());
         if let Some(more) = state.failures.checked_sub(FAILURE_THRESHOLD) {
             let pause = MIN_BACKOFF_INTERVAL * 2_u32.saturating_pow(more.min(10));
-            // Half to all of the backoff, so that workers do not reconnect at the same time.
+            // The backoff is randomly reduced by up to half, so that workers do not reconnect
+            // together.
             let jitter = rand::rng().random_range(0.5..=1.0);
             let max_pause = match error {
                 McpErrorKind::Connect(error) if !error.is_timeout() => MAX_CONNECT_BACKOFF_INTERVAL,

@@ -34,7 +34,7 @@ pub(super) struct ClientConnection {
     peer: Arc<Peer>,
     opener: OnceLock<Arc<ConnectionOpener>>,
     circuit: Circuit,
-    /// Outcomes that do not mean a changed server.
+    /// Error responses for which a check found the server's transport and revision unchanged.
     pub(super) false_alarms: FalseAlarms,
     pub(super) settings: SessionSettings,
     /// Set by `disconnect`: operations fail until the client is reopened.
@@ -43,7 +43,7 @@ pub(super) struct ClientConnection {
     /// so that requests on an open connection do not wait.
     open: RwLock<Option<Arc<OpenSession>>>,
     opening: Mutex<RunningAttempt>,
-    /// Number of connections opened so far.
+    /// Number of connections that this client has opened.
     opened: AtomicU64,
     /// Steps of the last connection attempt.
     tried: parking_lot::Mutex<Steps>,
@@ -57,7 +57,7 @@ struct OpenSession {
     session: Arc<Session>,
     dialect: ServerDialect,
     steps: Vec<ProbeStep>,
-    /// Number of connections opened before this one.
+    /// Number of connections that the client opened before this one.
     number: u64,
 }
 
@@ -102,7 +102,7 @@ impl ClientConnection {
         self.connected().await.map(|connected| connected.info())
     }
 
-    /// Returns the number and revision of the current connection.
+    /// Returns the number and revision of the open connection.
     pub(super) fn open_connection(&self) -> Option<OpenConnection> {
         let connected = self.current()?;
         Some(OpenConnection {
@@ -127,7 +127,7 @@ impl ClientConnection {
             self.admit()?;
             return Ok(connected);
         }
-        // Boxed, because it is rare and every exchange would be larger otherwise.
+        // Boxed, because connecting is rare and would enlarge the future of every exchange.
         Box::pin(async { self.closed.run_until_closed(self.connect()).await? }).await
     }
 
@@ -142,7 +142,7 @@ impl ClientConnection {
         drop(stale);
         let opened = self.open(&mut opening).await?;
         if self.closed.is_set() {
-            // `disconnect` was called meanwhile.
+            // `disconnect` was called during the connection attempt.
             opened.session.close().await;
             return Err(McpErrorKind::Disconnected);
         }
@@ -170,8 +170,8 @@ impl ClientConnection {
         self.circuit.check()
     }
 
-    /// Waits for the current connection attempt, or starts one. A caller that joined the attempt of
-    /// another caller starts its own if that could not reach the server.
+    /// Waits for the running connection attempt, or starts one. A caller that joined another
+    /// caller's attempt starts its own attempt if the joined one could not reach the server.
     async fn open(&self, opening: &mut RunningAttempt) -> Result<OpenedSession, McpErrorKind> {
         let joined = opening.is_some();
         match self.attempt(opening).await {
@@ -194,7 +194,7 @@ impl ClientConnection {
         };
         let joined = attempt.await;
         *opening = None;
-        // The task was aborted or panicked: either way, there is no connection.
+        // A task that was aborted or panicked has opened no connection.
         let outcome = joined.unwrap_or(Err(McpErrorKind::StreamClosed));
         match &outcome {
             Err(error) if is_unreachable(error) => self.circuit.failed(error),
@@ -220,7 +220,7 @@ impl ClientConnection {
         self.opener()?.finish_authorization(pending, response).await
     }
 
-    /// Repeats the log level and the resource subscriptions in a new session.
+    /// Sends the log level and the resource subscriptions again in a new session.
     fn restore_settings(&self, session: &Arc<Session>) {
         const RESTORE_TIMEOUT: Duration = Duration::from_secs(10);
         let requests = self.settings.requests();
@@ -272,15 +272,16 @@ impl ClientConnection {
         self.forget(session).await;
     }
 
-    /// Returns whether transport or revision were detected, and can therefore be detected again.
+    /// Returns whether the client detected the transport or the revision, and can therefore detect
+    /// them again.
     pub(super) fn detects_dialect(&self) -> bool {
         self.config.transport_kind() != TransportKind::PostSse
             && self.config.handshake == Handshake::Auto
             && self.config.protocol_version.is_none()
     }
 
-    /// Returns whether a connection leads to a single process, whose transport and revision never
-    /// change.
+    /// Returns whether the transport is stdio or a WebSocket, where a connection leads to a single
+    /// process, whose transport and revision never change.
     pub(super) fn is_channel(&self) -> bool {
         matches!(
             self.config.transport_kind(),
@@ -299,7 +300,7 @@ impl ClientConnection {
         self.tried.lock().snapshot()
     }
 
-    /// Ends the backoff: lets the next operation connect although the server is known to be down.
+    /// Ends the backoff after failed connection attempts: lets the next operation connect at once.
     pub(super) fn end_pause(&self) {
         self.circuit.end_pause();
     }

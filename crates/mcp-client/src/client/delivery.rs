@@ -3,14 +3,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::McpErrorKind;
 use crate::jsonrpc::RpcOutcome;
 
-/// Whether the server may have received a request of an operation to which it has not responded.
+/// Tracks whether the server may have received a request of an operation without responding to it.
 #[derive(Default)]
 pub(super) struct Delivery {
     is_unanswered: AtomicBool,
 }
 
 impl Delivery {
-    /// Runs one exchange. If the exchange is dropped, it is unknown what the server has received.
+    /// Runs one exchange. If the exchange is dropped, the server may have received the request.
     pub(super) async fn track(
         &self,
         exchange: impl Future<Output = Result<RpcOutcome, McpErrorKind>>,

@@ -7,22 +7,24 @@ use tokio::time::Instant;
 use crate::McpErrorKind;
 use crate::jsonrpc::RpcOutcome;
 
-/// How long the client does not check the server again for the same sign.
+/// How long an error code or status counts as a false alarm after a check has found the server
+/// unchanged.
 const FALSE_ALARM_TTL: Duration = Duration::from_secs(60);
 
-/// Maximum number of signs. Servers choose the codes of their errors; when exceeded, the cache is
-/// cleared.
+/// Maximum number of cached errors; when exceeded, the cache is cleared. A server could otherwise
+/// fill the memory with error codes.
 const MAX_ALARMS: usize = 256;
 
-/// Signs of a changed transport or revision that turned out to be false, because a tool uses that
-/// error for something else. Without this cache, every call of such a tool would check the server.
+/// A cache of error codes and statuses that looked like a changed transport or revision, although a
+/// check found the server unchanged, because a tool uses them for something else. Without this
+/// cache, every call of such a tool would check the server.
 #[derive(Default)]
 pub(super) struct FalseAlarms {
-    /// Expiry of each entry.
+    /// The time at which each cached error expires.
     until: Mutex<HashMap<UnexpectedResponse, Instant>>,
 }
 
-/// An unexpected response of a server.
+/// The JSON-RPC error code or the HTTP status of an error response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum UnexpectedResponse {
     Code(i64),
@@ -40,7 +42,7 @@ impl UnexpectedResponse {
 }
 
 impl FalseAlarms {
-    /// Stores that the server has not changed, despite this outcome.
+    /// Caches that a check after this outcome found the server's transport and revision unchanged.
     pub(super) fn note(&self, outcome: &Result<RpcOutcome, McpErrorKind>) {
         if let Some(response) = UnexpectedResponse::from_outcome(outcome) {
             let until = Instant::now() + FALSE_ALARM_TTL;
@@ -52,7 +54,8 @@ impl FalseAlarms {
         }
     }
 
-    /// Returns whether this outcome was checked recently and means no change.
+    /// Returns whether a recent check after the same outcome found the server's transport and
+    /// protocol revision unchanged.
     pub(super) fn covers(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
         let until = UnexpectedResponse::from_outcome(outcome)
             .and_then(|response| self.until.lock().get(&response).copied());

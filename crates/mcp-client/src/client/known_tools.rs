@@ -21,20 +21,21 @@ pub(super) struct KnownTools {
 /// The properties of the tools in one complete list.
 #[derive(Default)]
 pub(super) struct KnownToolList {
-    /// The label of the server.
+    /// The label of the server that lists the tools.
     server: Arc<str>,
-    /// Sequence number of the request: of two lists, the one requested later wins.
+    /// The number of the `tools/list` request: of two lists, the one requested later wins.
     sequence: u64,
     tools: HashMap<String, Arc<KnownTool>>,
-    /// Whether any tool requires headers that mirror parameters. If not, calls need not look.
+    /// Whether any tool requires headers that mirror parameters. If not, calls need not search the
+    /// tools.
     has_param_headers: bool,
 }
 
 pub(super) struct KnownTool {
     headers: Vec<ParamHeader>,
-    /// The schema of structured results.
+    /// The schema of the tool's structured content.
     pub(super) output: Option<Arc<OutputSchema>>,
-    /// Whether the annotations say that repeating a call is harmless.
+    /// Whether the tool's annotations say that repeating a call is harmless.
     pub(super) harmless_twice: bool,
 }
 
@@ -50,7 +51,8 @@ pub struct ToolCallResult {
     pub output_mismatch: Option<String>,
 }
 
-/// An entry of `tools/list`. Only an invalid name makes the entry unusable.
+/// The members of a `tools/list` entry that calls use. Only an invalid name makes the entry
+/// unusable.
 #[derive(Deserialize)]
 struct ListedToolMembers {
     name: String,
@@ -70,7 +72,7 @@ impl ListedToolMembers {
 }
 
 impl KnownTools {
-    /// Starts a list that is about to be requested.
+    /// Starts a list of tools, before the list is requested.
     pub(super) fn begin(&self, server: &str) -> KnownToolList {
         KnownToolList {
             server: server.into(),
@@ -79,7 +81,7 @@ impl KnownTools {
         }
     }
 
-    /// Replaces the known tools with this list, unless a later list is known.
+    /// Replaces the known tools with this list, unless a list that was requested later is known.
     pub(super) fn replace(&self, list: KnownToolList) {
         let mut last = self.last.write();
         if last.sequence < list.sequence {
@@ -101,7 +103,7 @@ impl KnownToolList {
     /// Adds an entry of `tools/list`. Ignores an entry without a name.
     ///
     /// # Errors
-    /// The header annotations of the parameters violate the rules.
+    /// The tool's header annotations violate the rules of MCP 2026-07-28.
     pub(super) fn learn(&mut self, entry: &RawValue) -> Result<(), ParamHeaderError> {
         let Ok(listed) = serde_json::from_str::<ListedToolMembers>(entry.get()) else {
             return Ok(());
@@ -123,7 +125,7 @@ impl KnownToolList {
 }
 
 impl KnownTool {
-    /// Returns the headers that mirror parameters of a call.
+    /// Returns the headers that mirror parameters of a call to this tool.
     pub(super) fn headers(&self, arguments: &RawValue) -> MirroredHeaders {
         if self.headers.is_empty() {
             return MirroredHeaders::new();
@@ -179,7 +181,7 @@ mod tests {
         assert!(tools.get("b").is_none() && !tools.has_param_headers());
         tools.replace(new);
         assert!(tools.get("b").is_some() && tools.has_param_headers());
-        // This list was requested earlier.
+        // The list `old` was requested before the known one.
         tools.replace(old);
         assert!(tools.get("a").is_none() && tools.get("b").is_some());
         tools.replace(list(&tools, &[json!({"name": "c"})]));

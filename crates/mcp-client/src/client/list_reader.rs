@@ -28,13 +28,13 @@ const MAX_ENTRY_VALUES: usize = 100_000;
 /// Maximum total size of the entries of one list, in bytes.
 const MAX_LIST_BYTES: usize = 16 * 1024 * 1024;
 
-/// Maximum total number of JSON values of the entries of one list: schemas stay parsed.
+/// Maximum total number of JSON values of the entries of one list, because schemas stay parsed.
 const MAX_LIST_VALUES: usize = MAX_VALUES;
 
 /// Maximum length of a dropped entry in the log, in bytes.
 const MAX_SHOWN_BYTES: usize = 256;
 
-/// A list of a server.
+/// One of the lists of a server, such as `tools/list`, and its limits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ListKind {
     pub(super) method: &'static str,
@@ -43,7 +43,7 @@ pub(super) struct ListKind {
     /// The member of an entry that identifies the entry.
     identifier: &'static str,
     entries: EntryKind,
-    /// Maximum number of entries.
+    /// Maximum number of entries of the list.
     max_entries: usize,
 }
 
@@ -62,7 +62,8 @@ impl ListKind {
         entries: EntryKind::Resource,
         max_entries: 10_000,
     };
-    /// Fewer, because the URI of each unlisted resource is matched against every template.
+    /// The limit is lower than for other lists, because the URI of each unlisted resource is
+    /// matched against every template.
     pub(super) const RESOURCE_TEMPLATES: Self = Self {
         method: "resources/templates/list",
         key: "resourceTemplates",
@@ -103,12 +104,12 @@ pub(super) struct ListReader {
 /// The next page of a list.
 enum NextPage {
     First,
-    /// At this cursor, which is JSON text.
+    /// The page at this cursor, which is JSON text.
     At(Box<RawValue>),
     Nothing,
 }
 
-/// A page that was read.
+/// Identifies the entries of a page that was read.
 struct PageDigest {
     /// The hash of the page's entries.
     hash: u64,
@@ -144,7 +145,8 @@ impl ListReader {
         self.entries
     }
 
-    /// Returns the parameters of the request for the next page; `None` after the last page.
+    /// Returns the parameters of the request for the next page of the list; `None` after the last
+    /// page.
     pub(super) fn next_page(&mut self) -> Result<Option<Box<RawValue>>, McpErrorKind> {
         let params = match &self.next {
             NextPage::First => "{}".to_owned(),
@@ -161,7 +163,7 @@ impl ListReader {
             .map_err(McpErrorKind::Encode)
     }
 
-    /// Adds the entries of a page. A long page is read on another thread.
+    /// Adds the entries of a page. The entries of a long page are read on another thread.
     pub(super) async fn read(mut self, page: Box<RawValue>) -> Result<Self, McpErrorKind> {
         self.page_bytes = self.page_bytes.saturating_add(page.get().len());
         if self.page_bytes > self.max_page_bytes {
@@ -197,7 +199,7 @@ impl ListReader {
                 None
             }
         };
-        // The quotes do not count.
+        // The limit does not count the quotes of the JSON string.
         findings.has_long_cursor =
             next_cursor.is_some_and(|cursor| cursor.get().len() > MAX_IDENTIFIER_BYTES + 2);
         let cursor = next_cursor.filter(|_| !findings.has_long_cursor && !findings.is_full());
@@ -205,7 +207,7 @@ impl ListReader {
             let entries = entries.map_or("", RawValue::get);
             findings.repeats = self.is_repeated(cursor, entries, start);
         }
-        // A full list needs no further pages.
+        // Once the list has reached a limit, further pages are not requested.
         self.next = match cursor {
             Some(cursor) if !findings.repeats => NextPage::At(cursor.to_owned()),
             _ => NextPage::Nothing,
@@ -214,8 +216,8 @@ impl ListReader {
         Ok(())
     }
 
-    /// Returns whether the server ignores the cursor: it returns a cursor again, or the same page for
-    /// the third time in succession. Drops the copies of the page.
+    /// Returns whether the server ignores the cursor: returns a cursor again, or the same page for
+    /// the third time in succession. Removes the entries of the repeated pages.
     fn is_repeated(&mut self, cursor: &RawValue, entries: &str, start: usize) -> bool {
         const MAX_COPIES: usize = 2;
         let mut hasher = DefaultHasher::new();
@@ -240,10 +242,10 @@ impl ListReader {
         false
     }
 
-    /// Adds an entry, unless it exceeds a limit.
+    /// Adds an entry to the list, unless the entry exceeds a limit.
     fn add_entry(&mut self, entry: &RawValue, findings: &mut PageFindings) {
         let size = entry.get().len();
-        // Not counted if the entry is large.
+        // The values of an entry that is too large are not counted.
         let is_large = size > MAX_ENTRY_BYTES;
         let values = if is_large {
             0

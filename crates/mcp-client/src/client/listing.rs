@@ -16,7 +16,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 /// Maximum total size of a list's pages, as a multiple of the maximum response size.
 const MAX_LIST_SIZE_FACTOR: usize = 4;
 
-/// Returns the usable tools of all pages, and stores what calls need to know about them.
+/// Returns the usable tools of all pages, and stores the properties of the tools that calls use.
 pub(super) async fn list_tools(sender: &RequestSender) -> Result<Vec<Box<RawValue>>, McpErrorKind> {
     let known = sender.tools.begin(&sender.config.label);
     let (tools, session) = all(sender, ListKind::TOOLS).await?;
@@ -24,7 +24,7 @@ pub(super) async fn list_tools(sender: &RequestSender) -> Result<Vec<Box<RawValu
     Ok(learn(sender, has_metadata, known, tools).await)
 }
 
-/// Requests the tools again, and updates what calls need to know about them.
+/// Requests the tools again, and stores the properties of the tools that calls use.
 pub(super) async fn learn_tools(
     sender: &RequestSender,
     session: &Arc<Session>,
@@ -41,7 +41,7 @@ pub(super) async fn learn_tools(
     Ok(())
 }
 
-/// Stores the tools' properties that calls use, and returns the usable tools. A long list is
+/// Stores the properties of the tools that calls use, and returns the usable tools. A long list is
 /// processed on another thread. `has_metadata`: the session's requests carry metadata, including
 /// headers.
 async fn learn(

@@ -9,8 +9,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::request_sender::RequestSender;
 use crate::{McpError, McpErrorKind, MessageStyle, TransportKind};
 
-/// Runs an operation under its deadline, by default the configured timeout, and adds the context of
-/// the operation to its error. `name` returns the operation's name for errors.
+/// Runs an operation within its timeout, by default the configured one, and adds the context of the
+/// operation to its error. `name` returns the operation's name for errors.
 pub(super) async fn in_time<T>(
     sender: &RequestSender,
     timeout: Option<Duration>,
@@ -21,7 +21,8 @@ pub(super) async fn in_time<T>(
     let timed = pillion_deadline::timeout(after, operation).await;
     let outcome = timed.unwrap_or(Err(McpErrorKind::timeout(after)));
     outcome.map_err(|kind| match kind {
-        // A step of the operation, such as an attempt to connect, has only a part of the time.
+        // A step of the operation, such as a connection attempt, has a shorter timeout than the
+        // operation.
         McpErrorKind::Timeout { .. } => {
             let operation = Some(name().into());
             error(sender, McpErrorKind::Timeout { after, operation })
@@ -30,7 +31,7 @@ pub(super) async fn in_time<T>(
     })
 }
 
-/// Adds the context of the client to an error.
+/// Adds the server's transport, message style and credentials to an error.
 pub(super) fn error(sender: &RequestSender, kind: McpErrorKind) -> McpError {
     let by_transport = match sender.config.transport {
         TransportKind::LegacySse | TransportKind::PostSse | TransportKind::GetSse => {
@@ -68,7 +69,8 @@ pub(super) fn request_name<P: Serialize + ?Sized>(
     }
 }
 
-/// Parameters and arguments must be objects: PHP's empty array and null become `{}`.
+/// Returns parameters or arguments as JSON. They must be an object: `[]` (PHP's empty array) and
+/// `null` become `{}`.
 pub(super) fn as_object<P: Serialize + ?Sized>(params: &P) -> Result<Box<RawValue>, McpErrorKind> {
     let raw = to_raw_value(params).map_err(McpErrorKind::Encode)?;
     if matches!(raw.get(), "[]" | "null") {

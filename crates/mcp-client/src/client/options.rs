@@ -20,16 +20,16 @@ use crate::{ProgressCallback, ProgressNotification};
 pub struct RequestOptions {
     /// Maximum duration of the operation; default: the configured timeout of the server.
     pub timeout: Option<Duration>,
-    /// Is called with each progress notification; must not block.
+    /// Called with each progress notification of the request; must not block.
     pub on_progress: Option<ProgressCallback>,
-    /// Entries for `_meta`, such as `traceparent`.
+    /// Additional entries for the request's `_meta`, such as `traceparent`.
     pub meta: Map<String, Value>,
     /// The capabilities (`ClientCapabilities`) of the client for which this request is forwarded.
     /// Since revision 2026-07-28, the request carries them instead of those of the
     /// [`Callbacks`](crate::Callbacks). Tasks are supported in any case.
     pub capabilities: Option<Map<String, Value>>,
-    /// Returns a result that requests input (`input_required`, MCP 2026-07-28) to the caller,
-    /// instead of answering it with the callbacks.
+    /// Whether a result that requests input (`input_required`, MCP 2026-07-28) is returned to the
+    /// caller, instead of being answered with the callbacks.
     pub return_input_requests: bool,
 }
 

@@ -13,22 +13,22 @@ use pillion_schema::{CheckAborted, CompiledSchema, LazySchema, compute};
 /// Maximum size of an output schema, in bytes; larger schemas are not used.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 
-/// Maximum size of a result that is checked on the current thread, in bytes, because that is faster
-/// than using another thread. Schemas with patterns are excluded, because a match cannot be
-/// interrupted.
+/// Maximum size of a result that is checked on the current thread, in bytes: for small results,
+/// starting the check on another thread takes longer. A schema with patterns is always checked on
+/// another thread, because a match cannot be interrupted.
 const MAX_INLINE_BYTES: usize = 16 * 1024;
 const INLINE_TIMEOUT: Duration = Duration::from_millis(5);
 
-/// Maximum duration of any other check, if the caller has that much time.
+/// Maximum duration of a check on another thread, if the caller's deadline allows that much.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The `outputSchema` of a tool. Compiled when the tool returns a result.
+/// The `outputSchema` of a tool. Compiled when the tool first returns a result.
 pub(super) struct OutputSchema {
     tool: String,
     server: Arc<str>,
     /// `None` for a schema that is too large to be used.
     schema: Option<LazySchema>,
-    /// Whether a warning was logged that the schema cannot be used.
+    /// Whether a warning about an unusable schema was already logged.
     was_reported: AtomicBool,
 }
 
@@ -73,7 +73,8 @@ impl OutputSchema {
             }
         }
         let (this, result) = (Arc::clone(self), result.to_owned());
-        // The size counts as large, because a small schema may take long.
+        // The check runs as a large task whatever its size, because even a small schema may take
+        // long.
         let checked = compute::run(&self.server, usize::MAX, move || {
             this.check_slowly(&result, until)
         });
@@ -133,11 +134,12 @@ fn check(
         structured_content: Option<Value>,
         #[serde(rename = "isError", default)]
         is_error: Value,
-        /// The task that will have the result, if the request asked for a task (MCP 2025-11-25).
+        /// The task that produces the result later, if the request asked for a task (MCP
+        /// 2025-11-25).
         #[serde(default)]
         task: Value,
     }
-    /// Treats `null` as a value.
+    /// Deserializes `null` as a value, to tell it from an absent member.
     fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
         Value::deserialize(value).map(Some)
     }
@@ -147,7 +149,7 @@ fn check(
     match output.structured_content {
         _ if output.is_error == Value::Bool(true) => Ok(None),
         Some(content) => schema.mismatch_within(&content, time),
-        // A request for input, or a task, precedes the result.
+        // An intermediate result, such as a task or a request for input, has no structured content.
         None if output.task.is_object() || result_type(result) != "complete" => Ok(None),
         None => Ok(Some(
             "the tool has an output schema, but the result has no structuredContent".to_owned(),
@@ -165,8 +167,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns whether a second check, with the schema compiled, runs on the current thread: the
-    /// only other thread is busy meanwhile.
+    /// Returns whether the second check of a content runs on the current thread. The compute pool's
+    /// only thread is busy meanwhile.
     async fn is_checked_here(schema: &Value, content: &Value) -> bool {
         let schema = Arc::new(OutputSchema::new(
             "tool",
@@ -222,7 +224,7 @@ mod tests {
             Value::Object(named.collect())
         };
         runtime.block_on(async {
-            // With an unusable schema there is nothing to check.
+            // Content is not checked against an invalid schema.
             assert!(is_checked_here(&json!({"type": 5}), &json!({"a": 5})).await);
             let names = json!({"patternProperties": objects(400, "^[a-z]*x")});
             assert!(!is_checked_here(&names, &objects(400, "a")).await);

@@ -1,4 +1,4 @@
-//! Sends a request: once, or several times where a repetition is harmless.
+//! Sends a request: once, or several times if sending it again is harmless.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::session::{RequestExtras, Session, rpc_outcome};
 use crate::{Feature, McpErrorKind, ServerConfig};
 use pillion_egress::MAX_REPEATS;
 
-/// Maximum number of connections that may end before a byte of one request has been sent.
+/// Maximum number of connections that may end before any byte of one request has been sent.
 const MAX_CHANNELS: usize = 8;
 
 /// The reason for sending a request again.
@@ -30,17 +30,17 @@ const MAX_CHANNELS: usize = 8;
 enum RetryReason {
     /// The session has expired; the server has not processed the request.
     SessionExpired,
-    /// The server uses another transport or revision now; it has not processed the request.
+    /// The server has changed its transport or revision; it has not processed the request.
     DialectChanged,
     /// The connection broke, and repeating the request is harmless.
     ConnectionBroken,
-    /// The server rejected the revision, although it lists that revision as supported.
+    /// The server rejected the request's revision, although it lists that revision as supported.
     RevisionRejected,
-    /// The headers that mirror parameters were not those that the tool requires by now.
+    /// The tool now requires other headers that mirror parameters than the request had.
     HeadersChanged,
 }
 
-/// Sends requests to one server, over its current session.
+/// Sends the requests of one client, over the client's current session.
 pub(super) struct RequestSender {
     pub(super) config: Arc<ServerConfig>,
     /// The server's URL or command, for logs.
@@ -92,8 +92,9 @@ impl RequestSender {
         Ok((outcome, session))
     }
 
-    /// Sends a request and returns the response. Rare paths are boxed here and below, so that they
-    /// do not make every exchange larger. The request is repeated only if that is harmless.
+    /// Sends a request and returns the response. Sends the request again only if that is harmless.
+    /// Rare paths are boxed here and in called functions, so that they do not enlarge every
+    /// exchange.
     pub(super) async fn exchange(
         &self,
         method: &str,
@@ -142,7 +143,7 @@ impl RequestSender {
                     let may_have_run =
                         !is_other || was_answered && !is_rejected_revision(&session, &outcome);
                     if may_have_run && !Repeat::for_method(method).is_harmless() {
-                        // The error may come from the tool, so the request must not be repeated.
+                        // The error may come from the tool, so the request must not be sent again.
                         return Ok((outcome?, session));
                     }
                 }
@@ -155,9 +156,9 @@ impl RequestSender {
         }
     }
 
-    /// Returns whether a request may be sent again for this reason. A request is sent again once
-    /// for each reason, but several times if a connection breaks, or if the connection to a
-    /// program, or a WebSocket, ends before a byte of the request has been sent.
+    /// Returns whether a request may be sent again for this reason: once for each reason, but
+    /// several times if a connection breaks, or if a stdio or WebSocket connection ends before any
+    /// byte of the request has been sent.
     fn can_repeat(&self, reason: &RetryReason, tried: &[RetryReason]) -> bool {
         let before = tried.iter().filter(|other| *other == reason).count();
         let max = match reason {
@@ -180,7 +181,8 @@ impl RequestSender {
             ..RequestExtras::default()
         };
         if !session.has(Feature::RequestMetadata) {
-            // An older server would treat reserved keys as an application's.
+            // A server of an older revision would treat the reserved keys as those of an
+            // application.
             extras
                 .meta
                 .retain(|key, _| !key.starts_with(RESERVED_PREFIX));
@@ -198,7 +200,8 @@ impl RequestSender {
         extras
     }
 
-    /// Returns the tool that a request calls, if the last list contained it, and the arguments.
+    /// Returns the tool that a request calls, and the arguments, if the last list of tools
+    /// contained the tool.
     fn called_tool<'a>(
         &self,
         method: &str,
@@ -243,7 +246,7 @@ impl RequestSender {
                 harmless.then_some(RetryReason::ConnectionBroken)
             }
             Ok(Err(error)) if error.code == HEADER_MISMATCH && method == "tools/call" => {
-                // Before that revision, this is an error code of the tool, which may have run.
+                // In older revisions, the tool may use this error code, and may have run.
                 session
                     .has(Feature::RequestMetadata)
                     .then_some(RetryReason::HeadersChanged)
@@ -251,7 +254,7 @@ impl RequestSender {
             Ok(Err(error)) if error.code == UNSUPPORTED_VERSION => {
                 let named = newest_common_revision(error);
                 if named.is_some() && named == session.version() {
-                    // Before that revision, this is an error code of the tool, which may have run.
+                    // In older revisions, the tool may use this error code, and may have run.
                     let is_rejection = session.has(Feature::RequestMetadata)
                         || Repeat::for_method(method).is_harmless();
                     return is_rejection.then_some(RetryReason::RevisionRejected);
@@ -268,24 +271,25 @@ impl RequestSender {
         }
     }
 
-    /// Returns whether an outcome may mean a changed server, which a check can tell.
+    /// Returns whether an outcome may mean that the server's transport or revision has changed,
+    /// which the client then checks.
     fn may_have_changed(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
         let connections = &self.connections;
         connections.detects_dialect() && !connections.false_alarms.covers(outcome)
     }
 }
 
-/// Returns whether the server rejected the revision of the request, which MCP 2026-07-28 requires
-/// before a tool runs.
+/// Returns whether the server rejected the revision of the request. MCP 2026-07-28 requires servers
+/// to do so before a tool runs.
 fn is_rejected_revision(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
     session.has(Feature::RequestMetadata)
         && matches!(outcome, Ok(Err(error)) if error.code == UNSUPPORTED_VERSION)
 }
 
 /// Returns whether a server without a handshake now responds like a server that requires one: with
-/// a status that has no meaning in that revision, or an error code of the range that earlier
-/// servers used. Such a server has not processed the request. A server of unknown revision may use
-/// those codes for anything.
+/// a status that has no meaning in a revision without a handshake, or an error code of the range
+/// that earlier servers used. Such a server has not processed the request. A server of unknown
+/// revision may use those codes for anything.
 fn is_foreign_response(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
     let is_stateless = session.has(Feature::RequestMetadata);
     match outcome {

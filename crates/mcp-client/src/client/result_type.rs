@@ -22,8 +22,8 @@ pub(super) fn result_type(result: &RawValue) -> Cow<'_, str> {
     }
 }
 
-/// Returns whether a result is certainly `complete`, without parsing a large JSON: `resultType`
-/// does not occur, or occurs once with that value, at any depth
+/// Returns whether a result is certainly `complete`, without parsing large JSON: `resultType` does
+/// not occur at any depth, or occurs once with that value.
 fn is_certainly_complete(text: &str) -> bool {
     static MEMBER_FINDER: LazyLock<Finder<'static>> =
         LazyLock::new(|| Finder::new("\"resultType\""));
@@ -38,7 +38,7 @@ fn is_certainly_complete(text: &str) -> bool {
         }
         (Some(_), Some(_)) => false,
     };
-    // The name may contain escapes.
+    // The member's name may contain escapes.
     seen && ESCAPE_FINDER.find(text.as_bytes()).is_none()
 }
 

@@ -1,4 +1,4 @@
-//! Follows a request to its final result, through input requests of the server and tasks.
+//! Follows a request to its final result, through the server's input requests and tasks.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ fn meta(
     (meta, guard)
 }
 
-/// Returns the entries to add to the repeated request: the responses to the server's input
+/// Returns the entries to add when the request is sent again: the responses to the server's input
 /// requests, and the server's state, unchanged.
 async fn requested_input(
     sender: &RequestSender,
@@ -151,7 +151,7 @@ pub(super) async fn input_responses(
             }),
         }
     });
-    // A user may take a while, and the client may be disconnected meanwhile.
+    // The client may be disconnected while a user responds.
     let closed = &sender.connections.closed;
     let responses = closed.run_until_closed(try_join_all(pending)).await??;
     Ok(responses.into_iter().collect())

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::log_level::McpLogLevel;
 
-/// What a client of a revision before 2026-07-28 has to repeat in every new session.
+/// The log level and the resource subscriptions, which a client must request again in every new
+/// session of a revision before 2026-07-28.
 #[derive(Default)]
 pub(super) struct SessionSettings {
     log_level: Mutex<Option<McpLogLevel>>,
@@ -26,7 +27,7 @@ impl SessionSettings {
         *self.resources.lock().entry(uri.to_owned()).or_default() += 1;
     }
 
-    /// Removes a subscriber. Returns whether it was the last one of the resource.
+    /// Removes a subscriber of a resource. Returns whether it was the resource's last subscriber.
     pub(super) fn remove(&self, uri: &str) -> bool {
         let mut resources = self.resources.lock();
         let Some(count) = resources.get_mut(uri) else {
@@ -45,7 +46,7 @@ impl SessionSettings {
         self.resources.lock().contains_key(uri)
     }
 
-    /// Returns the requests to repeat.
+    /// Returns the requests to send in a new session, as methods and parameters.
     pub(super) fn requests(&self) -> Vec<(&'static str, Value)> {
         let level = self
             .log_level()

@@ -21,10 +21,10 @@ const MAX_WAITING: usize = 256;
 const MIN_BACKOFF_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_BACKOFF_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Interval for checking that a connection with subscribers is open.
+/// Interval for checking that the connection of a subscription is open.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Maximum interval while the connection is reopened repeatedly.
+/// Maximum interval for checking a connection that keeps breaking.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
@@ -44,8 +44,8 @@ pub struct SubscriptionFilter {
     pub resources: Vec<String>,
 }
 
-/// A subscription to notifications, which ends when this value is dropped and survives
-/// reconnections. Notifications of more than 64 KiB are dropped, and so are some that wait for a
+/// A subscription to notifications. Survives reconnections, and ends when this value is dropped.
+/// Notifications of more than 64 KiB are dropped, and so are the ones that exceed the queue of a
 /// slow subscriber.
 #[derive(Debug)]
 pub struct Subscription {
@@ -79,8 +79,8 @@ impl SubscriptionFilter {
     }
 }
 
-/// Subscribes to notifications: with `subscriptions/listen` since revision 2026-07-28; before, with
-/// `resources/subscribe` and the notifications that the server pushes.
+/// Subscribes to notifications: since revision 2026-07-28 with `subscriptions/listen`; in older
+/// revisions with `resources/subscribe` and the notifications that the server pushes.
 pub(super) async fn subscribe(
     sender: &Arc<RequestSender>,
     filter: SubscriptionFilter,
@@ -108,7 +108,7 @@ async fn open_stream(
     });
     let stream = AbortOnDropHandle::new(stream);
     let first = tokio::select! {
-        // A rejection also ends the stream, so it has to be checked first.
+        // A rejection also ends the stream, so the rejection has to be checked first.
         biased;
         Some(Err(error)) = rejection.recv() => return Err(error),
         first = incoming.recv() => first,
@@ -129,7 +129,8 @@ async fn open_stream(
     })
 }
 
-/// Listens until the server ends the subscription, and reconnects if the connection breaks.
+/// Receives notifications until the server ends the subscription. Reconnects if the connection
+/// breaks.
 async fn run_subscription(
     sender: &RequestSender,
     params: &RawValue,
@@ -207,8 +208,8 @@ async fn subscribe_to_pushed(
                             tracing::debug!(%error, "No connection for server notifications");
                         }
                     }
-                    // Half to all of the interval, so that clients do not reconnect at the same
-                    // time.
+                    // The interval is randomly reduced by up to half, so that clients do not
+                    // reconnect together.
                     let jitter = rand::rng().random_range(0.5..=1.0);
                     until_look = MAX_CHECK_INTERVAL
                         .min(until_look * 2)
@@ -237,7 +238,7 @@ async fn subscribe_resource(
     Ok(subscription)
 }
 
-/// A subscription to one resource, which unsubscribes on drop if it is the last one.
+/// A subscription to one resource. Dropping the last one of a resource unsubscribes.
 struct ResourceSubscription {
     sender: Arc<RequestSender>,
     uri: String,
@@ -252,7 +253,7 @@ impl Drop for ResourceSubscription {
         let (sender, uri) = (Arc::clone(&self.sender), std::mem::take(&mut self.uri));
         run_in_background(UNSUBSCRIBE_TIMEOUT, async move {
             if sender.connections.settings.has(&uri) {
-                return; // There is a new subscriber.
+                return; // The resource has a new subscriber.
             }
             let outcome = send_resource_request(&sender, "resources/unsubscribe", &uri).await;
             if let Err(error) = outcome {

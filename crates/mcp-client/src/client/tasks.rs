@@ -19,20 +19,21 @@ const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
 const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Maximum duration of one `tasks/get`: another follows.
+/// Maximum duration of one `tasks/get` request; after a timeout, the request is sent again.
 const POLL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The pause after a first failure; doubles with each further failure.
+/// The pause after the first failed `tasks/get`; doubles with each further failure.
 const MIN_BACKOFF_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_BACKOFF_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Maximum number of consecutive errors in which the server cannot tell the state of a task.
+/// Maximum number of consecutive JSON-RPC errors by which the server cannot tell the state of a
+/// task.
 const MAX_STATE_ERRORS: u32 = 5;
 
 const INTERNAL_ERROR: i64 = -32603;
 
-/// A long-running request (extension `io.modelcontextprotocol/tasks`). Optional members of an
-/// unexpected type count as absent.
+/// The state of a long-running request (extension `io.modelcontextprotocol/tasks`). Optional
+/// members of an unexpected type count as absent.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Task {
@@ -80,16 +81,16 @@ impl Task {
     }
 }
 
-/// Follows a task to its result.
+/// Polls a task until the result is available.
 struct TaskPoller<'a> {
     sender: &'a RequestSender,
-    /// Keys of the input requests that are or were being answered.
+    /// Keys of the task's input requests that were answered, or are being answered.
     answered: IndexSet<String>,
-    /// Responses that may not have reached the server.
+    /// Responses to input requests that may not have reached the server.
     unsent: InputResponses,
     failures: u32,
     state_errors: u32,
-    /// The server's `Retry-After`.
+    /// The pause that the server requested with `Retry-After`.
     retry_after: Duration,
 }
 
@@ -153,7 +154,7 @@ async fn send_task_request(
 }
 
 impl TaskPoller<'_> {
-    /// Answers new input requests, and repeats responses that may be lost.
+    /// Answers the task's new input requests, and sends responses again that may be lost.
     async fn respond(
         &mut self,
         id: &str,
@@ -185,7 +186,7 @@ impl TaskPoller<'_> {
         }
     }
 
-    /// Returns the state of the task; `None` if the request failed in a tolerable way.
+    /// Requests the state of the task; returns `None` if the request failed with a transient error.
     async fn ask(&mut self, id: &str) -> Result<Option<Task>, McpErrorKind> {
         match self.about("tasks/get", &json!({"taskId": id})).await {
             Ok(state) => {
@@ -206,7 +207,7 @@ impl TaskPoller<'_> {
         outcome.unwrap_or(Err(McpErrorKind::timeout(POLL_TIMEOUT)))
     }
 
-    /// Returns whether an error says nothing about the task.
+    /// Returns whether an error tells nothing about the task, so that polling continues.
     fn tolerates(&mut self, error: &McpErrorKind) -> bool {
         let is_state_error =
             matches!(error, McpErrorKind::Rpc(error) if is_the_servers_own(error.code));
@@ -261,7 +262,7 @@ fn is_transient(error: &McpErrorKind) -> bool {
     }
 }
 
-/// Returns a value if it has the expected type.
+/// Deserializes an optional member; `None` if the value has another type.
 fn if_valid<'de, D, T>(value: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -271,7 +272,7 @@ where
     Ok(written.and_then(|written| serde_json::from_str(written.get()).ok()))
 }
 
-/// Cancels a task on the server, because the caller has given up.
+/// Cancels a task on the server, after the caller has given up.
 fn cancel_task(sender: &Arc<RequestSender>, id: &str) {
     const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
     let (sender, params) = (Arc::clone(sender), json!({"taskId": id}));

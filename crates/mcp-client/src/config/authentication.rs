@@ -18,30 +18,30 @@ use crate::{AuthorizationPrompt, OAuthConfig, TokenStore};
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Authentication {
-    /// No credential.
+    /// Requests carry no credential.
     #[default]
     None,
-    /// `Authorization: Bearer <token>`.
+    /// Requests carry `Authorization: Bearer <token>`.
     Bearer {
-        /// The token.
+        /// The bearer token.
         token: SecretString,
     },
-    /// A key in a separate header.
+    /// Requests carry an API key in a separate header.
     ApiKey {
-        /// The key.
+        /// The API key.
         key: SecretString,
-        /// The name of the header. Default `x-api-key`.
+        /// The name of the API key's header. Default `x-api-key`.
         #[serde(default = "default_header")]
         header: String,
     },
-    /// `Authorization: Basic <base64 of user:password>`.
+    /// Requests carry `Authorization: Basic <base64 of user:password>`.
     Basic {
-        /// The user name.
+        /// The user name of HTTP Basic authentication.
         username: String,
-        /// The password.
+        /// The password of HTTP Basic authentication.
         password: SecretString,
     },
-    /// Tokens from an authorization server.
+    /// Requests carry an access token that an authorization server issued.
     #[serde(rename = "oauth")]
     OAuth(Box<OAuthConfig>),
 }
@@ -50,8 +50,8 @@ pub enum Authentication {
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct AuthorizationServices {
-    /// Asks a user for an authorization. If `None`, connecting to a server that requires that fails
-    /// with [`OAuthError::NoPrompt`](crate::OAuthError::NoPrompt).
+    /// Asks a user for an authorization. If `None`, a server that requires the user's authorization
+    /// fails with [`OAuthError::NoPrompt`](crate::OAuthError::NoPrompt).
     pub prompt: Option<Arc<dyn AuthorizationPrompt>>,
     /// Stores tokens. If `None`, each client stores its tokens in memory.
     pub token_store: Option<Arc<dyn TokenStore>>,
@@ -79,8 +79,8 @@ impl Authentication {
         }
     }
 
-    /// Returns name and value of the credential's header; `None` for `None` and `oauth`. The value
-    /// contains the secret in plain text.
+    /// Returns the name and value of the credential's header; `None` for [`Authentication::None`]
+    /// and [`Authentication::OAuth`]. The value contains the secret in plain text.
     #[must_use]
     pub fn header(&self) -> Option<(String, String)> {
         let authorization = "authorization".to_owned();

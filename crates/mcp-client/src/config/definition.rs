@@ -13,8 +13,8 @@ use super::{
 use crate::ProtocolVersion;
 use pillion_egress::EgressPolicy;
 
-/// The definition of a server as it is written: in TOML, in JSON, by PHP code or with the names of
-/// the REST API. A [`ServerConfig`] is made from it.
+/// The definition of a server, as written in TOML, in JSON, in PHP code or for the REST API.
+/// Converted to a [`ServerConfig`].
 ///
 /// The comments of the fields are shown to users: in the reference of the configuration, and
 /// without links in the OpenAPI document.

@@ -11,14 +11,14 @@ use super::TransportKind;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Endpoint {
-    /// A URL: `http`, `https`, `ws` or `wss`, without user and password.
+    /// A server at a URL: `http`, `https`, `ws` or `wss`, without user and password.
     Url(Url),
-    /// A local program that the client starts and that uses its standard streams.
+    /// A local program that the client starts, and that is an MCP server on its standard streams.
     Command(StdioCommand),
 }
 
 impl Endpoint {
-    /// Returns the only transport of this endpoint; `Auto` if there are several.
+    /// Returns the only transport that this endpoint supports; `Auto` if there are several.
     pub(super) fn transport(&self) -> TransportKind {
         match self {
             Self::Url(url) if matches!(url.scheme(), "ws" | "wss") => TransportKind::WebSocket,
@@ -30,24 +30,25 @@ impl Endpoint {
 
 /// A program that is an MCP server on its standard streams.
 ///
-/// The client starts it without a shell, in a separate process group. Of the client's environment,
-/// it gets only the variables in [`inherit_env`](Self::inherit_env). `Debug` hides arguments and
-/// values of the environment, because both may contain secrets.
+/// The client starts the program without a shell, in a separate process group. Of the client's
+/// environment, the program gets only the variables in [`inherit_env`](Self::inherit_env). `Debug`
+/// hides arguments and values of the environment, because both may contain secrets.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct StdioCommand {
     /// The program: a path, or a name to look up in the `PATH` of [`env`](Self::env) or
     /// [`inherit_env`](Self::inherit_env).
     pub program: PathBuf,
-    /// The arguments, passed unchanged: no shell splits or expands them.
+    /// The program's arguments, passed unchanged: no shell splits or expands them.
     pub args: Vec<String>,
-    /// Environment variables. Without a `PATH` here or in [`inherit_env`](Self::inherit_env), it is
-    /// [`DEFAULT_PATH`](Self::DEFAULT_PATH); no other variable has a default, not even `HOME`.
+    /// The program's environment variables. Without a `PATH` here or in
+    /// [`inherit_env`](Self::inherit_env), `PATH` is [`DEFAULT_PATH`](Self::DEFAULT_PATH); no other
+    /// variable has a default, not even `HOME`.
     pub env: BTreeMap<String, SecretString>,
     /// Names of environment variables that the program inherits, if they are set;
     /// [`env`](Self::env) takes precedence.
     pub inherit_env: Vec<String>,
-    /// The working directory. Default: that of the client.
+    /// The program's working directory. Default: the client's.
     pub cwd: Option<PathBuf>,
 }
 
@@ -74,8 +75,8 @@ impl StdioCommand {
         name.to_string_lossy().into_owned()
     }
 
-    /// Returns whether a process can be started with these strings: none contains a NUL, and no
-    /// variable name is empty or contains a `=`.
+    /// Returns whether the system can start a process with this command: no string contains a NUL,
+    /// and no variable name is empty or contains a `=`.
     pub(super) fn is_possible(&self) -> bool {
         use secrecy::ExposeSecret;
         let plain = |text: &str| !text.contains('\0');

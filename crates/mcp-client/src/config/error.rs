@@ -9,13 +9,13 @@ pub enum ServerConfigError {
         "Invalid server URL: use http:// or https:// (ws:// or wss:// for WebSocket) and a host"
     )]
     Url,
-    /// There is neither a URL nor a command, or both.
+    /// The configuration has neither a URL nor a command, or has both.
     #[error("A server needs either a 'url' or a 'command'")]
     Endpoint,
     /// A key that requires a command is used with a URL.
     #[error("'{key}' is only allowed with a 'command', not with a 'url'")]
     CommandKey {
-        /// The key.
+        /// The name of the key.
         key: &'static str,
     },
     /// The program, the directory or a variable name is empty, a value contains a NUL, or a
@@ -40,7 +40,7 @@ pub enum ServerConfigError {
         /// The configured name of the header.
         name: String,
     },
-    /// The connection sets this header itself, as with `Content-Length`.
+    /// The HTTP connection sets this header itself, as it does `Content-Length`.
     #[error("Header '{name}' is set by the client and cannot be configured")]
     ConnectionHeader {
         /// The configured name of the header.
@@ -49,15 +49,16 @@ pub enum ServerConfigError {
     /// A key of the `oauth` authentication is missing or invalid.
     #[error("The OAuth authentication needs a valid '{key}'{}", purpose(key))]
     OAuth {
-        /// The key in the configuration.
+        /// The name of the key in the configuration.
         key: &'static str,
     },
-    /// Requests to the URL are not allowed.
+    /// The egress policy does not allow requests to the URL.
     #[error(transparent)]
     Egress(#[from] EgressError),
 }
 
-/// Returns why a key of the `oauth` authentication is required, if the key's name does not tell.
+/// Returns the reason why a key of the `oauth` authentication is required, unless the key's name
+/// explains it.
 fn purpose(key: &str) -> &'static str {
     match key {
         "issuer" => ": the URL of the only authorization server that may receive the credentials",

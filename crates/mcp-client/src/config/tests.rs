@@ -1,13 +1,13 @@
 use super::*;
 use serde_json::json;
 
-/// Reads the configuration of a server `x` with these settings.
+/// Parses the configuration of a server `x` with these settings.
 fn config(mut settings: serde_json::Value) -> Result<ServerConfig, serde_json::Error> {
     settings["label"] = "x".into();
     serde_json::from_value(settings)
 }
 
-/// Reads the configuration of a server `x` at `https://x.example/` with these settings.
+/// Parses the configuration of a server `x` at `https://x.example/` with these settings.
 fn remote(mut settings: serde_json::Value) -> Result<ServerConfig, serde_json::Error> {
     settings["url"] = "https://x.example/".into();
     config(settings)

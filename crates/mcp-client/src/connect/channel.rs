@@ -15,8 +15,8 @@ use crate::session::{IdStyle, Session};
 use crate::transport::{StdioLink, StdioTransport, Transport, WebSocketTransport};
 use crate::{McpErrorKind, ProtocolVersion, ServerConfig, TransportKind};
 
-/// How long to wait for the response to `server/discover`. Some servers never respond, and a
-/// program that takes longer to start responds to the next request.
+/// Timeout for the response to `server/discover`. Some servers never respond, and a program that
+/// takes longer to start responds to the next request.
 const DISCOVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum number of times that a program is started again, or a WebSocket is opened again, for one
@@ -29,16 +29,16 @@ pub(crate) struct ChannelConnector {
     link: ChannelLink,
     peer: Arc<Peer>,
     /// The revision that the last handshake requested, so that the next connection need not detect
-    /// it. Servers without a handshake are detected on each connection, which takes no longer than
-    /// a handshake and notices a changed server.
+    /// it. For a server without a handshake, each connection detects the revision again, which
+    /// takes no longer than a handshake and notices a changed server.
     known: Mutex<Option<ProtocolVersion>>,
 }
 
-/// The other end of a channel.
+/// What a stdio or WebSocket connection leads to.
 pub(crate) enum ChannelLink {
-    /// A program.
+    /// A local program, over its standard streams.
     Stdio(StdioLink),
-    /// A URL; a WebSocket starts with an HTTP request.
+    /// A URL, over a WebSocket, which starts with an HTTP request.
     WebSocket(Box<HttpLink>),
 }
 
@@ -60,7 +60,7 @@ impl ChannelConnector {
         }
     }
 
-    /// Opens a session; `None` if the time limit passes.
+    /// Opens a session; returns `None` if that takes longer than the time limit.
     pub(crate) async fn open_with_timeout(
         &self,
         steps: Steps,
@@ -178,7 +178,7 @@ impl ChannelConnector {
         if rpc.code != METHOD_NOT_FOUND {
             return Err(error);
         }
-        // A server that was too slow to answer step 1 may have no handshake.
+        // A server that was too slow to answer the first `server/discover` may have no handshake.
         let found = self.discover(&mut session, steps).await?;
         if let Discovered::Stateless(version) | Discovered::AskIn(version) = found {
             session.set_version(version);
@@ -188,8 +188,8 @@ impl ChannelConnector {
         Ok((session, Opening::None))
     }
 
-    /// Requests the server's supported revisions, with the newest supported revision, and once more
-    /// with another revision if the server requests one.
+    /// Requests the server's revisions (`server/discover`) in the newest supported revision, and
+    /// once more in another revision if the server asks for that.
     async fn discover(
         &self,
         session: &mut Session,
@@ -275,7 +275,7 @@ impl ChannelConnector {
     }
 }
 
-/// Returns whether the peer has closed the connection.
+/// Returns whether an error means that the server has closed the connection.
 fn has_ended(error: &McpErrorKind) -> bool {
     matches!(
         error,

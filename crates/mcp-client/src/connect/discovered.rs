@@ -1,4 +1,4 @@
-//! The revisions that a server supports, from responses and errors.
+//! Determines the revisions that a server supports, from its responses and errors.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -16,11 +16,12 @@ pub(super) enum Discovered {
     Stateless(ProtocolVersion),
     /// The server requires a handshake, and supports this revision.
     Older(ProtocolVersion),
-    /// The server rejected the revision and supports this one, which has no handshake either.
+    /// The server rejected the requested revision, and supports this one. Neither revision has a
+    /// handshake.
     AskIn(ProtocolVersion),
-    /// The server does not know the method.
+    /// The server does not know `server/discover`.
     Nothing,
-    /// There was no complete response, so the server's revision is unknown.
+    /// The server sent no complete response, so its revision is unknown.
     Silence,
 }
 
@@ -36,8 +37,8 @@ impl Discovered {
     }
 }
 
-/// Interprets the response to `server/discover` (MCP 2026-07-28, "Backward Compatibility").
-/// Responses that no server of that revision would send mean an older server.
+/// Interprets the response to `server/discover` (MCP 2026-07-28, "Backward Compatibility"). A
+/// response that no server of revision 2026-07-28 sends comes from an older server.
 pub(super) fn discovered(
     outcome: Result<Result<Box<RawValue>, RpcError>, McpErrorKind>,
     session: &mut Session,
@@ -71,7 +72,7 @@ pub(super) fn discovered(
             rpc: Some(error),
             ..
         }) if status != 407 => *error,
-        // Sent by a proxy, or by an overloaded server.
+        // Proxies and overloaded servers send these statuses.
         Err(McpErrorKind::HttpStatus {
             status: 408 | 425 | 429 | 502..=504,
             ..
@@ -81,7 +82,7 @@ pub(super) fn discovered(
         Err(McpErrorKind::HttpStatus { status, .. }) if status != 407 => {
             return Ok(Discovered::Nothing);
         }
-        // There is no credential, or no server: another request would fail the same way.
+        // Without the credential or the server, another request would fail in the same way.
         Err(
             error @ (McpErrorKind::HttpStatus { .. }
             | McpErrorKind::Connect(_)
@@ -114,12 +115,14 @@ pub(super) fn discovered(
     }
 }
 
-/// Returns the revision without a handshake that an error -32022 names.
+/// Returns the newest common revision that an error -32022 lists, if that revision has no
+/// handshake.
 pub(super) fn stateless_version(error: &RpcError) -> Option<ProtocolVersion> {
     newest_common_revision(error).filter(|version| version.supports(Feature::RequestMetadata))
 }
 
-/// Returns the JSON-RPC error of an error, or of an HTTP status's body.
+/// Returns the JSON-RPC error that an operation failed with, also if it arrived in the body of an
+/// HTTP error.
 pub(super) fn rpc_of(error: &McpErrorKind) -> Option<&RpcError> {
     match error {
         McpErrorKind::Rpc(error) => Some(error),
@@ -128,7 +131,7 @@ pub(super) fn rpc_of(error: &McpErrorKind) -> Option<&RpcError> {
     }
 }
 
-/// Returns the newest revision that both this client and an error -32022 list.
+/// Returns the newest revision that an error -32022 lists and this client supports.
 pub(crate) fn newest_common_revision(error: &RpcError) -> Option<ProtocolVersion> {
     #[derive(Deserialize)]
     struct Data {

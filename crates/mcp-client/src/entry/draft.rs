@@ -8,7 +8,7 @@ use super::EntryError;
 /// A JSON object of an entry that is being checked: members in order, each as the server wrote it.
 pub(super) struct Draft {
     members: IndexMap<String, Box<RawValue>>,
-    /// The prefix of member names in messages.
+    /// The path of the object in its entry, the prefix of member names in messages.
     path: String,
     is_changed: bool,
     pub(super) repairs: Vec<String>,
@@ -30,7 +30,7 @@ impl Draft {
         })
     }
 
-    /// Returns an object in a list of this object.
+    /// Returns a draft of an object that is an item of a list in this object.
     pub(super) fn item(&self, text: &RawValue, path: &str) -> Option<Self> {
         Self::at(text, format!("{}{path}.", self.path))
     }
@@ -75,7 +75,8 @@ impl Draft {
         }
     }
 
-    /// Removes an optional member that is `null`, because the schemas do not allow null there.
+    /// Removes an optional member that is `null`, because the MCP schemas do not allow null for
+    /// optional members.
     pub(super) fn remove_null(&mut self, member: &str) {
         let value = self.members.get(member);
         if value.is_some_and(|value| value.get() == "null") {
@@ -84,7 +85,7 @@ impl Draft {
         }
     }
 
-    /// Removes an optional member that does not match the schema.
+    /// Removes an optional member whose value `is_valid` does not accept.
     pub(super) fn keep_if(
         &mut self,
         member: &str,

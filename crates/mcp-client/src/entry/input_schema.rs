@@ -48,7 +48,7 @@ pub(super) fn check(tool: &mut Draft) -> Result<(), EntryError> {
     Ok(())
 }
 
-/// Removes an `outputSchema` that clients cannot read; the tool's results are then not announced.
+/// Removes an `outputSchema` that clients cannot read. The tool is then listed without one.
 pub(super) fn check_output(tool: &mut Draft) {
     const MEMBER: &str = "outputSchema";
     tool.remove_null(MEMBER);
@@ -88,7 +88,8 @@ fn put_back(tool: &mut Draft, member: &str, mut schema: Draft) {
 
 fn set_type(schema: &mut Draft) {
     if let Ok(kind) = RawValue::from_string(r#""object""#.to_owned()) {
-        // Repaired without a warning: many servers omit the type, and the meaning stays the same.
+        // The type is added without a warning: many servers omit it, and the meaning stays the
+        // same.
         schema.set("type", kind, None);
     }
 }

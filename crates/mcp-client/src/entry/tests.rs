@@ -19,7 +19,7 @@ fn tool(input_schema: Value) -> Value {
     json!({"name": "a", "inputSchema": input_schema})
 }
 
-/// Asserts the repaired entry, and the members that the repairs name.
+/// Asserts the repaired entry, and the names of the repaired members.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "values are written where they are used"

@@ -1,8 +1,8 @@
-/// What kind of failure an error is, whatever the transport: enough to decide whether to retry, to
-/// wait, or to give up.
+/// The class of a failure, whatever the transport. Tells callers whether to retry, to wait, or to
+/// give up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
-    /// The request or the configuration is invalid; a retry cannot help.
+    /// The request or the configuration is invalid; a retry fails as well.
     InvalidInput,
     /// The server has no tool, resource, prompt or method of that name.
     NotFound,
@@ -12,7 +12,7 @@ pub enum ErrorClass {
     Timeout,
     /// The server, its authorization server or the egress policy denied the request.
     Denied,
-    /// The server cannot be reached or cannot answer at present.
+    /// The server cannot be reached, or cannot respond at present.
     Unavailable,
     /// The server cancelled the operation.
     Cancelled,

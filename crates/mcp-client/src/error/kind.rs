@@ -10,11 +10,11 @@ use pillion_egress::{ClientError, EgressError, KnownDown, root_cause};
 use pillion_schema::json_values::TooManyValues;
 use pillion_sse::SseError;
 
-/// The details of an error.
+/// Why an MCP operation failed, with the details.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpErrorKind {
-    /// The configuration is invalid.
+    /// The configuration of the server is invalid.
     #[error(transparent)]
     Config(#[from] ServerConfigError),
     /// The HTTP client cannot be set up, for example because there are no trusted certificates.
@@ -35,19 +35,19 @@ pub enum McpErrorKind {
     /// The HTTP status is not 2xx.
     #[error("HTTP {status}")]
     HttpStatus {
-        /// The status code.
+        /// The code of the HTTP status.
         status: u16,
-        /// The value of `Retry-After`, if it is in seconds.
+        /// The time in `Retry-After`, if the header is in seconds.
         retry_after: Option<Duration>,
-        /// The value of `WWW-Authenticate`.
+        /// The value of the header `WWW-Authenticate`.
         challenge: Option<String>,
-        /// The JSON-RPC error in the body, if there is one.
+        /// The JSON-RPC error in the body, if the body has one.
         rpc: Option<Box<RpcError>>,
     },
     /// No token could be obtained for the server.
     #[error("{0}")]
     Authorization(#[source] Arc<OAuthError>),
-    /// A redirect to another origin, or a redirect loop; not followed.
+    /// The server redirects to another origin, or in a loop; the redirect is not followed.
     #[error("the server redirects to another origin or too often, which is not followed")]
     Redirect,
     /// The `endpoint` that an HTTP+SSE server announced has another origin.
@@ -68,44 +68,44 @@ pub enum McpErrorKind {
     /// The response is larger than the limit.
     #[error("the response is larger than {limit} bytes")]
     TooLarge {
-        /// The limit in bytes.
+        /// The maximum size of a response, in bytes.
         limit: usize,
     },
     /// The response has more values than [`MAX_VALUES`](pillion_schema::json_values::MAX_VALUES).
     #[error("the response has {0}")]
     TooManyValues(#[from] TooManyValues),
-    /// None of the first events was the response.
+    /// None of the first events of a stream was the response.
     #[error("no response within the first {limit} events of the stream")]
     TooManyEvents {
-        /// The limit.
+        /// The maximum number of events before the response.
         limit: usize,
     },
     /// The event stream is invalid.
     #[error(transparent)]
     Sse(#[from] SseError),
-    /// The body is not valid UTF-8.
+    /// The body of the response is not valid UTF-8.
     #[error("the response is not valid UTF-8")]
     InvalidUtf8,
-    /// The body is not a JSON-RPC message.
+    /// The body of the response is not a JSON-RPC message.
     #[error("the response is not a JSON-RPC message: {0}")]
     InvalidMessage(#[source] serde_json::Error),
     /// The result does not have the form that its method requires.
     #[error("the result of '{method}' has an unexpected form: {source}")]
     UnexpectedResult {
-        /// The method.
+        /// The method of the request.
         method: &'static str,
-        /// The parse error.
+        /// The error of parsing the result.
         #[source]
         source: serde_json::Error,
     },
-    /// The response ended without a JSON-RPC response to the request.
+    /// The HTTP response ended without a JSON-RPC response to the request.
     #[error("No valid JSON-RPC response found")]
     NoResponse,
-    /// The stream that carries the responses has ended.
+    /// The connection that carries the responses has ended.
     #[error("the server closed the connection")]
     StreamClosed,
-    /// The server accepted the request, and the stream of its response broke and cannot be resumed.
-    /// The inner error says why; it is not the error of the request.
+    /// The server accepted the request, but the stream of its response broke and cannot be resumed.
+    /// The inner error says why; the inner error is not that of the request.
     #[error("the server accepted the request, but its response was lost: {0}")]
     ResponseLost(#[source] Box<McpErrorKind>),
     /// The program of the server cannot be started.
@@ -113,7 +113,7 @@ pub enum McpErrorKind {
     Spawn {
         /// The configured program, without arguments.
         program: String,
-        /// The system's error.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
@@ -122,8 +122,8 @@ pub enum McpErrorKind {
     ProcessEnded {
         /// The exit status, if known.
         status: Option<ExitStatus>,
-        /// The last line of standard error, or empty. Contains no values of the configured
-        /// environment.
+        /// The last line that the process wrote to its standard error, or empty. Contains no values
+        /// of the configured environment.
         last_words: String,
     },
     /// The server rejected the WebSocket handshake.
@@ -131,22 +131,22 @@ pub enum McpErrorKind {
         "the server does not accept WebSocket connections with the subprotocol 'mcp' at this URL"
     )]
     NotWebSocket,
-    /// The other end echoes all input, as `cat` does.
+    /// The program echoes all input, as `cat` does, and is no MCP server.
     #[error("the server echoes its input: it is not an MCP server, or a terminal is in between")]
     Echo,
-    /// The server no longer knows the session.
+    /// The server no longer knows the session of the request.
     #[error("the session has expired")]
     SessionExpired,
     /// A list has more pages than the limit.
     #[error("the list has more than {limit} pages")]
     TooManyPages {
-        /// The limit.
+        /// The maximum number of pages.
         limit: usize,
     },
     /// The pages of a list together are larger than the limit.
     #[error("the list is larger than {limit} bytes")]
     ListTooLarge {
-        /// The limit in bytes.
+        /// The maximum total size of the pages, in bytes.
         limit: usize,
     },
     /// The client and the server have no supported revision in common.
@@ -155,65 +155,66 @@ pub enum McpErrorKind {
         {supported}"
     )]
     NoCommonVersion {
-        /// The revisions that the server supports.
+        /// The revisions that the server supports, separated by commas.
         supported: String,
     },
-    /// Earlier attempts to connect failed, so none was made.
+    /// Earlier attempts to connect failed, so the client did not try again before the end of the
+    /// backoff.
     #[error(
         "the server is down{}; Pillion tries again in {:.1} s",
         reason(.cause),
         .retry_after.as_secs_f64()
     )]
     KnownDown {
-        /// Time until the next attempt is allowed.
+        /// The remaining backoff before the next connection attempt.
         retry_after: Duration,
-        /// Why the last attempt failed, if known.
+        /// Why the last connection attempt failed, if known.
         cause: Option<String>,
     },
-    /// The server requests input, and the client has no handler for that.
+    /// The server requests input, and the client has no handler for the input request.
     #[error("the server asks for '{method}', which this client does not offer: {reason}")]
     InputRequired {
         /// The method of the input request.
         method: String,
-        /// Why there is no handler.
+        /// Why the client has no handler.
         reason: String,
     },
     /// The server requested input in too many rounds.
     #[error("no final result after {limit} rounds of input requests")]
     TooManyRounds {
-        /// The limit.
+        /// The maximum number of rounds.
         limit: u32,
     },
-    /// The result has an unknown type.
+    /// The result has a `resultType` that the client does not know.
     #[error("the result has the unknown type '{result_type}'")]
     UnknownResultType {
-        /// The type.
+        /// The value of `resultType`.
         result_type: String,
     },
     /// The task of the request was cancelled on the server.
     #[error("the server cancelled the task{}", reason(.message))]
     TaskCancelled {
-        /// The server's status message.
+        /// The status message that the server sent with the cancellation.
         message: Option<String>,
     },
     /// The server returned a JSON-RPC error.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// The operation exceeded its deadline.
+    /// The operation exceeded its timeout.
     #[error("{}timed out after {:?}s", subject(.operation), .after.as_secs_f64())]
     Timeout {
-        /// The time limit.
+        /// The timeout that was exceeded.
         after: Duration,
-        /// The operation, such as `tool 'roll' of server 'dice'`, if known.
+        /// The name of the operation, such as `tool 'roll' of server 'dice'`, if known.
         operation: Option<Box<str>>,
     },
-    /// The application has disconnected the client.
+    /// The application has disconnected the client (`McpClient::disconnect`).
     #[error("Not connected to server")]
     Disconnected,
 }
 
 impl McpErrorKind {
-    /// Removes these credentials from the texts of the server.
+    /// Removes these credentials from the server's texts in the error.
     pub(super) fn redact(&mut self, secrets: &Secrets) {
         let redact_json = |error: &mut serde_json::Error| {
             if let Cow::Owned(text) = secrets.redacted(&error.to_string()) {
@@ -244,15 +245,16 @@ impl McpErrorKind {
             Self::KnownDown { cause: text, .. } | Self::TaskCancelled { message: text } => {
                 text.iter_mut().for_each(|text| secrets.redact(text));
             }
-            // Without texts of the server, or with texts from whose responses the client for OAuth
-            // removes credentials.
+            // The other errors contain no texts of the server, or texts from which the OAuth client
+            // has already removed credentials.
             _ => {}
         }
     }
 
-    /// Converts an error that occurred after the server had accepted the request. Such an error must
-    /// not look like the rejection of the request, which would allow to send the request again, so
-    /// only errors of the response itself remain what they are.
+    /// Converts an error that occurred after the server had accepted the request. A rejection at
+    /// that time, such as of the GET that resumes the stream, must not look like the rejection of
+    /// the request, which would allow sending the request again. Only errors of the response itself
+    /// stay unchanged.
     pub(crate) fn after_acceptance(self) -> Self {
         if self.is_of_response() {
             self
@@ -261,8 +263,8 @@ impl McpErrorKind {
         }
     }
 
-    /// Returns whether the error is that of a response, so that the server has, or may have,
-    /// received the request.
+    /// Returns whether the error is that of a response, so that the server may have received the
+    /// request.
     pub(crate) fn is_of_response(&self) -> bool {
         matches!(
             self,
@@ -282,7 +284,7 @@ impl McpErrorKind {
         )
     }
 
-    /// Makes the timeout error of a step, without the name of an operation.
+    /// Creates a timeout error without the name of an operation.
     pub(crate) fn timeout(after: Duration) -> Self {
         Self::Timeout {
             after,

@@ -4,7 +4,7 @@ use super::HttpLink;
 use crate::McpErrorKind;
 use crate::repeat::{Repeat, RepeatedInVain};
 
-/// The attempts to send one message.
+/// The attempts to send one HTTP message.
 pub(super) struct Attempts<'a> {
     link: &'a HttpLink,
     attempts: egress::Attempts<'a>,
@@ -16,15 +16,15 @@ impl<'a> Attempts<'a> {
         Self { link, attempts }
     }
 
-    /// Returns which connection the next attempt may use.
+    /// Returns which connections the next attempt may use.
     pub(super) fn choice(&self) -> ConnectionChoice {
         self.attempts.choice()
     }
 
-    /// Waits until the message may be sent again.
+    /// Waits after a failed attempt until the message may be sent again.
     ///
     /// # Errors
-    /// The error of the attempt, if the message must not be sent again.
+    /// The error of the failed attempt, if the message must not be sent again.
     pub(super) async fn wait(&mut self, error: McpErrorKind) -> Result<(), McpErrorKind> {
         let failure = match &error {
             McpErrorKind::Connect(error) if suggests_restart(error) => {

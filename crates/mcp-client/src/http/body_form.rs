@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The form of a body, according to its first bytes.
+/// The form of a response body, according to its first bytes.
 ///
 /// Some servers send JSON as `text/plain` or as `text/event-stream`, or an event stream as
 /// `application/json` or without a content type: frameworks and proxies set a default. The first
@@ -12,11 +12,11 @@ pub(super) enum BodyForm {
     Json,
     /// Server-sent events.
     EventStream,
-    /// Neither, such as text or HTML.
+    /// Neither JSON nor server-sent events, such as text or HTML.
     Other,
 }
 
-/// Maximum size of white space before the first byte that tells the form.
+/// Maximum size of white space before the first byte that determines the form of a body.
 const MAX_SPACE: usize = 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -40,7 +40,7 @@ impl BodyForm {
         }
         match rest.first()? {
             b'{' | b'[' => return Some(Self::Json),
-            // A comment.
+            // A line that starts with a colon is a comment of an event stream.
             b':' => return Some(Self::EventStream),
             _ => {}
         }
@@ -65,7 +65,7 @@ impl BodyForm {
     }
 }
 
-/// Warns once that a server declares a wrong content type.
+/// Logs a warning about a server's wrong content type, once.
 #[derive(Debug)]
 pub(super) struct ContentTypeWarning {
     server: String,
@@ -80,7 +80,8 @@ impl ContentTypeWarning {
         }
     }
 
-    /// Warns that a body of this form has this content type, unless there was a warning before.
+    /// Logs a warning that a body of this form has this content type, unless a warning was logged
+    /// before.
     pub(super) fn warn(&self, content_type: &str, form: BodyForm) {
         if self.has_warned.swap(true, Ordering::Relaxed) {
             return;
@@ -120,7 +121,7 @@ mod tests {
             ("7", Other),
         ] {
             assert_eq!(BodyForm::detect(body.as_bytes()), Some(form), "{body}");
-            // Any shorter beginning tells the same, or too little.
+            // Each shorter beginning of the body determines the same form, or none.
             for end in 0..body.len() {
                 let early = BodyForm::detect(&body.as_bytes()[..end]);
                 assert!(early.is_none_or(|early| early == form), "{body} {end}");

@@ -11,7 +11,7 @@ pub(crate) fn sending(error: reqwest::Error) -> McpErrorKind {
     } else if error.is_redirect() {
         McpErrorKind::Redirect
     } else if error.is_connect() || suggests_restart(&error) {
-        // Only the origin, because the rest may contain secrets.
+        // The error names only the URL's origin, because the rest of the URL may contain secrets.
         let origin = error
             .url()
             .and_then(|url| url.origin().ascii_serialization().parse().ok());
@@ -25,7 +25,7 @@ pub(crate) fn sending(error: reqwest::Error) -> McpErrorKind {
     }
 }
 
-/// Returns the response if its status is a success.
+/// Returns the response if its status is a success, otherwise the error for its status.
 pub(crate) async fn check_status(
     response: reqwest::Response,
 ) -> Result<reqwest::Response, McpErrorKind> {
@@ -42,7 +42,7 @@ pub(crate) fn is_status(error: &McpErrorKind, statuses: &[StatusCode]) -> bool {
         if statuses.iter().any(|known| known.as_u16() == *status))
 }
 
-/// Returns the error for completing an authorization at a server without OAuth.
+/// Returns the error for completing an authorization with a server that does not use OAuth.
 pub(crate) fn not_oauth() -> McpErrorKind {
     ServerConfigError::OAuth { key: "type" }.into()
 }

@@ -11,7 +11,7 @@ use crate::jsonrpc::{Incoming, MessageId, RpcOutcome, RpcRequestId};
 use crate::session_loss::{ResponseForm, ResponseTopic, SessionLoss, session_loss};
 use crate::{McpErrorKind, RpcError};
 
-/// Maximum size of the body of a rejection, in bytes. The rest is not read.
+/// Maximum size of the body of an HTTP error, in bytes. The rest is not read.
 const MAX_REASON_LEN: usize = 64 * 1024;
 
 /// A response whose HTTP status is not a success.
@@ -19,14 +19,16 @@ pub(crate) struct Rejection {
     /// The [`McpErrorKind::HttpStatus`] of the response.
     pub(crate) error: McpErrorKind,
     pub(crate) response: RejectionResponse,
-    /// What the error message is about, or the body, if there is no JSON-RPC error.
+    /// The topic of the JSON-RPC error's message, or of the body if it has no JSON-RPC error.
     topic: ResponseTopic,
 }
 
-/// What the body of a rejection says about its request. Only [`RejectionResponse::Missing`] allows to
-/// conclude from the status that the server has not processed the request.
+/// Whether the body of an HTTP error is the response to its request. Only
+/// [`RejectionResponse::Missing`] allows concluding from the status that the server has not
+/// processed the request.
 pub(crate) enum RejectionResponse {
-    /// The body is not a response to the request: it is not JSON-RPC, or has no id or another one.
+    /// The body is not the response to the request: it is not JSON-RPC, or its id is missing or
+    /// differs.
     Missing,
     /// The body was cut off, too large or damaged, and may be the response to the request.
     Unknown,
@@ -35,7 +37,7 @@ pub(crate) enum RejectionResponse {
 }
 
 impl Rejection {
-    /// Reads the head and body of a response to the request with this id.
+    /// Reads the head and body of an HTTP error, the response to the request with this id.
     pub(crate) async fn read(
         mut response: reqwest::Response,
         request: Option<&RpcRequestId>,
@@ -74,8 +76,8 @@ impl Rejection {
         }
     }
 
-    /// Returns what the rejection says about the session of its request. `has_session`: the request
-    /// named a session.
+    /// Returns what the HTTP error says about the session of its request. `has_session`: the
+    /// request named a session.
     pub(crate) fn session_loss(&self, has_session: bool) -> SessionLoss {
         let McpErrorKind::HttpStatus {
             status,
@@ -94,15 +96,16 @@ impl Rejection {
             (RejectionResponse::Missing, Some(error)) => ResponseForm::Error(error.code),
             (RejectionResponse::Missing, None) => ResponseForm::Other,
         };
-        // Such a response is about a credential, or about the time of the next request.
+        // A response with a challenge or a `Retry-After` is about the credential, or about the time
+        // of the next request.
         if *status != 404 && (challenge.is_some() || retry_after.is_some()) {
             return SessionLoss::None;
         }
         session_loss(*status, form, self.topic, has_session)
     }
 
-    /// Returns whether the server knows the session, if this is the response to a `ping`; `None` if
-    /// unknown.
+    /// Returns whether the server knows the session, if this HTTP error is the response to a
+    /// `ping`; `None` if unknown.
     pub(crate) fn knows_session(&self, has_session: bool) -> Option<bool> {
         if self.session_loss(has_session) != SessionLoss::None {
             return Some(false);
@@ -117,11 +120,12 @@ impl Rejection {
         (!is_busy).then_some(true)
     }
 
-    /// Returns the response to the request, if there is one.
+    /// Returns the JSON-RPC response to the request, if the body contains one.
     ///
     /// # Errors
-    /// The HTTP status if there is no response, or if the status itself matters to the caller: for
-    /// requests that open a session (`opens`), and if the server requests a credential or a pause.
+    /// The HTTP error, if the body contains no JSON-RPC response to the request, or if the status
+    /// itself matters to the caller: for requests that open a session (`opens`), and if the server
+    /// requests a credential or a pause.
     pub(crate) fn into_outcome(self, opens: bool) -> Result<RpcOutcome, McpErrorKind> {
         let is_server_error = matches!(
             self.error,
@@ -176,7 +180,7 @@ impl RejectionBody {
             .find_map(|event| RpcError::from_error_body(event.data.as_bytes()))
     }
 
-    /// Returns what the body says about the request with this id.
+    /// Returns whether the body is the response to the request with this id.
     fn response_to(&self, request: &RpcRequestId) -> RejectionResponse {
         let parsed: Option<Vec<Incoming>> = if self.is_stream() {
             Some(self.events().iter().flat_map(parse_event).collect())
@@ -203,7 +207,7 @@ impl RejectionBody {
         BodyForm::detect(&self.bytes) == Some(BodyForm::EventStream)
     }
 
-    /// Returns the events of an event stream, as far as the stream was read.
+    /// Returns the events of a body that is an event stream, as far as the body was read.
     fn events(&self) -> Vec<SseEvent> {
         let mut decoder = SseDecoder::new(MAX_REASON_LEN);
         if decoder.feed(&self.bytes).is_ok() {

@@ -12,13 +12,13 @@ use pillion_sse::{SseDecoder, SseEvent};
 
 const EVENT_STREAM: &str = "text/event-stream";
 
-/// The body of a successful response.
+/// The body of a successful HTTP response.
 pub(crate) enum ResponseBody {
-    /// No content: the server sends the response elsewhere, or none.
+    /// No content: the server sends the JSON-RPC response elsewhere, or none.
     Empty,
-    /// JSON-RPC messages, completely read.
+    /// JSON-RPC messages, from a body that was completely read.
     Messages(Vec<Incoming>),
-    /// An event stream, not read yet.
+    /// An event stream that was not read yet.
     Stream(Box<ResponseReader>),
 }
 
@@ -68,7 +68,7 @@ pub(super) async fn read_body(
             .map_err(McpErrorKind::InvalidMessage);
     }
     if accepted {
-        // The body is a word such as `Accepted`.
+        // The body is not a JSON-RPC message, but a word such as `Accepted`.
         return Ok(ResponseBody::Empty);
     }
     let content_type = content_type(&response).into_owned();
@@ -109,7 +109,8 @@ pub(super) async fn event_body(
     Ok(EventBody { response, start })
 }
 
-/// Rejects a compressed body: Pillion requests none. A response without a body is not rejected.
+/// Rejects a compressed body, because Pillion requests none. A response without a body is not
+/// rejected.
 async fn check_encoding(response: &mut reqwest::Response) -> Result<(), McpErrorKind> {
     let Some(encoding) = content_encoding(response) else {
         return Ok(());
@@ -120,7 +121,7 @@ async fn check_encoding(response: &mut reqwest::Response) -> Result<(), McpError
     }
 }
 
-/// Returns the encoding of a body that is not plain, cut to 100 characters.
+/// Returns the content encoding of a compressed body, cut to 100 characters.
 pub(super) fn content_encoding(response: &reqwest::Response) -> Option<String> {
     let value = response.headers().get(CONTENT_ENCODING)?;
     let text = String::from_utf8_lossy(value.as_bytes());
@@ -157,7 +158,7 @@ fn empty_body(response: &reqwest::Response, limit: usize) -> Result<Vec<u8>, Mcp
     Ok(Vec::with_capacity(announced))
 }
 
-/// Reads the next part of a body of at most `limit` bytes. Returns `false` at its end.
+/// Reads the next part of a body of at most `limit` bytes. Returns `false` at the end of the body.
 async fn read_chunk(
     response: &mut reqwest::Response,
     body: &mut Vec<u8>,
@@ -187,25 +188,25 @@ struct Sniffer {
 pub(crate) struct ResponseReader {
     response: Option<reqwest::Response>,
     decoder: SseDecoder,
-    /// The bytes that were read, but not decoded yet; or JSON, which is read to its end.
+    /// Bytes that were read, but not decoded yet. A body that is JSON is collected here to its end.
     start: Vec<u8>,
     /// Detects a body that is JSON although its content type is that of an event stream; `None` once
     /// the body is known to be an event stream.
     sniffer: Option<Sniffer>,
-    /// The message of a body that is JSON.
+    /// The message of a body that is JSON, as an event.
     message: Option<SseEvent>,
     max_event_bytes: usize,
     bytes: usize,
     events: usize,
-    /// Number of bytes read after the response.
+    /// Number of bytes read after the JSON-RPC response.
     skipped: usize,
-    /// Limits for the whole stream; `None` for a long-lived stream, where only single events are
-    /// limited.
+    /// Limits for the whole stream; `None` for a long-lived stream, where only the size of single
+    /// events is limited.
     totals: Option<Limits>,
 }
 
 impl ResponseReader {
-    /// Creates a reader for the response to one request, which may be JSON.
+    /// Creates a reader for the response to one request, for a body that may be JSON.
     fn sniffing(
         response: reqwest::Response,
         limits: Limits,
@@ -221,7 +222,7 @@ impl ResponseReader {
         }
     }
 
-    /// Creates a reader for the response to one request.
+    /// Creates a reader for the response to one request, for a body that is an event stream.
     fn new(body: EventBody, limits: Limits) -> Self {
         Self {
             totals: Some(limits),
@@ -246,7 +247,7 @@ impl ResponseReader {
         }
     }
 
-    /// Removes the limits for the whole stream.
+    /// Removes the limits for the whole stream; those for single events stay.
     pub(crate) fn without_totals(&mut self) {
         self.totals = None;
     }
@@ -312,7 +313,7 @@ impl ResponseReader {
         let Some(sniffer) = &mut self.sniffer else {
             return Ok(self.decoder.feed(chunk)?);
         };
-        // Usually the first bytes tell the form, and are not copied.
+        // Usually the first bytes determine the form of the body, and are not copied.
         let form = if self.start.is_empty() {
             BodyForm::detect(chunk)
         } else {
@@ -335,7 +336,7 @@ impl ResponseReader {
                 sniffer.is_json = true;
                 sniffer.warning.warn(EVENT_STREAM, BodyForm::Json);
             }
-            // The next call decodes the start.
+            // The next turn of the loop decodes the bytes in `start`.
             Some(BodyForm::EventStream | BodyForm::Other) => self.sniffer = None,
             None => {}
         }

@@ -5,27 +5,27 @@ use serde_json::value::RawValue;
 use super::{Incoming, MessageId, RpcRequestId};
 use crate::McpErrorKind;
 
-/// Number of bytes of failed attempts to read a value, beyond twice the length of a line, after which
-/// the rest of the line is skipped.
+/// Number of bytes that failed attempts to parse values may read, beyond twice the length of the
+/// line. Then the rest of the line is skipped.
 const MIN_FAILED_BYTES: usize = 64 * 1024;
 
-/// What a line of a program's output contains.
+/// The JSON-RPC messages in a line of a program's output.
 ///
-/// Programs also print logs, progress bars and escape sequences to their standard output. A line that
-/// is one JSON-RPC message is the usual case. Otherwise, only values that say that they are JSON-RPC
-/// 2.0 count as messages.
+/// Programs also print logs, progress bars and escape sequences to their standard output. Most
+/// lines are one JSON-RPC message each. In all other lines, only values with `"jsonrpc": "2.0"`
+/// count as messages.
 #[derive(Debug, Default)]
 pub(crate) struct MessageLine {
     pub(crate) messages: Vec<Incoming>,
-    /// Whether the line contains anything else, so that a request in the line may be the log entry
-    /// of a request of this client.
+    /// Whether the line contains other text than messages, so that a request in the line may be the
+    /// program's log of a request that this client sent.
     pub(crate) has_noise: bool,
-    /// The id of the response that the line was, and why it cannot be read.
+    /// The id of a response that cannot be parsed, and why.
     pub(crate) unreadable: Option<(RpcRequestId, McpErrorKind)>,
 }
 
 impl MessageLine {
-    /// Reads a line, which may be a batch. Never fails: what is not JSON-RPC is noise.
+    /// Parses a line, which may be a batch. Never fails: everything that is not JSON-RPC is noise.
     pub(crate) fn read(line: &[u8]) -> Self {
         let line = trim(line);
         let error = match std::str::from_utf8(line) {
@@ -56,10 +56,10 @@ impl MessageLine {
     }
 }
 
-/// Returns the messages of a line that is one JSON value; none if the value is a log entry.
+/// Returns the messages of a line that is one JSON value. Returns none if the value is a log entry.
 fn messages_of(text: &str) -> Result<Vec<Incoming>, serde_json::Error> {
     if text.starts_with('[') {
-        // Values in a batch that are not messages are skipped.
+        // `Incoming::parse` skips the values of a batch that are not messages.
         return Incoming::parse(text);
     }
     let (message, has_version) = Incoming::parse_with_version(text)?;
@@ -69,8 +69,8 @@ fn messages_of(text: &str) -> Result<Vec<Incoming>, serde_json::Error> {
     Ok(Vec::new())
 }
 
-/// A message without other members. Some servers omit `jsonrpc`, but a log entry with an id has
-/// further members.
+/// A message without members other than those of JSON-RPC. Some servers omit `jsonrpc`, but a log
+/// entry with an id has further members.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only the names of the members matter")]
@@ -83,7 +83,7 @@ struct OnlyJsonRpc {
     error: Option<IgnoredAny>,
 }
 
-/// Returns the messages between other text.
+/// Returns the messages that a line contains between other text.
 fn find_messages(line: &[u8]) -> Vec<Incoming> {
     let mut messages = Vec::new();
     let mut rest = line;
@@ -97,7 +97,7 @@ fn find_messages(line: &[u8]) -> Vec<Incoming> {
                 values.byte_offset()
             }
             Some(Err(error)) => {
-                // The position tells how much was read.
+                // The position of the error is the number of bytes that were read.
                 let Some(left) = budget.checked_sub(error.column().max(1)) else {
                     break;
                 };
@@ -111,7 +111,7 @@ fn find_messages(line: &[u8]) -> Vec<Incoming> {
     messages
 }
 
-/// Returns the messages of a value that say that they are JSON-RPC 2.0.
+/// Returns the messages of a JSON value that have `"jsonrpc": "2.0"`.
 fn marked_messages(text: &str) -> Vec<Incoming> {
     let of_one = |text: &str| match Incoming::parse_with_version(text) {
         Ok((message, true)) => Some(message),
@@ -120,7 +120,7 @@ fn marked_messages(text: &str) -> Vec<Incoming> {
     if !text.starts_with('[') {
         return of_one(text).into_iter().collect();
     }
-    // Any other list costs no more than its text.
+    // A list that is not a batch costs no more memory than its text.
     let batch: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
     batch.iter().filter_map(|one| of_one(one.get())).collect()
 }

@@ -1,10 +1,10 @@
 use super::RpcRequestId;
 
-/// Maximum size of ids and keys to consider, in bytes; this client's ids are shorter.
+/// Maximum size of ids and keys that are compared, in bytes; this client's ids are shorter.
 const MAX_TOKEN_LEN: usize = 64;
 
-/// Finds the id of a response in a message that cannot be parsed, because it is too large or not
-/// valid JSON. It scans the bytes as they arrive, and stores only keys and plain values of the
+/// Finds the id of a response in a message that cannot be parsed, because the message is too large
+/// or not valid JSON. Scans the bytes as they arrive, and stores only keys and plain values of the
 /// outermost object.
 ///
 /// The input may be anything. The scan may miss an id, but never returns one that is not there.
@@ -12,7 +12,7 @@ const MAX_TOKEN_LEN: usize = 64;
 pub(crate) struct MessageId {
     depth: usize,
     string: StringState,
-    /// The current string, number or word at the outermost level.
+    /// The string, number or word of the outermost object that is being read.
     token: Vec<u8>,
     token_is_too_long: bool,
     key: Option<Vec<u8>>,
@@ -26,19 +26,19 @@ enum StringState {
     #[default]
     No,
     Yes,
-    /// After a backslash.
+    /// The scan is in a string, after a backslash.
     Escaped,
 }
 
 impl MessageId {
-    /// Returns the id in a complete message.
+    /// Returns the id of a response, given as a complete message.
     pub(crate) fn find(message: &[u8]) -> Option<RpcRequestId> {
         let mut scan = Self::default();
         scan.read(message);
         scan.finish()
     }
 
-    /// Returns the id in a message that says that it is JSON-RPC, which may follow other text.
+    /// Returns the id of a response in a line that contains `jsonrpc`, even after other text.
     pub(crate) fn find_json_rpc(line: &[u8]) -> Option<RpcRequestId> {
         let start = memchr::memchr(b'{', line)?;
         let mut scan = Self::default();
@@ -49,7 +49,7 @@ impl MessageId {
         scan.finish()
     }
 
-    /// Scans more bytes.
+    /// Scans the next bytes of the message.
     pub(crate) fn read(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.read_byte(byte);
@@ -114,8 +114,8 @@ impl MessageId {
         }
     }
 
-    /// Returns the bytes since the last colon or comma; empty if they are too long for an id of
-    /// this client.
+    /// Returns the token before a colon or comma; empty if the token is too long for an id of this
+    /// client.
     fn take_token(&mut self) -> Vec<u8> {
         let token = std::mem::take(&mut self.token);
         if std::mem::take(&mut self.token_is_too_long) {

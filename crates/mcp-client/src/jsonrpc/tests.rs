@@ -186,7 +186,7 @@ fn parameters_and_errors_with_too_many_values_are_not_kept() {
             "{error}"
         );
     }
-    // The request of a response gets an error.
+    // The request that waits for the response gets an error.
     let text = format!(r#"{{"id":1,"error":{{"code":1,"message":"no","data":{many}}}}}"#);
     let error = read_response(&text).1.unwrap_err();
     assert_eq!(

@@ -27,9 +27,9 @@ pub(super) async fn exchange(
     server.token.request(web, Some(client), dpop, &form).await
 }
 
-/// Returns the authorization code, if the response belongs to this request. The state and the
-/// issuer are checked first, even before an error is used (MCP 2026-07-28, authorization response
-/// validation).
+/// Returns the authorization code, if the response belongs to this authorization request. The state
+/// and the issuer are checked first, even before an error in the response is used (MCP 2026-07-28,
+/// authorization response validation).
 fn code(
     server: &AuthorizationServer,
     state: &str,

@@ -25,14 +25,14 @@ use crate::secrets::Secrets;
 use crate::{McpErrorKind, ServerConfig};
 
 /// Maximum number of times to send one request: with the current token, a refreshed one, a new
-/// authorization, a step-up, and once more for a nonce. Each follows a rejection.
+/// authorization, a step-up, and once more for a nonce. Each attempt follows a rejection.
 const MAX_SENDS: usize = 5;
 
 /// Sends requests to one MCP server with the tokens of one client, and obtains the tokens.
 ///
-/// All calls that need a token share one running token acquisition. It continues if a call gives up
-/// at its deadline, so that a used refresh token or a user's consent is not lost. It ends with the
-/// client.
+/// All calls that need a token share one running token acquisition. The acquisition continues if a
+/// call gives up at its deadline, so that a used refresh token or a user's consent is not lost. It
+/// ends with the client.
 pub(crate) struct OAuthAuthorizer {
     shared: Arc<Shared>,
     loaded: OnceCell<()>,
@@ -50,7 +50,7 @@ struct Running {
     _task: AbortOnDropHandle<AcquisitionResult>,
 }
 
-/// The token and URL with which a request was sent.
+/// The token and the URL that a request was sent with.
 struct Sent {
     generation: u64,
     tokens: Option<Arc<LiveTokens>>,
@@ -88,8 +88,8 @@ impl OAuthAuthorizer {
         })
     }
 
-    /// Sends a request with a token, and again with another token if the server rejects that one. A
-    /// request that was answered with 401 or 403 has not been processed.
+    /// Sends a request with a token, and again with another token if the server rejects the first
+    /// one. A request that was answered with 401 or 403 has not been processed.
     pub(crate) async fn send(
         &self,
         request: reqwest::RequestBuilder,
@@ -142,7 +142,7 @@ impl OAuthAuthorizer {
         finished.await.map_err(authorization)
     }
 
-    /// Waits for a running token acquisition. Returns `false` if there is none.
+    /// Waits for a running token acquisition. Returns `false` if none is running.
     pub(crate) async fn ended(&self) -> bool {
         let outcome = {
             let acquisition = self.acquisition.lock();
@@ -152,12 +152,12 @@ impl OAuthAuthorizer {
         let Some(outcome) = outcome else {
             return false;
         };
-        // Calls that need the token get the outcome themselves.
+        // The calls that need the token receive the outcome separately.
         let _ = outcome.await;
         true
     }
 
-    /// Adds the token, refreshed if it is about to expire.
+    /// Adds the token to a request, after refreshing a token that is about to expire.
     async fn authorize(&self, request: &mut reqwest::Request) -> Result<Sent, McpErrorKind> {
         let url = request.url().clone();
         let (generation, tokens) = self.current();
@@ -173,7 +173,7 @@ impl OAuthAuthorizer {
         })
     }
 
-    /// Adds the headers of a token, unless the request goes to another origin.
+    /// Adds the headers of a token to a request, unless the request goes to another origin.
     fn add(
         &self,
         tokens: Option<&LiveTokens>,
@@ -200,7 +200,8 @@ impl OAuthAuthorizer {
         live: Arc<LiveTokens>,
     ) -> Result<(u64, Option<Arc<LiveTokens>>), McpErrorKind> {
         if !self.shared.can_renew_unattended(&live) {
-            // The token may still be valid; if not, the server's rejection starts an authorization.
+            // The token could not be renewed, but may still be valid; if not, the server's
+            // rejection starts an authorization.
             return Ok((generation, Some(live)));
         }
         match self.run(generation, TokenReason::Renewal).await {
@@ -248,7 +249,7 @@ impl OAuthAuthorizer {
             return Ok(has_new_nonce);
         }
         if self.current().0 != sent.generation {
-            // Another call has obtained a newer token meanwhile.
+            // Another call has already obtained a newer token.
             return Ok(true);
         }
         if let Some(live) = &sent.tokens {
@@ -261,7 +262,7 @@ impl OAuthAuthorizer {
                 live.origin == TokenOrigin::Granted && !live.is_accepted()
             };
             if is_useless {
-                // The same authorization would be rejected again.
+                // A further step-up would request the same scopes, and would be rejected again.
                 return Ok(false);
             }
         }
@@ -285,7 +286,7 @@ impl OAuthAuthorizer {
                 _ if self.current().0 != generation => return Ok(()),
                 _ => {
                     let acquisition = Arc::clone(&self.shared).run(reason);
-                    // The prompt and the store belong to the application and may panic.
+                    // The prompt and the store are code of the application, which may panic.
                     let outcome = AssertUnwindSafe(acquisition)
                         .catch_unwind()
                         .map(|outcome| {

@@ -5,9 +5,9 @@ use super::{OAuthConfig, OAuthCredentials, OAuthError};
 /// The authorization server that may see the credentials of a client.
 #[derive(Debug)]
 pub(super) enum Binding {
-    /// Any: the client registers itself at each authorization server.
+    /// Any authorization server: the client registers itself at each.
     Any,
-    /// The configured `issuer`.
+    /// The authorization server of the configured `issuer`.
     Configured(Issuer),
     /// The authorization server that a configured client was first used with.
     FirstUse(Issuer),
@@ -39,7 +39,7 @@ impl Binding {
         }
     }
 
-    /// Returns the only permitted issuer, if there is one.
+    /// Returns the only issuer that may see the client's credentials; `None` if any may.
     pub(super) fn issuer(&self) -> Option<&Issuer> {
         match self {
             Self::Any => None,
@@ -51,7 +51,8 @@ impl Binding {
     /// strings (RFC 8414 section 3.3).
     ///
     /// # Errors
-    /// [`OAuthError::ForeignIssuer`], [`OAuthError::ForeignClient`].
+    /// [`OAuthError::ForeignIssuer`] or [`OAuthError::ForeignClient`] if the client is bound to
+    /// another issuer.
     pub(super) fn check(&self, issuer: &str) -> Result<(), OAuthError> {
         match self.issuer() {
             Some(bound) if bound.as_str() != issuer => Err(self.rejection(issuer)),

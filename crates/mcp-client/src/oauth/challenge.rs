@@ -18,10 +18,10 @@ pub(super) struct Challenge {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuthorizationChallenge {
-    /// The header's value: schemes with `realm`, `error`, `scope`, `resource_metadata` and the
-    /// like. Without nonces, other opaque values, free text and URL queries.
+    /// The header's value: schemes with parameters such as `realm`, `error`, `scope` and
+    /// `resource_metadata`. Without nonces, other opaque values, free text and URL queries.
     pub header: String,
-    /// The scopes that a token needs.
+    /// The scopes that the server requires.
     pub scopes: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ fn without_query(value: &str) -> &str {
     }
 }
 
-/// One challenge: a scheme with its parameters, whose names are in lower case.
+/// One challenge of the header: a scheme with its parameters, whose names are in lower case.
 #[derive(Default)]
 struct Scheme {
     name: String,
@@ -121,7 +121,7 @@ impl Challenge {
         self.error.as_deref() == Some("insufficient_scope")
     }
 
-    /// Returns whether the proof must contain the nonce of the response (RFC 9449 section 9).
+    /// Returns whether the DPoP proof must contain the nonce of the response (RFC 9449 section 9).
     pub(super) fn requires_nonce(&self) -> bool {
         self.error.as_deref() == Some("use_dpop_nonce")
     }
@@ -135,7 +135,7 @@ fn schemes(value: &str) -> Vec<Scheme> {
         rest = rest.trim_start_matches([' ', '\t', ',']);
         let (name, after) = token(rest);
         if name.is_empty() {
-            // No challenge starts here: continue after the next comma.
+            // The text is not a challenge: parsing continues after the next comma.
             match rest.find(',') {
                 Some(comma) => rest = &rest[comma..],
                 None => return schemes,
@@ -186,7 +186,7 @@ fn parameter_value(text: &str) -> (String, &str) {
     (value, "")
 }
 
-/// Skips the other form of a challenge, such as `Negotiate dG9rZW4=`.
+/// Skips the credentials of a challenge in `token68` form, such as `Negotiate dG9rZW4=`.
 fn skip_token68(text: &str) -> &str {
     let is_token68 = |c: char| c.is_ascii_alphanumeric() || "-._~+/".contains(c);
     let end = text.find(|c| !is_token68(c)).unwrap_or(text.len());

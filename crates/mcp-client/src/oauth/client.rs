@@ -21,10 +21,10 @@ pub(super) struct OAuthClient {
     proof: Proof,
 }
 
-/// How the client authenticates.
+/// How the client authenticates itself to the authorization server.
 #[derive(Debug, Clone)]
 enum Proof {
-    /// No authentication: a public client.
+    /// The client is public, and does not authenticate itself.
     None,
     Secret(SecretString),
     Key(Arc<SigningKey>),
@@ -54,7 +54,8 @@ impl OAuthClient {
     }
 
     /// Adds client authentication to a token request (OAuth 2.1 section 2.4, RFC 7523 section 2.2).
-    /// `methods` are those that the server announces; the default is Basic (RFC 8414 section 2).
+    /// `methods` are the methods that the authorization server announces; the default is Basic (RFC
+    /// 8414 section 2).
     pub(super) fn authenticate(
         &self,
         methods: Option<&[String]>,
@@ -76,7 +77,7 @@ impl OAuthClient {
                 form.push(("client_id", self.id.clone()));
                 form.push(("client_secret", secret.expose_secret().to_owned()));
             }
-            // A secret that the server does not accept is not sent.
+            // A client secret is not sent to a server that announces no method for it.
             Proof::Secret(_) | Proof::None => form.push(("client_id", self.id.clone())),
         }
         Ok(())

@@ -32,7 +32,7 @@ use crate::ServerConfigError;
 pub struct OAuthConfig {
     /// The grant type. Default `authorization_code`.
     pub grant: OAuthGrant,
-    /// The client id, if the client is registered at the authorization server.
+    /// The client id, if the client is already registered at the authorization server.
     pub client_id: Option<String>,
     /// The client secret for `client_id`.
     pub client_secret: Option<SecretString>,
@@ -41,15 +41,15 @@ pub struct OAuthConfig {
     /// fails before sending a token or registration request. Required for every grant except
     /// `authorization_code`, where a person sees the sign-in page.
     pub issuer: Option<String>,
-    /// The `https` URL of a client id metadata document. It becomes the client id if the
+    /// The `https` URL of a client id metadata document. The URL becomes the client id if the
     /// authorization server supports that and there is no `client_id`.
     pub client_metadata_url: Option<String>,
     /// The client name for dynamic registration. Default `Pillion`.
     pub client_name: Option<String>,
-    /// The redirect URI for the browser, unless the prompt provides one.
+    /// The redirect URI for the browser, used unless the prompt provides one.
     pub redirect_uri: Option<String>,
-    /// The scopes to request. Default: those that the server requests. Scopes that the server
-    /// requests later are added.
+    /// The scopes to request. Default: the scopes that the server requires. Scopes that the server
+    /// requires later are added.
     pub scopes: Vec<String>,
     /// A private key in PEM, as PKCS#8 (RSA also as PKCS#1), instead of `client_secret`, for
     /// `client_credentials` and `enterprise`.
@@ -60,8 +60,8 @@ pub struct OAuthConfig {
     pub key_id: Option<String>,
     /// For `jwt_bearer`: the JWT that identifies this workload.
     pub assertion: Option<SecretString>,
-    /// For `jwt_bearer`: a file with that JWT, read for each token request, because container
-    /// platforms rotate it. At most 64 KiB.
+    /// For `jwt_bearer`: a file with the JWT that identifies this workload, read for each token
+    /// request, because container platforms rotate it. At most 64 KiB.
     pub assertion_file: Option<PathBuf>,
     /// For `enterprise`: the token endpoint of the identity provider.
     pub idp_token_endpoint: Option<String>,
@@ -78,19 +78,19 @@ pub struct OAuthConfig {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OAuthGrant {
-    /// The user's consent in a browser (OAuth 2.1 section 4.1).
+    /// Requires the user's consent in a browser (OAuth 2.1 section 4.1).
     #[default]
     AuthorizationCode,
-    /// The client's credentials (extension `oauth-client-credentials`).
+    /// Uses the client's own credentials (extension `oauth-client-credentials`).
     ClientCredentials,
-    /// A JWT that the platform issued to this workload (RFC 7523 section 2.1).
+    /// Uses a JWT that the platform issued to this workload (RFC 7523 section 2.1).
     JwtBearer,
-    /// The user's sign-on at an enterprise identity provider (extension
+    /// Uses the user's sign-on at an enterprise identity provider (extension
     /// `enterprise-managed-authorization`).
     Enterprise,
 }
 
-/// A grant with everything that it requires.
+/// A grant with all settings that it requires.
 pub(super) enum GrantSettings {
     AuthorizationCode,
     ClientCredentials(OAuthClient),
@@ -113,7 +113,7 @@ pub(super) struct IdentityProvider {
 }
 
 impl GrantSettings {
-    /// Returns whether a user has to consent.
+    /// Returns whether the grant requires a user's consent.
     pub(super) fn needs_user(&self) -> bool {
         matches!(self, Self::AuthorizationCode)
     }
@@ -125,14 +125,15 @@ pub(super) enum AssertionSource {
 }
 
 impl OAuthConfig {
-    /// Returns the grant with everything that it requires.
+    /// Returns the grant with all settings that it requires.
     ///
     /// # Errors
-    /// [`ServerConfigError::OAuth`] with the key that is missing or invalid.
+    /// [`ServerConfigError::OAuth`] with the name of a missing or invalid key.
     pub(super) fn resolve(&self) -> Result<GrantSettings, ServerConfigError> {
         let needs = |key| ServerConfigError::OAuth { key };
         if let Some(url) = &self.client_metadata_url {
-            // The MCP specification requires a path (client registration).
+            // The MCP specification requires the URL of a client id metadata document to have a
+            // path (client registration).
             let url = Url::parse(url).ok();
             url.filter(|url| url.scheme() == "https" && url.path().len() > 1)
                 .ok_or(needs("client_metadata_url"))?;

@@ -17,7 +17,7 @@ use super::resource::ProtectedResource;
 use super::token_request::TokenEndpoint;
 use super::web::Web;
 
-/// Maximum number of authorization servers to try, however many a server names.
+/// Maximum number of authorization servers to try for one MCP server.
 const MAX_CANDIDATES: usize = 10;
 
 /// An authorization server whose metadata come from its own well-known addresses (RFC 8414, OpenID
@@ -25,17 +25,17 @@ const MAX_CANDIDATES: usize = 10;
 /// metadata or default endpoints at its origin.
 pub(super) struct AuthorizationServer {
     pub(super) token: TokenEndpoint,
-    /// The scopes of the first request: from the challenge, or else from the metadata.
+    /// The scopes of the first authorization: from the challenge, or else from the metadata.
     pub(super) first_scopes: Vec<String>,
-    /// Whether the server has published metadata; otherwise its endpoints are assumed.
+    /// Whether the server has published metadata; otherwise its endpoints are the default ones.
     pub(super) is_published: bool,
     issuer: Issuer,
     metadata: ServerMetadata,
 }
 
 impl AuthorizationServer {
-    /// Discovers the authorization server of an MCP server. A bound client uses only the bound
-    /// issuer: nothing is fetched from another one.
+    /// Discovers the authorization server of an MCP server. For a bound client, only the bound
+    /// issuer is used, and nothing is fetched from another one.
     pub(super) async fn discover(
         web: &Web,
         server: &Url,
@@ -108,8 +108,9 @@ impl AuthorizationServer {
         Err(failure.unwrap_or_else(|| binding.rejection(&named[0])))
     }
 
-    /// Returns the authorization server at the MCP server's own origin. With and without a slash,
-    /// the origin has the same well-known addresses; the document decides which one is the issuer.
+    /// Returns the authorization server at the MCP server's own origin. The origin has the same
+    /// well-known addresses with and without a final slash, so the document decides which of the
+    /// two is the issuer.
     async fn at_origin(web: &Web, server: &Url, binding: &Binding) -> Result<Self, OAuthError> {
         let origin = Issuer::from_origin(server)?;
         let slashed = format!("{}/", origin.as_str());
@@ -149,8 +150,9 @@ impl AuthorizationServer {
         })
     }
 
-    /// Selects scopes: from the challenge, or else from the resource's metadata (scope selection
-    /// strategy), with `offline_access` if the authorization server has it.
+    /// Selects the scopes of the first authorization: from the challenge, or else from the
+    /// resource's metadata (scope selection strategy), with `offline_access` if the authorization
+    /// server has it.
     fn initial_scopes(&self, challenge: &Challenge, resource_scopes: Vec<String>) -> Vec<String> {
         const OFFLINE: &str = "offline_access";
         let mut scopes = if challenge.scopes.is_empty() {
@@ -166,8 +168,8 @@ impl AuthorizationServer {
         scopes
     }
 
-    /// Returns the SDK's manager with the metadata that were found and checked here: it fetches
-    /// none itself.
+    /// Returns the SDK's manager for this authorization server, with the checked metadata, so that
+    /// the SDK fetches none.
     pub(super) async fn sdk(&self, web: &Web) -> Result<AuthorizationManager, AuthError> {
         let requests = Arc::new(web.clone());
         let url = self.issuer.url().clone();
@@ -196,8 +198,8 @@ impl AuthorizationServer {
         Ok((url, verifier.ok_or(OAuthError::NoCode)?))
     }
 
-    /// Replaces the SDK's `resource` (RFC 8707), because it is in the metadata that the SDK does not
-    /// see.
+    /// Sets the parameter `resource` of an authorization URL (RFC 8707). The SDK sets another one,
+    /// because it does not know the resource's metadata.
     fn set_resource(&self, url: &mut Url) {
         let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
         let others = pairs.iter().filter(|(name, _)| name != "resource");
@@ -208,9 +210,9 @@ impl AuthorizationServer {
         }
     }
 
-    /// Checks that an authorization request is safe: the server announces PKCE with S256, and the
-    /// response cannot come from another server unnoticed (RFC 9700 section 4.4). Servers without
-    /// metadata predate both announcements.
+    /// Checks that an authorization request is safe: the server announces PKCE with S256, and a
+    /// response from another server would be noticed (RFC 9700 section 4.4). Servers without
+    /// metadata are older than both announcements.
     pub(super) fn check_for_authorization(
         &self,
         web: &Web,
@@ -241,8 +243,9 @@ impl AuthorizationServer {
         self.metadata.client_id_metadata_document_supported == Some(true)
     }
 
-    /// Returns whether an authorization response has this issuer (RFC 9207 section 2.4), compared
-    /// as strings. The issuer may be missing if the server does not announce it.
+    /// Returns whether an authorization response may come from this server, by its issuer (RFC 9207
+    /// section 2.4), compared as strings. The issuer may be missing if the server does not announce
+    /// it.
     pub(super) fn is_issuer_of(&self, response_issuer: Option<&str>) -> bool {
         match response_issuer {
             Some(issuer) => self.issuer.as_str() == issuer,
@@ -261,7 +264,8 @@ fn no_metadata(issuer: &Issuer) -> OAuthError {
     }
 }
 
-/// Takes the PKCE verifier from the SDK, which does not make the token request.
+/// Takes over the PKCE verifier that the SDK generates, because Pillion makes the token request
+/// itself.
 struct VerifierStore(Arc<Mutex<Option<SecretString>>>);
 
 #[async_trait::async_trait]

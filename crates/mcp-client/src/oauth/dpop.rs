@@ -25,7 +25,7 @@ const MAX_NONCE_LEN: usize = 1024;
 pub(super) struct Dpop {
     key: SigningKey,
     pkcs8: SecretString,
-    /// Nonces by origin.
+    /// The last nonce of each server, by origin.
     nonces: Mutex<HashMap<String, String>>,
 }
 
@@ -38,7 +38,7 @@ impl Dpop {
         Self::from_stored(&stored).ok_or(OAuthError::Signing)
     }
 
-    /// Restores a key that [`stored`](Self::stored) returned; `None` if it is damaged.
+    /// Restores a key that [`stored`](Self::stored) returned; `None` if the stored key is damaged.
     pub(super) fn from_stored(stored: &SecretString) -> Option<Self> {
         let pkcs8 = BASE64_STANDARD.decode(stored.expose_secret()).ok()?;
         Some(Self {
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(claims["htu"], "https://x.example/token");
         assert_eq!(claims["htm"], "POST");
         assert_eq!(claims["nonce"], "n1");
-        // sha256("token"), as `printf token | sha256sum` gives it.
+        // The hash of "token", as printed by `printf token | sha256sum`, in Base64.
         assert_eq!(claims["ath"], "PEaenWxYddN6Q_NT1PiOYfz4EsZu7jRXRlpAsNpBU-A");
         let coordinate = |name: &str| {
             let text = header["jwk"][name].as_str().unwrap();

@@ -19,7 +19,7 @@ pub(super) async fn identity_assertion(
     let endpoint = TokenEndpoint {
         issuer: provider.token_endpoint.to_string(),
         url: provider.token_endpoint.clone(),
-        // As in the extension's example; all providers support it.
+        // The extension's example uses this method, and all identity providers support it.
         auth_methods: Some(vec!["client_secret_post".to_owned()]),
         resource: audience.resource.clone(),
     };

@@ -19,7 +19,7 @@ pub enum OAuthError {
         server's URL"
     )]
     ForeignResource {
-        /// The resource in the metadata; empty if there is none.
+        /// The resource in the metadata; empty if missing.
         found: String,
     },
     /// An issuer identifier is invalid (RFC 8414 section 2).
@@ -28,25 +28,25 @@ pub enum OAuthError {
         user, query, fragment and '/.well-known/'"
     )]
     InvalidIssuer {
-        /// The text that the server names.
+        /// The invalid issuer identifier.
         issuer: String,
     },
     /// An authorization server has no metadata at its well-known addresses.
     #[error("the authorization server '{issuer}' publishes no valid metadata")]
     NoMetadata {
-        /// The issuer.
+        /// The issuer without metadata.
         issuer: String,
     },
-    /// Metadata has another issuer than the one from which its address was built (RFC 8414 section
+    /// The metadata names another issuer than the one that its address belongs to (RFC 8414 section
     /// 3.3).
     #[error("the metadata of the authorization server '{expected}' has the issuer '{found}'")]
     IssuerMismatch {
         /// The issuer to which the address belongs.
         expected: String,
-        /// The issuer in the metadata; empty if there is none.
+        /// The issuer in the metadata; empty if missing.
         found: String,
     },
-    /// The server of the metadata failed.
+    /// The request for metadata failed with an HTTP error.
     #[error("the OAuth metadata cannot be fetched: HTTP {status}")]
     MetadataStatus {
         /// The HTTP status.
@@ -55,20 +55,22 @@ pub enum OAuthError {
     /// The address of the metadata redirects to another origin, or too often.
     #[error("the address of the OAuth metadata redirects to another origin or too often")]
     MetadataRedirect,
-    /// An endpoint in the metadata is less protected than the issuer, or not an endpoint.
+    /// An endpoint in the metadata is invalid: not a URL, not `https` although the issuer is, or
+    /// with a user or a fragment.
     #[error(
         "the authorization server has an invalid '{name}': expected an https URL without user and \
         fragment"
     )]
     InvalidEndpoint {
-        /// The member of the metadata.
+        /// The name of the metadata's member.
         name: &'static str,
     },
-    /// The authorization server cannot ask a user.
+    /// The authorization server has no authorization endpoint, so it cannot ask a user.
     #[error("the authorization server has no 'authorization_endpoint'")]
     NoAuthorizationEndpoint,
-    /// The user would be asked by a server that may not belong to the issuer, and the response
-    /// would not show where it comes from (RFC 9700 section 4.4).
+    /// The authorization endpoint has another origin than the issuer, and responses do not name
+    /// their issuer, so that a response from another server would not be noticed (RFC 9700 section
+    /// 4.4).
     #[error(
         "the authorization server '{issuer}' asks users at another origin without naming itself in \
         its responses (RFC 9207): configure the 'issuer' if this is intended"
@@ -81,7 +83,7 @@ pub enum OAuthError {
     /// considerations).
     #[error("the authorization server does not support PKCE with S256")]
     PkceUnsupported,
-    /// Requests to an endpoint of the authorization server are not allowed.
+    /// The egress policy does not allow requests to an endpoint of the authorization server.
     #[error("an endpoint of the authorization server is not allowed: {0}")]
     Endpoint(#[from] EgressError),
     /// The configured client belongs to another authorization server than the one that the MCP
@@ -102,7 +104,7 @@ pub enum OAuthError {
         /// The configured issuer.
         configured: String,
     },
-    /// There is no client id, and no way to register the client.
+    /// The configuration has no client id, and the authorization server does not register clients.
     #[error(
         "the authorization server does not support client registration: configure a 'client_id'"
     )]
@@ -110,7 +112,7 @@ pub enum OAuthError {
     /// The authorization server rejected the registration of the client.
     #[error("the OAuth client registration failed: {0}")]
     Registration(#[source] SdkError),
-    /// There is no redirect URI for the browser.
+    /// Neither the configuration nor the prompt has a redirect URI for the browser.
     #[error("the authorization needs a 'redirect_uri': configure one")]
     NoRedirectUri,
     /// The authorization request cannot be built.
@@ -122,10 +124,11 @@ pub enum OAuthError {
     /// The browser returned without this client's `state`.
     #[error("the authorization response belongs to another request (its 'state' does not match)")]
     WrongState,
-    /// The response has another issuer, or lacks the announced issuer (RFC 9207).
+    /// The authorization response has another issuer, or lacks the issuer that the server announces
+    /// (RFC 9207).
     #[error("the authorization response comes from another issuer than the authorization server")]
     WrongIssuer,
-    /// The authorization was denied.
+    /// The user or the authorization server denied the authorization.
     #[error("the authorization server denied the authorization: {error}")]
     Denied {
         /// The error code, such as `access_denied`.
@@ -140,7 +143,7 @@ pub enum OAuthError {
     /// A response is larger than the limit.
     #[error("the authorization server's response is larger than {limit} bytes")]
     TooLarge {
-        /// The limit in bytes.
+        /// The maximum size of the response, in bytes.
         limit: usize,
     },
     /// The token endpoint returned an error (RFC 6749 section 5.2).
@@ -151,7 +154,7 @@ pub enum OAuthError {
     TokenRejected {
         /// The error code, such as `invalid_grant`.
         error: String,
-        /// The server's description of the error.
+        /// The authorization server's description of the error.
         description: Option<String>,
     },
     /// The token endpoint returned an error status without an error code.
@@ -188,21 +191,22 @@ pub enum OAuthError {
     /// The authorization timed out.
     #[error("the authorization timed out")]
     TimedOut,
-    /// The grant lacks a setting.
+    /// A setting that the grant requires is missing or invalid.
     #[error(transparent)]
     Config(#[from] crate::ServerConfigError),
 }
 
 impl OAuthError {
-    /// Returns whether the authorization server rejected the request, as opposed to being
-    /// unreachable.
+    /// Returns whether the authorization server rejected the request; `false` if it could not be
+    /// reached.
     #[must_use]
     pub fn is_rejection(&self) -> bool {
         self.class() == ErrorClass::Denied
     }
 
-    /// Returns whether the authorization server may have removed the client: because of its error,
-    /// or because the browser never returned, as happens after an error page.
+    /// Returns whether the authorization server may have removed the client's registration: because
+    /// of the server's error, or because the browser did not return, as happens after an error
+    /// page.
     pub(super) fn may_be_unknown_client(&self) -> bool {
         match self {
             Self::Prompt(PromptError::Deferred) => false,
@@ -247,7 +251,8 @@ fn described(description: Option<&String>) -> String {
     description.map_or(String::new(), |text| format!(" ({text})"))
 }
 
-/// An error of the SDK. The message is cut to one line, because it may contain a whole response.
+/// An error of the OAuth SDK. The message is cut to one line, because it may contain a whole
+/// response.
 pub struct SdkError(AuthError);
 
 impl SdkError {

@@ -23,13 +23,13 @@ use super::{
 };
 use crate::secrets::Secrets;
 
-/// Time limit of one token acquisition, which may include asking a user.
+/// Timeout of one token acquisition, which may include asking a user.
 const ACQUISITION_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// Maximum number of scopes to request, whatever the server requests.
 const MAX_SCOPES: usize = 100;
 
-/// The state of one client, shared by its calls and the running token acquisition.
+/// The OAuth state of one client, shared by its calls and the running token acquisition.
 pub(super) struct Shared {
     pub(super) config: OAuthConfig,
     pub(super) grant: GrantSettings,
@@ -53,11 +53,11 @@ pub(super) struct CurrentTokens {
     pub(super) tokens: Option<Arc<LiveTokens>>,
     /// The scopes requested so far; only grows.
     pub(super) scopes: Vec<String>,
-    /// The token endpoint for refreshing, once discovered.
+    /// The token endpoint for refreshing tokens, once discovered.
     endpoint: Option<TokenEndpoint>,
 }
 
-/// Why tokens are needed.
+/// Why the client needs new tokens.
 pub(super) enum TokenReason {
     /// The tokens expire soon. The user is not asked.
     Renewal,
@@ -106,7 +106,7 @@ impl Shared {
                 .await
         };
         if renewed.as_ref().is_err_and(OAuthError::is_rejection) {
-            // Without tokens, the server's challenge states what it requires.
+            // A request without tokens gets a challenge that states what the server requires.
             self.forget().await;
         }
         renewed
@@ -165,8 +165,8 @@ impl Shared {
         self.accept(server, &binding)
     }
 
-    /// Returns the authorization server with this issuer, for tokens or an authorization that it
-    /// has given.
+    /// Returns the authorization server with this issuer, to refresh tokens that it issued, or to
+    /// complete an authorization that was started there.
     async fn known_server(
         &self,
         issuer: &str,
@@ -187,7 +187,8 @@ impl Shared {
         let is_unattended = !self.grant.needs_user();
         let client = self.config.client()?;
         let has_secret = client.as_ref().is_some_and(OAuthClient::is_confidential);
-        // A configured `issuer` is the operator's word for a user's sign-in, but not for a guess.
+        // A configured `issuer` is enough to send a user to default endpoints, but not to send a
+        // secret there without a user.
         let is_guess = is_unattended || has_secret && self.config.issuer.is_none();
         if !server.is_published && is_guess {
             return Err(OAuthError::Unpublished);
@@ -291,7 +292,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Uses the refresh token (OAuth 2.1 section 4.3), only with the issuer that issued it.
+    /// Refreshes the tokens (OAuth 2.1 section 4.3), only with the issuer that issued them.
     async fn refresh(&self, endpoint: &TokenEndpoint) -> Result<(), OAuthError> {
         let current = self.current.lock().tokens.clone();
         let live = current
@@ -316,7 +317,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns the client to which this issuer issued tokens.
+    /// Returns the client that is registered with this issuer.
     fn client_for_issuer(&self, issuer: &str) -> Result<Option<OAuthClient>, OAuthError> {
         if let Some(client) = self.config.client()? {
             return Ok(Some(client));
@@ -331,7 +332,7 @@ impl Shared {
 
     /// Returns the scopes to request: those requested before, or else the configured ones, or else
     /// the server's; plus those in the challenge (scope selection strategy, step-up authorization
-    /// flow). Without a user who consents, the configured scopes are all that the server gets.
+    /// flow). For a grant without a user, returns only the configured scopes.
     fn scopes(&self, challenge: &Challenge, first: &[String]) -> Vec<String> {
         if !self.grant.needs_user() && !self.config.scopes.is_empty() {
             return self.config.scopes.clone();
@@ -368,7 +369,8 @@ impl Shared {
         current.tokens = live.map(Arc::new);
     }
 
-    /// Installs and stores the tokens. If storing fails, this process still uses them.
+    /// Makes new tokens the current ones and stores them. If storing fails, this process still uses
+    /// them.
     pub(super) async fn keep(&self, live: LiveTokens) {
         let credentials = {
             let mut credentials = self.credentials.lock();
@@ -391,7 +393,7 @@ impl Shared {
         }
     }
 
-    /// Removes the tokens, but not the registrations.
+    /// Removes the current tokens, but not the registrations.
     async fn forget(&self) {
         let credentials = {
             let mut credentials = self.credentials.lock();
@@ -412,12 +414,12 @@ impl Shared {
         }
     }
 
-    /// Loads the credentials that an earlier process stored.
+    /// Loads the credentials that an earlier client or process stored.
     pub(super) async fn load(&self) -> Result<(), OAuthError> {
         let Some(mut credentials) = self.store.load(&self.key).await? else {
             return Ok(());
         };
-        // Drops tokens of an issuer that is no longer the configured one.
+        // Tokens of an issuer that is no longer the configured one are dropped.
         let binding = Binding::new(&self.config, &credentials)?;
         let tokens = credentials.tokens.take();
         credentials.tokens = tokens.filter(|tokens| binding.check(&tokens.issuer).is_ok());

@@ -21,7 +21,7 @@ impl Issuer {
     /// slash after an origin), because two programs may read any other URL differently.
     ///
     /// # Errors
-    /// [`OAuthError::InvalidIssuer`].
+    /// [`OAuthError::InvalidIssuer`] if the identifier is not such a URL.
     pub(super) fn parse(identifier: &str) -> Result<Self, OAuthError> {
         let url = Url::parse(identifier)
             .ok()

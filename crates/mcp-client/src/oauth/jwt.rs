@@ -45,7 +45,7 @@ enum Pair {
     Ed25519(Ed25519KeyPair),
 }
 
-/// A key that cannot be used. Carries no details, because they could reveal the key.
+/// A private key cannot be used. Carries no details, because they could reveal the key.
 #[derive(Debug)]
 pub(super) struct UnusableKey;
 
@@ -111,7 +111,7 @@ impl SigningKey {
         let Pair::Ecdsa(pair) = &self.pair else {
             return None;
         };
-        // A byte 4, then x and y with 32 bytes each.
+        // The encoded point is a byte 4, then x and y with 32 bytes each.
         let (x, y) = pair.public_key().as_ref().get(1..)?.split_at_checked(32)?;
         let encode = |bytes| BASE64_URL_SAFE_NO_PAD.encode(bytes);
         Some(json!({"kty": "EC", "crv": "P-256", "x": encode(x), "y": encode(y)}))

@@ -25,7 +25,7 @@ impl ServerMetadata {
     /// Fetches the metadata from the issuer's own addresses; `None` if the issuer publishes none.
     ///
     /// # Errors
-    /// [`OAuthError::IssuerMismatch`] if a document has an issuer other than one of `accepted`;
+    /// [`OAuthError::IssuerMismatch`] if a document names an issuer other than those in `accepted`;
     /// an error of [`check_endpoint`] if an endpoint is not allowed.
     pub(super) async fn fetch(
         web: &Web,
@@ -66,8 +66,8 @@ impl ServerMetadata {
         }
     }
 
-    /// Checks the endpoints. They may have another origin than the issuer, as those of large
-    /// providers have: the document comes from the issuer itself.
+    /// Checks the endpoints in the metadata. An endpoint may have another origin than the issuer,
+    /// as those of large providers have: the metadata come from the issuer itself.
     fn check_endpoints(&self, web: &Web, issuer: &Issuer) -> Result<(), OAuthError> {
         check_endpoint(web, issuer, "token_endpoint", &self.token_endpoint)?;
         for (name, url) in [
@@ -96,8 +96,8 @@ impl ServerMetadata {
         self.authorization_response_iss_parameter_supported == Some(true)
     }
 
-    /// Returns the metadata as the SDK reads them, for a registration or an authorization request.
-    /// PKCE is checked here before, because the SDK ignores that a server does not announce it.
+    /// Returns the metadata for the SDK, for a registration or an authorization request. PKCE has
+    /// been checked before, because the SDK accepts a server that does not announce it.
     pub(super) fn for_sdk(&self) -> AuthorizationMetadata {
         let mut metadata = AuthorizationMetadata::default();
         metadata.authorization_endpoint = self.authorization_endpoint.clone().unwrap_or_default();
@@ -111,11 +111,12 @@ impl ServerMetadata {
     }
 }
 
-/// Checks an endpoint under the egress policy. An endpoint of an issuer with `https` needs `https`,
-/// and no endpoint may have a user or a fragment (RFC 6749 section 3).
+/// Checks the URL of an endpoint under the egress policy. An issuer with `https` must have
+/// endpoints with `https`, and no endpoint may have a user or a fragment (RFC 6749 section 3).
 ///
 /// # Errors
-/// [`OAuthError::Endpoint`], [`OAuthError::InvalidEndpoint`].
+/// [`OAuthError::Endpoint`] if the egress policy rejects the URL; [`OAuthError::InvalidEndpoint`]
+/// if the URL is invalid.
 fn check_endpoint(
     web: &Web,
     issuer: &Issuer,

@@ -15,9 +15,9 @@ pub type PromptFuture<'a> =
 /// Asks a user to authorize this client: shows a URL in a browser and waits until the authorization
 /// server redirects the browser back (OAuth 2.1 section 4.1).
 ///
-/// May wait for minutes. The call that needs the authorization keeps its own deadline; if that
-/// passes, the prompt continues, and a later call waits for it or uses its outcome. Each client
-/// shows one prompt at a time.
+/// An authorization may take minutes. The call that needs it keeps its own deadline; when the
+/// deadline passes, the prompt continues, and a later call waits for the prompt or uses its
+/// outcome. Each client shows one prompt at a time.
 ///
 /// ```
 /// use pillion_mcp_client::{
@@ -41,8 +41,8 @@ pub trait AuthorizationPrompt: Send + Sync {
     /// Shows `request.url` and waits for the redirect of the browser.
     fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_>;
 
-    /// Returns the redirect URI, if this prompt listens there itself. Takes precedence over the
-    /// configured `redirect_uri`.
+    /// Returns the redirect URI, if this prompt listens there. Takes precedence over the configured
+    /// `redirect_uri`.
     fn redirect_uri(&self) -> Option<String> {
         None
     }
@@ -54,11 +54,11 @@ pub trait AuthorizationPrompt: Send + Sync {
 pub struct AuthorizationRequest {
     /// The URL to open, at the authorization server.
     pub url: Url,
-    /// The redirect URI.
+    /// The redirect URI that the browser returns to.
     pub redirect_uri: String,
-    /// The MCP server to authorize for.
+    /// The URL of the MCP server that the authorization is for.
     pub server: Url,
-    /// The requested scopes.
+    /// The scopes that the client requests.
     pub scopes: Vec<String>,
     /// The state to store if the browser returns to another process; the prompt then fails with
     /// [`PromptError::Deferred`].
@@ -66,7 +66,7 @@ pub struct AuthorizationRequest {
 }
 
 impl fmt::Debug for AuthorizationRequest {
-    /// Omits the query, because it contains the secret `state`.
+    /// Formats the URL without its query, which contains the secret `state`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AuthorizationRequest")
             .field("host", &self.url.host_str())
@@ -95,7 +95,7 @@ pub struct PendingAuthorization {
     pub(super) verifier: SecretString,
     /// The resource identifier of the MCP server (RFC 8707).
     pub(super) resource: Option<String>,
-    /// Whether the server requires tokens that are bound to a key.
+    /// Whether the server requires tokens that are bound to a DPoP key.
     #[serde(default)]
     pub(super) dpop: bool,
 }
@@ -125,17 +125,17 @@ pub struct AuthorizationResponse {
 #[error("the redirect URL that the browser opened is not a valid URL")]
 pub struct InvalidRedirect;
 
-/// Why a prompt has no response.
+/// Why a prompt returned no authorization response.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PromptError {
-    /// The user declined or closed the page.
+    /// The user declined the authorization, or closed the page.
     #[error("the user declined or did not answer the authorization request")]
     Abandoned,
-    /// The browser will return to another process.
+    /// The browser will return to another process, which completes the authorization.
     #[error("the authorization was requested and is still pending")]
     Deferred,
-    /// The browser returned with a URL that is not a response.
+    /// The browser returned with a URL that is not an authorization response.
     #[error(transparent)]
     InvalidRedirect(#[from] InvalidRedirect),
     /// The browser cannot be opened, or the redirect URI cannot be listened on.
@@ -144,8 +144,8 @@ pub enum PromptError {
 }
 
 impl AuthorizationResponse {
-    /// Creates a response from code and state, for a program that parses the URL itself. `issuer`
-    /// is the parameter `iss`, if present.
+    /// Creates a response from the code and the state, for a program that parses the URL itself.
+    /// `issuer` is the parameter `iss`, if present.
     #[must_use]
     pub fn new(code: impl Into<String>, state: impl Into<String>, issuer: Option<String>) -> Self {
         Self {
@@ -160,8 +160,8 @@ impl AuthorizationResponse {
     /// Creates a response from the complete URL of the redirect, with its query.
     ///
     /// # Errors
-    /// [`InvalidRedirect`] if `address` is not an absolute URL. Missing parameters are reported
-    /// later.
+    /// [`InvalidRedirect`] if `address` is not an absolute URL. A missing parameter is an error
+    /// only when the response is used.
     pub fn from_redirect(address: &str) -> Result<Self, InvalidRedirect> {
         let url = Url::parse(address).map_err(|_| InvalidRedirect)?;
         let parameter = |expected: &str| {
@@ -177,7 +177,8 @@ impl AuthorizationResponse {
         })
     }
 
-    /// Returns the state, which identifies the request: [`PendingAuthorization::state`].
+    /// Returns the state, which identifies the authorization request:
+    /// [`PendingAuthorization::state`].
     #[must_use]
     pub fn state(&self) -> Option<&str> {
         self.state.as_ref().map(ExposeSecret::expose_secret)

@@ -13,8 +13,8 @@ const CLIENT_NAME: &str = "Pillion";
 const MAX_REGISTRATIONS: usize = 20;
 
 /// Returns the client for this authorization server, in the order of the specification (client
-/// registration): configured, client id metadata document, registered before, registered now. New
-/// registrations are added to `credentials`, by issuer.
+/// registration): configured, client id metadata document, registered before, registered now. Adds
+/// new registrations to `credentials`, by issuer.
 pub(super) async fn client_for(
     server: &AuthorizationServer,
     web: &Web,
@@ -27,7 +27,7 @@ pub(super) async fn client_for(
         // `Binding` restricts the client to this authorization server.
         let registration = ClientRegistration {
             client_id: client.id.clone(),
-            // The secret stays in the configuration.
+            // The configured client secret is not stored.
             client_secret: None,
             redirect_uri: redirect_uri.to_owned(),
         };

@@ -13,7 +13,7 @@ const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 pub(super) struct ProtectedResource {
     /// The resource identifier, exactly as published (RFC 8707).
     pub(super) identifier: String,
-    /// The named authorization servers, exactly as published.
+    /// The authorization servers that the metadata name, exactly as published.
     pub(super) authorization_servers: Vec<String>,
     pub(super) scopes: Vec<String>,
 }
@@ -21,16 +21,17 @@ pub(super) struct ProtectedResource {
 #[derive(Deserialize)]
 struct Document {
     resource: Option<String>,
-    /// The member of a draft of RFC 9728.
+    /// A server of a draft of RFC 9728 names its authorization server in this member.
     authorization_server: Option<String>,
     authorization_servers: Option<Vec<String>>,
     scopes_supported: Option<Vec<String>>,
 }
 
 impl ProtectedResource {
-    /// Fetches the metadata of a server from the URL in its challenge, or else from its well-known
-    /// addresses (MCP 2026-07-28, protected resource metadata discovery). A server without metadata,
-    /// as of revision 2025-03-26, is a resource that names no authorization server.
+    /// Fetches the metadata of an MCP server from the URL in its challenge, or else from its
+    /// well-known addresses (MCP 2026-07-28, protected resource metadata discovery). A server
+    /// without metadata, as of revision 2025-03-26, becomes a resource that names no authorization
+    /// server.
     pub(super) async fn discover(
         web: &Web,
         server: &Url,
@@ -52,7 +53,8 @@ impl ProtectedResource {
         })
     }
 
-    /// Returns `None` for a document that is not metadata of a protected resource.
+    /// Creates a resource from a document; returns `None` if the document is not metadata of a
+    /// protected resource.
     fn from_document(server: &Url, document: Document) -> Result<Option<Self>, OAuthError> {
         let listed = document.authorization_servers.unwrap_or_default();
         let single = document.authorization_server.into_iter();
@@ -76,8 +78,8 @@ impl ProtectedResource {
     }
 }
 
-/// Returns the URL in a challenge, which may be relative. An encrypted server's metadata is not
-/// fetched unencrypted.
+/// Returns the metadata URL in a challenge, which may be relative. Returns `None` for an
+/// unencrypted URL of an encrypted server.
 fn advertised_url(server: &Url, url: &str) -> Option<Url> {
     let url = server.join(url.trim()).ok()?;
     let is_downgrade = server.scheme() == "https" && url.scheme() != "https";

@@ -12,10 +12,10 @@ use super::web::{Web, WebResponse};
 /// A token endpoint and the parameters of its requests.
 #[derive(Debug, Clone)]
 pub(super) struct TokenEndpoint {
-    /// The issuer of the endpoint, exactly as published.
+    /// The issuer that the endpoint belongs to, exactly as published.
     pub(super) issuer: String,
     pub(super) url: Url,
-    /// The value of `token_endpoint_auth_methods_supported`.
+    /// The value of `token_endpoint_auth_methods_supported` in the metadata.
     pub(super) auth_methods: Option<Vec<String>>,
     /// The resource for which every token is requested (RFC 8707), exactly as published.
     pub(super) resource: Option<String>,
@@ -23,7 +23,7 @@ pub(super) struct TokenEndpoint {
 
 impl TokenEndpoint {
     /// Makes one token request. With a DPoP key, the token is bound to the key; if the server
-    /// requires a nonce, the request is repeated once (RFC 9449 section 8).
+    /// requires a nonce, the request is sent once more (RFC 9449 section 8).
     pub(super) async fn request(
         &self,
         web: &Web,
@@ -66,7 +66,7 @@ impl TokenEndpoint {
     }
 }
 
-/// An error response (RFC 6749 section 5.2).
+/// An error response of a token endpoint (RFC 6749 section 5.2).
 #[derive(Deserialize)]
 struct ErrorResponse {
     error: String,

@@ -23,26 +23,26 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TokenStoreEr
 /// A store belongs to one identity: users must never share one. Entries are secrets; encrypt what
 /// is written to disk. [`OAuthCredentials`] can be serialized as JSON.
 pub trait TokenStore: Send + Sync {
-    /// Returns the entry, if there is one.
+    /// Returns the entry of a client, if there is one.
     ///
     /// # Errors
     /// [`TokenStoreError`] if the store cannot be read. A missing entry is not an error.
     fn load<'a>(&'a self, key: &'a TokenKey) -> StoreFuture<'a, Option<OAuthCredentials>>;
 
-    /// Stores the entry, replacing any other.
+    /// Stores the entry of a client, replacing an existing one.
     ///
     /// # Errors
-    /// [`TokenStoreError`].
+    /// [`TokenStoreError`] if the store cannot be written.
     fn save<'a>(&'a self, key: &'a TokenKey, credentials: OAuthCredentials) -> StoreFuture<'a, ()>;
 
-    /// Removes the entry. Succeeds if there is none.
+    /// Removes the entry of a client. Succeeds if there is none.
     ///
     /// # Errors
-    /// [`TokenStoreError`].
+    /// [`TokenStoreError`] if the store cannot be written.
     fn clear<'a>(&'a self, key: &'a TokenKey) -> StoreFuture<'a, ()>;
 }
 
-/// The key of an entry.
+/// The key of a token store's entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TokenKey {
@@ -74,8 +74,8 @@ impl TokenKey {
     }
 }
 
-/// The registrations and tokens of a client for one MCP server. Its JSON contains all secrets in
-/// plain text.
+/// A client's registrations and tokens for one MCP server. The JSON of this value contains all
+/// secrets in plain text.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OAuthCredentials {
@@ -83,7 +83,7 @@ pub struct OAuthCredentials {
     /// sent to another (client registration, authorization server binding).
     #[serde(default)]
     pub registrations: BTreeMap<String, ClientRegistration>,
-    /// The tokens, if there are any.
+    /// The client's tokens, if it has any.
     pub tokens: Option<OAuthTokens>,
 }
 
@@ -91,9 +91,9 @@ pub struct OAuthCredentials {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClientRegistration {
-    /// The client id.
+    /// The client id that the authorization server assigned.
     pub client_id: String,
-    /// The client secret, if one was issued.
+    /// The client secret, if the authorization server issued one.
     #[serde(default, serialize_with = "exposed_option")]
     pub client_secret: Option<SecretString>,
     /// The registered redirect URI; another one requires another registration.
@@ -106,23 +106,23 @@ impl ClientRegistration {
     }
 }
 
-/// Tokens and their properties.
+/// The tokens of a client, and their properties.
 #[derive(Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OAuthTokens {
-    /// The issuer of the tokens.
+    /// The issuer that issued the tokens.
     pub issuer: String,
     /// The resource for which the tokens were issued (RFC 8707).
     pub resource: Option<String>,
-    /// The access token.
+    /// The access token (RFC 6749 section 1.4), which authorizes requests to the MCP server.
     #[serde(serialize_with = "exposed")]
     pub access_token: SecretString,
-    /// The refresh token.
+    /// The refresh token (RFC 6749 section 1.5), which obtains another access token.
     #[serde(default, serialize_with = "exposed_option")]
     pub refresh_token: Option<SecretString>,
     /// When the access token expires, in seconds since the Unix epoch; `None` if unknown.
     pub expires_at: Option<u64>,
-    /// The requested scopes.
+    /// The scopes that the client requested.
     #[serde(default)]
     pub scopes: Vec<String>,
     /// The key to which the tokens are bound (RFC 9449): PKCS#8 in Base64.

@@ -12,8 +12,8 @@ use super::jwt::unix_time;
 use super::token_request::TokenEndpoint;
 use super::{OAuthError, OAuthTokens};
 
-/// A token that expires within this many seconds is refreshed before it is used; for a short-lived
-/// token, within a fifth of its lifetime.
+/// How many seconds before its expiry a token is refreshed; for a short-lived token, a fifth of its
+/// lifetime.
 const REFRESH_MARGIN_SECONDS: u64 = 30;
 
 /// The response of a token endpoint (RFC 6749 section 5.1, RFC 8693 section 2.2.1).
@@ -21,7 +21,7 @@ const REFRESH_MARGIN_SECONDS: u64 = 30;
 pub(super) struct TokenResponse {
     pub(super) access_token: SecretString,
     token_type: String,
-    /// A number; some servers send a string.
+    /// The lifetime in seconds: a number; some servers send a string.
     #[serde(default)]
     expires_in: Value,
     refresh_token: Option<SecretString>,
@@ -45,19 +45,19 @@ impl TokenResponse {
 /// The origin of the current tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenOrigin {
-    /// Stored by an earlier process.
+    /// An earlier client or process stored the tokens.
     Stored,
-    /// From a refresh token.
+    /// The tokens were obtained with a refresh token.
     Refreshed,
-    /// From an authorization just now.
+    /// The tokens were obtained by an authorization in this process.
     Granted,
 }
 
-/// Tokens in use.
+/// The tokens that a client uses.
 pub(super) struct LiveTokens {
     pub(super) tokens: OAuthTokens,
     pub(super) origin: TokenOrigin,
-    /// The key, if the tokens are bound to one.
+    /// The DPoP key, if the tokens are bound to one.
     pub(super) dpop: Option<Arc<Dpop>>,
     margin_seconds: u64,
     /// Whether the server has accepted a request with these tokens.
@@ -66,7 +66,7 @@ pub(super) struct LiveTokens {
 
 impl LiveTokens {
     /// Creates tokens from a token response. If the response has no refresh token, the previous one
-    /// is kept.
+    /// stays in use.
     pub(super) fn granted(
         response: TokenResponse,
         endpoint: &TokenEndpoint,
@@ -106,7 +106,7 @@ impl LiveTokens {
         })
     }
 
-    /// Creates tokens from a store; `None` if their key is damaged.
+    /// Creates tokens from stored ones; `None` if their DPoP key is damaged.
     pub(super) fn stored(tokens: OAuthTokens) -> Option<Self> {
         let dpop = match &tokens.dpop_key {
             Some(key) => Some(Arc::new(Dpop::from_stored(key)?)),

@@ -25,7 +25,7 @@ impl Shared {
     ) -> Result<(), OAuthError> {
         let jwt_bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer";
         let (mut form, client): (Form, Option<&OAuthClient>) = match &self.grant {
-            // This grant requires a user.
+            // The authorization code grant requires a user.
             GrantSettings::AuthorizationCode => return Err(OAuthError::NoPrompt),
             GrantSettings::ClientCredentials(client) => {
                 let form = vec![("grant_type", "client_credentials".to_owned())];

@@ -34,7 +34,8 @@ const SECRET_PARAMETERS: [&str; 8] = [
 ];
 
 /// Sends requests to authorization servers, for the SDK and for this crate: within the egress
-/// policy, with small responses, and without credentials beyond those of the request.
+/// policy, with a small size limit for responses, and without credentials beyond those in the
+/// request.
 #[derive(Clone)]
 pub(super) struct Web {
     client: EgressClient,
@@ -95,12 +96,12 @@ impl Web {
         self.send(Method::POST, url, headers, body.into()).await
     }
 
-    /// Fetches a JSON document; `None` if there is none, or if it is not of this type. Redirects are
-    /// followed within the origin.
+    /// Fetches a JSON document; `None` if the server has none, or if the document has another type
+    /// than `T`. Redirects are followed within the origin.
     ///
     /// # Errors
     /// [`OAuthError::Request`], [`OAuthError::TooLarge`], [`OAuthError::Endpoint`],
-    /// [`OAuthError::MetadataStatus`], [`OAuthError::MetadataRedirect`].
+    /// [`OAuthError::MetadataStatus`] or [`OAuthError::MetadataRedirect`].
     pub(super) async fn get_json<T: DeserializeOwned>(
         &self,
         url: &Url,
@@ -136,8 +137,8 @@ impl Web {
     /// Sends a request and returns the head of the response.
     ///
     /// A POST may use up a code or a refresh token, so a POST must not be sent again after the
-    /// server may have received it. A POST is therefore sent over a new connection: the server may
-    /// have closed a kept connection. If the connection of a GET breaks, the GET is sent again,
+    /// server may have received it. A POST is therefore sent over a new connection, because the
+    /// server may have closed a kept one. If the connection of a GET breaks, the GET is sent again,
     /// once.
     async fn fetch_head(
         &self,
@@ -171,7 +172,7 @@ impl Web {
         let mut response = self.fetch_head(method, url, headers, body).await?;
         let mut body = Vec::new();
         let is_stream = response.headers().get(CONTENT_TYPE).is_some_and(|kind| {
-            // A stream may never end, and is not the expected content.
+            // An event stream may never end, and is no JSON document.
             kind.as_bytes().starts_with(b"text/event-stream")
         });
         while !is_stream && let Some(chunk) = response.chunk().await.map_err(failed)? {

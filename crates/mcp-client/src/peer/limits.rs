@@ -10,14 +10,15 @@ use super::Notification;
 /// user.
 const MAX_REQUESTS: usize = 16;
 
-/// Maximum total size of their parameters, in KiB.
+/// Maximum total size of the parameters of the server's requests that are processed concurrently,
+/// in KiB.
 const MAX_KIB: usize = 32 * 1024;
 
 /// Maximum number of immediate responses (errors, and responses to `ping`) that are being sent.
-/// Further requests of a server that does not read them get no response.
+/// Beyond it, requests get no response: the server does not read the responses.
 const MAX_IMMEDIATE_RESPONSES: usize = 64;
 
-/// Maximum size of an id in a response, in bytes.
+/// Maximum size of the id of a server's request, in bytes: the response repeats the id.
 const MAX_ID_LEN: usize = 1024;
 
 /// Maximum size of a notification that waits for a listener, in bytes.
@@ -31,7 +32,7 @@ pub(super) struct PeerLimits {
     dropped: AtomicU64,
 }
 
-/// Reserved capacity, until the response is sent.
+/// The capacity that a request of the server occupies until its response is sent.
 pub(super) type ReservedCapacity = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 impl PeerLimits {
@@ -46,7 +47,8 @@ impl PeerLimits {
 
     /// Reserves capacity for a request with parameters of this size.
     pub(super) fn reserve_request(&self, bytes: usize) -> Option<ReservedCapacity> {
-        // The response limits may be configured above this limit: one such request is accepted.
+        // The response limits may be configured above `MAX_KIB`: one request of that size is
+        // accepted.
         let kib = u32::try_from(bytes.div_ceil(1024).min(MAX_KIB)).ok()?;
         let permit = Arc::clone(&self.requests).try_acquire_owned().ok()?;
         let size_permit = Arc::clone(&self.kib).try_acquire_many_owned(kib).ok()?;

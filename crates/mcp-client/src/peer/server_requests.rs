@@ -21,7 +21,7 @@ impl ServerRequests {
     pub(super) fn add(&self, id: &RawValue) -> PendingServerRequest {
         let (cancel, cancelled) = oneshot::channel();
         let id = id.get().to_owned();
-        // A second request with the same id replaces the first, which continues.
+        // If two requests have the same id, only the second one can be cancelled.
         self.0.lock().insert(id.clone(), cancel);
         PendingServerRequest {
             requests: Self(Arc::clone(&self.0)),

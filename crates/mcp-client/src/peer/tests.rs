@@ -16,7 +16,7 @@ fn ask(peer: &Peer, id: &Value, method: &str, params: &Value) -> Option<PendingR
     say(peer, &json!({"id": id, "method": method, "params": params}))
 }
 
-/// Returns the immediate response, or null.
+/// Returns the response if it is ready, or else null.
 fn answered(response: &mut PendingResponse) -> Value {
     let message = response.message.as_mut().now_or_never();
     message.flatten().map_or(Value::Null, |message| {
@@ -127,7 +127,7 @@ async fn a_cancelled_server_request_is_not_answered() {
     assert!(first.message.await.is_none());
     assert!(answered(&mut second).is_null());
     drop(second);
-    // Both have finished, so their id can be used again.
+    // Both requests have finished, so their id can be used again.
     say(&peer, &cancelled(json!(2)));
     let third = ask(json!(2));
     say(&peer, &cancelled(json!(2)));

@@ -17,38 +17,38 @@ use crate::peer::{OutgoingResponses, Peer};
 /// Maximum number of messages that wait for a server that does not read; further callers wait, too.
 const MAX_QUEUED: usize = 64;
 
-/// The channel's end for callers.
+/// The end of a channel that callers use to send requests.
 pub(super) struct Duplex {
     pending: Arc<PendingRequests>,
     outbox: mpsc::Sender<OutboundMessage>,
 }
 
-/// The channel's end for the task that writes to the server.
+/// The end of a channel that the task uses which writes to the server.
 pub(super) struct DuplexOutbox {
     pending: Arc<PendingRequests>,
     messages: mpsc::Receiver<OutboundMessage>,
 }
 
-/// Marks whether a request was written, if its caller needs to know.
+/// A flag that records whether a request was written, if the caller needs to know.
 pub(super) struct WriteMarker(Option<Arc<AtomicBool>>);
 
-/// The channel's end for the task that reads from the server.
+/// The end of a channel that the task uses which reads from the server.
 pub(super) struct DuplexInbox {
     pending: Arc<PendingRequests>,
     outbox: mpsc::WeakSender<OutboundMessage>,
     peer: Arc<Peer>,
-    /// Responses that are being sent to the server; dropped with the connection.
+    /// Responses to the server's requests that are being sent; dropped with the connection.
     responses: OutgoingResponses,
     /// Whether any request has received its result.
     has_answered: bool,
     server: Arc<str>,
-    /// Whether there was a warning about output that is not JSON-RPC.
+    /// Whether a warning about output that is not JSON-RPC was logged.
     has_warned: bool,
 }
 
 enum OutboundMessage {
     Message {
-        /// The request's id and its mark of being written, if the message is a request.
+        /// If the message is a request: its id, and the flag that records whether it was written.
         request: Option<(RpcRequestId, Arc<AtomicBool>)>,
         message: Bytes,
     },
@@ -81,8 +81,8 @@ impl Duplex {
     /// Sends a request and waits for its response.
     ///
     /// # Errors
-    /// The reason for which the connection ended; [`McpErrorKind::SessionExpired`] if no byte of
-    /// the request was written and the request may be sent over another connection.
+    /// The reason why the connection ended; [`McpErrorKind::SessionExpired`] if no byte of the
+    /// request was written, so that the request may be sent over another connection.
     pub(super) async fn exchange(
         &self,
         request: SerializedRequest,
@@ -108,7 +108,7 @@ impl Duplex {
         };
         tokio::select! {
             biased;
-            // The connection may end while a server that does not read blocks the sending.
+            // The connection may end while sending waits for a server that does not read.
             reply = registered.reply() => return reply,
             _ = self.outbox.send(queued) => {}
         }
@@ -135,7 +135,7 @@ impl Duplex {
 }
 
 impl OutboundMessage {
-    /// Returns a message without a response.
+    /// Wraps a message that expects no response.
     fn notice(message: Bytes) -> Self {
         let request = None;
         Self::Message { request, message }
@@ -184,12 +184,13 @@ impl DuplexOutbox {
         }
     }
 
-    /// Returns whether to write a message: the caller of a request may be gone.
+    /// Returns whether to write a message: a request is not written after its caller has given up.
     fn should_write(&self, request: Option<&(RpcRequestId, Arc<AtomicBool>)>) -> bool {
         let Some((id, was_written)) = request else {
             return true;
         };
-        // Set first: once a request may have been written, it must not be sent again.
+        // The flag is set before writing, because a request that may have been written must not be
+        // sent again.
         was_written.store(true, Ordering::Release);
         self.pending.has(id)
     }
@@ -202,8 +203,8 @@ impl Drop for DuplexOutbox {
 }
 
 impl DuplexInbox {
-    /// Handles a line or WebSocket message from the server. Skips what is not JSON-RPC, unless it is
-    /// recognizable as the response to a waiting request.
+    /// Handles a line or WebSocket message from the server. Skips everything that is not JSON-RPC,
+    /// unless it is recognizable as the response to a waiting request.
     pub(super) fn take(&mut self, bytes: &[u8]) {
         let MessageLine {
             messages,
@@ -215,7 +216,7 @@ impl DuplexInbox {
         }
         for message in messages {
             match message {
-                // The server logs the requests of this client.
+                // Servers may log the requests that they receive from this client.
                 Incoming::Request { method, .. } if has_noise && is_client_method(&method) => {}
                 message => self.dispatch(message),
             }
@@ -225,7 +226,8 @@ impl DuplexInbox {
         }
     }
 
-    /// Logs output that is not JSON-RPC. The text itself is not logged: it may contain credentials.
+    /// Logs that the server wrote output that is not JSON-RPC. The log does not contain the output,
+    /// which may contain credentials.
     fn note_noise(&mut self, bytes_read: usize) {
         if self.has_warned {
             tracing::debug!(bytes_read, "Skipped server output that is not JSON-RPC");
@@ -241,8 +243,8 @@ impl DuplexInbox {
         );
     }
 
-    /// Handles a message larger than `limit` bytes: fails its request. If the message has no id and
-    /// exactly one request is waiting, fails that one.
+    /// Handles a message larger than `limit` bytes: fails the request that the message responds to.
+    /// If the message has no id and exactly one request is waiting, fails that one.
     pub(super) fn handle_too_large(&self, id: Option<RpcRequestId>, limit: usize) {
         tracing::debug!(limit, "Skipped a server message above the size limit");
         if let Some(id) = id.or_else(|| self.pending.only()) {
@@ -256,13 +258,13 @@ impl DuplexInbox {
         self.has_answered
     }
 
-    /// Fails all waiting requests with the reason for which the connection ended.
+    /// Fails all waiting requests with the reason why the connection ended.
     pub(super) fn close(&self, close_error: impl Fn() -> McpErrorKind + Send + Sync + 'static) {
         self.pending.close(close_error);
     }
 
-    /// Handles a request that only clients send. If it is this client's own request, the other end
-    /// echoes: it would echo responses, too, which would then look like the server's.
+    /// Handles a request that only clients send. If the request is this client's own, the other end
+    /// is an echo: it would also echo responses, which would then look like the server's.
     fn handle_client_method(&self, id: &RawValue, method: &str) {
         let id: Option<RpcRequestId> = serde_json::from_str(id.get()).ok();
         if !id.is_some_and(|id| self.pending.reply(&id, Err(McpErrorKind::Echo))) {
@@ -277,7 +279,8 @@ impl DuplexInbox {
         match message {
             Incoming::Response { id, outcome } => {
                 self.has_answered |= outcome.is_ok();
-                // An error without an id could belong to any request, so it must not end one.
+                // An error without an id could belong to any request, so no request may fail with
+                // it.
                 if !self.pending.reply(&id, Ok(outcome)) {
                     tracing::debug!(?id, "Skipped a response without a waiting request");
                 }

@@ -24,12 +24,12 @@ use crate::session_loss::SessionLoss;
 /// Timeout for the HTTP response to a POST after the JSON-RPC response has arrived.
 const POST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The URL for POST requests.
+/// How the transport determines the URL for POST requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndpointRule {
-    /// The URL in the first `endpoint` event (MCP 2024-11-05).
+    /// The first `endpoint` event contains the URL (MCP 2024-11-05).
     Announced,
-    /// The URL of the stream, unless an `endpoint` event names another.
+    /// The URL is that of the stream, unless an `endpoint` event names another one.
     SameUrl,
 }
 
@@ -52,7 +52,7 @@ struct EventStreamState {
 }
 
 impl EventStreamTransport {
-    /// Opens the stream and waits for the endpoint, if the rule requires that.
+    /// Opens the stream, and waits for the `endpoint` event if the rule requires one.
     pub(crate) async fn open(
         link: HttpLink,
         rule: EndpointRule,
@@ -88,8 +88,8 @@ async fn announced_endpoint(reader: &mut ResponseReader, base: &Url) -> Result<U
     Err(McpErrorKind::StreamClosed)
 }
 
-/// Resolves an endpoint against the stream's URL. Rejects another origin, to which the credential
-/// would be sent.
+/// Resolves the announced endpoint against the stream's URL. Rejects an endpoint at another origin,
+/// to which the credential would be sent.
 fn endpoint_url(base: &Url, announced: &str) -> Result<Url, McpErrorKind> {
     let endpoint = base
         .join(announced.trim())
@@ -101,7 +101,7 @@ fn endpoint_url(base: &Url, announced: &str) -> Result<Url, McpErrorKind> {
 }
 
 async fn read_responses(state: Arc<EventStreamState>, mut reader: ResponseReader) {
-    // However the task ends, waiting requests fail.
+    // However the reading task ends, waiting requests fail.
     let close = || state.pending_requests.close(|| McpErrorKind::StreamClosed);
     let _guard = OnDrop::new(close);
     let mut responses = OutgoingResponses::default();
@@ -126,7 +126,8 @@ impl EventStreamState {
     fn dispatch(self: &Arc<Self>, message: Incoming, responses: &mut OutgoingResponses) {
         match message {
             Incoming::Response { id, outcome } => {
-                // An error without an id could belong to any request, so it must not end one.
+                // An error without an id could belong to any request, so no request may fail with
+                // it.
                 self.pending_requests.reply(&id, Ok(outcome));
             }
             other => self.handle_message(other, responses),
@@ -137,7 +138,7 @@ impl EventStreamState {
         if let Some(response) = self.peer.handle_message(message) {
             let state = Arc::clone(self);
             responses.send(response, move |message| async move {
-                // Harmless, because the server ignores a second response to its request.
+                // Sending a response again is harmless, because the server ignores the second one.
                 state.post(message, Repeat::Harmless).await.map(drop)
             });
         }
@@ -170,7 +171,7 @@ impl EventStreamState {
         }
     }
 
-    /// Returns the response to a request from an HTTP response that is not a success.
+    /// Returns the response to a request from an HTTP error.
     ///
     /// # Errors
     /// [`McpErrorKind::SessionExpired`] if the session does not exist, so that the request was not
@@ -194,24 +195,25 @@ impl EventStreamState {
             RejectionResponse::Unknown => {
                 is_not_found && self.names_session() && repeat.is_harmless()
             }
-            // The session checks JSON-RPC responses of all transports.
+            // `Session` checks JSON-RPC responses of all transports for an unknown session.
             RejectionResponse::Response(_) => false,
         };
         if is_lost {
-            // Other requests may still get their responses on the stream.
+            // The stream stays open, because other requests may still get their responses on it.
             self.forgotten.store(true, Ordering::Release);
             return Err(McpErrorKind::SessionExpired);
         }
         rejection.into_outcome(opens)
     }
 
-    /// Returns whether the URL for POST requests identifies a session. The URL of the stream itself
-    /// does not.
+    /// Returns whether the URL for POST requests identifies a session, unlike the URL of the
+    /// stream.
     fn names_session(&self) -> bool {
         self.endpoint != self.link.url
     }
 
-    /// Returns whether the server knows the session, if it responds to a `ping` quickly.
+    /// Returns whether the server knows the session, according to a `ping`; `None` if the server
+    /// does not respond quickly.
     async fn has_session(self: &Arc<Self>) -> Option<bool> {
         let ping = async {
             let (id, message) = jsonrpc::ping();
@@ -230,8 +232,8 @@ impl EventStreamState {
         pillion_deadline::timeout(PING_TIMEOUT, ping).await.ok()?
     }
 
-    /// Sends a POST, and returns the JSON-RPC response only if it is in the body of the HTTP
-    /// response.
+    /// Sends a request by POST. Returns the JSON-RPC response if it is in the body of the HTTP
+    /// response, otherwise `None`.
     async fn post_for(
         self: &Arc<Self>,
         request: SerializedRequest,
@@ -280,9 +282,9 @@ impl Transport for EventStreamTransport {
         let (id, opens) = (request.id.clone(), request.opens);
         let mut pending = state.pending_requests.register(&id).map_err(|ending| {
             if opens {
-                return ending; // There was no session yet.
+                return ending; // The server had not named a session yet.
             }
-            // Nothing was sent: the request may use another connection.
+            // The request was not sent, so it may use another connection.
             McpErrorKind::SessionExpired
         })?;
         let mut post = {
@@ -292,8 +294,8 @@ impl Transport for EventStreamTransport {
         let in_body = tokio::select! {
             biased;
             reply = pending.reply() => {
-                // The response arrived before the POST finished. The POST is still read to its
-                // end, because the connection could not be reused otherwise.
+                // The response arrived on the stream before the POST finished. The POST is read to
+                // its end in the background, so that its connection can be reused.
                 tokio::spawn(tokio::time::timeout(POST_TIMEOUT, post));
                 return reply;
             }
@@ -325,7 +327,7 @@ impl Transport for EventStreamTransport {
         let reader = self.reader.lock().take();
         if let Some(reader) = reader {
             reader.abort();
-            // Closes the connection by ending the task.
+            // When the reading task has ended, the connection is closed.
             let _ = reader.await;
         }
     }

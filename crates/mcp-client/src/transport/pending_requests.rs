@@ -22,7 +22,7 @@ enum PendingState {
     Closed(CloseErrorFn),
 }
 
-/// A waiting request; dropping this value stops waiting.
+/// A request that waits for its response. Dropping this value stops waiting.
 pub(super) struct PendingRequest<'a> {
     requests: &'a PendingRequests,
     id: &'a RpcRequestId,
@@ -36,10 +36,10 @@ impl PendingRequests {
         }
     }
 
-    /// Registers a request; call this before sending it.
+    /// Registers a request. Must be called before the request is sent.
     ///
     /// # Errors
-    /// The reason for which the connection ended.
+    /// The reason why the connection has ended.
     pub(super) fn register<'a>(
         &'a self,
         id: &'a RpcRequestId,
@@ -72,7 +72,8 @@ impl PendingRequests {
         matches!(&*self.state.lock(), PendingState::Open(callers) if callers.contains_key(id))
     }
 
-    /// Returns the id of the only waiting request; `None` if there are none or several.
+    /// Returns the id of the only waiting request; `None` if no request or several requests are
+    /// waiting.
     pub(super) fn only(&self) -> Option<RpcRequestId> {
         match &*self.state.lock() {
             PendingState::Open(callers) if callers.len() == 1 => callers.keys().next().cloned(),
@@ -96,7 +97,7 @@ impl PendingRequests {
         }
     }
 
-    /// Returns the reason for which the connection ended.
+    /// Returns the reason why the connection ended.
     fn close_error(&self) -> McpErrorKind {
         match &*self.state.lock() {
             PendingState::Open(_) => McpErrorKind::StreamClosed,
@@ -106,7 +107,7 @@ impl PendingRequests {
 }
 
 impl PendingRequest<'_> {
-    /// Waits for the reply. Can be called again after its future was dropped.
+    /// Waits for the reply to the request. Can be called again after its future was dropped.
     pub(super) async fn reply(&mut self) -> RpcReply {
         match (&mut self.reply).await {
             Ok(reply) => reply,

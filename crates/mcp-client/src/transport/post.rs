@@ -43,11 +43,11 @@ struct PostConnection {
     peer: Arc<Peer>,
     session: OnceLock<HeaderValue>,
     version: OnceLock<ProtocolVersion>,
-    /// Headers of every message, after the revision was negotiated.
+    /// The headers of every message, set after the revision was negotiated.
     message_headers: OnceLock<HeaderMap>,
     /// Whether the session has expired or was closed.
     is_closed: AtomicBool,
-    /// Requests whose stream broke: some servers respond to them on the listening stream.
+    /// Requests whose stream broke, by id: some servers respond to them on the listening stream.
     detached_requests: Mutex<HashMap<RpcRequestId, oneshot::Sender<RpcOutcome>>>,
 }
 
@@ -121,8 +121,8 @@ impl PostConnection {
         self.check_session(check_status(response).await)
     }
 
-    /// Marks the session as closed: the next request must open another one. Returns `false` if it
-    /// already was.
+    /// Marks the session as closed: the next request must open another one. Returns `false` if the
+    /// session was already closed.
     fn end_session(&self) -> bool {
         !self.is_closed.swap(true, Ordering::AcqRel)
     }
@@ -149,8 +149,8 @@ impl PostConnection {
             );
             return Box::pin(rejected).await;
         }
-        // Only the response to `initialize` may set the session id; before that, there is no
-        // revision.
+        // Only the response to `initialize` may set the session id; the revision is set after that
+        // response.
         if self.version.get().is_none()
             && let Some(session) = response.headers().get(&SESSION_ID)
         {
@@ -219,7 +219,7 @@ impl PostConnection {
                 let headers = self.headers(wait.await);
                 self.check_session(self.link.get_stream(headers).await)
             };
-            // Boxed, because it is rare and every exchange would be larger otherwise.
+            // Boxed, because resuming is rare and would enlarge the future of every exchange.
             let next = Box::pin(async {
                 tokio::select! {
                     biased;
@@ -228,7 +228,8 @@ impl PostConnection {
                         if matches!(stream, Err(McpErrorKind::SessionExpired)) {
                             self.end_session();
                         }
-                        // Whatever is wrong with the GET, the request was accepted.
+                        // A rejected GET must not look like a rejected request: the server has
+                        // accepted the request.
                         stream
                             .map(Either::Right)
                             .map_err(|error| McpErrorKind::ResponseLost(Box::new(error)))
@@ -271,7 +272,7 @@ impl PostConnection {
         if let Some(response) = self.peer.handle_message(message) {
             let connection = Arc::clone(self);
             responses.send(response, move |message| async move {
-                // Harmless, because the server ignores a second response to its request.
+                // Sending a response again is harmless, because the server ignores the second one.
                 let repeat = Repeat::Harmless;
                 connection.post(message, repeat).await.map(drop)
             });
@@ -305,7 +306,7 @@ impl Transport for PostTransport {
     fn negotiated(&self, version: ProtocolVersion) {
         let connection = &self.connection;
         if connection.version.set(version).is_ok() {
-            // The session id is known by now, if there is a session.
+            // At this time, the session id is known if there is a session.
             let headers = connection.headers(connection.link.message_headers());
             let _ = connection.message_headers.set(headers);
         }
@@ -335,7 +336,7 @@ impl Transport for PostTransport {
 }
 
 impl Drop for PostTransport {
-    /// Deletes the session on the server also if connecting was abandoned or the client was
+    /// Deletes the session on the server, also if connecting was abandoned or the client was
     /// dropped.
     fn drop(&mut self) {
         const DELETE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -30,16 +30,16 @@ use crate::repeat::Repeat;
 use crate::secrets::Secrets;
 use crate::{Limits, McpErrorKind, StdioCommand};
 
-/// Number of bytes after which a batch of waiting messages is written.
+/// Size at which a batch of waiting messages is written, in bytes.
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// How long output is still read after a process has ended or stopped reading.
+/// How long the server's output is still read after its process has ended or stopped reading.
 const LINGER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How long a server that has closed its output may take to exit.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How to start one server, and its crash history. Cheap to clone.
+/// How to start one server, with the server's crash history. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct StdioLink {
     command: Arc<StdioCommand>,
@@ -65,12 +65,13 @@ impl StdioLink {
         }
     }
 
-    /// Returns whether a program whose start failed should be started again at once.
+    /// Returns whether a program that ended during the handshake should be started again at once.
     pub(crate) fn may_start_again(&self) -> bool {
         self.restarts.may_start_again()
     }
 
-    /// Ignores the last crash, which a request before the handshake caused.
+    /// Removes the last crash from the history, because a request before the handshake caused the
+    /// crash.
     pub(crate) fn undo_crash(&self) {
         self.restarts.undo_crash();
     }
@@ -128,21 +129,21 @@ async fn write(mut input: pipe::Sender, mut outbox: DuplexOutbox) -> DuplexOutbo
             return outbox;
         }
     }
-    // Closing the input asks the server to exit; its remaining output is still read.
+    // Closing its input asks the server to exit; the server's remaining output is still read.
     drop(input);
     std::future::pending().await
 }
 
-/// Messages that are written together.
+/// Messages that are written in one system call.
 #[derive(Default)]
 struct WriteBatch {
     lines: Vec<u8>,
-    /// The start of each message in `lines`.
+    /// The position in `lines` at which each message starts, with the message's marker.
     markers: Vec<(usize, WriteMarker)>,
 }
 
 impl WriteBatch {
-    /// Adds a message as one line. Line breaks in JSON are only white space, because those in
+    /// Adds a message as one line. Line breaks between JSON tokens become spaces; line breaks in
     /// strings are escaped.
     fn add(&mut self, message: &[u8], marker: WriteMarker) {
         let from = self.lines.len();
@@ -177,13 +178,13 @@ impl WriteBatch {
     }
 }
 
-/// The task that communicates with the server and waits for its end.
+/// The task that communicates with the server and waits for the end of its process.
 struct StdioConnection {
     inbox: DuplexInbox,
     process: Arc<ServerProcess>,
     restarts: Arc<Restarts>,
     last_line: LastStderrLine,
-    /// Copies the server's standard error.
+    /// The task that copies the server's standard error to the log.
     log: AbortOnDropHandle<()>,
     started: Instant,
     limit: usize,
@@ -191,13 +192,14 @@ struct StdioConnection {
 
 impl StdioConnection {
     async fn run(mut self, output: pipe::Receiver, writing: impl Future<Output = DuplexOutbox>) {
-        // Keeps the outbox, because dropping it would fail callers with a less specific error.
+        // The future is pinned, so that the outbox lives on: dropping it would fail callers with a
+        // less specific error.
         tokio::pin!(writing);
         let mut stopped_outbox = None;
         let process = Arc::clone(&self.process);
         let lingered = async {
             process.ended().await;
-            // A process that left the group may keep the output open forever.
+            // A process that has left the process group may keep the output open forever.
             tokio::time::sleep(LINGER_TIMEOUT).await;
         };
         tokio::select! {
@@ -205,18 +207,18 @@ impl StdioConnection {
             () = lingered => {}
             () = async {
                 stopped_outbox = Some((&mut writing).await);
-                // The server may still respond to what it has read.
+                // The server may still respond to requests that it has read.
                 tokio::time::sleep(LINGER_TIMEOUT).await;
             } => {}
         }
-        // The server may still run, but without reading or writing it is useless.
+        // Without reading or writing, a server is useless even if it still runs.
         let outcome = tokio::time::timeout(END_TIMEOUT, self.process.ended()).await;
         self.process.end();
         let (run_time, has_answered) = (self.started.elapsed(), self.inbox.has_answered());
         match outcome {
             Ok(ended) if ended.is_requested => {}
             Ok(ended) => {
-                // Its last output may not have been read yet.
+                // The last line of the server's standard error may not have been read yet.
                 let _ = tokio::time::timeout(LINGER_TIMEOUT, &mut self.log).await;
                 let (status, last_line) = (ended.status, self.last_line.get());
                 tracing::debug!(?status, last_words = last_line, "The server process ended");
@@ -243,14 +245,15 @@ impl StdioConnection {
                     break;
                 }
             }
-            // A read contains many lines if they are short.
+            // One read may contain many short lines, so the task yields after each.
             consume_budget().await;
         }
     }
 }
 
 impl Drop for StdioConnection {
-    /// A runtime that shuts down drops its tasks, so the server would be left running.
+    /// Asks the process to end. A runtime that shuts down drops its tasks, and the server would run
+    /// on.
     fn drop(&mut self) {
         self.process.end();
     }
@@ -270,7 +273,8 @@ impl Transport for StdioTransport {
         self.process.is_running() && self.duplex.is_open()
     }
 
-    /// Lets the server exit by itself, otherwise terminates it, and waits for its end.
+    /// Lets the server exit by itself, otherwise terminates its process; waits for the end of the
+    /// process.
     async fn close(&self) {
         self.process.end();
         self.duplex.end().await;
@@ -279,7 +283,8 @@ impl Transport for StdioTransport {
 }
 
 impl Drop for StdioTransport {
-    /// The tasks keep the process until their runtime drops them, possibly never.
+    /// Asks the process to end. The task would keep the process until its runtime drops it,
+    /// possibly never.
     fn drop(&mut self) {
         self.process.end();
     }

@@ -33,12 +33,12 @@ use pillion_egress::CooperativeStream;
 
 type UpgradedWebSocket = WebSocketStream<CooperativeStream<reqwest::Upgraded>>;
 
-/// Interval of pings to the server. If nothing arrives between two pings, the connection is dead,
-/// even if the system does not know it yet.
+/// Interval of pings to the server. If nothing arrives between two pings, the connection counts as
+/// dead, even if the system does not know that yet.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
-/// Maximum number of pings, pongs and empty messages from the server in one interval. Pongs to a
-/// server that does not read would otherwise use any amount of memory.
+/// Maximum number of pings, pongs and empty messages from the server in one ping interval.
+/// Otherwise, pongs that wait for a server that does not read could use any amount of memory.
 const MAX_EMPTY_PER_INTERVAL: u32 = 1_000;
 
 /// Timeout for sending one message.
@@ -55,11 +55,11 @@ pub(crate) struct WebSocketTransport {
 }
 
 impl WebSocketTransport {
-    /// Requests a WebSocket from the server, and starts its task.
+    /// Opens a WebSocket to the server, and starts the task that reads and writes.
     ///
     /// # Errors
-    /// As for HTTP requests; [`McpErrorKind::NotWebSocket`] if the server responds but does
-    /// not open a WebSocket.
+    /// The errors of an HTTP request; [`McpErrorKind::NotWebSocket`] if the server responds but
+    /// does not open a WebSocket.
     pub(crate) async fn open(link: &HttpLink, peer: Arc<Peer>) -> Result<Self, McpErrorKind> {
         let limit = link.limits.max_event_bytes;
         let limits = WebSocketConfig::default()
@@ -103,7 +103,8 @@ async fn run(
     }
 }
 
-/// Reads until the server closes the connection or it breaks. Pings are answered while reading.
+/// Reads messages until the server closes the connection or the connection breaks. Pings are
+/// answered while reading.
 async fn read(
     mut stream: SplitStream<UpgradedWebSocket>,
     mut inbox: DuplexInbox,
@@ -128,7 +129,8 @@ async fn read(
             Err(error) => {
                 tracing::debug!(%error, "The WebSocket connection failed");
                 match error {
-                    // The rest of the message cannot be skipped, so the connection is unusable.
+                    // The rest of a message that is too large cannot be skipped, so the connection
+                    // is unusable.
                     Error::Capacity(_) => inbox.close(move || McpErrorKind::TooLarge { limit }),
                     Error::Utf8(_) => inbox.close(|| McpErrorKind::InvalidUtf8),
                     _ => {}
@@ -140,7 +142,7 @@ async fn read(
     }
 }
 
-/// The number of pings, pongs and empty messages of the current interval.
+/// Counts the pings, pongs and empty messages of the current ping interval.
 struct EmptyMessages {
     count: u32,
     since: Instant,
@@ -156,7 +158,7 @@ impl Default for EmptyMessages {
 }
 
 impl EmptyMessages {
-    /// Counts a message, and returns whether the interval has too many.
+    /// Counts a message, and returns whether the ping interval has too many.
     fn exceeds_limit(&mut self) -> bool {
         if self.since.elapsed() >= PING_INTERVAL {
             *self = Self::default();
@@ -211,7 +213,7 @@ async fn send(sink: &mut SplitSink<UpgradedWebSocket, Message>, message: Message
     }
 }
 
-/// Converts a message; messages are JSON and thus UTF-8.
+/// Converts a JSON-RPC message to a text message; JSON is always UTF-8.
 fn text(message: Bytes) -> Option<Message> {
     Utf8Bytes::try_from(message).ok().map(Message::Text)
 }
@@ -230,9 +232,9 @@ impl Transport for WebSocketTransport {
         self.duplex.is_open()
     }
 
-    /// Sends a close frame and waits for the server's, with a timeout.
+    /// Sends a close frame and waits, with a timeout, for the server's close frame.
     async fn close(&self) {
-        // Runs even if the caller drops the future.
+        // The guard aborts the connection's task even if the caller drops this future.
         let _abort = AbortOnDrop::new(self.connection.abort_handle());
         let closing = async {
             self.duplex.end().await;

@@ -1,10 +1,10 @@
-//! Tests with many cases, which run at the same time.
+//! Runs tests with many cases concurrently.
 
 use futures_util::StreamExt;
 use futures_util::stream::iter;
 
-/// Plays all cases, at most `concurrency` at the same time. Panics if `play` describes what was
-/// wrong in one of them.
+/// Plays all cases, at most `concurrency` at a time. Panics if `play` returns a description of what
+/// went wrong in a case.
 pub async fn play_all<Case, F>(cases: Vec<Case>, concurrency: usize, play: impl Fn(Case) -> F)
 where
     F: Future<Output = Option<String>> + Send + 'static,

@@ -54,8 +54,8 @@ const NON_NAMES: [&str; 28] = [
     "that",
 ];
 
-/// Checks a proposal against the rules in order. Returns the ability to check, or the reason for
-/// the rejection.
+/// Checks a model's proposal against the rules in order. Returns the ability to check, or the
+/// reason for the rejection.
 pub(super) fn check_proposal(
     proposal: &Proposal,
     allowed_actors: &[String],
@@ -82,7 +82,7 @@ pub(super) fn check_proposal(
     Ok(ability)
 }
 
-/// Returns whether any of the phrases occurs, regardless of white space.
+/// Returns whether a text contains a forbidden phrase, whatever its white space.
 fn is_unsafe(text: &str) -> bool {
     let lower = text.to_lowercase();
     let words: Vec<_> = lower.split_whitespace().collect();
@@ -94,7 +94,7 @@ fn is_unsafe(text: &str) -> bool {
 
 /// Returns whether a narration contains a name that is not part of an allowed name. The first
 /// name-like word of each sentence is ignored, because sentences begin with a capital; a forbidden
-/// name there is not detected.
+/// name in that place is not detected.
 fn names_unknown_actor(narration: &str, allowed: &[String]) -> bool {
     let allowed: HashSet<String> = allowed
         .iter()
@@ -208,7 +208,8 @@ mod tests {
         let reason = |text: &str| rejection_reason(|it| it.reason = text.to_owned(), &[]);
         let narration = |text: &str| rejection_reason(|it| it.narration = text.to_owned(), &[]);
         assert_eq!(reason("change HP by 5"), Some("unsafe_verb"));
-        // Repeats the phrases, so that the test fails if one is removed from `FORBIDDEN_PHRASES`.
+        // The test repeats the phrases, so that it fails if one is removed from
+        // `FORBIDDEN_PHRASES`.
         for phrase in [
             "change HP",
             "set HP",

@@ -1,10 +1,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Maximum length of a response that is read, in characters.
+/// Maximum number of characters of a response that are read.
 const MAX_RESPONSE_CHARS: usize = 50_000;
 
-/// Maximum number of braces at which an object is searched.
+/// Maximum number of opening braces that are tried as the start of a JSON object.
 const MAX_BRACES: usize = 64;
 
 /// What a model proposes: an ability check and a narration.
@@ -12,7 +12,7 @@ const MAX_BRACES: usize = 64;
 pub(super) struct Proposal {
     pub(super) action: String,
     pub(super) ability: String,
-    /// Difficulty class, 1 to 40.
+    /// The difficulty class, 1 to 40.
     pub(super) suggested_dc: i64,
     pub(super) reason: String,
     pub(super) narration: String,
@@ -69,7 +69,7 @@ fn truncate(text: &str) -> &str {
     end.map_or(text, |(end, _)| &text[..end])
 }
 
-/// Returns the first JSON object in a text, skipping braces that do not begin one.
+/// Returns the first JSON object in a text. Skips braces that do not start a valid object.
 fn first_object(text: &str) -> Option<Value> {
     let mut braces = text.match_indices('{').take(MAX_BRACES);
     braces.find_map(|(start, _)| {

@@ -14,10 +14,10 @@ const REUSE_TTL: Duration = Duration::from_secs(30);
 /// Maximum number of accepted results; the oldest is removed.
 const MAX_ACCEPTED: usize = 1_000;
 
-/// A scene and the player's message.
+/// Identifies identical actions: the scene and the player's message.
 pub(super) type ActionKey = (String, String);
 
-/// Recently accepted and running actions.
+/// The running actions and the recently accepted ones.
 #[derive(Default)]
 pub(super) struct RecentActions(Mutex<RecentState>);
 
@@ -27,12 +27,13 @@ struct RecentState {
     running: HashMap<ActionKey, Arc<RunningAction>>,
 }
 
-/// The outcome of a running action, for those who wait for it. The holder of the lock runs the
-/// action; if the holder gives up, the next waiter runs it.
+/// The outcome of a running action, for the callers that wait for it. The caller that holds the
+/// lock runs the action; if that caller gives up, the next one runs the action.
 type RunningAction = tokio::sync::Mutex<Option<ActionOutcome>>;
 
 impl RecentActions {
-    /// Returns the outcome of an action, and whether it was already available or running.
+    /// Returns the outcome of an action, and whether the action had already been accepted or was
+    /// running.
     pub(super) async fn run<'a>(
         &self,
         key: ActionKey,
@@ -43,7 +44,7 @@ impl RecentActions {
             if let Some(output) = state.find_accepted(&key) {
                 return (Ok(output), true);
             }
-            // Removes actions that all callers have given up.
+            // Removes running actions whose callers have all given up.
             state
                 .running
                 .retain(|_, running| Arc::strong_count(running) > 1);
@@ -58,7 +59,7 @@ impl RecentActions {
         *slot = Some(outcome.clone());
         let mut state = self.0.lock();
         let known = state.running.get(&key);
-        // Otherwise the scene was forgotten meanwhile.
+        // If the scene was forgotten meanwhile, the action is no longer the known one.
         if known.is_some_and(|known| Arc::ptr_eq(known, &running)) {
             state.running.remove(&key);
             if let Ok(output) = &outcome
@@ -70,8 +71,8 @@ impl RecentActions {
         (outcome, false)
     }
 
-    /// Forgets the accepted and running actions of a scene. Callers that already wait still get the
-    /// outcome; later callers do not.
+    /// Removes the accepted and running actions of a scene. Callers that already wait still get the
+    /// outcome; later callers run the action again.
     pub(super) fn forget(&self, scene: &str) {
         let mut state = self.0.lock();
         state
@@ -135,7 +136,7 @@ mod tests {
             self.run_after(std::future::ready(()), key, outcome).await
         }
 
-        /// Runs when it is notified.
+        /// Runs the action `go`, which waits until `self.go` is notified.
         async fn wait(&self, outcome: ActionOutcome) -> (ActionOutcome, bool) {
             self.run_after(self.go.notified(), key("go"), outcome).await
         }

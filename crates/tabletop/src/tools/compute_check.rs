@@ -27,7 +27,7 @@ pub(super) fn tool() -> Arc<dyn Tool> {
         "description": "The check. Its members may stand beside 'seed' as well",
         "properties": members,
     });
-    // Defaults of top-level members would look like a second check.
+    // Default values in the schema of top-level members would look like a second check.
     for member in members.as_object_mut().into_iter().flatten() {
         if let Some(member) = member.1.as_object_mut() {
             member.shift_remove("default");

@@ -8,9 +8,9 @@ use tokio::sync::Semaphore;
 /// A store whose log writes wait for a permit.
 pub struct Gated {
     pub store: Arc<SqlStore>,
-    /// A permit for each write that has arrived.
+    /// Gets a permit for each write that has arrived.
     pub waiting: Semaphore,
-    /// A permit for each write that may continue.
+    /// The permits of the writes that may continue.
     pub may_append: Semaphore,
 }
 

@@ -31,11 +31,11 @@ pub fn proposal(dc: i64, ability: &str, reason: &str, narration: &str) -> String
     json!({"proposal": proposal, "narration": narration}).to_string()
 }
 
-/// A model that returns its responses in order.
+/// A language model that returns scripted responses in order.
 pub struct Scripted {
     responses: Mutex<VecDeque<Result<String, ModelError>>>,
     prompts: Mutex<Vec<String>>,
-    /// If set, each response waits for a notification.
+    /// If set, each response waits until this is notified.
     may_respond: Option<Notify>,
 }
 
@@ -64,12 +64,12 @@ impl Scripted {
         self.may_respond.as_ref().unwrap().notify_one();
     }
 
-    /// Returns the number of requests so far.
+    /// Returns the number of requests that the model has received.
     pub fn turns(&self) -> usize {
         self.prompts.lock().unwrap().len()
     }
 
-    /// Returns the messages of a request, as JSON.
+    /// Returns the messages of the request number `turn`, as JSON.
     pub fn prompt(&self, turn: usize) -> String {
         self.prompts.lock().unwrap()[turn].clone()
     }
@@ -207,7 +207,7 @@ impl Table {
         self.packs.resources(reader(&context)).await
     }
 
-    /// Removes a stored item. Returns whether it existed.
+    /// Removes a stored item. Returns whether the item existed.
     pub async fn remove(&self, kind: &str, name: &str) -> bool {
         self.stored_items_of(kind).remove(name).await.unwrap()
     }

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{LlmCall, LlmResponse};
 
-/// Returns the body of the message.
+/// Returns the body of a response that is not streamed: a message.
 pub(super) fn plain_body(response: &LlmResponse) -> Value {
     let mut message = head(response);
     message["content"] = json!(blocks(response));
@@ -10,7 +10,7 @@ pub(super) fn plain_body(response: &LlmResponse) -> Value {
     message
 }
 
-/// Returns the data of the events of the response's stream.
+/// Returns the data of the events of a streamed response.
 pub(super) fn events(response: &LlmResponse) -> Vec<String> {
     let mut events = vec![json!({"type": "message_start", "message": head(response)})];
     for (index, block) in blocks(response).into_iter().enumerate() {

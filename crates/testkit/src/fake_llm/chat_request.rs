@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use super::LlmDialect;
 
-/// The parts of a request that the obedient model uses.
+/// The parts of a chat request that the obedient model uses.
 #[derive(Debug, Default)]
 pub(super) struct ChatRequest {
     /// The length of the conversation, in messages or items.
@@ -11,7 +11,7 @@ pub(super) struct ChatRequest {
     pub(super) tools: Vec<String>,
     /// The user's last message.
     pub(super) last_message: String,
-    /// The results at the end of the conversation, in the order of the calls.
+    /// The tool results at the end of the conversation, in the order of the calls.
     pub(super) results: Vec<String>,
 }
 
@@ -99,7 +99,7 @@ fn names<'a>(tools: impl Iterator<Item = &'a Value>) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Returns the results at the end of the messages.
+/// Returns the tool results at the end of the messages.
 fn after(messages: &[Value], result: impl Fn(&Value) -> Option<String>) -> Vec<String> {
     let mut results: Vec<_> = messages.iter().rev().map_while(result).collect();
     results.reverse();

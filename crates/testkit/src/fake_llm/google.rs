@@ -7,7 +7,7 @@ pub(super) fn plain_body(response: &LlmResponse) -> Value {
     body(response, &parts(response), true)
 }
 
-/// Returns the data of the events of the stream: one body per part.
+/// Returns the data of the events of a streamed response: one body per part.
 pub(super) fn events(response: &LlmResponse) -> Vec<String> {
     let parts = parts(response);
     let last = parts.len() - 1;

@@ -19,7 +19,7 @@ pub(super) fn rejection(dialect: LlmDialect, request: &Value) -> Option<LlmRespo
     ))
 }
 
-/// vLLM and llama-server parse the arguments of every call.
+/// Checks a conversation as vLLM and llama-server do, which parse the arguments of every call.
 fn in_chat(messages: &[Value]) -> Option<&'static str> {
     let calls = messages
         .iter()
@@ -54,7 +54,7 @@ fn in_blocks(messages: &[Value]) -> Option<&'static str> {
     ends_in_thinking.then_some("The final block in an assistant message cannot be `thinking`")
 }
 
-/// Returns whether the arguments are the text of a JSON object.
+/// Returns whether a call's arguments are the text of a JSON object.
 fn is_object(arguments: &Value) -> bool {
     let text = arguments.as_str().unwrap_or_default();
     serde_json::from_str(text).is_ok_and(|it: Value| it.is_object())

@@ -2,7 +2,7 @@ use serde_json::{Map, Value, json};
 
 use super::{LlmCall, LlmResponse};
 
-/// The number of characters of arguments in one piece of a stream.
+/// The number of characters of a call's arguments in one piece of a stream.
 const PIECE: usize = 7;
 
 /// Returns the response as a chat completion.
@@ -30,7 +30,7 @@ pub(super) fn plain_body(response: &LlmResponse) -> Value {
     body
 }
 
-/// Returns the data of the events of the response's stream. The pieces of several calls are
+/// Returns the data of the events of a streamed response. The pieces of several calls are
 /// interleaved.
 pub(super) fn events(response: &LlmResponse, request: &Value) -> Vec<String> {
     let mut events = vec![delta(&json!({"role": "assistant", "content": ""}))];

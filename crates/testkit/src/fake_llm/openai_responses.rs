@@ -23,7 +23,7 @@ pub(super) fn plain_body(response: &LlmResponse) -> Value {
     })
 }
 
-/// Returns the data of the events of the response's stream.
+/// Returns the data of the events of a streamed response.
 pub(super) fn events(response: &LlmResponse) -> Vec<String> {
     let mut started = plain_body(response);
     started["status"] = json!("in_progress");

@@ -19,7 +19,7 @@ pub struct LlmResponse {
     pub(super) rejection: Option<ErrorResponse>,
 }
 
-/// An HTTP error instead of a response of the model.
+/// An HTTP error that the server sends instead of a model's response.
 #[derive(Debug, Clone)]
 pub(super) struct ErrorResponse {
     pub(super) status: String,
@@ -27,17 +27,17 @@ pub(super) struct ErrorResponse {
     pub(super) body: String,
 }
 
-/// A tool call of a response.
+/// A tool call in a model's response.
 #[derive(Debug, Clone)]
 pub(super) struct LlmCall {
-    /// The call's id; `None` to omit it, as some servers do.
+    /// The id of the call; `None` to omit the id, as some servers do.
     pub(super) id: Option<String>,
     pub(super) name: String,
-    /// The text of the arguments, JSON or not.
+    /// The text of the call's arguments, valid JSON or not.
     pub(super) arguments: String,
 }
 
-/// A fault in a response.
+/// A fault in a model's response.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LlmFault {
     /// The response ends in the middle, as if it were complete.
@@ -48,9 +48,9 @@ pub enum LlmFault {
     Endless,
     /// The response is sent byte by byte, with this pause after each byte.
     Trickling(Duration),
-    /// An error with status 200: instead of a response or in the middle of a stream.
+    /// An error with status 200, instead of a response or in the middle of a stream.
     Error(Value),
-    /// The response is not streamed although the request asked for it.
+    /// The response is not streamed, although the request asked for a stream.
     NotStreamed,
     /// The stream ends without marking the response as complete.
     NotDone,
@@ -75,19 +75,19 @@ impl LlmResponse {
         super::obedient::respond(&ChatRequest::from_body(LlmDialect::OpenAiChat, request))
     }
 
-    /// Creates a response with one call.
+    /// Creates a response with one tool call.
     #[must_use]
     pub fn call(name: &str, arguments: &Value) -> Self {
         Self::default().and_call(name, &arguments.to_string())
     }
 
-    /// Creates a response with this number of calls of one tool, without arguments.
+    /// Creates a response with `count` calls of one tool, without arguments.
     #[must_use]
     pub fn calls(count: usize, name: &str) -> Self {
         (0..count).fold(Self::default(), |response, _| response.and_call(name, "{}"))
     }
 
-    /// Adds a call. `arguments` may be invalid JSON.
+    /// Adds a tool call to the response. `arguments` may be invalid JSON.
     #[must_use]
     pub fn and_call(mut self, name: &str, arguments: &str) -> Self {
         let id = Some(format!("call_{}", self.calls.len() + 1));
@@ -99,22 +99,22 @@ impl LlmResponse {
         self
     }
 
-    /// Adds an item of OpenAI's Responses, or a block of Anthropic's Messages, before the other
-    /// content, such as a native call.
+    /// Adds an item of OpenAI's Responses, or a block of Anthropic's Messages, such as a native
+    /// call, before the other content.
     #[must_use]
     pub fn with_item(mut self, item: Value) -> Self {
         self.items.push(item);
         self
     }
 
-    /// Removes the ids of the calls.
+    /// Removes the ids of the response's tool calls.
     #[must_use]
     pub fn without_ids(mut self) -> Self {
         self.calls.iter_mut().for_each(|call| call.id = None);
         self
     }
 
-    /// Adds text of the model's visible thinking.
+    /// Adds the model's visible thinking to the response.
     #[must_use]
     pub fn thinking(self, thought: &str) -> Self {
         Self {
@@ -123,7 +123,7 @@ impl LlmResponse {
         }
     }
 
-    /// Sets the numbers of input and output tokens.
+    /// Sets the numbers of input and output tokens that the response reports.
     #[must_use]
     pub fn costing(self, input: u64, output: u64) -> Self {
         Self {
@@ -132,7 +132,7 @@ impl LlmResponse {
         }
     }
 
-    /// Sets the finish reason, in the API's format.
+    /// Sets the finish reason of the response, in the API's format.
     #[must_use]
     pub fn with_finish_reason(self, reason: &str) -> Self {
         Self {
@@ -147,7 +147,7 @@ impl LlmResponse {
         Self { delay, ..self }
     }
 
-    /// Adds a fault.
+    /// Adds a fault to the response.
     #[must_use]
     pub fn with(self, fault: LlmFault) -> Self {
         Self {
@@ -190,7 +190,7 @@ impl LlmResponse {
 }
 
 impl LlmCall {
-    /// Returns the arguments as an object; `{}` if they are not an object.
+    /// Returns the call's arguments as an object; `{}` if they are not an object.
     pub(super) fn object(&self) -> Value {
         let arguments = serde_json::from_str(&self.arguments).ok();
         arguments

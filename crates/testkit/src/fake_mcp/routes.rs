@@ -77,7 +77,8 @@ async fn record(server: &Server, request: Request) -> Recorded {
     request
 }
 
-/// Returns the JSON-RPC response in the HTTP response to the request; 202 for a notification.
+/// Returns an HTTP response that contains the JSON-RPC response to the request; 202 for a
+/// notification.
 async fn respond_directly(server: &Server, request: &Recorded) -> Response {
     let Some(response) = response(server, request).await else {
         return StatusCode::ACCEPTED.into_response();

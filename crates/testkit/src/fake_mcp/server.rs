@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use super::{Dialect, Endpoint};
 use crate::{Recorder, Reply};
 
-/// The handlers, by method.
+/// The handlers of a fake server, by method.
 pub(super) type Handlers = HashMap<String, Box<dyn Fn(&Value) -> Reply + Send + Sync>>;
 
 /// The state of a fake server.
@@ -26,7 +26,7 @@ pub(super) struct Server {
     handlers: Handlers,
     /// Whether sessions have a GET stream.
     pub(super) listens: bool,
-    /// The delay of the 202 for a message whose response arrives on a stream.
+    /// The delay of the HTTP status 202 for a message whose response arrives on a stream.
     pub(super) accepts_after: Duration,
     state: Mutex<State>,
 }
@@ -37,7 +37,7 @@ struct State {
     accepted: usize,
     sessions: HashSet<String>,
     streams: HashMap<String, mpsc::UnboundedSender<Bytes>>,
-    /// Streams that stay open but no longer accept messages.
+    /// The sessions whose streams stay open but no longer accept messages.
     forgotten: HashSet<String>,
 }
 
@@ -164,7 +164,7 @@ impl Server {
         let state = self.state.lock().unwrap();
         for (id, sender) in &state.streams {
             if stream.is_none_or(|requested| requested == id) {
-                // An error means that the client has disconnected.
+                // Sending fails only if the client has disconnected.
                 let _ = sender.send(event.clone());
             }
         }

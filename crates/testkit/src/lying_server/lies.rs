@@ -20,8 +20,8 @@ impl Lie {
         all
     }
 
-    /// Another host, or another spelling of the honest issuer, as the authorization server. The
-    /// documents there claim to be the honest issuer's.
+    /// Returns lies whose authorization server is another host, or another spelling of the honest
+    /// issuer. The documents at that server claim to be the honest issuer's.
     fn all_with_bad_names() -> Vec<Self> {
         let names = [
             "{hostile}",
@@ -76,7 +76,7 @@ impl Lie {
             .into()
     }
 
-    /// Documents with the wrong content, or at another place.
+    /// Returns lies with documents that have the wrong content, or are at another place.
     fn all_with_bad_documents() -> Vec<Self> {
         let mut lies = Vec::new();
         for claimed in ["{honest}/", "{hostile}/", "{hostile}", "", "*"] {
@@ -153,7 +153,8 @@ impl Lie {
         lies
     }
 
-    /// Redirects to another host, with every status that keeps or changes the method.
+    /// Returns lies with redirects to another host, with every status that keeps or changes the
+    /// method.
     fn all_with_bad_redirects() -> Vec<Self> {
         let mut lies = Vec::new();
         for status in [301, 302, 303, 307, 308] {
@@ -187,11 +188,11 @@ impl Lie {
         lies
     }
 
-    /// Endpoints that belong to another server.
+    /// Returns lies with endpoints that belong to another server.
     fn all_with_bad_endpoints() -> Vec<Self> {
         let mut lies = Vec::new();
         for announced in [false, true] {
-            // A mix-up: the user signs in at the honest host, for the hostile one.
+            // A mix-up attack: the user signs in at the honest host, for the hostile one.
             let name = format!("the sign-in page of the honest host, `iss`: {announced}");
             lies.push(lie(&name, &["{hostile}"], |lie| {
                 lie.claimed = texts(&["{hostile}"]);
@@ -216,7 +217,7 @@ impl Lie {
         lies
     }
 
-    /// Documents without an end.
+    /// Returns lies with endless documents.
     fn all_with_bad_sizes() -> Vec<Self> {
         let endless = |path: &str| {
             let spaces = Fault::Forever(vec![b' '; 65536]);

@@ -11,23 +11,22 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::{Postgres, url};
 
-/// The name of the socket in its directory.
+/// The name of Postgres's socket in its directory.
 const SOCKET: &str = ".s.PGSQL.5432";
 
-/// A relay to a [`Postgres`] server that can stop forwarding, like a network that was cut:
-/// connections stay open, but no data arrives. Requires a tokio runtime, and stops when it is
-/// dropped.
+/// A relay to a [`Postgres`] server that can stop forwarding, like a broken network: connections
+/// stay open, but no data arrives. Requires a tokio runtime, and stops when this value is dropped.
 #[derive(Debug)]
 pub struct PostgresRelay {
     directory: TempDir,
     is_silent: watch::Sender<bool>,
-    /// How many more messages of clients are forwarded.
+    /// The number of messages from clients that are still forwarded.
     left: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
 impl PostgresRelay {
-    /// Starts a relay to this server.
+    /// Starts a relay to a Postgres server.
     ///
     /// # Panics
     /// If the relay cannot be created.
@@ -63,7 +62,7 @@ impl PostgresRelay {
         self.is_silent.send_replace(true);
     }
 
-    /// Forwards this number of further messages of clients, then stops forwarding.
+    /// Forwards this number of messages from clients, then stops forwarding.
     pub fn go_silent_after(&self, messages: usize) {
         self.left.store(messages, Ordering::SeqCst);
     }
@@ -113,7 +112,7 @@ async fn relay(
         _ = silence.wait_for(|is_silent| *is_silent) => {}
         () = forward(&mut client, server, &is_silent, &left) => return,
     }
-    // Keeps the connection open until the client closes it.
+    // Keeps the connection open, and discards what the client sends, until the client closes it.
     let mut discarded = vec![0; 64 * 1024];
     while client
         .read(&mut discarded)
@@ -147,7 +146,7 @@ async fn forward(
             to_server.write_all(&message[..length]).await?;
         }
     };
-    // Either side may close the connection.
+    // The relay ends when either side closes its connection.
     tokio::select! {
         _ = requests => {}
         _ = copy(&mut from_server, &mut to_client) => {}

@@ -1,4 +1,4 @@
-//! A folder with components, and its tools.
+//! A folder with components for tests, and the tools in it.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -47,29 +47,29 @@ impl Folder {
         self
     }
 
-    /// Parses settings from TOML, with this folder.
+    /// Parses settings from TOML, and sets this folder as the tools' folder.
     pub fn settings(&self, toml: &str) -> WasmToolsSettings {
         let mut settings: WasmToolsSettings = toml::from_str(toml).unwrap();
         settings.folder = Some(self.path());
         settings
     }
 
-    /// Opens and loads the folder with these settings.
+    /// Opens the folder with these settings, and loads its files.
     pub fn open(&self, toml: &str) -> WasmFolder {
         let mut folder = WasmFolder::new(self.settings(toml)).unwrap();
         load(&mut folder);
         folder
     }
 
-    /// Returns the only tool.
+    /// Returns the only tool of the folder, opened with these settings.
     pub fn tool(&self, toml: &str) -> Arc<WasmTool> {
         let folder = self.open(toml);
         assert!(folder.faults().is_empty(), "{:?}", folder.faults());
         folder.tools().pop().unwrap()
     }
 
-    /// Returns the error of the only file with some settings, and its tool with others. Compiles it
-    /// once.
+    /// Returns the error of the only file with the settings `toml`, and its tool with the settings
+    /// `other`. Compiles the file once.
     pub fn fault_and_tool(&self, toml: &str, other: &str) -> (WasmFileError, Arc<WasmTool>) {
         let mut folder = self.open(toml);
         assert!(folder.tools().is_empty(), "{:?}", folder.tools());
@@ -80,7 +80,7 @@ impl Folder {
         (fault, folder.tools().pop().unwrap())
     }
 
-    /// Returns the error of the only file.
+    /// Returns the error of the folder's only file.
     pub fn fault(&self, toml: &str) -> WasmFileError {
         let folder = self.open(toml);
         assert!(folder.tools().is_empty(), "{:?}", folder.tools());
@@ -92,7 +92,8 @@ pub fn load(folder: &mut WasmFolder) {
     tokio::task::block_in_place(|| folder.refresh());
 }
 
-/// Loads the folder until changed files have settled.
+/// Refreshes the folder twice, because a changed file is loaded when a second search finds it
+/// unchanged.
 pub fn load_settled(folder: &mut WasmFolder) {
     load(folder);
     load(folder);
@@ -120,7 +121,7 @@ pub async fn call_as(
     Arc::<WasmTool>::clone(tool).call(arguments, context).await
 }
 
-/// Returns the `metadata.limit` of a call that must fail.
+/// Returns the failure of a call that must fail, with its `metadata.limit`.
 pub async fn limit_of(tool: &Arc<WasmTool>) -> (Value, ToolFailure) {
     let failure = call(tool, json!({})).await.unwrap_err();
     let limit = failure.metadata.get("limit").cloned().unwrap_or_default();

@@ -1,11 +1,11 @@
 //! Hand-written components, including ones that no compiler would produce.
 
-/// The addresses of the results of `describe` and `call`.
+/// The addresses in memory of the results of `describe` and `call`.
 const DESCRIBED: u32 = 16;
 pub const RETURNED: u32 = 64;
 const DESCRIPTION: u32 = 1024;
 const SCHEMA: u32 = 2048;
-/// The address for a test's own text.
+/// The address in memory of the text that a test adds ([`Parts::own`]).
 pub const OWN: u32 = 4096;
 
 /// Returns a component with this body of `call`; see [`Parts`].
@@ -17,24 +17,24 @@ pub fn component(call: &str) -> Vec<u8> {
     .build()
 }
 
-/// The variable parts of a component; the rest is always the same.
+/// The parts of a component that tests vary.
 pub struct Parts<'a> {
     pub description: &'a str,
     pub schema: &'a str,
-    /// The body of `describe`, which returns an address.
+    /// The body of `describe`, which returns the address of its result.
     pub describe: String,
-    /// The body of `call`, which returns an address. `$arguments` and `$length` locate the
-    /// arguments.
+    /// The body of `call`, which returns the address of its result. `$arguments` and `$length`
+    /// locate the arguments.
     pub call: &'a str,
-    /// A text at [`OWN`].
+    /// A text that is stored at [`OWN`].
     pub own: &'a str,
     /// Additional content of the core module.
     pub module: &'a str,
     /// Additional imports of the component.
     pub imports: &'a str,
-    /// Arguments for instantiating the core module, for the imports in `module`.
+    /// Arguments for instantiating the core module, which satisfy the imports in `module`.
     pub with: &'a str,
-    /// The export for `call`.
+    /// The name of the export for `call`.
     pub call_name: &'a str,
     /// The initial size of the memory, in pages of 64 KiB.
     pub pages: u32,
@@ -57,7 +57,7 @@ impl Default for Parts<'_> {
     }
 }
 
-/// Returns the arguments as JSON.
+/// The body of a `call` that returns the arguments as JSON.
 pub const ECHO: &str = "
     (i32.store8 (i32.const 64) (i32.const 0))
     (i32.store8 (i32.const 68) (i32.const 1))
@@ -65,7 +65,7 @@ pub const ECHO: &str = "
     (i32.store (i32.const 76) (local.get $length))
     (i32.const 64)";
 
-/// Returns `length` bytes at an address, as text or JSON.
+/// Returns the body of a `call` that returns `length` bytes at an address, as text or JSON.
 pub fn returns(is_json: bool, address: u32, length: u32) -> String {
     format!(
         "(i32.store8 (i32.const 64) (i32.const 0))

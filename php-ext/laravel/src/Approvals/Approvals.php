@@ -49,7 +49,7 @@ final class Approvals
      */
     public function pending(): array
     {
-        // PHP would silently ignore an argument and show one user the calls of all users.
+        // PHP would silently ignore an argument, and one user would see the calls of all users.
         if (func_num_args() > 0) {
             throw new \ArgumentCountError('pending() takes no arguments and returns the approvals of all users: use pendingFor($user)');
         }
@@ -109,8 +109,8 @@ final class Approvals
     }
 
     /**
-     * Returns the decision on a call that ended with `approval_required`, and consumes it: a decision is
-     * valid for one call. A call without a decision becomes pending.
+     * Returns the decision on a call that ended with `approval_required`, and consumes the
+     * decision, which is valid for one call. A call without a decision becomes pending.
      *
      * @throws RateLimitedException when the call would become pending, but too many calls are pending already
      */

@@ -46,7 +46,8 @@ final class DatabaseApprovalStore implements ApprovalStore, CountsPending, Store
         if ($user !== null) {
             $rows->where('user', $user);
         }
-        // The database collation may treat `A` and `a` as equal.
+        // The tenant and the user are compared again in PHP, because the database collation may
+        // treat `A` and `a` as equal.
         return $rows->get()->map([self::class, 'approval'])->filter(
             fn (Approval $approval) => $approval->tenant === $tenant && ($user === null || $approval->user === $user),
         )->values()->all();

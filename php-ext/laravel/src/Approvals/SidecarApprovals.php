@@ -26,7 +26,7 @@ final class SidecarApprovals
     }
 
     /**
-     * Forwards the decision to the sidecar, if there is one.
+     * Forwards the application's decision to the sidecar, if the application has decided.
      *
      * @param ?Approval $approval the application's approval
      *

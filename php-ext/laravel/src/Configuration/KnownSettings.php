@@ -9,8 +9,9 @@ use Pillion\Fallback\NearestKey;
 use Pillion\Fallback\Registry\ModelKeys;
 
 /**
- * All keys of config/pillion.php, and what each may contain. An unknown key, null without a documented meaning and a
- * value of a wrong type are errors: in their place, a default would apply, which may allow more.
+ * All keys of config/pillion.php, and the values that each key may have. An unknown key, null
+ * without a documented meaning and a value of a wrong type are errors: otherwise, a default would
+ * apply, which may allow more.
  */
 final class KnownSettings
 {
@@ -98,7 +99,10 @@ final class KnownSettings
         ];
     }
 
-    /** An entry of `servers`; one with a tool class may have keys of that class. */
+    /**
+     * Returns the setting for an entry of `servers`. An entry with a tool class may have keys of
+     * that class.
+     */
     public static function server(): Setting
     {
         static $server = null;
@@ -127,7 +131,10 @@ final class KnownSettings
         ], isOpen: fn (array $entry) => isset($entry['class']));
     }
 
-    /** An array with the settings of a model, or an object with `getTools()`. */
+    /**
+     * Returns the setting for a model: an array with the settings of a model, or an object with
+     * `getTools()`.
+     */
     public static function model(): Setting
     {
         return self::modelEntry()->or('an array or an object', is_object(...));
@@ -171,7 +178,8 @@ final class KnownSettings
             'reasoning' => Setting::flag(),
         ];
         $known = array_keys($members);
-        // A model may have keys of the application, for the isEnabledForModel() of its tools.
+        // A model may have keys of the application, which the isEnabledForModel() of its tools may
+        // read.
         return Setting::group($members, fn () => true, function (array $model, string $path) use ($known): void {
             Setting::rejectList($model, $path);
             ModelKeys::check($model, $path, $known);
@@ -226,7 +234,7 @@ final class KnownSettings
     }
 
     /**
-     * Rejects the key of a model in the place of a model's name.
+     * Rejects a key of a model that was written where the name of a model belongs.
      *
      * @param array<array-key, mixed> $models
      */

@@ -8,7 +8,7 @@ use Closure;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Fallback\NearestKey;
 
-/** What config/pillion.php may contain under one key. */
+/** The values that config/pillion.php may contain under one key. */
 final class Setting
 {
     /**
@@ -35,14 +35,19 @@ final class Setting
         return new self($expected, fn (mixed $value) => is_string($value) && $value !== '');
     }
 
-    /** A flag of a model, in the forms that environment variables and databases produce; null is false. */
+    /**
+     * Creates a setting for a flag of a model, in the forms that environment variables and
+     * databases produce; null is false.
+     */
     public static function modelFlag(): self
     {
         $forms = [null, true, false, 0, 1, 'true', 'false', '0', '1', ''];
         return new self('a boolean', fn (mixed $value) => in_array(is_string($value) ? strtolower(trim($value)) : $value, $forms, true));
     }
 
-    /** A setting that an environment variable may leave unset (null) or empty. */
+    /**
+     * Creates a setting for a text that an environment variable may leave unset (null) or empty.
+     */
     public static function optionalText(string $expected = 'a string or null'): self
     {
         return new self($expected, fn (mixed $value) => $value === null || is_string($value));
@@ -60,7 +65,7 @@ final class Setting
         return new self('true or false', fn (mixed $value) => in_array($value, [true, false, 0, 1, '0', '1'], true));
     }
 
-    /** A flag that another class passes on unchanged. */
+    /** Creates a setting for a flag that another class passes on unchanged. */
     public static function boolean(): self
     {
         return new self('true or false', is_bool(...));
@@ -81,13 +86,13 @@ final class Setting
         return new self($expected, fn (mixed $value) => self::isWholeNumber($value) && $value >= $minimum);
     }
 
-    /** Null is no limit. */
+    /** Creates a setting for a maximum; null means no limit. */
     public static function limit(int $minimum, string $expected): self
     {
         return new self($expected, fn (mixed $value) => $value === null || (self::isWholeNumber($value) && $value >= $minimum));
     }
 
-    /** A list of strings; it may have gaps, as after `array_filter()`. */
+    /** Creates a setting for a list of strings, which may have gaps, as after `array_filter()`. */
     public static function names(): self
     {
         return new self('an array', is_array(...), each: self::string(), rule: self::rejectNames(...));
@@ -98,14 +103,14 @@ final class Setting
         return new self('a string', is_string(...));
     }
 
-    /** An array that another class checks. */
+    /** Creates a setting for an array that another class checks. */
     public static function anyArray(): self
     {
         return new self('an array', is_array(...));
     }
 
     /**
-     * Values by the names that the application chooses.
+     * Creates a setting for a map whose keys are names that the application chooses.
      *
      * @param ?Closure(array<array-key, mixed>, string): void $rule
      */
@@ -130,7 +135,7 @@ final class Setting
     }
 
     /**
-     * Accepts other values too, such as `false` in place of an array.
+     * Returns a setting that accepts other values, too, such as `false` in place of an array.
      *
      * @param Closure(mixed): bool $accepts
      */
@@ -146,7 +151,7 @@ final class Setting
         return $this->members;
     }
 
-    /** Returns what each value of a map or a list may be. */
+    /** Returns the setting for each value of a map or a list. */
     public function each(): ?self
     {
         return $this->each;
@@ -224,7 +229,10 @@ final class Setting
         }
     }
 
-    /** Settings from the environment are strings. */
+    /**
+     * Returns whether a value is a number, or a numeric string, as settings from the environment
+     * are.
+     */
     private static function isNumber(mixed $value): bool
     {
         return is_int($value) || is_float($value) || (is_string($value) && is_numeric($value));

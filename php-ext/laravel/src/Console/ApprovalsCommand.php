@@ -100,7 +100,7 @@ final class ApprovalsCommand extends Command
         return self::SUCCESS;
     }
 
-    /** Shows the complete call: the list truncates its arguments. */
+    /** Shows the complete call of an approval, because the list truncates arguments. */
     private function show(?Approval $approval): int
     {
         if ($approval === null) {

@@ -58,7 +58,10 @@ final class ToolsCommand extends Command
         return self::SUCCESS;
     }
 
-    /** A setting may name a tool that is not available now, so such a name is no error. */
+    /**
+     * Remarks on names in the settings that are probably misspelled. A setting may name a tool
+     * that is not available at present, so such a name is not an error.
+     */
     private function remarkMisspeltNames(Repository $config, ToolRegistry $registry): void
     {
         $settings = [
@@ -78,7 +81,7 @@ final class ToolsCommand extends Command
         }
     }
 
-    /** Writes to standard error, so that standard output remains valid JSON. */
+    /** Writes a remark to standard error, so that standard output remains valid JSON. */
     private function remark(string $text): void
     {
         $this->getOutput()->getErrorStyle()->writeln('<comment>' . TerminalText::escapeLine($text) . '</comment>');

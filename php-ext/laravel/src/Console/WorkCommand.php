@@ -21,7 +21,7 @@ final class WorkCommand extends Command
 {
     use RejectsEmptyOptions;
 
-    /** The exit code that `queue:work` uses for the same reason. */
+    /** The exit code at the memory limit, which is that of `queue:work`. */
     private const EXIT_MEMORY_LIMIT = 12;
 
     protected $signature = 'pillion:work

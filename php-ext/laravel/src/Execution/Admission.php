@@ -95,8 +95,8 @@ final class Admission
     }
 
     /**
-     * Returns null if the approval is available. Another call, here or in another worker, may have consumed
-     * it.
+     * Consumes the approval of a call. Returns null if the approval was available; another call,
+     * here or in another worker, may have consumed it.
      */
     private function claim(string $id, ?string $user): ?ToolResult
     {

@@ -129,8 +129,8 @@ final class Executor extends ToolExecutor
                     continue;
                 }
             }
-            // The application's own check consumes its approval after the limits are checked; any other decision
-            // is consumed here.
+            // An approval of the application is consumed by `Admission` after the limits were
+            // checked; any other decision is consumed here.
             $status = !$isRequiredBySidecar && $approval?->status === ApprovalStatus::Approved
                 ? ApprovalStatus::Approved
                 : self::claim($approvals, $result, $context['user'] ?? null);
@@ -167,7 +167,8 @@ final class Executor extends ToolExecutor
         $stillRequired = array_filter($rerun, SidecarApprovals::isRequiredBySidecar(...));
         $rerunBySidecar = $this->runDecided(array_intersect_key($decided, $stillRequired), $stillRequired, $admitted, $context, $execute);
         $rerun = array_replace($rerun, $rerunBySidecar);
-        // The sidecar's approval is still open, so restore the application's approval for the next attempt.
+        // If the sidecar still requires approval, the application's approval is restored for the
+        // next attempt.
         foreach (array_filter($rerun, SidecarApprovals::isRequiredBySidecar(...)) as $index => $result) {
             if (isset($used[$index])) {
                 $approvals->restore($used[$index]);

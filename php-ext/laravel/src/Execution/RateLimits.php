@@ -48,7 +48,7 @@ final class RateLimits
         $windows = [];
         foreach ($this->windows($tool) as [$subject, $label, $seconds, $maxCalls]) {
             $key = 'pillion:' . hash('sha256', implode("\0", [$subject, $seconds, $this->tenant ?? '', $user ?? '']));
-            // A call that one window rejects does not count in the others.
+            // A call that one window rejects does not count in the other windows.
             if ($this->limiter->tooManyAttempts($key, $maxCalls)) {
                 return $this->rejection($call, $tool, $label, $key);
             }
@@ -63,14 +63,15 @@ final class RateLimits
     }
 
     /**
-     * The limits of a tool replace the default; those of its server apply as well.
+     * Returns the limits that apply to a tool. The limits of a tool replace the default; those of
+     * its server apply as well.
      *
      * @return list<array{string, string, int, int}> what is limited, the window's name, its length in seconds, and
      *                                               the maximum number of calls
      */
     private function windows(ToolInterface $tool): array
     {
-        // Use the tool's own name, so that an alias does not bypass its limits.
+        // The limits belong to the tool's own name, so that an alias does not bypass them.
         $name = $tool->getName();
         $servers = $this->limits['servers'] ?? [];
         $hasServerLimits = $servers !== [] && $tool instanceof MCPToolInterface;

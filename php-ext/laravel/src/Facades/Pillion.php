@@ -43,7 +43,8 @@ use Pillion\Laravel\PillionManager;
 final class Pillion extends Facade
 {
     /**
-     * The manager is bound to the request or job: Laravel 9 and later resolve it from the container each time.
+     * Whether the facade caches the manager. The manager is bound to the request or job: Laravel 9
+     * and later resolve it from the container each time.
      */
     protected static $cached = false;
 

@@ -15,7 +15,7 @@ use SensitiveParameter;
  */
 final class ModelDirectory
 {
-    /** The lists that an application need not have. */
+    /** The default value of `model_lists`. An application need not have these lists. */
     private const DEFAULT_LISTS = 'model_lists';
 
     /** The keys of an entry that contain credentials. */

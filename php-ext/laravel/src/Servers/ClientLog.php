@@ -19,8 +19,8 @@ final class ClientLog
     }
 
     /**
-     * Logs with control characters escaped: texts of servers must not imitate other lines, and Laravel's formatter
-     * writes line breaks of messages and contexts as they are.
+     * Logs a message with control characters escaped: texts of servers must not forge other lines,
+     * and Laravel's formatter does not escape line breaks of messages and contexts.
      *
      * @param array<string, mixed> $context
      */

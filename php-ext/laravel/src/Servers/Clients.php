@@ -56,7 +56,8 @@ final class Clients
     }
 
     /**
-     * Rejects a server whose name `authenticateUsing()` misspells: its users would share the application's credentials.
+     * Rejects a server whose name a call of `authenticateUsing()` probably misspells: otherwise,
+     * its users would share the application's credentials.
      *
      * @throws InvalidInputException
      */

@@ -6,7 +6,10 @@ namespace Pillion\Laravel\Servers;
 
 use Pillion\McpClient;
 
-/** The clients of one request or job, for all its users, in an application that disconnects at its end. */
+/**
+ * The clients that one request or job has used, for all its users. Their sessions are closed at
+ * its end if the application disconnects.
+ */
 final class OpenClients
 {
     /** @var list<McpClient> */

@@ -69,7 +69,7 @@ trait CallAssertions
 
     private static function matches(RecordedCall $call, array|callable $expect): bool
     {
-        // Arrays are always arguments, even if an array happens to be callable.
+        // An array is always arguments, even if the array happens to be callable.
         if (is_array($expect)) {
             return array_intersect_key($call->arguments, $expect) == $expect;
         }

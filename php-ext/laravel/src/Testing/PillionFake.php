@@ -49,7 +49,10 @@ final class PillionFake
         return $this;
     }
 
-    /** Makes calls of tools without a fake throw, as well as everything else that would reach a server. */
+    /**
+     * Makes calls of tools without a fake throw an exception, as well as everything else that
+     * would reach a server.
+     */
     public function preventStrayCalls(bool $prevent = true): self
     {
         $this->preventsStrayCalls = $prevent;
@@ -255,8 +258,8 @@ final class PillionFake
     }
 
     /**
-     * Returns the names in the registry of the tool that a fake names: with the prefixes of the servers that list the
-     * name in `only`.
+     * Returns the names in the registry of the tool that a fake names. A name on a server gets the
+     * prefix of each server that lists the name in `only`.
      *
      * @return non-empty-list<string>
      */
@@ -276,7 +279,10 @@ final class PillionFake
         return $isPrefixed ? substr($name, strlen($server->prefix)) : null;
     }
 
-    /** Returns the configured server whose prefix a name has; the longest prefix is decisive. */
+    /**
+     * Returns the configured server whose prefix a name has. Of several prefixes, the longest one
+     * counts.
+     */
     private function serverOf(string $name): ?ServerConfig
     {
         $found = null;

@@ -31,7 +31,7 @@ final class ResultSequence
         return $this->push(new ToolResult('', 'faked', null, success: false, error: $error, errorCode: $errorCode));
     }
 
-    /** Sets the result after the last one. */
+    /** Sets the result that follows after the last one of the sequence. */
     public function whenEmpty(mixed $result): self
     {
         $this->failWhenEmpty = false;

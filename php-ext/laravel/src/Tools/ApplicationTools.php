@@ -66,7 +66,8 @@ final class ApplicationTools
             }
         }
         $discovered = $this->discovery->find(ConfigReader::readStrings($this->config, 'tools.discover'));
-        // registry() creates the tool class of a server, with the server's entry.
+        // `registry()` creates the tool class of a server with the server's entry, so the class is
+        // not registered here.
         $serverClasses = array_map(fn (ServerConfig $server) => $server->class, $this->servers->all());
         return array_values(array_diff(array_unique([...$discovered, ...$configured]), array_filter($serverClasses)));
     }

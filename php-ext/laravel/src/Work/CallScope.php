@@ -37,7 +37,7 @@ final class CallScope
         }
         $log = $this->app->make('log');
         foreach (['flushSharedContext', 'withoutContext'] as $method) {
-            // Laravel 8's manager forwards the call to the default channel.
+            // Laravel 8's log manager forwards the call to the default channel.
             if (method_exists($log, $method) || method_exists($log->driver(), $method)) {
                 $log->{$method}();
             }
@@ -48,7 +48,10 @@ final class CallScope
         Facade::clearResolvedInstances();
     }
 
-    /** Laravel reconnects a lost connection itself, but not inside a transaction. */
+    /**
+     * Rolls back open transactions. Laravel reconnects a lost connection itself, but not inside a
+     * transaction.
+     */
     private function rollBackTransactions(): void
     {
         $database = $this->app->make('db');

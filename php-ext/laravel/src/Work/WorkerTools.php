@@ -56,7 +56,10 @@ final class WorkerTools
         };
     }
 
-    /** Applies a server entry's lists: a tool needs approval unless it is only in `never`. */
+    /**
+     * Returns the policy that a server's entry sets for a tool: a tool requires approval unless it
+     * is only in `never`.
+     */
     private static function policyOfEntry(string $tool, mixed $setting): mixed
     {
         if (!is_array($setting)) {

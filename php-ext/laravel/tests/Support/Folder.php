@@ -6,7 +6,7 @@ namespace Pillion\Laravel\Tests\Support;
 
 use Illuminate\Filesystem\Filesystem;
 
-/** The folder of an application, removed with the test. */
+/** The folder of an application, removed at the end of the test. */
 final class Folder
 {
     public readonly string $path;

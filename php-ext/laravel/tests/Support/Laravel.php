@@ -16,7 +16,7 @@ use RuntimeException;
 /** A Laravel application in a folder. */
 final class Laravel
 {
-    /** Boots the application like the console's kernel. */
+    /** Boots the application as the console's kernel does. */
     public static function application(string $path): Application
     {
         $app = self::make($path);
@@ -24,7 +24,7 @@ final class Laravel
         return $app;
     }
 
-    /** Creates the application like `bootstrap/app.php`. */
+    /** Creates the application as `bootstrap/app.php` does. */
     public static function make(string $path): Application
     {
         $app = new Application($path);

@@ -133,7 +133,8 @@ final class MutatedSettings
     {
         $values = [];
         foreach ($group as $key => $setting) {
-            // These change the meaning of the keys beside them.
+            // Changes of these keys are left out, because they change the meaning of the keys
+            // beside them.
             if ($key === 'class' || ($key === 'tools' && isset($group['enabled_tools']))) {
                 continue;
             }

@@ -19,7 +19,10 @@ use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Sidecar;
 use Pillion\Worker;
 
-/** A value for each setting of config/pillion.php, and what the classes that use the setting make of it. */
+/**
+ * A value for each setting of config/pillion.php, and the effect on the classes that use the
+ * setting.
+ */
 final class SettingsProbe
 {
     /** @return array<string, mixed> settings, each with another value than its default */

@@ -11,7 +11,10 @@ namespace Pillion\Fallback;
  */
 final class Argument
 {
-    /** 136 years: below the range at which the engine's clocks overflow. */
+    /**
+     * Maximum duration in seconds: 136 years, below the range at which the engine's clocks
+     * overflow.
+     */
     private const MAX_SECONDS = 4294967295;
 
     public static function isUtf8(string $text): bool

@@ -11,8 +11,9 @@ use Pillion\ToolCall;
 use Pillion\ToolResult;
 
 /**
- * Runs calls at the sidecar, in as few requests as the sidecar accepts. A rejected call does not prevent the other
- * calls from running. When the sidecar does not answer a request, the remaining calls are not sent.
+ * Runs calls in the sidecar, in as few requests as the sidecar accepts. A rejected call does not
+ * prevent the other calls from running. If the sidecar does not respond to a request, the remaining
+ * calls are not sent.
  *
  * @internal
  */
@@ -39,7 +40,7 @@ final class Batch
     /** @var array<int, ToolResult> results by index */
     private array $results = [];
     private ?PillionException $failure = null;
-    /** Whether at least one call ran or was rejected individually. */
+    /** Whether at least one call has run or was rejected individually. */
     private bool $hasOutcome = false;
     /** The error of the first request that the sidecar did not answer. */
     private ?PillionException $unanswered = null;
@@ -116,7 +117,8 @@ final class Batch
     }
 
     /**
-     * Sends calls, and halves the request when the sidecar rejects it.
+     * Sends calls. If the sidecar rejects the request, sends each half of the calls in a separate
+     * request.
      *
      * @param list<int> $indices
      * @param ?string   $previousMessage why the sidecar rejected the larger request that contained these calls

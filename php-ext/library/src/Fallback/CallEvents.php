@@ -59,8 +59,8 @@ final class CallEvents
 
     private function dispatchStart(): void
     {
-        // Set before dispatching: if the dispatch fails, a listener may already have received the start
-        // event.
+        // The start time is set before the dispatch: if the dispatch fails, a listener may already
+        // have received the event.
         $this->started = Deadline::now();
         $this->hooks->dispatch(new ToolCallStarted($this->tool, $this->id, $this->server));
     }

@@ -44,7 +44,8 @@ final class CallResponse
         $text = static fn (string $key): ?string => is_string($body->$key ?? null) ? $body->$key : null;
         $metadata = Json::toArrays($body->metadata ?? null);
         if ($text('error_code') === 'approval_required' && ($body->metadata->arguments ?? null) instanceof \stdClass) {
-            // The approver needs to see the arguments that the tool would receive.
+            // The metadata contain the exact arguments, because the approver needs to see the
+            // arguments that the tool would receive.
             $metadata['arguments'] = Json::memberArrays($body->metadata->arguments);
         }
         return new self(

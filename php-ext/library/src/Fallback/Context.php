@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * The `$context` array of calls.
+ * The parsed `$context` array of calls.
  *
  * @internal
  */
@@ -84,7 +84,10 @@ final class Context
         return $text === null || is_string($text) ? $text : throw Failure::invalidInput("The context's '$key' must be a string");
     }
 
-    /** Returns the value in whole milliseconds. */
+    /**
+     * Returns the time to wait for an approval, in whole milliseconds; null if the context sets
+     * none.
+     */
     private function approvalWait(): ?string
     {
         $seconds = $this->extra['approval_wait'] ?? null;
@@ -132,7 +135,7 @@ final class Context
         $value = $context[$key] ?? null;
         return match (true) {
             $value === null, is_string($value) => $value,
-            // User IDs are often numbers.
+            // Applications often have numbers as user IDs.
             is_int($value), is_float($value) => Json::encode($value),
             default => throw Failure::invalidInput("The context's '$key' must be a string"),
         };

@@ -15,7 +15,9 @@ final class EntryRedactor
     /** Keys whose whole value may be secret, and parts of other keys that name credentials. */
     private const SECRET_KEYS = '/^(authentication|cookie|env|headers|oauth)$|authorization|credential|key|passw|secret|token/i';
     private const HARMLESS_KEY = 'token_in_query';
-    /** Maximum nesting of a shown entry: the entry of a subclass may contain itself. */
+    /**
+     * Maximum nesting of an entry in a dump, because the entry of a subclass may contain itself.
+     */
     private const MAX_LEVELS = 16;
 
     /**

@@ -5,8 +5,8 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * A line of PHP's error log. Texts of servers must not imitate other lines or control a terminal: control and
- * format characters are written as in JSON, such as `\u001b`.
+ * A line of PHP's error log. Texts of servers must not forge other lines or control a terminal:
+ * control and format characters are written as in JSON, such as `\u001b`.
  *
  * @internal
  */

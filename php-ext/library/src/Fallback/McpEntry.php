@@ -57,7 +57,7 @@ final class McpEntry
             throw Failure::invalidInput("The option 'api_key' must be a string");
         }
         $rest = array_diff_key($settings, $clientOptions);
-        // OAuth also counts as a credential of the application.
+        // The options contain credentials also if they contain OAuth settings.
         $rest = isset($clientOptions['oauth']) ? $rest + ['authentication' => ['type' => 'oauth']] : $rest;
         return new McpServer($url, $timeout, $key, $rest, self::MORE_OPTIONS);
     }
@@ -72,7 +72,8 @@ final class McpEntry
     public static function client(#[\SensitiveParameter] array $entry): ?MCPSSEClient
     {
         Json::encode($entry);
-        // The registry reads `require_approval` later; this call reports an invalid value early.
+        // An invalid `require_approval` is reported here, although only the registry uses the
+        // value.
         RequireApproval::fromEntry($entry);
         $text = static function (string $key) use ($entry): ?string {
             $text = is_string($entry[$key] ?? null) ? trim($entry[$key]) : '';

@@ -23,8 +23,8 @@ use Pillion\ToolDefinition;
 final class McpServer
 {
     /**
-     * The options that the extension accepts. Here only `label` has an effect: the sidecar's configuration
-     * determines the others.
+     * The options that the extension accepts. In the library, only `label` has an effect: the
+     * sidecar's configuration determines the others.
      */
     private const OPTIONS = [
         'label', 'transport', 'handshake', 'protocol_version', 'authentication', 'headers', 'token_in_query',
@@ -160,7 +160,8 @@ final class McpServer
     }
 
     /**
-     * Calls a tool and returns the result unchanged, as a tree; also a result with `isError`.
+     * Calls a tool and returns the result unchanged, as a tree. A result with `isError` is returned
+     * as well.
      *
      * @param array<array-key, mixed> $arguments
      *

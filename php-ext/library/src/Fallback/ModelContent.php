@@ -53,7 +53,7 @@ final class ModelContent
             return $result;
         }
         try {
-            // PHP objects may also encode to an MCP result.
+            // A PHP object may also encode to an MCP result.
             $tree = Json::parse($json);
         } catch (\JsonException) {
             return $result;
@@ -63,7 +63,8 @@ final class ModelContent
             return $selected;
         }
         $readable = ResultMedia::withoutData($tree);
-        // The tree may have lost digits of numbers.
+        // The result itself is returned if possible, because the tree may have lost digits of
+        // numbers.
         return $readable == $tree ? $result : $readable;
     }
 

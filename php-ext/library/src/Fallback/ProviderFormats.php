@@ -60,7 +60,7 @@ final class ProviderFormats
             $arguments = match (true) {
                 $arguments instanceof \stdClass => Json::memberArrays($arguments),
                 is_array($arguments), is_string($arguments) => $arguments,
-                // Not valid arguments: the executor reports the error.
+                // Text that is not valid JSON is forwarded, because the executor reports the error.
                 default => Json::encode($arguments),
             };
             if (!is_string($call->id ?? null) || !is_string($call->name ?? null)) {
@@ -102,7 +102,8 @@ final class ProviderFormats
                 'success' => $result->success,
                 'error' => $result->error,
             ];
-            // Encoded alone: the limit of the depth is that of the result.
+            // The result is encoded separately, so that the depth limit applies to the result
+            // alone.
             return substr(Json::encode($members), 0, -1) . ',"result":' . Json::encode($result->result) . '}';
         }, $results);
         $body = '{"results":[' . implode(',', $entries) . ']}';

@@ -15,11 +15,12 @@ final class ResultMedia
     /** Maximum length of a URI, a name or a media type in a marker, in bytes. A URI may contain data. */
     private const MAX_SHOWN_BYTES = 512;
 
-    /** Minimum length of text beside a media type that is taken for data, in characters. */
+    /** Minimum length of text beside a media type that counts as encoded data, in characters. */
     private const MIN_DATA_LENGTH = 256;
 
     /**
-     * Returns the text of the blocks; null if no block is an image, a recording, a resource or a link to one.
+     * Returns the text of an MCP result's content; null if no block is an image, audio, a resource
+     * or a resource link.
      *
      * @param list<mixed> $blocks     trees
      * @param mixed       $structured the structured content as a tree, which follows blocks without text
@@ -122,7 +123,7 @@ final class ResultMedia
         return $isPadded && strlen($digits) % 4 !== 1 && strspn($digits, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/') === strlen($digits) && $digits !== '';
     }
 
-    /** Returns a text of a server on one line, without the end of a long text. */
+    /** Returns a server's text on one line, cut if it is too long. */
     private static function shown(string $text): string
     {
         $start = substr($text, 0, self::MAX_SHOWN_BYTES);

@@ -149,7 +149,7 @@ final class SidecarApi
         $headers = $context->headers();
         $exchanges = array_map(function (array $call) use ($headers): array {
             [$name, $arguments, $seconds] = $call;
-            // Unencoded dots could change the path.
+            // Dots are encoded, because they could change the path.
             $path = self::TOOLS . 'execute/' . str_replace('.', '%2E', rawurlencode($name));
             return [new Request($path, $headers, $arguments), new Deadline($seconds, $this->cancellation)];
         }, $calls);

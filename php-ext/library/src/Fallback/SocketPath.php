@@ -5,7 +5,8 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * The socket of every connection whose caller names none. The only file of the library that reads the environment.
+ * Determines the socket of every connection whose caller specifies none. The only class of the
+ * library that reads the environment.
  *
  * @internal
  */
@@ -13,7 +14,7 @@ final class SocketPath
 {
     private static ?\Closure $resolver = null;
 
-    /** Sets the function that {@see default()} calls first. */
+    /** Sets the function that {@see default()} calls first to determine the socket. */
     public static function resolveUsing(?\Closure $resolver): void
     {
         self::$resolver = $resolver;

@@ -23,7 +23,7 @@ final class Call
      * `McpClient::callTool(..., cancellation: $token)`.
      */
     public readonly CancellationToken $cancellation;
-    /** @var ?\Throwable the exception that the tool threw */
+    /** @var ?\Throwable the exception that the tool threw, if any */
     public ?\Throwable $thrown = null;
 
     private static ?self $current = null;

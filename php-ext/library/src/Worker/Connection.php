@@ -24,7 +24,7 @@ final class Connection
     private const SEND_TIMEOUT = 30.0;
     private const BLOCK_BYTES = 262_144;
     private const DEPTH = 512;
-    /** The errno of a rejected permission. */
+    /** The errno of a denied permission. */
     private const EACCES = 13;
 
     /** @var resource */
@@ -108,7 +108,7 @@ final class Connection
                 return $found;
             }
             $this->searched = strlen($this->buffer);
-            // Without a timeout the bytes that have arrived are read.
+            // Even with a timeout of zero, the bytes that have arrived are read.
             $remaining = $deadline - Deadline::now();
             if (($remaining <= 0 && $seconds > 0) || !$this->receive(max(0.0, $remaining))) {
                 return null;
@@ -157,7 +157,10 @@ final class Connection
         throw Failure::transport("The sidecar sent an invalid JSON-RPC message: $reason");
     }
 
-    /** Closes the connection, also for child processes that inherited the socket. */
+    /**
+     * Closes the connection for all processes, including child processes that inherited the
+     * socket.
+     */
     public function close(): void
     {
         if (is_resource($this->stream) && !$this->isInherited()) {

@@ -23,7 +23,7 @@ final class OfferedTool implements ToolInterface
     private const OPTIONS = ['title', 'annotations', 'outputSchema', 'timeout', 'requiresConfirmation'];
 
     public ?ToolResult $returned = null;
-    /** The result of the call for the return value. */
+    /** The result that the executor made of the tool's return value. */
     public ?ToolResult $executorResult = null;
     public ?\Throwable $thrown = null;
     private readonly ToolDefinition $definition;

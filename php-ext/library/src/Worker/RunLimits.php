@@ -27,7 +27,7 @@ final class RunLimits
         private readonly SignalHandlers $signals,
     ) {
         foreach (['maxCalls' => $maxCalls, 'maxSeconds' => $maxSeconds, 'maxMemory' => $maxMemory] as $name => $limit) {
-            // Explicit NaN check: PHP's JIT has evaluated `NAN <= 0` incorrectly.
+            // NaN is checked explicitly, because PHP's JIT has evaluated `NAN <= 0` incorrectly.
             if ($limit !== null && (is_nan((float) $limit) || $limit <= 0)) {
                 throw Failure::invalidInput("$name must be above zero, or null for no limit");
             }

@@ -44,8 +44,8 @@ final class Upgrade
         try {
             $connection->send($request);
         } catch (ConnectionLostException) {
-            // A server may reject a request before it has read the complete request, so read the response
-            // anyway.
+            // A server may reject a request before it has read the complete request, so the
+            // response is read anyway.
         }
         [$status, $headers] = self::readHead($connection, $timeout);
         if ($status !== 101) {

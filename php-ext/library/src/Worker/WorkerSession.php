@@ -21,7 +21,7 @@ final class WorkerSession
     private const CHECK_INTERVAL = 1.0;
     /** How long the worker waits for the sidecar to confirm that it is leaving, in seconds. */
     private const LEAVE_TIMEOUT = 5.0;
-    /** The ID of the final ping: after its response the sidecar sends no more calls. */
+    /** The ID of the final ping: after its response, the sidecar sends no more calls. */
     private const FINAL_PING_ID = 'last';
     private const DEPTH = 512;
     /** Maximum number of messages that wait for the end of a call: the sidecar sends one call at a time. */
@@ -157,14 +157,16 @@ final class WorkerSession
         $result = ($this->run)($call, json_encode($arguments, JSON_THROW_ON_ERROR | JSON_PRESERVE_ZERO_FRACTION, self::DEPTH));
         $this->call = null;
         if ($this->connection->isInherited()) {
-            // In a child process forked by the tool: the parent process sends the response.
+            // This is a child process that the tool forked: only the parent process sends the
+            // response.
             exit(0);
         }
         $this->limits->calls++;
         if ($this->connectionError !== null) {
             throw $this->connectionError;
         }
-        // Leave before the response: after the response the sidecar may send another call at once.
+        // The worker leaves before it sends the response, because after the response the sidecar
+        // may send another call at once.
         if ($this->leaveDeadline === null && $this->limits->reachedLimit() !== null) {
             $this->leave();
         }
@@ -212,7 +214,7 @@ final class WorkerSession
         if ($message instanceof \stdClass) {
             return $message;
         }
-        // A caller may have sent such names.
+        // The caller of a tool may have sent names that begin with U+0000.
         $error = ['code' => -32602, 'message' => 'Names in the arguments must not begin with the character U+0000'];
         $this->connection->send(MessageEncoder::encode(['id' => $message['id'] ?? null, 'error' => $error]));
         return null;

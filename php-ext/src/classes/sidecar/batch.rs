@@ -1,4 +1,4 @@
-//! `execute()`, `executeAll()` and `executeParallel()`.
+//! `execute()`, `executeAll()` and `executeParallel()` of a `Sidecar`.
 
 use std::iter::repeat_with;
 
@@ -40,7 +40,8 @@ fn execute_several(call: &MethodCall<'_>, mode: BatchMode) -> Outcome {
     run(call, calls, mode).map(list_of)
 }
 
-/// Sends calls, in as few requests as the sidecar accepts. Results are in the order of the calls.
+/// Sends tool calls to the sidecar, in as few requests as it accepts. Returns the results in the
+/// order of the calls.
 fn run(
     call: &MethodCall<'_>,
     calls: Vec<Result<ToolCall, RejectedCall>>,
@@ -72,7 +73,7 @@ fn run(
         for BatchPart { calls, response } in parts {
             let calls = sent.get(calls).unwrap_or_default();
             answered.extend(match results_of(calls, response) {
-                // Other requests may have results.
+                // If one of several requests fails, the others may have results.
                 Err(Failure::Thrown(thrown)) if !is_only => {
                     failed_results(calls, ErrorCode::Unavailable.as_str(), &thrown.message)?
                 }
@@ -87,7 +88,7 @@ fn run(
         .collect())
 }
 
-/// Returns a failed result for each call.
+/// Returns a failed result for each of the calls.
 fn failed_results(calls: &[BatchCall], code: &str, message: &str) -> Result<Vec<Zval>, Failure> {
     let failed = |call: &BatchCall| {
         let rejection = CallResponse::rejection(code, message.to_owned());

@@ -5,21 +5,21 @@ use crate::exception::{FailedResult, error_code, for_result};
 use crate::values::tool_result::Parts;
 use crate::zend::{Failure, Outcome, empty_array, member, with_entry};
 
-/// The sidecar's response to one call, as PHP values: the outcome of a tool under `result`, or an
-/// error because the tool does not exist.
+/// The sidecar's response to one tool call, as PHP values: the outcome of a tool under `result`, or
+/// an error because the tool does not exist.
 pub(super) struct CallResponse {
     pub(super) success: bool,
-    /// The tool's data, or its result if there is no data.
+    /// The data that the tool returned, or its result if it returned no data.
     pub(super) data: Zval,
     pub(super) error: Option<String>,
     pub(super) error_code: Option<String>,
-    /// The result for the model, if the tool also returned data.
+    /// The tool's result for the model, if the tool also returned data.
     result: Option<Zval>,
     metadata: Zval,
 }
 
 impl CallResponse {
-    /// Reads a response; missing members count as empty.
+    /// Reads the response to a tool call; missing members count as empty.
     pub(super) fn from_value(response: &Zval) -> Self {
         let inner = member(response, "result").filter(Zval::is_array);
         let outcome = inner.as_ref().unwrap_or(response);
@@ -47,7 +47,7 @@ impl CallResponse {
         }
     }
 
-    /// Adds the arguments to the metadata, if there are any.
+    /// Adds the call's arguments, if given, to the metadata.
     pub(super) fn with_arguments(mut self, arguments: Option<Zval>) -> Self {
         if let Some(arguments) = arguments.filter(|_| self.metadata.is_array()) {
             self.metadata = with_entry(&self.metadata, "arguments", arguments);

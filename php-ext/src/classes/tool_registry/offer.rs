@@ -7,7 +7,7 @@ use crate::zend::{
     Failure, MethodCall, Object, Outcome, array_of, entries, list_of, state_of, string_of,
 };
 
-/// Returns the tools for which `keep` returns true, by name.
+/// Returns the tools, by name, for which `keep` returns true.
 fn select(
     this: Object<'_>,
     keep: impl Fn(Object<'_>) -> Result<bool, Failure>,
@@ -42,7 +42,8 @@ fn is_yes(value: &Zval) -> bool {
     value.bool() == Some(true)
 }
 
-/// Calls `isEnabledForModel()` of each tool, because PHP tools may have their own rules.
+/// Returns the tools that are offered to a model. Calls `isEnabledForModel()` of each tool, because
+/// PHP tools may have their own rules.
 fn available(call: &MethodCall<'_>) -> Result<Vec<(String, Zval)>, Failure> {
     model_argument(call, 0)?;
     let model = [call.value_or_null(0)];
@@ -58,7 +59,7 @@ pub(super) fn available_for_model(call: &mut MethodCall<'_>) -> Outcome {
     available(call).map(by_name)
 }
 
-/// Returns the tools that the model does not see, with the reasons.
+/// Returns the tools that are not offered to a model, with the reasons.
 pub(super) fn dropped_for_model(call: &mut MethodCall<'_>) -> Outcome {
     let registry = state_of::<Registry>(call.this())?;
     let capabilities = model_argument(call, 0)?;

@@ -27,7 +27,7 @@ use crate::zend::{
     new_with_state, state_of, string_of, with_entries, with_entry, without_entry,
 };
 
-/// The number of the next PHP tool.
+/// The number that the next registered PHP tool gets.
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// Creates a registry with the built-in tools and their aliases, and with the network tools that
@@ -43,7 +43,7 @@ pub(super) fn with_builtins(call: &mut MethodCall<'_>) -> Outcome {
     let registry = state_of::<Registry>(this)?;
     let mut tools = empty_array();
     for tool in pillion_builtins::all().into_iter().chain(services) {
-        // A tool with settings replaces the one without.
+        // A built-in tool with settings replaces the one without.
         let added = registry.tools.replace(tool);
         added.map_err(|error| registry_failure(&error))?;
     }
@@ -96,7 +96,7 @@ fn add_object(
     let name = definition.name().as_str().to_owned();
     let native = engine_tool::engine_tool(tool)?;
     match native {
-        // A tool of another registry remains native in this one.
+        // The object is a tool of another registry, which the engine runs in this registry, too.
         Some(native) => {
             add(registry, native, replace)?;
             let client = engine_tool::client(tool);
@@ -123,8 +123,8 @@ fn add_object(
     Ok(())
 }
 
-/// Registers everything with the attribute `AsTool` in an object or a class, either all or none,
-/// and returns the names.
+/// Registers every tool with the attribute `AsTool` in an object or a class, and returns the names.
+/// If one cannot be registered, none is.
 pub(super) fn register_object(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;
@@ -148,7 +148,7 @@ pub(super) fn register_object(call: &mut MethodCall<'_>) -> Outcome {
         let object = callable_tool::new_tool(&definition, &target.callable)?;
         tools.push((object, signature.definition));
     }
-    // Check all schemas before the first tool is registered, so that either all or none are
+    // All schemas are checked before the first tool is registered, so that either all or none are
     // registered.
     for (_, definition) in &tools {
         check_schema(definition)?;
@@ -161,7 +161,7 @@ pub(super) fn register_object(call: &mut MethodCall<'_>) -> Outcome {
     Ok(list_of(names))
 }
 
-/// Reports the error that a registry would report for a definition's schema.
+/// Checks the schema of a definition as a registry does.
 fn check_schema(definition: &ToolDefinition) -> Result<(), Failure> {
     CompiledSchema::check(definition.input_schema()).map_err(|source| {
         let name = definition.name().clone();
@@ -175,7 +175,7 @@ fn has(registry: &Registry, name: &ToolName) -> bool {
     known.is_some_and(|known| known.name() == name)
 }
 
-/// Registers all tools of an MCP server and returns their names. If a name is taken, returns an
+/// Registers all tools of an MCP server, and returns their names. If a name is taken, returns an
 /// error and registers none.
 pub(super) fn register_mcp_server(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
@@ -220,10 +220,10 @@ pub(super) fn register_mcp_server(call: &mut MethodCall<'_>) -> Outcome {
 
 const CLIENTS: &str = "Pillion\\MCPSSEClient|Pillion\\McpClient|array";
 
-/// The parsed argument `$server`.
+/// The argument `$server`: a client or a server entry, with its tools.
 struct ServerArgument<'a> {
     server: Arc<Server>,
-    /// The approval setting of an entry; a client has none.
+    /// The approval setting of a server entry; a client has none.
     approval: RequireApproval,
     client: Option<&'a Zval>,
     /// The tools that the server lists.

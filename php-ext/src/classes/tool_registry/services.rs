@@ -1,5 +1,4 @@
-//! The built-in network tools, enabled by the application's settings, and the time zone of
-//! `get_time`.
+//! The settings of the built-in network tools, and of `get_time`.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -22,14 +21,15 @@ use crate::json::to_value_as;
 use crate::mcp::without_value;
 use crate::zend::Failure;
 
-/// Default timeout of a call.
+/// Default timeout of a call of a network tool.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 const TIME: &str = "get_time";
 const WEATHER: &str = "get_weather";
 const SEARCH: &str = "web_search";
 
-/// The settings of a network tool. A key is either given directly or names an environment variable.
+/// The settings of a network tool. The key is either given directly, or in an environment variable
+/// that the settings name.
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 struct ServiceSettings {
@@ -51,10 +51,10 @@ struct TimeSettings {
     timezone: Option<String>,
 }
 
-/// Creates the tools that the `$services` array names, even with empty settings.
+/// Creates the tools that the `$services` array names, also those with empty settings.
 ///
 /// # Errors
-/// An `InvalidInputException` naming the key.
+/// An `InvalidInputException` that names the invalid key.
 pub(super) fn read(services: &Zval) -> Result<Vec<Arc<dyn Tool>>, Failure> {
     let services = match to_value_as("argument $services", services)? {
         Value::Object(services) => services,
@@ -200,7 +200,8 @@ impl SettingsReader<'_> {
         })
     }
 
-    /// Returns the key in the settings, or in the environment variable that they name.
+    /// Returns the service's API key from the settings, or from the environment variable that the
+    /// settings name.
     fn key(&self, settings: &ServiceSettings) -> Result<Option<SecretString>, Failure> {
         match (&settings.api_key, &settings.api_key_env) {
             (Some(_), Some(_)) => Err(self.invalid("api_key", "set either api_key or api_key_env")),
@@ -212,8 +213,8 @@ impl SettingsReader<'_> {
         }
     }
 
-    /// Returns the key of [`key`](Self::key), or the key in the provider's usual environment
-    /// variable.
+    /// Returns the service's API key as [`key`](Self::key) does, or else from the provider's usual
+    /// environment variable.
     fn required_key(
         &self,
         settings: &ServiceSettings,

@@ -71,7 +71,7 @@ fn set_token_store(call: &mut MethodCall<'_>) -> Outcome {
     hooks.set_object(call, 0, TOKENS, "store", &["load", "save"])?;
     let is_set = call.non_null(0).is_some();
     link.change_capabilities(|capabilities| capabilities.deferral = is_set);
-    // Another store may contain other tokens.
+    // The connection may have the tokens of the previous store.
     link.forget_connection();
     Ok(call.this().to_value())
 }
@@ -94,7 +94,7 @@ fn finish_authorization(call: &mut MethodCall<'_>) -> Outcome {
 /// Reads a list of roots, each a URI or an array with `uri` and `name`. Returns URIs and names.
 ///
 /// # Errors
-/// An `InvalidInputException` naming the entry.
+/// An `InvalidInputException` that names the invalid entry.
 pub(super) fn roots(value: &Value) -> Result<Vec<(String, String)>, Failure> {
     let wrong = |which: &str| {
         exception::invalid_input(format!(

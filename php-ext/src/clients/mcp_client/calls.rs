@@ -1,4 +1,4 @@
-//! `callTool`, `callTools` and `streamTool`.
+//! `callTool`, `callTools` and `streamTool` of an `McpClient`.
 
 mod call_events;
 mod results;

@@ -1,4 +1,4 @@
-//! Lists of tools, resources and prompts, and completion.
+//! The methods of `McpClient` for lists of tools, resources and prompts, and for completion.
 
 use pillion_mcp_client::{McpClient, McpError};
 use serde_json::json;
@@ -58,20 +58,20 @@ where
     values.collect::<Result<Vec<_>, _>>().map(list_of)
 }
 
-/// Returns the complete result: `contents` and any other members.
+/// Returns the complete result of `resources/read`: `contents` and any other members.
 fn read_resource(call: &mut MethodCall<'_>) -> Outcome {
     let params = raw(&json!({"uri": call.string(0)?}))?;
     request_method(call, "resources/read", params).and_then(require_array)
 }
 
-/// Returns the complete result: `messages`, `description` and any other members.
+/// Returns the complete result of `prompts/get`: `messages`, `description` and any other members.
 fn get_prompt(call: &mut MethodCall<'_>) -> Outcome {
     let arguments = arguments(call, 1)?;
     let params = raw(&json!({"name": call.string(0)?, "arguments": arguments}))?;
     request_method(call, "prompts/get", params).and_then(require_array)
 }
 
-/// Returns the `completion` of the result: `values`, `total`, `hasMore`.
+/// Returns the `completion` of a `completion/complete` result: `values`, `total`, `hasMore`.
 fn complete(call: &mut MethodCall<'_>) -> Outcome {
     let reference = to_value(call.array(0)?)?;
     let mut params = json!({
@@ -93,7 +93,7 @@ fn complete(call: &mut MethodCall<'_>) -> Outcome {
     )
 }
 
-/// Makes sure that a result is an array: a server may send anything, but these methods return
+/// Fails if a server's result is not an array: a server may send anything, but these methods return
 /// arrays.
 fn require_array(value: ext_php_rs::types::Zval) -> Outcome {
     if value.is_array() {

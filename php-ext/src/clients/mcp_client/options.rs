@@ -1,4 +1,4 @@
-//! The options of calls.
+//! The options of an `McpClient`'s calls.
 
 use std::time::Duration;
 
@@ -13,28 +13,28 @@ use crate::json::to_value;
 use crate::mcp::describe_type;
 use crate::zend::{Failure, MethodCall, entries, is_callable};
 
-/// Default of `max_concurrent`: how many calls of `callTools` run at a time.
+/// Default of `max_concurrent`, the number of calls that `callTools` runs at a time.
 const DEFAULT_MAX_CONCURRENT: usize = 16;
 
 /// The options of one or several calls.
 pub struct CallOptions {
-    /// Timeout and `_meta`.
+    /// The timeout and the `_meta` of the request.
     pub request: RequestOptions,
-    /// The progress callback.
+    /// The callable that receives the progress.
     pub on_progress: Option<Zval>,
-    /// The cancellation signal.
+    /// The cancellation signal of the calls.
     pub cancellation: Cancellation,
-    /// The ID of the call.
+    /// The ID of the call, if PHP code sets one.
     pub id: Option<String>,
     /// Maximum number of concurrent calls.
     pub max_concurrent: usize,
 }
 
 impl CallOptions {
-    /// Reads an optional argument; `allowed` are the supported options.
+    /// Reads the options from an optional argument; `allowed` are the supported options.
     ///
     /// # Errors
-    /// A `TypeError`, or an `InvalidInputException` naming the option.
+    /// A `TypeError`, or an `InvalidInputException` that names the invalid option.
     pub fn from_argument(
         call: &MethodCall<'_>,
         index: usize,
@@ -88,7 +88,7 @@ impl CallOptions {
                     .double()
                     .or(value.long().map(|integer| integer as f64))
                     .ok_or_else(|| wrong("a number of seconds"))?;
-                // Zero would mean no timeout.
+                // A timeout of zero would mean no timeout.
                 let timeout = seconds("timeout", number)?.max(Duration::from_millis(1));
                 self.request.timeout = Some(timeout);
             }

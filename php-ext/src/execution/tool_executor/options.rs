@@ -8,10 +8,10 @@ use crate::json::to_value_as;
 use crate::mcp::hooks;
 use crate::zend::{Failure, is_callable, member, type_name, without_entry};
 
-/// The parsed options.
+/// The options of an executor, after parsing.
 #[derive(Default)]
 pub struct Options {
-    /// The configuration of the executor.
+    /// The configuration of the engine's executor.
     pub config: ExecutorConfig,
     /// The callable that decides on approvals, or null.
     pub approve: Zval,
@@ -19,10 +19,10 @@ pub struct Options {
     pub before: Zval,
 }
 
-/// Reads the options; missing options have the executor's defaults.
+/// Reads the options of an executor; missing options have the engine's defaults.
 ///
 /// # Errors
-/// An `InvalidInputException` naming the key.
+/// An `InvalidInputException` that names the invalid key.
 pub fn read(options: &Zval) -> Result<Options, Failure> {
     let approve = callable(options, hooks::APPROVE)?;
     let before = callable(options, hooks::BEFORE)?;

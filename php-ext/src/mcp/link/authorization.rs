@@ -1,4 +1,4 @@
-//! Authorizations by the user, in this process or later in another one.
+//! Handles authorizations that a user grants, in this process or later in another one.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ use crate::wait::wait;
 use crate::zend::Failure;
 
 impl ServerLink {
-    /// Connects before the call if the user may have to grant an authorization, so that this time
-    /// does not count against the call's timeout. The result is ignored: the call itself encounters
-    /// the same error.
+    /// Connects before a call if the user may have to grant an authorization, so that the time that
+    /// the user takes does not count against the call's timeout. The outcome is ignored, because
+    /// the call itself fails with the same error.
     ///
     /// # Errors
     /// An exception of PHP code that runs during the wait.
@@ -46,8 +46,8 @@ impl ServerLink {
         }
     }
 
-    /// Returns the exception for an error. If the error is a deferred authorization, the method
-    /// saves the authorization, and the exception contains its URL.
+    /// Returns the exception for an error. If the error is a deferred authorization, also saves the
+    /// authorization, and adds its URL to the exception.
     ///
     /// # Errors
     /// An exception of the token store.
@@ -75,15 +75,15 @@ impl ServerLink {
     /// that the browser returns with.
     ///
     /// # Errors
-    /// An error of the server or the token store. An `InvalidInputException` without OAuth or a
-    /// token store.
+    /// An error of the server or the token store. An `InvalidInputException` if OAuth or the token
+    /// store is not configured.
     pub fn start_authorization(&self, hooks: Hooks<'_>) -> Result<(String, String), Failure> {
         let connection = self.unauthorized(hooks)?;
         let client = connection.client().clone();
         let outcome = wait(async move {
             client.connect().await?;
             client.ping().await?;
-            // Some servers require a token only for this request.
+            // Some servers require a token only for `tools/list`.
             client.list_tools().await.map(drop)
         })?;
         let deferred = connection
@@ -102,12 +102,12 @@ impl ServerLink {
         }
     }
 
-    /// Completes an authorization after the browser has returned: obtains the tokens and stores
+    /// Completes an authorization after the browser has returned: requests the tokens and stores
     /// them.
     ///
     /// # Errors
-    /// An `AuthorizationException` if the authorization was not started here or was denied. An
-    /// exception of the token store.
+    /// An `AuthorizationException` if the authorization was not started with this token store, or
+    /// was denied. An exception of the token store.
     pub fn finish_authorization(&self, hooks: Hooks<'_>, address: &str) -> Result<(), Failure> {
         let connection = self.unauthorized(hooks)?;
         let invalid_url = |error| exception::invalid_input(format!("$callbackUrl: {error}"));
@@ -123,7 +123,7 @@ impl ServerLink {
         self.deliver(hooks, &connection)
     }
 
-    /// Creates a separate connection without tokens.
+    /// Creates a separate connection without tokens, to start an authorization.
     fn unauthorized(&self, hooks: Hooks<'_>) -> Result<Arc<McpConnection>, Failure> {
         if !self.is_personal() {
             return Err(exception::invalid_input(

@@ -36,7 +36,8 @@ impl ServerLink {
                 while let Some(job) = handle.get().and_then(CallHandle::take_job) {
                     self.serve(hooks, connection, handle, progress_receiver, job)?;
                 }
-                // A callback may have forked. The child must not use the router of its parent.
+                // A callback may have forked. The child must not use the router, which belongs to
+                // its parent.
                 match handle.get() {
                     Some(_) => self.deliver(hooks, connection),
                     None => Ok(()),
@@ -77,7 +78,7 @@ impl ServerLink {
         self.deliver(hooks, connection)
     }
 
-    /// Stores changed tokens, and delivers the server's notifications.
+    /// Saves changed tokens in the `TokenStore`, and delivers the server's notifications.
     ///
     /// # Errors
     /// An exception of the PHP code.
@@ -90,7 +91,8 @@ impl ServerLink {
             && let Some(text) = credentials::store(hooks, &self.server, tokens)?
             && self.is_personal()
         {
-            // Other objects with these tokens find the session under the new key.
+            // The session moves to the key with the new tokens, so that other objects with these
+            // tokens find it.
             sessions::rename(connection, &self.key(Some(&text)))?;
         }
         let changes = connection.router().changes();
@@ -99,8 +101,8 @@ impl ServerLink {
             let server = self.server.display_name();
             hooks.dispatch(|| event::tools_changed(&server))?;
         }
-        // Delivers only the notifications that are pending now, so that a server that keeps sending
-        // cannot block the call.
+        // Only the notifications that are pending now are delivered, so that a server that keeps
+        // sending cannot block the call.
         let mut pending = self.inbox.take_all();
         while let Some(notification) = pending.pop_front() {
             let delivered =

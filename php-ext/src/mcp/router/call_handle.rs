@@ -10,12 +10,12 @@ use crate::runtime::Bound;
 use crate::wait::JobSender;
 
 /// Maximum number of progress reports that wait for one PHP thread. Further reports are dropped,
-/// because later reports are more recent.
+/// because a later report replaces them.
 const MAX_PENDING_REPORTS: usize = 256;
 
 tokio::task_local! {
-    /// The call that the task belongs to. A request on the response stream of a call is received
-    /// inside the task of that call, so this value identifies the call.
+    /// The call that the current task belongs to. A request on the response stream of a call is
+    /// received inside the task of that call, so this value identifies the call.
     pub(super) static CURRENT_CALL: Arc<CallEntry>;
 }
 
@@ -24,7 +24,8 @@ pub struct CallEntry {
     pub(super) jobs: JobSender<ServerJob>,
     /// The inbox of the PHP object that made the call.
     pub(super) inbox: Arc<NotificationInbox>,
-    /// The number of waits in progress: a callback may wait for the call that invoked the callback.
+    /// The number of waits for the call that are in progress: a callback may wait for the call that
+    /// invoked the callback.
     waits: AtomicUsize,
     is_running: AtomicBool,
     pending_reports: AtomicUsize,
@@ -41,18 +42,18 @@ impl CallEntry {
         }
     }
 
-    /// Returns whether a PHP thread waits.
+    /// Returns whether a PHP thread waits for the call.
     pub(super) fn has_waiter(&self) -> bool {
         self.waits.load(Ordering::Acquire) > 0
     }
 
-    /// Returns whether a PHP thread waits or may wait later.
+    /// Returns whether a PHP thread waits for the call, or may wait later.
     pub(super) fn can_have_waiter(&self) -> bool {
         self.has_waiter() || self.is_running.load(Ordering::Acquire)
     }
 }
 
-/// One progress report on its way to PHP.
+/// The permit of one progress report, held until PHP has received the report.
 pub struct ProgressPermit(Arc<CallEntry>);
 
 impl Drop for ProgressPermit {
@@ -62,7 +63,7 @@ impl Drop for ProgressPermit {
 }
 
 /// PHP's handle of a call. The call is registered with the router as long as this value lives. A
-/// forked child must not use it: see [`Bound`].
+/// forked child must not use the handle: see [`Bound`].
 pub struct CallHandle {
     pub(super) router: Arc<MessageRouter>,
     pub(super) entry: Arc<CallEntry>,
@@ -103,7 +104,7 @@ impl CallHandle {
         Bound::new(WaitGuard(Arc::clone(&self.router), Arc::clone(&self.entry)))
     }
 
-    /// Removes and returns the next job for this call, if there is one.
+    /// Removes and returns the next job for this call; `None` if there is none.
     pub fn take_job(&self) -> Option<ServerJob> {
         self.router.take_job(&self.entry)
     }
@@ -115,7 +116,7 @@ impl Drop for CallHandle {
     }
 }
 
-/// A thread waits for a call as long as this value lives.
+/// Marks a call as waited for, until this value is dropped.
 pub struct WaitGuard(Arc<MessageRouter>, Arc<CallEntry>);
 
 impl Drop for WaitGuard {
@@ -125,7 +126,7 @@ impl Drop for WaitGuard {
     }
 }
 
-/// Marks the end of the call when it is dropped, even if PHP has not read the result yet.
+/// Marks a call as ended when this value is dropped, even if PHP has not read the result yet.
 struct CallEndGuard(Arc<MessageRouter>, Arc<CallEntry>);
 
 impl Drop for CallEndGuard {

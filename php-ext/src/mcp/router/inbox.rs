@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use pillion_mcp_client::Notification;
 
-/// Maximum number of notifications that wait for one object. Beyond it, the oldest are dropped.
+/// Maximum number of notifications that wait for one object. Above it, the oldest ones are dropped.
 const MAX_PENDING_NOTIFICATIONS: usize = 256;
 
 /// The pending notifications of one PHP object.

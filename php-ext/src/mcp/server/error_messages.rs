@@ -7,7 +7,7 @@ use super::ClientClass;
 use crate::exception;
 use crate::zend::Failure;
 
-/// The options of both classes.
+/// The options that both client classes have.
 const OPTIONS: [&str; 10] = [
     "label",
     "transport",
@@ -21,7 +21,7 @@ const OPTIONS: [&str; 10] = [
     "egress",
 ];
 
-/// The options of `McpClient` only.
+/// The options that only `McpClient` has.
 const CLIENT_OPTIONS: [&str; 11] = [
     "timeout",
     "api_key",
@@ -45,7 +45,7 @@ pub(super) fn unknown(key: &str, class: ClientClass) -> Failure {
     exception::invalid_input(format!("Unknown option '{key}', expected one of {options}"))
 }
 
-/// Returns the error of a configuration, with PHP's option names in place of the engine's.
+/// Returns the message of a configuration error, with PHP's option names in place of the engine's.
 pub(super) fn with_php_option_names(error: &ServerConfigError) -> String {
     match error {
         ServerConfigError::Egress(EgressError::PlainHttp { host }) => format!(

@@ -14,24 +14,26 @@ use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
 thread_local! {
-    /// The signal mask of the thread before it began to drive. `None` while it does not drive.
+    /// The signal mask that the thread had before it began to drive the runtime; `None` while it
+    /// does not drive.
     static PREVIOUS_MASK: Cell<Option<SigSet>> = const { Cell::new(None) };
 }
 
 /// Blocks all signals on this thread permanently.
 pub(super) fn block_all() {
-    // If the call fails, a signal handler occasionally runs on the wrong thread. There is no better
-    // reaction to a failure here and below.
+    // If a call fails, here or below, a signal handler occasionally runs on the wrong thread. There
+    // is no better reaction.
     let _ = SigSet::all().thread_block();
 }
 
-/// Threads that `work` creates receive no signals.
+/// Runs `work` with all signals blocked, so that threads that `work` creates receive no signals.
 pub(super) fn with_signals_blocked<R>(work: impl FnOnce() -> R) -> R {
     let _signals = SignalBlock::new();
     work()
 }
 
-/// Called when a driving thread goes to sleep. Hides SIGPIPE from PHP: see [`discard_sigpipe`].
+/// Unblocks the signals when a driving thread goes to sleep. Hides SIGPIPE from PHP: see
+/// [`discard_sigpipe`].
 pub(super) fn unblock_for_sleep() {
     if let Some(mut previous) = PREVIOUS_MASK.get() {
         previous.add(Signal::SIGPIPE);
@@ -39,19 +41,20 @@ pub(super) fn unblock_for_sleep() {
     }
 }
 
-/// Called when the thread has woken up.
+/// Blocks the signals again when a driving thread has woken up.
 pub(super) fn block_after_sleep() {
     if PREVIOUS_MASK.get().is_some() {
         block_all();
     }
 }
 
-/// Returns whether this thread is inside the runtime, even in a signal handler.
+/// Returns whether this thread drives the runtime; also in a signal handler that has interrupted
+/// it.
 pub(super) fn are_blocked() -> bool {
     PREVIOUS_MASK.get().is_some()
 }
 
-/// Blocks the signals of this thread as long as this value lives.
+/// Blocks the signals of this thread until this value is dropped.
 pub(super) struct SignalBlock(());
 
 impl SignalBlock {
@@ -73,9 +76,9 @@ impl Drop for SignalBlock {
     }
 }
 
-/// A write to a connection that the server has closed raises SIGPIPE on the writing thread. The
-/// write already returns an error. PHP may have a handler for the signal, or the signal may end the
-/// process.
+/// Discards a pending SIGPIPE, which a write to a connection raises on the writing thread if the
+/// server has closed the connection. The write already returns an error, and in PHP the signal may
+/// run a handler or end the process.
 fn discard_sigpipe() {
     let mut pipe = SigSet::empty();
     pipe.add(Signal::SIGPIPE);

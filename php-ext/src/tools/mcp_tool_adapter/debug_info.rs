@@ -1,4 +1,5 @@
-//! What dumps of an adapter show: the properties, without the credentials of the server.
+//! Returns what dumps of an `MCPToolAdapter` show: the properties, without the credentials of the
+//! server.
 
 use ext_php_rs::boxed::ZBox;
 use ext_php_rs::flags::DataType;
@@ -12,13 +13,13 @@ use crate::zend::{
 /// The mangled name of the protected property with the server's entry.
 const SERVER_CONFIG: &[u8] = b"\0*\0serverConfig";
 const SERVER_URL: &str = "server_url";
-/// Maximum nesting of a shown entry: the entry of a subclass may contain itself.
+/// Maximum nesting of an entry in a dump, because the entry of a subclass may contain itself.
 const MAX_DEPTH: usize = 16;
-/// The placeholder for a credential.
+/// The placeholder for a credential in a dump.
 const REDACTED: &str = "[redacted]";
-/// Keys whose whole value may be secret.
+/// Keys of a server's entry whose whole value may be secret.
 const SECRET_KEYS: [&str; 5] = ["authentication", "cookie", "env", "headers", "oauth"];
-/// Parts of other keys that name credentials.
+/// Parts of other keys that mark the value as a credential.
 const SECRET_KEY_PARTS: [&str; 6] = [
     "authorization",
     "credential",
@@ -27,10 +28,10 @@ const SECRET_KEY_PARTS: [&str; 6] = [
     "secret",
     "token",
 ];
-/// Keys that contain such a part but hold no credential.
+/// Keys whose value is no credential although they contain one of [`SECRET_KEY_PARTS`].
 const PUBLIC_KEYS: [&str; 1] = ["token_in_query"];
 
-/// `__debugInfo()`, which `var_dump()`, `print_r()` and debuggers call.
+/// Implements `__debugInfo()`, which `var_dump()`, `print_r()` and debuggers call.
 pub(super) fn debug_info(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this().to_value();
     let properties = run_guarded(|| Properties::for_array(&this))?;
@@ -89,6 +90,6 @@ fn put(table: &mut ZBox<ZendHashTable>, key: Key<'_>, value: Zval) {
         Key::Index(index) => ArrayKey::Long(index),
         Key::Name(name) => ArrayKey::ZendString(name),
     };
-    // The insert cannot fail with such a key: on memory exhaustion, the engine bails out.
+    // Inserting a string key cannot fail: if memory is exhausted, PHP's engine bails out.
     let _ = table.insert(key, value);
 }

@@ -1,4 +1,4 @@
-//! Reads a result as MCP content blocks and as text.
+//! Reads a tool's result as MCP content blocks and as text.
 //!
 //! The result of an MCP tool is the unmodified JSON-RPC result, so it has the blocks that the
 //! server sent, including unknown fields. Any other result is read as one text block.
@@ -17,13 +17,13 @@ use crate::zend::{
     string_of,
 };
 
-/// Accepts base64 with and without padding, because servers differ.
+/// Decodes base64 with and without padding, because servers differ.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The key of a result with JSON for programs.
+/// The key of an MCP result's structured content.
 const STRUCTURED: &str = "structuredContent";
 
 fn property(this: Object<'_>, name: &str) -> Outcome {
@@ -31,7 +31,7 @@ fn property(this: Object<'_>, name: &str) -> Outcome {
 }
 
 /// Returns the blocks of a result in MCP form: an array whose `content` is a list of blocks, each
-/// with a `type`. `None` for any other result, even if it has its own `content`.
+/// with a `type`. Returns `None` for any other result, even if it has its own `content`.
 fn blocks_of(result: &Zval) -> Option<Vec<Zval>> {
     let Some(content) = member(result, "content") else {
         // Only MCP results have the key `structuredContent`.
@@ -49,7 +49,7 @@ fn blocks_of(result: &Zval) -> Option<Vec<Zval>> {
         .collect()
 }
 
-/// Returns a member that is text.
+/// Returns a member of a block if it is text.
 fn text_in(block: &Zval, key: &str) -> Option<Zval> {
     member(block, key).filter(|text| text.str().is_some())
 }
@@ -94,7 +94,7 @@ pub(super) fn text(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 /// Returns the text of a result that is not in MCP form: a string unchanged, any other value as
-/// JSON, the error for a failure without a result. `None` if the result is empty.
+/// JSON, and for a failure without a result the error. Returns `None` if the result is empty.
 fn unstructured_text(this: Object<'_>, result: &Zval) -> Result<Option<Zval>, Failure> {
     if result.is_string() {
         return Ok(Some(result.shallow_clone()));
@@ -133,14 +133,15 @@ pub(super) fn images(call: &mut MethodCall<'_>) -> Outcome {
         let bytes = data.str().and_then(decoded).ok_or_else(|| {
             exception::transport(format!("Content block {index} holds no valid base64"))
         })?;
-        // PHP may abort the request if memory is exhausted, and must not leak `bytes`.
+        // The guard catches the abort of the request if memory is exhausted, so that `bytes` is not
+        // leaked.
         let data = run_guarded(|| string_of(&bytes))?;
         images.push(array_of([("mime_type", mime_type), ("data", data)]));
     }
     Ok(list_of(images))
 }
 
-/// Returns the media type and the base64 data of an image block or of an image in an embedded
+/// Returns the media type and the base64 data of an image block, or of an image in an embedded
 /// resource.
 fn image_in(block: &Zval) -> Option<(Zval, Zval)> {
     match text_in(block, "type")?.str()? {

@@ -1,4 +1,4 @@
-//! Results created by PHP code, and results converted to exceptions.
+//! Results that PHP code creates, and results converted to exceptions.
 
 use ext_php_rs::types::Zval;
 
@@ -12,8 +12,8 @@ fn metadata(call: &MethodCall<'_>, index: usize) -> Outcome {
     Ok(metadata.map_or_else(empty_array, Zval::shallow_clone))
 }
 
-/// Creates the parts of a result. The call ID and the tool name are optional: the executor fills
-/// them in.
+/// Creates the values of a `ToolResult` from a method's arguments. The call ID and the tool name
+/// are optional: the executor sets them.
 fn parts(call: &MethodCall<'_>, index: usize) -> Result<Parts, crate::zend::Failure> {
     let id = call.string_or(index, "")?;
     let name = call.string_or(index + 1, "")?;
@@ -43,7 +43,7 @@ pub(super) fn failure(call: &mut MethodCall<'_>) -> Outcome {
     parts.into_object_of(call.called_class())
 }
 
-/// Throws the exception for the error code; returns a successful result.
+/// Throws the exception for the error code of a failed result; returns a successful result.
 pub(super) fn throw(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let property = |name: &str| this.get(CLASS.get(), name);
@@ -59,7 +59,7 @@ pub(super) fn throw(call: &mut MethodCall<'_>) -> Outcome {
     }))
 }
 
-/// Like `toArray()`, but empty metadata is an object.
+/// Returns the result for `json_encode`, like `toArray()` but with empty metadata as an object.
 pub(super) fn json_serialize(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let mut entries = Vec::with_capacity(KEYS.len());

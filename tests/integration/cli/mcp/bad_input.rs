@@ -115,10 +115,10 @@ fn a_command_line_that_cannot_be_parsed_gives_a_json_error_with_json_output() {
         assert_eq!(reported.lines().count(), 1, "{reported}");
         assert!(stderr(&output).contains("--help"), "{arguments:?}");
     }
-    // After `--`, the arguments belong to another program.
+    // The arguments after `--` belong to the started server.
     let output = mcp(&["probe", "--loud", "--", "server", "--json"]);
     assert_eq!(stdout(&output), "");
-    // Help is not an error.
+    // With `--help`, the other arguments are not checked, and the command succeeds.
     let output = mcp(&["probe", "--json", "--help"]);
     assert_eq!(output.status.code(), Some(0));
     assert_contains!(stdout(&output), "Usage: ");

@@ -108,7 +108,7 @@ async fn only_the_variables_of_the_selected_server_matter() {
     .unwrap();
     let variables = [("PILLION_CONFIG", file.path().to_str().unwrap())];
     success(&mcp_with(&["call", "--server", "dice", "roll"], &variables));
-    // The variable is required for this server.
+    // The configuration of this server requires the environment variable.
     assert_contains!(
         failure(
             &mcp_with(&["call", "--server", "cards", "roll"], &variables),

@@ -20,23 +20,23 @@ use super::*;
 /// The prefix of every secret that [`FakeOAuth`] issues.
 const SECRET: &str = "hush-";
 
-/// A command that runs until it exits; killed if the test ends earlier.
+/// A command that runs until it exits, and is killed if the test ends earlier.
 struct Running {
     child: Option<Child>,
     reported: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
 
-/// Where the output with the URL appears.
+/// The stream on which the command shows the authorization URL.
 #[derive(Clone, Copy)]
 enum Shown {
     OnStderr,
-    /// A terminal combines both streams.
+    /// The URL appears on standard output, because a terminal combines both streams.
     OnStdout,
 }
 
 impl Running {
-    /// Returns `pillion mcp ...` with these variables.
+    /// Starts `pillion mcp ...` with these environment variables.
     fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = pillion(&["mcp"]);
         Self::spawn(command.args(arguments), variables, Shown::OnStderr)
@@ -63,17 +63,17 @@ impl Running {
         }
     }
 
-    /// Returns the standard error so far.
+    /// Returns what the command has written to standard error.
     fn reported(&self) -> String {
         String::from_utf8_lossy(&self.reported.lock().unwrap()).into_owned()
     }
 
-    /// Waits for the page that the user should open.
+    /// Waits for the URL of the page that the user should open.
     fn page(&self) -> Url {
         self.page_number(0)
     }
 
-    /// Waits for the page with this number.
+    /// Waits for the URL of the page with this number.
     fn page_number(&self, number: usize) -> Url {
         let mut page = None;
         eventually("there is a page to open", || {
@@ -93,7 +93,7 @@ impl Running {
         kill(Pid::from_raw(id.cast_signed()), signal).unwrap();
     }
 
-    /// Waits for the exit.
+    /// Waits for the command's exit, and returns its output.
     fn output(mut self) -> Output {
         eventually("the command has ended", || {
             let child = self.child.as_mut().unwrap();
@@ -131,7 +131,7 @@ fn browser(follows: bool) -> Client {
     } else {
         redirect::Policy::none()
     };
-    // The client requires a TLS provider; another test may have installed it.
+    // The client requires an installed TLS provider; another test may have installed one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let browser = Client::builder().no_proxy().redirect(redirects);
     browser.build().unwrap()

@@ -1,4 +1,4 @@
-//! The real servers of `tests/peers`.
+//! `pillion mcp` with the real servers of `tests/peers`.
 
 use super::*;
 

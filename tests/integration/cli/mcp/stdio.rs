@@ -1,4 +1,4 @@
-//! Servers that are programs.
+//! `pillion mcp` with servers that are local programs.
 
 use pillion_testkit::fake_stdio;
 

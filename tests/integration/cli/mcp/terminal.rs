@@ -1,4 +1,4 @@
-//! Behavior that requires a terminal.
+//! Behavior of `pillion mcp` that requires a terminal.
 
 use pillion_testkit::Reply;
 

@@ -11,7 +11,7 @@ use crate::workers::{self, Worker};
 const UNPRIVILEGED_UID: u32 = 65_534;
 
 fn client(daemon: &Daemon) -> Client {
-    // A path that cannot exist: a bridge needs no store.
+    // The path of the store cannot exist, because a bridge needs no store.
     Client::for_sidecar(&daemon.socket, Path::new("/dev/null/none"), &[])
 }
 
@@ -136,7 +136,7 @@ fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sid
     assert_json!(failed["error"]["code"], -32000);
     let reported = failed["error"]["message"].text();
     assert_starts_with!(reported, "The sidecar stopped before it answered");
-    // Sent while no sidecar runs; the next sidecar answers in the same session.
+    // The request is sent while no sidecar runs; the next sidecar answers in the same session.
     let id = client.send_request("tools/list", &json!({}));
     let daemon = daemon.again();
     let changed = client.receive_until(|message| message.get("method").is_some());
@@ -204,10 +204,10 @@ fn a_disconnected_client_leaves_nothing_behind() {
         let call = worker.read().unwrap();
         if is_killed {
             client.kill();
-            // The call ends with its client.
+            // The call is cancelled when its client exits.
             assert_eq!(worker.read().unwrap()["method"], "notifications/cancelled");
         } else {
-            // Earlier requests are answered first.
+            // Requests that the client sent before closing its input are still answered.
             let answering = thread::spawn(move || {
                 thread::sleep(Duration::from_millis(300));
                 worker.respond(&call, &json!({"content": []}));
@@ -318,7 +318,7 @@ fn open_to_everybody(path: &Path) {
     std::fs::set_permissions(path, everybody).unwrap();
 }
 
-/// Returns a copy of the program in that directory, which every user can read.
+/// Returns a copy of the program in a directory, readable for every user.
 fn program_for_everybody(directory: &Path) -> PathBuf {
     let copy = directory.join("pillion");
     // Another process copies the file: other tests' children would inherit a descriptor that is
@@ -329,8 +329,8 @@ fn program_for_everybody(directory: &Path) -> PathBuf {
     copy
 }
 
-/// Connects with the head of a request, prints the first line of the response, and then when the
-/// connection is closed.
+/// A script that sends the head of a request, prints the first line of the response, and then waits
+/// until the connection is closed.
 const CONNECTS: &str = "\
 import socket, sys
 s = socket.socket(socket.AF_UNIX)

@@ -1,4 +1,4 @@
-//! A peer that drops all TCP packets.
+//! A server that drops all TCP packets.
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
@@ -51,7 +51,7 @@ async fn c2_a_call_to_an_unreachable_peer_ends_at_the_deadline() {
         let error = client.call_tool("roll", &json!({})).await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Timeout, "{transport:?}: {error}");
         assert!(before.elapsed() < Duration::from_secs(5), "{transport:?}");
-        // Disconnecting is not delayed, either.
+        // Disconnecting does not wait for the blackhole.
         let before = Instant::now();
         client.disconnect().await;
         assert!(before.elapsed() < Duration::from_secs(5), "{transport:?}");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A tool that works and a tool that takes very long, with their arguments.
+/// The names and arguments of a tool that works, and of a tool that takes very long.
 type Tools = [(&'static str, Value); 2];
 
 fn everything() -> Tools {
@@ -51,8 +51,8 @@ async fn e9_a_server_killed_during_a_call_fails_that_call_and_is_reconnected() {
             ErrorClass::Unavailable | ErrorClass::Internal,
             "{name}"
         );
-        // The first call may meet a connection that the old process closed; the second one does
-        // not.
+        // The first call may use a connection that the old process closed; the second call uses a
+        // new one.
         if client.call_tool(good, &good_arguments).await.is_err() {
             client.call_tool(good, &good_arguments).await.unwrap();
         }

@@ -45,7 +45,7 @@ async fn inner_meet_every_fault() {
     eventually("all closed", || descriptors() == before.0).await;
 }
 
-/// Makes calls that succeed, dropped calls and subscriptions.
+/// Makes calls that succeed, calls that are dropped, and subscriptions.
 async fn meet_good_servers(disconnect: bool) {
     for (dialect, transport) in dialects() {
         let server = FakeMcp::builder(dialect)

@@ -216,7 +216,7 @@ async fn the_time_of_the_user_does_not_count_for_the_server() {
     let person = Consenting::after(Duration::from_millis(1500));
     let mut config = prompted(&server, &json!({}), &person);
     config.transport = TransportKind::Auto;
-    // So that the detection waits at most a second.
+    // The shorter timeout limits the wait of the detection to one second.
     config.timeout = Duration::from_secs(4);
     roll(&McpClient::new(config)).await.unwrap();
     assert_eq!(person.prompts(), 1);

@@ -107,7 +107,8 @@ async fn an_endpoint_in_plain_http_gets_no_credential() {
 async fn a_lost_client_registration_is_repeated() {
     let (server, _person, client) = consenting(OAuthRules::refreshing()).await;
     roll(&client).await.unwrap();
-    // Like after a restart of a server that stores everything in memory.
+    // The server forgets all tokens and clients, as a server that stores them in memory does after
+    // a restart.
     server.revoke();
     let unknown = Fault::response("401 Unauthorized", JSON, r#"{"error":"invalid_client"}"#);
     server.change(|rules| _ = rules.faults.insert("/token".to_owned(), vec![unknown]));
@@ -135,7 +136,7 @@ async fn credentials_do_not_go_to_a_guessed_token_endpoint() {
         .unwrap_err();
     assert_matches!(oauth_error(&error), OAuthError::Unpublished);
     assert!(server.requests_to("/token").is_empty());
-    // Nor with a user, if no issuer is configured.
+    // The client secret is not sent with a user's consent either, if no issuer is configured.
     let settings = json!({"client_id": "me", "client_secret": "hush-mine"});
     let mut config = oauth(&server, &settings);
     config.authorization.prompt = Some(Consenting::new());

@@ -148,7 +148,7 @@ async fn no_grant_sends_requests_to_another_issuer() {
         json!({
             "grant": "enterprise", "client_id": "me", "idp_client_id": "me",
             "idp_token_endpoint": format!("{}/token", server.issuer), "id_token": "hush-id"}),
-        // First a client that would register itself, then a registered client.
+        // The first client would register itself; the second one is registered.
         json!({}),
         json!({"client_id": "me", "client_secret": "hush-mine"}),
     ] {

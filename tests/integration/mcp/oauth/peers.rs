@@ -1,4 +1,4 @@
-//! The real servers with OAuth.
+//! The client with the real servers of `tests/peers` that require OAuth.
 
 use pillion_mcp_client::{
     Authentication, InMemoryTokenStore, OAuthCredentials, PromptError, TokenKey, TokenStore,

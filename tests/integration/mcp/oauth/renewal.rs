@@ -18,7 +18,7 @@ async fn an_expired_token_is_refreshed_once_for_all_calls() {
     let grants = server.token_requests();
     assert_eq!(grants.len(), 2, "{grants:?}");
     assert_eq!(grants[1]["refresh_token"], "hush-refresh-1");
-    // Refreshed before use, not after a rejection.
+    // The token is refreshed before use, not after a rejection.
     let calls = server.requests.calls("tools/call");
     let unauthorised = calls.iter().filter(|call| token(call).is_empty());
     assert_eq!((unauthorised.count(), calls.len()), (1, 32));

@@ -1,4 +1,4 @@
-//! Stored tokens.
+//! OAuth tokens in a token store.
 
 use pillion_mcp_client::{
     InMemoryTokenStore, OAuthCredentials, PendingAuthorization, PromptError, StoreFuture, TokenKey,
@@ -29,7 +29,7 @@ async fn another_client_uses_the_stored_tokens_without_an_authorization() {
         .unwrap();
     roll(&client(&server, &store, None)).await.unwrap();
     assert_eq!(server.token_requests().len(), 1);
-    // Also when the access token has expired: the refresh token and its client are stored.
+    // The stored refresh token and its client are used when the access token has expired.
     server.revoke();
     roll(&client(&server, &store, None)).await.unwrap();
     let refresh = &server.token_requests()[1];
@@ -45,7 +45,7 @@ async fn another_client_uses_the_stored_tokens_without_an_authorization() {
     );
 }
 
-/// Starts an authorization whose response goes to another client.
+/// A prompt whose authorization response goes to another client.
 struct Deferring(Mutex<Option<AuthorizationRequest>>);
 
 impl AuthorizationPrompt for Deferring {
@@ -96,7 +96,7 @@ async fn another_client_can_finish_an_authorization() {
     assert_eq!(server.token_requests().len(), 2);
 }
 
-/// A store with a broken disk.
+/// A token store that cannot be read or written.
 struct Broken;
 
 impl TokenStore for Broken {

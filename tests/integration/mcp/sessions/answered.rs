@@ -29,7 +29,7 @@ const CODES: [i64; 9] = [
     -1, -32000, -32001, -32002, -32004, -32022, -32600, -32602, -32603,
 ];
 
-/// The form of a body that contains a message.
+/// The form of a response body that contains a JSON-RPC message.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Plain,
@@ -133,7 +133,8 @@ async fn a_call_that_was_answered_with_its_id_is_sent_once_whatever_the_status()
         let error = roll(&client).await.unwrap_err();
         let case = format!("{status}, {code}, {text}, {form:?}: {error}");
         assert_eq!(server.requests.count("tools/call"), 1, "{case}");
-        // This code says that the server has another revision now, which the client checks.
+        // Error code -32022 means that the server now has another revision, which the client
+        // checks.
         let is_about_revision = code == -32022;
         let sessions = server.requests.count("initialize");
         assert!(sessions == 1 || is_about_revision, "{case}");

@@ -39,7 +39,7 @@ async fn e7_a_program_has_only_its_configured_environment() {
 
 #[tokio::test]
 async fn e7_descriptors_blocked_signals_and_process_group_are_not_inherited() {
-    // An open descriptor without close-on-exec, like PHP's sockets.
+    // The descriptor is open without close-on-exec, as PHP's sockets are.
     let (leaked, _other) = std::os::unix::net::UnixStream::pair().unwrap();
     let leaky = nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty());
     nix::fcntl::fcntl(&leaked, leaky).unwrap();
@@ -47,7 +47,7 @@ async fn e7_descriptors_blocked_signals_and_process_group_are_not_inherited() {
     let state = call(&fake(&[]), "state", json!({})).await;
     let descriptors = state["descriptors"].items();
     assert!(!descriptors.contains(&json!(leaked.as_raw_fd())), "{state}");
-    // The last one is the directory that the program reads to list its descriptors.
+    // The last descriptor is that of the directory which the program reads to list its descriptors.
     assert_eq!(descriptors.len(), 4, "{state}");
     assert_eq!(state["blocked_signals"], "0000000000000000");
     let ours = nix::unistd::getpgrp().as_raw();

@@ -5,7 +5,7 @@ use nix::unistd::Pid;
 
 use super::*;
 
-/// Kills a process.
+/// Kills the process with this id.
 fn end(id: impl TryInto<i32, Error: std::fmt::Debug>) {
     kill(Pid::from_raw(id.try_into().unwrap()), Signal::SIGKILL).unwrap();
 }
@@ -44,7 +44,7 @@ async fn e9_all_calls_of_a_killed_program_fail_and_the_next_call_restarts_it() {
     let second = pid(&client).await;
     assert_ne!(first, second);
     assert!(!exists(first));
-    // Between two calls: the next call uses a new process.
+    // The process ends between two calls: the next call uses a new process.
     end(second);
     eventually("the second one's end", || !exists(second)).await;
     assert_ne!(pid(&client).await, second);
@@ -71,7 +71,7 @@ async fn e9_a_program_that_crashes_repeatedly_is_backed_off_for_a_while() {
     let error = rejected.unwrap();
     let retry_after = error.retry_after().unwrap();
     assert!(!retry_after.is_zero() && retry_after < Duration::from_secs(30));
-    // The call fails at once, independent of the deadline.
+    // The call fails at once, whatever its deadline.
     let before = Instant::now();
     let again = client.list_tools().await.unwrap_err();
     assert_matches!(again.kind(), McpErrorKind::KnownDown { .. });

@@ -54,7 +54,7 @@ async fn e6_a_program_that_is_silent_on_discover_gets_the_handshake_after_a_shor
 
 #[tokio::test]
 async fn e6_a_program_without_handshake_gets_requests_of_its_revision() {
-    // The second program gets discover, then the handshake, and answers both late.
+    // The second program receives `server/discover`, then the handshake, and answers both late.
     for flags in [&["modern"][..], &["modern", "slow-start"]] {
         let client = fake(flags);
         let response = call(&client, "meta", json!({})).await;

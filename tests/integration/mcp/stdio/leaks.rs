@@ -122,8 +122,8 @@ fn inner_fork() {
     let runtime = runtime(&mut Builder::new_current_thread());
     let client = fake(&[]);
     let before = runtime.block_on(pid(&client));
-    // SAFETY: no other thread of this process holds a lock while nothing runs on the
-    // runtime, but for the harness's; the child only drops, then ends without cleaning up.
+    // SAFETY: except for those of the test harness, no other thread of this process holds a lock
+    // while the runtime is idle; the child only drops the client, then exits without cleaning up.
     match unsafe { nix::unistd::fork() }.unwrap() {
         nix::unistd::ForkResult::Child => {
             drop(client);

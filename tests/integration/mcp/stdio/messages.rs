@@ -1,4 +1,4 @@
-//! Messages over the pipes, in every form.
+//! Messages over a program's standard streams, in every form.
 
 use super::*;
 

@@ -1,8 +1,8 @@
-//! No process outlives its client, however both end.
+//! No server process outlives its client, whichever of them ends first.
 
 use super::*;
 
-/// Returns the processes of a program that has started three more.
+/// Returns the ids of a program's processes, after it has started three more.
 async fn family(client: &McpClient) -> Vec<u64> {
     let fork = call(client, "fork", json!({})).await;
     let mut pids: Vec<_> = fork["pids"]
@@ -84,7 +84,7 @@ fn e9_dropping_the_client_outside_a_runtime_ends_the_program() {
     drop(first);
     runtime().block_on(gone("after dropping the runtime", &pids));
     drop(client);
-    // Without waiting, like the extension.
+    // The process exits without waiting for the program, as the extension does.
     let (first, client) = (runtime(), fake(&[]));
     let pids = first.block_on(family(&client));
     first.shutdown_background();

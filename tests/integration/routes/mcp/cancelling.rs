@@ -24,7 +24,7 @@ fn before_2026_07_28_only_a_notification_cancels() {
         sidecar.wait_for_sleeps(1);
         let cancel = cancellation("one");
         assert_eq!(session.send(&cancel).status, 202);
-        // The request has no response.
+        // The cancelled request has no response.
         assert_eq!(waiting.join().unwrap(), None);
     });
     assert_eq!(sidecar.sleeps_ended.load(Ordering::SeqCst), 1);

@@ -5,7 +5,8 @@ use std::net::{Shutdown, TcpListener};
 use super::*;
 use crate::program::pillion_path;
 
-/// Returns a URL for a Unix socket, for clients without support for Unix sockets.
+/// Starts a bridge to a Unix socket, for clients without support for Unix sockets, and returns its
+/// URL.
 pub fn bridge(socket: &Path) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -63,7 +64,7 @@ fn with_peer(peer: &Peer) -> Sidecar {
 
 #[test]
 fn python_clients_of_both_protocol_eras_list_call_and_read() {
-    // The servers of the requested tools are of both protocol eras.
+    // The requested tools are those of servers of both protocol eras.
     for peer in ["mcp2-http", "mcp1-http"] {
         let Some(peer) = Peer::start(peer) else {
             return;

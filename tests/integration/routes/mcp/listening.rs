@@ -91,7 +91,7 @@ async fn a_server_added_later_is_announced() {
         String::from_utf8_lossy(&added.body)
     );
     assert_eq!(pushed.next().unwrap()["method"], notice);
-    // The next request lists its tools.
+    // The next request lists the server's tools again.
     assert_contains!(tools(), "\"old\"");
     eventually("the sidecar listens", || server.open_streams() > 0);
     changed.store(true, Ordering::SeqCst);
@@ -177,7 +177,7 @@ async fn repeated_list_changes_of_a_server_delay_no_other() {
             std::thread::sleep(Duration::from_millis(5));
         }
     });
-    // One after the other, they would have waited for 20 seconds.
+    // Sequential attempts would have taken 20 seconds.
     assert!(
         began.elapsed() < Duration::from_secs(12),
         "{:?}",
@@ -203,7 +203,7 @@ async fn a_burst_of_changes_is_announced_a_few_times() {
     let prompts = json!({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"});
     let many = format!("data: {tools}\n\n").repeat(200) + &format!("data: {prompts}\n\n");
     server.push(many);
-    // The first is sent at once; later changes are announced together.
+    // The first change is announced at once; later changes are announced together.
     let reported: Vec<_> = (0..3)
         .map(|_| pushed.next().unwrap()["method"].clone())
         .collect();

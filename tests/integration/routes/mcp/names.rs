@@ -121,7 +121,7 @@ async fn k1_a_resource_is_read_from_its_server() {
     let sidecar = Sidecar::with_config(&(entry("one", &one, "") + &entry("two", &two, "")));
     let read = |uri: &str| ask(&sidecar.socket, "resources/read", json!({"uri": uri}));
     let text = |uri: &str| read(uri)["result"]["contents"][0]["text"].clone();
-    // Also without a list.
+    // Reading works also if no list was requested before.
     assert_eq!(text("a://c"), "two");
     assert_eq!(text("a://shared"), "one");
     assert_eq!(text("b://anything"), "one");
@@ -217,7 +217,7 @@ async fn a_prompt_never_has_the_prefixed_name_of_another_prompt() {
         (by("a_greet"), by("a_b_greet")),
         (json!("bad"), json!("bad"))
     );
-    // The same holds for tools.
+    // The names of tools follow the same rules.
     let tools = listed(&sidecar, "tools/list", "tools", "name");
     let of_servers: Vec<_> = tools
         .iter()

@@ -120,7 +120,7 @@ fn a_waiting_input_request_is_only_for_the_same_request() {
     );
     let other = json!({"name": "echo", "arguments": {"text": "x"}, "requestState": state});
     assert_eq!(ask(other, "")["error"]["code"], -32602);
-    // Without an answer, the request is repeated once.
+    // If the client does not answer, the request is sent once more.
     let pending = ask(again, "")["result"].clone();
     assert_eq!(pending["resultType"], "input_required");
     assert_ne!(pending["requestState"], state);
@@ -164,7 +164,7 @@ fn l1_a_request_that_cannot_be_attributed_is_forwarded_to_no_client() {
             break;
         }
     }
-    // When his call is the only one, Bob receives the request.
+    // Bob receives the request when his call is the only one.
     let mut asking = bob.stream(&call("ask", json!({})));
     assert_eq!(asking.next().unwrap()["method"], "elicitation/create");
 }

@@ -99,7 +99,7 @@ async fn e10_lists_and_results_of_a_server_pass_byte_for_byte() {
         format!(r#"{{"jsonrpc":"2.0","id":"x","result":{ODD}}}"#)
     );
 
-    // The client's revision requires one more member.
+    // The revision of the request requires one more member in the result.
     let (headers, message) = stateless("tools/call", params, json!({}));
     let reply = sidecar.post_with("/mcp", &headers, message.to_string());
     let body = String::from_utf8(reply.body).unwrap();

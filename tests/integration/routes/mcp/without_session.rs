@@ -82,7 +82,7 @@ fn what_needs_a_session_is_refused_with_the_reason() {
             assert_contains!(reply.json().to_string(), "Mcp-Session-Id");
         }
     }
-    // A client that names a session has one.
+    // A client that sends a session id has that session.
     let headers = format!("{ACCEPT}mcp-session-id: 0192d5a0-0000-7000-8000-000000000000\r\n");
     let list = request("tools/list", json!({})).to_string();
     let reply = sidecar.post_with("/mcp", &headers, list.as_bytes());

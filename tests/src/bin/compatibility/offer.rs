@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
-/// The features of a server, with the text that shows that each works. Features that the server
-/// does not offer are not checked.
+/// The features of a server, each with the text that shows that the feature works. Features that
+/// the server does not offer are not checked.
 pub struct Offer {
     /// A tool that works.
     pub call: Call,
@@ -23,7 +23,7 @@ pub struct Offer {
     pub sampling: Option<Call>,
 }
 
-/// A name and arguments, and a part of the answer.
+/// A call: a name and arguments, and a part of the expected answer.
 pub struct Call {
     pub name: &'static str,
     arguments: &'static str,

@@ -116,7 +116,7 @@ pub struct Running {
 
 enum Instance {
     Process(Peer),
-    /// A command that each client starts again.
+    /// A command that each client starts.
     Command(StdioCommand),
 }
 

@@ -6,7 +6,7 @@ use crate::check::{CHECKS, Check, Outcome};
 pub struct Row {
     pub name: &'static str,
     package: &'static str,
-    /// The detected transport and revision, or what was detected instead.
+    /// The detected transport and revision, or the reason why none was detected.
     pub found: Result<(TransportKind, Option<&'static str>), String>,
     /// The pinned revisions in which a tool could be called.
     pub revisions: Vec<&'static str>,

@@ -5,11 +5,11 @@ use serde_json::Value;
 
 /// The suite's parameters for one run of this program.
 pub struct Run {
-    /// The server's URL.
+    /// The URL of the suite's server.
     pub url: String,
-    /// `MCP_CONFORMANCE_SCENARIO`.
+    /// The name of the scenario (`MCP_CONFORMANCE_SCENARIO`).
     pub scenario: String,
-    /// `MCP_CONFORMANCE_CONTEXT`; null if the scenario has none.
+    /// The context of the scenario (`MCP_CONFORMANCE_CONTEXT`); null if there is none.
     pub context: Value,
 }
 
@@ -31,10 +31,10 @@ pub enum Failure {
 }
 
 impl Run {
-    /// Reads the parameters.
+    /// Reads the parameters of the run from the arguments and the environment.
     ///
     /// # Errors
-    /// [`Failure::Usage`] or [`Failure::Context`].
+    /// [`Failure::Usage`] without a URL or a scenario; [`Failure::Context`] for an invalid context.
     pub fn from_environment() -> Result<Self, Failure> {
         let context = match env::var("MCP_CONFORMANCE_CONTEXT") {
             Ok(text) => serde_json::from_str(&text).map_err(Failure::Context)?,
@@ -50,7 +50,7 @@ impl Run {
     /// Returns the server's configuration; the client detects everything except the URL.
     ///
     /// # Errors
-    /// [`Failure::Config`].
+    /// [`Failure::Config`] if the URL is invalid.
     pub fn server(&self) -> Result<ServerConfig, Failure> {
         Ok(ServerConfig::new("conformance", &self.url)?)
     }

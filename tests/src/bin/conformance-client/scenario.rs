@@ -11,7 +11,7 @@ use crate::run::{Failure, Run};
 /// Runs the scenario.
 ///
 /// # Errors
-/// [`Failure`]; some scenarios expect the client to fail, and so does the suite.
+/// The failure of the scenario; in some scenarios, the suite expects the client to fail.
 pub async fn play(run: &Run) -> Result<(), Failure> {
     if run.scenario.starts_with("auth/") {
         return auth::play(run).await;

@@ -13,7 +13,7 @@ const MAX_NAME_BYTES: usize = 1024;
 pub struct ConnectionInfo {
     /// The transport that was configured or detected.
     pub transport: TransportKind,
-    /// The revision in use; `None` if it was not negotiated.
+    /// The protocol revision in use; `None` if none was negotiated.
     pub protocol_version: Option<ProtocolVersion>,
     /// The result of `initialize` or `server/discover` as the server wrote it.
     pub server: Option<Box<RawValue>>,
@@ -25,9 +25,10 @@ pub struct ConnectionInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenConnection {
-    /// Number of connections opened before this one, which distinguishes new connections.
+    /// Number of connections that the client opened before this one; tells a new connection from an
+    /// earlier one.
     pub number: u64,
-    /// The revision in use; `None` if it was not negotiated.
+    /// The protocol revision in use; `None` if none was negotiated.
     pub protocol_version: Option<ProtocolVersion>,
 }
 

@@ -7,7 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::{ListReader, MAX_ENTRY_BYTES, PageFindings};
 
-/// Adds entries to a list within the limits.
+/// Adds the entries of a page to a list, within the list's limits.
 pub(super) struct PageEntries<'a> {
     pub(super) list: &'a mut ListReader,
 }
@@ -31,8 +31,8 @@ impl<'de> Visitor<'de> for PageEntries<'_> {
         Ok(findings)
     }
 
-    /// Reads the values of an object. PHP writes a list with gaps as an object with numbers as keys;
-    /// other servers use the names of the entries as keys.
+    /// Reads the entries of a list that the server wrote as a JSON object. PHP writes a list with
+    /// gaps as an object with numbers as keys; other servers use the names of the entries as keys.
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
         let mut findings = PageFindings::default();
         while let Some((key, entry)) = entries.next_entry::<Cow<'_, str>, &RawValue>()? {
@@ -49,7 +49,7 @@ impl<'de> Visitor<'de> for PageEntries<'_> {
     }
 }
 
-/// Returns an entry with its key as its identifier, if the entry is an object without one.
+/// Returns an entry with `key` as its identifier, if the entry is an object without an identifier.
 fn named_entry(identifier: &str, key: &str, entry: &RawValue) -> Option<Box<RawValue>> {
     type Members<'a> = IndexMap<Cow<'a, str>, &'a RawValue>;
     if entry.get().len() > MAX_ENTRY_BYTES || key.bytes().all(|byte| byte.is_ascii_digit()) {

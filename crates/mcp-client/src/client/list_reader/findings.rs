@@ -3,19 +3,19 @@ use std::fmt;
 use super::{ListKind, MAX_ENTRY_BYTES, MAX_ENTRY_VALUES, MAX_LIST_BYTES, MAX_LIST_VALUES};
 use crate::MAX_IDENTIFIER_BYTES;
 
-/// The limits that a page exceeds, and what is wrong with its form.
+/// The limits that a page of a list exceeds, and what is wrong with the page's form.
 #[derive(Default)]
 pub(super) struct PageFindings {
     pub(super) has_too_many: bool,
     pub(super) has_too_many_bytes: bool,
     pub(super) has_too_many_values: bool,
-    /// The number of entries over a limit of one entry.
+    /// The number of entries that exceed the limits of a single entry.
     pub(super) large_entries: usize,
-    /// The beginning of the first of these entries.
+    /// The beginning of the first entry that exceeds the limits of a single entry.
     pub(super) large_entry: String,
     pub(super) has_long_cursor: bool,
     pub(super) has_unusable_cursor: bool,
-    /// Whether the entries are in an object, or misplaced.
+    /// Whether the entries are in an object instead of a list, or in the wrong place of the result.
     pub(super) has_odd_form: bool,
     /// Whether the server ignores the cursor.
     pub(super) repeats: bool,

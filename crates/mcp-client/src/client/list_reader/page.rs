@@ -7,36 +7,38 @@ use serde_json::value::RawValue;
 
 use super::ListKind;
 
-/// The members of a page that are used, wherever an untyped server writes them.
+/// The members of a page of a list that are used, wherever a server writes them.
 #[derive(Default)]
 pub(super) struct Page<'a> {
-    /// A list or an object of entries.
+    /// The list of entries, or an object whose values are the entries.
     pub(super) entries: Option<&'a RawValue>,
     /// The cursor of the next page, `nextCursor`.
     pub(super) next: Option<&'a RawValue>,
-    /// Whether the entries are not where the specification says.
+    /// Whether the entries are not in the place that the specification requires.
     pub(super) is_misplaced: bool,
 }
 
-/// What a server says about the page after this one.
+/// The cursor of the page after this one (`nextCursor`).
 #[derive(Debug)]
 pub(super) enum NextCursor<'a> {
-    /// There is none: no cursor, or one of the values that untyped languages use for nothing.
+    /// This is the last page: the cursor is absent, or an empty value such as `null`, `false`, `0`
+    /// or `""`.
     None,
     /// The cursor, as the server wrote it: a string or a number.
     Cursor(&'a RawValue),
-    /// A value that is no cursor.
+    /// `nextCursor` is neither a string nor a number.
     Unusable,
 }
 
 impl<'a> Page<'a> {
-    /// Reads the result of a list request without storing other members.
+    /// Reads a page from the result of a list request, without storing unused members.
     ///
     /// # Errors
-    /// The result is neither an object nor a list.
+    /// The result is neither an object nor a list, or is invalid JSON.
     pub(super) fn read(result: &'a RawValue, kind: ListKind) -> Result<Self, serde_json::Error> {
         if result.get().starts_with('[') {
-            // An empty result of PHP, or a list of entries instead of a page.
+            // A server in PHP writes an empty result as `[]`; others send the list of entries
+            // itself.
             return Ok(Self {
                 entries: Some(result),
                 next: None,
@@ -57,7 +59,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Returns the page, and the member `result`.
+    /// Returns the page in a JSON object, and the object's member `result`.
     fn read_members(
         object: &'a RawValue,
         key: &'static str,

@@ -7,7 +7,7 @@ const KINDS: [ListKind; 4] = [
     ListKind::PROMPTS,
 ];
 
-/// Reads a list; returns its entries and the number of pages that were read.
+/// Reads a list from these pages. Returns the entries and the number of pages that were read.
 async fn read(kind: ListKind, pages: &[String]) -> (Vec<String>, usize) {
     let mut reader = ListReader::new(kind, "far", 100, usize::MAX);
     let mut page_count = 0;
@@ -156,15 +156,15 @@ async fn an_ignored_cursor_ends_a_list_and_its_copies_are_dropped() {
                 .collect::<Vec<_>>()
         };
         for (pages, expected, requests) in [
-            // The same page with the same cursor.
+            // The server returns the same page with the same cursor.
             (pages(&[(&a, "x"), (&a, "x")]), &["1"][..], 2),
-            // A cycle.
+            // The cursors form a cycle.
             (pages(&[(&a, "x"), (&b, "y"), (&a, "x")]), &["1", "2"], 3),
-            // The same page with another cursor each time.
+            // The server returns the same page with another cursor each time.
             (pages(&[(&a, "x"), (&a, "y"), (&a, "z")]), &["1"], 3),
-            // Other entries with an old cursor are kept.
+            // The entries of a page with an old cursor are kept if they are new.
             (pages(&[(&a, "x"), (&b, "x")]), &["1", "2"], 2),
-            // Empty pages are no copies.
+            // Empty pages do not count as repeated pages.
             (
                 pages(&[(&[], "x"), (&[], "y"), (&[], "z"), (&a, "z")]),
                 &["1"],

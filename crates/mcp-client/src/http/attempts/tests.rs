@@ -17,14 +17,15 @@ const WHOLE: &[u8] =
 const CUT: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{}";
 
-/// A server that keeps connections, and notes on which connection each request arrives.
+/// A server that keeps connections open, and records on which connection each request arrives.
 struct Server {
     link: HttpLink,
     served: Arc<Mutex<Vec<usize>>>,
 }
 
 impl Server {
-    /// Starts a server that cuts off the response to one request, counted from 0.
+    /// Starts a server that closes the connection during the response to request number `cut`,
+    /// counted from 0.
     async fn start(cut: Option<usize>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -42,7 +43,7 @@ impl Server {
         Self { link, served }
     }
 
-    /// Sends a call, and returns the number of its connection.
+    /// Sends a tool call, and returns the number of the connection that carried the call.
     async fn call(&self) -> usize {
         let (url, headers) = (&self.link.url, self.link.message_headers());
         let sent = self
@@ -86,14 +87,14 @@ async fn frequent_calls_keep_connections_again_after_a_cut_off_response() {
     let first = server.call().await;
     sleep(Duration::from_millis(60)).await;
     assert_eq!(server.call().await, first, "the response that is cut off");
-    // As after the second cut-off response, or if the connection was used all the time.
+    // The client behaves as after a second cut-off response on a connection that was never idle.
     server.habit().note_broken(Duration::ZERO);
     for _ in 0..5 {
         let before = server.served.lock().iter().max().copied();
         assert!(Some(server.call().await) > before, "a new connection");
         sleep(Duration::from_millis(5)).await;
     }
-    // The end of the time for which the client remembers the close.
+    // The client forgets the close, as it does after a while.
     server.habit().forget_closes();
     assert!(!server.habit().is_proven());
     for _ in 0..40 {

@@ -99,7 +99,7 @@ proptest! {
     #[test]
     fn any_line_is_read_and_any_prefix_leaves_the_message(prefix: Vec<u8>) {
         MessageLine::read(&prefix);
-        // A prefix with a quote may make the message a part of a string.
+        // With a quote in the prefix, the message could be a part of a string.
         let mut line: Vec<u8> = prefix.into_iter().filter(|byte| *byte != b'"').collect();
         line.extend_from_slice(RESPONSE.as_bytes());
         prop_assert_eq!(ids(&line), vec![7]);

@@ -1,4 +1,4 @@
-/// An error of a token store.
+/// The error of a token store that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("the token store failed: {source}")]
 pub struct TokenStoreError {

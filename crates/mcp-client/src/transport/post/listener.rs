@@ -16,7 +16,7 @@ use crate::peer::OutgoingResponses;
 /// Pause before a stream that cannot be resumed is requested again.
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Maximum pause while streams bring no messages.
+/// Maximum pause between streams that deliver no messages.
 const MAX_RECONNECT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Minimum lifetime after which a stream counts as useful, even without messages.
@@ -25,8 +25,7 @@ const MIN_USEFUL_LIFETIME: Duration = Duration::from_secs(10);
 /// Timeout for checking whether the server knows the session.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long to wait for the stream to open. Some servers send the response head only with the first
-/// event.
+/// Timeout for opening the stream. Some servers send the response head only with the first event.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Receives messages on the GET stream until dropped (MCP 2025-11-25, "Listening for Messages from
@@ -51,7 +50,8 @@ impl GetStreamListener {
         let mut ready = self.ready.clone();
         async move {
             let is_ready = ready.wait_for(|ready| *ready);
-            // Neither an ended nor a slow task is an error.
+            // It makes no difference whether the attempt has failed, or takes longer than the
+            // timeout.
             let _ = tokio::time::timeout(OPEN_TIMEOUT, is_ready).await;
         }
     }
@@ -73,7 +73,8 @@ async fn listen(connection: Arc<PostConnection>, ready: watch::Sender<bool>) {
     let mut resume_headers = HeaderMap::new();
     let mut pauses = Pauses::with_max(MAX_RECONNECT_INTERVAL);
     let mut had_stream = false;
-    // These outlive the stream in which the request arrived, because they are sent by POST.
+    // The responses to the server's requests are sent by POST, so they outlive the stream on which
+    // a request arrived.
     let mut responses = OutgoingResponses::default();
     loop {
         let resumes = !resume_headers.is_empty();
@@ -122,8 +123,9 @@ fn retry_after(error: &McpErrorKind) -> Option<Duration> {
     }
 }
 
-/// Interprets a rejection. Status 404 means that the session does not exist, but many servers also
-/// send it if they have no such stream: if there never was a stream, a request determines which.
+/// Determines what a rejected stream means. HTTP 404 means that the session does not exist, but
+/// many servers also send 404 if they have no such stream: if no stream was ever open, a `ping`
+/// determines which.
 async fn classify_rejection(
     connection: &Arc<PostConnection>,
     error: McpErrorKind,
@@ -152,11 +154,11 @@ async fn classify_rejection(
     }
 }
 
-/// How a stream ended.
+/// How a listening stream ended.
 struct StreamEnd {
-    /// Whether the stream brought messages or lasted for a while.
+    /// Whether the stream delivered messages or lasted for a while.
     was_useful: bool,
-    /// The header for resuming the stream; empty if that is not possible.
+    /// The header for resuming the stream; empty if the stream cannot be resumed.
     resume_headers: HeaderMap,
     /// The reconnection time that the server requested.
     retry: Option<Duration>,

@@ -2,18 +2,18 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-/// Minimum pause, whatever the server requests, so that streams that close at once do not cause a
-/// flood of requests.
+/// Minimum pause between two streams, even if the server requests less, so that streams that close
+/// at once do not cause a flood of requests.
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// Maximum pause that a server can request.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Pauses before a stream that ended is requested again. The backoff grows while streams deliver no
-/// messages.
+/// Computes the pause between the end of a stream and the request for the next one. The backoff
+/// grows while streams deliver no messages.
 #[derive(Debug)]
 pub(super) struct Pauses {
-    /// Maximum pause, unless the server requests a longer one.
+    /// Maximum backoff; the server may request a longer pause.
     max_pause: Duration,
     fruitless: u32,
 }
@@ -31,8 +31,8 @@ impl Pauses {
         self.fruitless = 0;
     }
 
-    /// Returns the next interval: at least the requested one, else half to all of the current backoff, so
-    /// that clients do not reconnect at the same time.
+    /// Returns the next pause: the current backoff, randomly reduced by up to half so that clients
+    /// do not reconnect together, but at least the requested pause.
     pub(super) fn next(&mut self, requested: Duration) -> Duration {
         let min_pause = requested.clamp(MIN_PAUSE, MAX_RETRY_AFTER);
         let grown = min_pause.saturating_mul(2_u32.saturating_pow(self.fruitless));

@@ -11,10 +11,10 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Maximum size of a returned event id, in bytes. Servers reject requests with larger headers.
 const MAX_EVENT_ID_LEN: usize = 4 * 1024;
 
-/// The reconnection time, if the server has not requested one.
+/// The reconnection time of a server that has not requested one.
 pub(super) const DEFAULT_WAIT: Duration = Duration::from_millis(500);
 
-/// Maximum pause while a request waits for its response.
+/// Maximum pause before a stream is resumed, while a request waits for its response.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// Number of consecutive streams without a new event after which the response counts as lost.
@@ -37,8 +37,8 @@ pub(super) struct Resumption {
     allowed: bool,
     pauses: Pauses,
     empty_streams: u32,
-    /// The last event id of the previous stream. Not a header yet, because every exchange reserves
-    /// space for it.
+    /// The last event id of the previous stream. Not stored as a header, because every exchange
+    /// reserves space for this field.
     last_id: Option<Box<str>>,
 }
 
@@ -52,7 +52,7 @@ impl Resumption {
         }
     }
 
-    /// Notes that a stream brings something.
+    /// Resets the pauses after a stream that delivered an event.
     pub(super) fn reset_pauses(&mut self) {
         self.pauses.reset();
     }

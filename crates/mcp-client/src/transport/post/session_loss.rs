@@ -13,8 +13,8 @@ use crate::transport::{PING_TIMEOUT, knows_session};
 use crate::{Feature, McpErrorKind};
 
 impl PostConnection {
-    /// Converts the status for an unknown session to [`McpErrorKind::SessionExpired`]. For messages
-    /// that have no JSON-RPC response, and for streams.
+    /// Converts an HTTP status that means an unknown session to [`McpErrorKind::SessionExpired`].
+    /// For messages that have no JSON-RPC response, and for streams.
     pub(super) fn check_session<T>(
         &self,
         outcome: Result<T, McpErrorKind>,
@@ -36,11 +36,11 @@ impl PostConnection {
         outcome
     }
 
-    /// Returns the response to a request from an HTTP response that is not a success.
+    /// Returns the response to a request from an HTTP error.
     ///
     /// # Errors
-    /// [`McpErrorKind::SessionExpired`] if the server no longer knows the session, and sending the
-    /// request again cannot repeat an effect.
+    /// [`McpErrorKind::SessionExpired`] if the server no longer knows the session, so that sending
+    /// the request again cannot repeat an effect.
     pub(super) async fn receive_rejection(
         self: &Arc<Self>,
         response: reqwest::Response,
@@ -55,7 +55,7 @@ impl PostConnection {
             McpErrorKind::HttpStatus { status: 404, .. }
         );
         match rejection.response {
-            // The session checks JSON-RPC responses of all transports.
+            // `Session` checks JSON-RPC responses of all transports for an unknown session.
             RejectionResponse::Response(_) => rejection.into_outcome(opens),
             RejectionResponse::Missing => {
                 let is_lost = match rejection.session_loss(has_session) {
@@ -68,11 +68,12 @@ impl PostConnection {
                 if !is_lost {
                     return Err(rejection.error);
                 }
-                // Not for notifications: some servers reject those with 404 but work anyway.
+                // A rejected notification does not end the session: some servers respond to
+                // notifications with 404 but work anyway.
                 self.end_session();
                 Err(McpErrorKind::SessionExpired)
             }
-            // The request may have been answered, so it must not be sent again.
+            // The server may have processed the request, so it must not be sent again.
             RejectionResponse::Unknown
                 if !is_harmless
                     && !opens
@@ -97,7 +98,8 @@ impl PostConnection {
         }
     }
 
-    /// Returns whether the server knows the session, if it responds to a `ping` quickly.
+    /// Returns whether the server knows the session, according to a `ping`; `None` if the server
+    /// does not respond quickly.
     pub(super) async fn has_session(self: &Arc<Self>) -> Option<bool> {
         pillion_deadline::timeout(PING_TIMEOUT, self.ping())
             .await

@@ -5,7 +5,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::jsonrpc::{MessageId, RpcRequestId};
 
-/// Capacity of the empty buffer; a larger one is released.
+/// Capacity that an empty buffer keeps, in bytes; a larger buffer is released.
 const IDLE_BUFFER_BYTES: usize = 64 * 1024;
 
 /// One line of a server's output.
@@ -13,18 +13,19 @@ const IDLE_BUFFER_BYTES: usize = 64 * 1024;
 pub(super) enum OutputLine {
     /// A line without its line break.
     Whole(Bytes),
-    /// A line longer than the limit. It was discarded, except for the id if it was a response.
+    /// A line longer than the limit. The text was discarded; the id was kept if the line was a
+    /// response.
     TooLong(Option<RpcRequestId>),
 }
 
-/// Splits a stream into lines. Holds at most one line of the allowed length.
+/// Splits a stream into lines. Buffers at most one line of the maximum length.
 pub(super) struct LineReader<R> {
     input: R,
     buffer: BytesMut,
     /// Length of the part of the buffer that is known to have no line break.
     searched: usize,
     limit: usize,
-    /// Set while an overlong line is discarded.
+    /// The id found so far in a line that is too long, while the rest of the line is discarded.
     skipping: Option<MessageId>,
 }
 
@@ -39,8 +40,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Returns the next line; `None` at the end. Text after the last line break is a line, too.
-    /// Cancel-safe: dropping the future loses nothing.
+    /// Returns the next line; `None` at the end of the stream. Text after the last line break is a
+    /// line, too. Cancel-safe: dropping the future loses nothing.
     ///
     /// # Errors
     /// The stream cannot be read.

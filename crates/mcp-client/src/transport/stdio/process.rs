@@ -26,28 +26,31 @@ use crate::{McpErrorKind, StdioCommand};
 /// How long a server may take to exit after its input was closed, and again after SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Polling interval where the kernel cannot report a process's end (before 5.3).
+/// Interval for checking whether a process has ended, on kernels before 5.3, which cannot report
+/// it.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 const SHELL: &str = "/bin/sh";
 
-/// A server's process and its process group. Dropping this value terminates them in the background;
-/// [`ended`](Self::ended) waits for that.
+/// A server's process and its process group. Dropping this value terminates the processes in the
+/// background; [`ended`](Self::ended) waits for their end.
 pub(super) struct ServerProcess {
-    /// A byte here, or closing it, asks the thread to terminate the process.
+    /// The pipe to the supervising thread: writing a byte, or closing the pipe, asks the thread to
+    /// terminate the process.
     stop: PipeWriter,
-    /// Kept open so that writing never fails: PHP may not ignore SIGPIPE.
+    /// The read end of `stop`, kept open so that writing never raises SIGPIPE, which PHP may not
+    /// ignore.
     _stop_reader: Arc<PipeReader>,
     ended: watch::Receiver<Option<ProcessEnd>>,
-    /// The id of the process that owns this value: a forked child has no such thread and must not
-    /// terminate its parent's server.
+    /// The PID of the process that started the server. A forked child inherits this value but not
+    /// the supervising thread, and must not terminate its parent's server.
     owner: u32,
 }
 
 /// How a server's process ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProcessEnd {
-    /// `None` if other code has reaped the process.
+    /// The exit status; `None` if other code has reaped the process.
     pub(super) status: Option<ExitStatus>,
     /// Whether the client asked the process to end.
     pub(super) is_requested: bool,
@@ -61,11 +64,11 @@ pub(super) struct ServerStreams {
 }
 
 impl ServerProcess {
-    /// Starts the server and its thread, and waits until the server runs.
+    /// Starts the server and its supervising thread, and waits until the server runs.
     ///
     /// # Errors
-    /// [`McpErrorKind::Spawn`]: there is no such program or directory, no permission, or no more
-    /// processes.
+    /// [`McpErrorKind::Spawn`] if there is no such program or directory, or if the system denies
+    /// permission or another process.
     pub(super) async fn start(
         command: &StdioCommand,
     ) -> Result<(Self, ServerStreams), McpErrorKind> {
@@ -118,7 +121,8 @@ impl ServerProcess {
     /// the whole group.
     pub(super) fn end(&self) {
         if self.owner == std::process::id() {
-            // A byte rather than closing the pipe, because a forked child may hold the pipe, too.
+            // The thread gets a byte, because closing the pipe has no effect while a forked child
+            // holds a copy of it.
             let _ = (&self.stop).write_all(b".");
         }
     }
@@ -128,11 +132,11 @@ impl ServerProcess {
         self.ended.borrow().is_none()
     }
 
-    /// Waits until the process and its group are gone and reaped.
+    /// Waits until the process and its group have ended and were reaped.
     pub(super) async fn ended(&self) -> ProcessEnd {
         let mut ended = self.ended.clone();
         let reported = ended.wait_for(Option::is_some).await;
-        // Without its thread, the outcome is unknown.
+        // If the supervising thread has ended without a report, the outcome is unknown.
         reported.ok().and_then(|end| *end).unwrap_or(ProcessEnd {
             status: None,
             is_requested: true,
@@ -160,7 +164,7 @@ impl TryFrom<Pipes> for ServerStreams {
     }
 }
 
-/// Runs the thread from start to end.
+/// Supervises the server from its start to its end: the body of the supervising thread.
 fn run(
     command: &StdioCommand,
     shell: &Path,
@@ -183,8 +187,8 @@ fn run(
         pidfd: pidfd_open(pid, PidfdFlags::empty()).ok(),
     };
     let signal = |signal| {
-        // Also by process id, because a server may have left the group. Neither id can be reused
-        // before it is reaped.
+        // The signal is also sent to the process id, because the server may have left the group.
+        // The system does not reuse the ids of processes that were not reaped.
         if watch.is_unreaped() {
             let _ = kill_process(pid, signal);
         }
@@ -197,7 +201,7 @@ fn run(
         signal(Signal::TERM);
         watch.wait(None, Some(EXIT_TIMEOUT));
     }
-    // Kills the rest of the group, including the supervisor and an exited server.
+    // Kills the rest of the group, including the supervisor.
     signal(Signal::KILL);
     let status = spawned.server.wait().ok();
     if let Some(mut supervisor) = spawned.supervisor {
@@ -223,7 +227,7 @@ fn take_pipes(server: &mut Child) -> io::Result<Pipes> {
     }
 }
 
-/// Detects a process's end without reaping it, so that its ids are not reused.
+/// Detects a process's end without reaping the process, so that the system does not reuse its ids.
 struct ProcessWatch {
     pid: Pid,
     pidfd: Option<OwnedFd>,
@@ -254,7 +258,8 @@ impl ProcessWatch {
                 .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
                 .collect();
             let timeout = nap.and_then(|nap| Timespec::try_from(nap).ok());
-            // Interrupted or out of memory: retry, but not too often.
+            // `poll` was interrupted, or the system is out of memory: a short pause limits the
+            // retries.
             if poll(&mut polled, timeout.as_ref()).is_err() {
                 std::thread::sleep(Duration::from_millis(1));
             } else if stop.is_some() && polled.last().is_some_and(|stop| !stop.revents().is_empty())
@@ -268,8 +273,8 @@ impl ProcessWatch {
         !matches!(self.look(), Ok(None))
     }
 
-    /// Returns `false` if other code has reaped the process, as PHP's `pcntl_wait` does with any
-    /// child.
+    /// Returns whether the process is still to be reaped. PHP's `pcntl_wait`, for example, reaps
+    /// any child.
     fn is_unreaped(&self) -> bool {
         self.look().is_ok()
     }
@@ -298,7 +303,7 @@ mod tests {
                 .unwrap();
             assert!(process.is_running());
             process.end();
-            // `sleep` does not read its input.
+            // `sleep` does not read its input, so closing the input does not end it.
             drop(streams);
             let ended = process.ended().await;
             assert!(ended.is_requested, "{shell}");
@@ -316,7 +321,7 @@ mod tests {
             pidfd: None,
         };
         assert!(watch.wait(None, None));
-        // A later `wait` still finds the process.
+        // `wait` has not reaped the process.
         assert!(watch.is_unreaped());
         assert!(child.wait().unwrap().success());
         assert!(!watch.is_unreaped());

@@ -9,14 +9,14 @@ use secrecy::ExposeSecret;
 
 use crate::StdioCommand;
 
-/// The supervisor's script: waits for the end of its input, which comes when the client's process
-/// ends for any reason, and then terminates its process group, including itself. SIGTERM to the
-/// group, which servers may send themselves, must not end the supervisor.
+/// The supervisor's script. Waits for the end of its input, which comes when the client's process
+/// ends for any reason, and then terminates its process group, including itself. Ignores SIGTERM,
+/// which servers may send to their own group.
 const SUPERVISOR_SCRIPT: &str =
     "trap '' HUP INT QUIT TERM; read -r _; kill -s TERM 0; sleep 2; kill -s KILL 0";
 
-/// A running server. Its process group has the id of the supervisor, so that id cannot be reused
-/// before the supervisor is reaped.
+/// A running server. Its process group has the id of the supervisor, so the system does not reuse
+/// that id before the supervisor is reaped.
 pub(super) struct SpawnedServer {
     pub(super) server: Child,
     /// The supervisor; `None` if there is no shell to run it. The server then leads the group.
@@ -29,17 +29,17 @@ impl SpawnedServer {
     }
 }
 
-/// Starts the supervisor and the server. The calling thread must live as long as they do, because
-/// the kernel kills them with it.
+/// Starts the supervisor and the server. The calling thread must live as long as both, because the
+/// kernel signals the server when that thread ends.
 ///
 /// # Errors
-/// The server cannot be started: no such program, no such directory, no permission, or no more
-/// processes.
+/// The server cannot be started: there is no such program or directory, or the system denies
+/// permission or another process.
 pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<SpawnedServer> {
     if let Some(cwd) = &command.cwd
         && !cwd.is_dir()
     {
-        // The error of `spawn` would look as if the program were missing.
+        // Without this check, `spawn` would report a missing program.
         let error = "the working directory is not a directory";
         return Err(io::Error::new(io::ErrorKind::NotADirectory, error));
     }
@@ -82,7 +82,7 @@ pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<SpawnedS
         Ok(server) => Ok(SpawnedServer { server, supervisor }),
         Err(error) => {
             if let Some(mut supervisor) = supervisor {
-                // Both fail only if the supervisor has already ended.
+                // `kill` and `wait` fail only if the supervisor has already ended.
                 let _ = supervisor.kill();
                 let _ = supervisor.wait();
             }
@@ -111,7 +111,7 @@ fn start_supervisor(shell: &Path) -> io::Result<Child> {
 /// thread ends.
 fn isolate(command: &mut Command, group: i32) -> &mut Command {
     let signal = if group == 0 {
-        // There is no supervisor to kill it later.
+        // A server without a supervisor is killed, because no other process would kill it later.
         rustix::process::Signal::KILL
     } else {
         rustix::process::Signal::TERM
@@ -120,9 +120,9 @@ fn isolate(command: &mut Command, group: i32) -> &mut Command {
     clean(command, Some(signal))
 }
 
-/// Resets what a process would inherit besides its environment: blocked signals (in PHP, the
-/// client's threads block all signals, and a server that cannot receive SIGTERM or SIGCHLD is
-/// broken), and file descriptors without close-on-exec (such as PHP's sockets: a client's
+/// Resets what a process would inherit from the client besides its environment: blocked signals (in
+/// PHP, the client's threads block all signals, and a server that cannot receive SIGTERM or SIGCHLD
+/// is broken), and file descriptors without close-on-exec (such as PHP's sockets: a browser's
 /// connection would stay open while the server runs).
 fn clean(command: &mut Command, dies_with_us: Option<rustix::process::Signal>) -> &mut Command {
     let prepare = move || {
@@ -135,7 +135,7 @@ fn clean(command: &mut Command, dies_with_us: Option<rustix::process::Signal>) -
         unsafe_code,
         reason = "std has no other way to run something between fork and exec"
     )]
-    // SAFETY: the child only makes four system calls: no allocation, no lock.
+    // SAFETY: the child only makes four system calls, without allocations or locks.
     unsafe {
         command.pre_exec(prepare)
     }

@@ -13,7 +13,7 @@ const MAX_LINE_LEN: usize = 2048;
 const MAX_LINES_PER_WINDOW: u32 = 50;
 const WINDOW_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Maximum length of the last line in an error, in characters.
+/// Maximum length of the last standard error line in an error, in characters.
 const MAX_LAST_LINE_CHARS: usize = 300;
 
 /// The last line on a server's standard error, which usually explains a crash.
@@ -30,8 +30,8 @@ impl LastStderrLine {
     }
 }
 
-/// Copies a server's standard error to the log, line by line. It waits only for the server: a
-/// server that writes a flood costs time, but no memory, and is not blocked.
+/// Copies a server's standard error to the log, line by line. A server that writes a flood is not
+/// blocked, and costs time but no memory.
 pub(super) struct StderrLog {
     label: String,
     /// Values of the server's environment, which may be credentials.
@@ -91,7 +91,7 @@ impl StderrLog {
         self.line.clear();
     }
 
-    /// Returns the line without control characters and secrets.
+    /// Returns a line for the log, without control characters and secrets.
     fn presentable(&self, line: &str) -> String {
         let mut text: String = line
             .chars()
@@ -102,7 +102,7 @@ impl StderrLog {
     }
 }
 
-/// Counts the recently logged lines.
+/// Counts the lines that were logged in the current time window.
 struct LogWindow {
     since: Instant,
     logged: u32,

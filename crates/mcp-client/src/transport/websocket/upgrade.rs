@@ -36,8 +36,8 @@ pub(super) async fn request(link: &HttpLink) -> Result<reqwest::Upgraded, McpErr
         .map_err(|error| McpErrorKind::Broken(error.without_url().into()))
 }
 
-/// Returns whether the response belongs to the request. A missing subprotocol is accepted, because
-/// the server may not know subprotocols; a different one is not.
+/// Returns whether the server's response accepts the WebSocket handshake. A missing subprotocol is
+/// accepted, because the server may not know subprotocols; a different one is not.
 fn agrees(headers: &HeaderMap, key: &str) -> bool {
     let is = |name, expected: &str| {
         let value = headers

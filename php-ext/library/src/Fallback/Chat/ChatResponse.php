@@ -38,7 +38,7 @@ final class ChatResponse
     }
 
     /**
-     * Converts a call that waits for approval. The approver needs to see the arguments.
+     * Converts a call that waits for approval, with its arguments, which the approver needs to see.
      *
      * @return array{id: ?string, call: string, tool: string, arguments: array<array-key, mixed>|string}
      */

@@ -52,7 +52,7 @@ final class CallNotices
             try {
                 $this->finish($tool, (string) $id, $server, $errorCode, Deadline::now() - $start);
             } catch (\Throwable) {
-                // The first exception is the one that the caller gets.
+                // An exception of a listener is dropped: the caller gets the first exception.
             }
         }
     }

@@ -21,7 +21,8 @@ final class Definitions
     private ?int $version = null;
 
     /**
-     * Returns the parameter `definitions`, or nothing without changes.
+     * Returns the request's parameter `definitions` with the changes of the registry; empty if
+     * there are none.
      *
      * @return array<string, mixed>
      */
@@ -45,7 +46,10 @@ final class Definitions
         $this->version = $entries->version();
     }
 
-    /** Forgets what was sent, except the names, which the sidecar may have. */
+    /**
+     * Makes the next request send all definitions again. The sent names are kept, because the
+     * sidecar may have them.
+     */
     public function reset(): void
     {
         $this->sent = array_map(static fn (): int => 0, $this->sent);

@@ -104,7 +104,7 @@ final class Execution
         try {
             return $params + ['headers' => (object) $context->headers()];
         } catch (PillionException $e) {
-            // Only the sidecar's own tools need the headers.
+            // A failure to create the headers fails only the calls of the sidecar's own tools.
             return $params + ['headerFailure' => ToolFailure::fromThrowable($e)->toResult(new ToolCall('', ''))];
         }
     }
@@ -116,7 +116,8 @@ final class Execution
         return [
             'id' => $call->id,
             'name' => $call->name,
-            // As text, so that the arguments may nest as deep as any JSON text.
+            // The arguments are sent as a JSON string, so that they may nest as deep as any JSON
+            // text.
             'arguments' => is_array($call->arguments) ? Json::encodeArguments($call->arguments) : $call->arguments,
             'inPhp' => $tool !== null && SidecarTools::sidecarNameOf($tool) === null,
         ];
@@ -161,7 +162,8 @@ final class Execution
         }
         $metadata = (array) Json::toArrays($result->metadata);
         if (($result->error_code ?? null) === 'approval_required' && ($result->metadata->arguments ?? null) instanceof \stdClass) {
-            // The approver needs to see the arguments that the tool would receive.
+            // The metadata contain the exact arguments, because the approver needs to see the
+            // arguments that the tool would receive.
             $metadata['arguments'] = Json::memberArrays($result->metadata->arguments);
         }
         return new ToolResult(

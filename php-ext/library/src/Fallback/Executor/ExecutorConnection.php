@@ -180,7 +180,7 @@ final class ExecutorConnection
     {
         $message = Connection::decode($line);
         if (is_array($message)) {
-            // The arguments or the result have the invalid names.
+            // Invalid names can only be in the arguments or the result, so these are removed.
             $params = array_diff_key((array) ($message['params'] ?? []), ['arguments' => null, 'result' => null]);
             $message = (object) (['params' => (object) ($params + ['hasInvalidNames' => true])] + $message);
         }
@@ -188,7 +188,7 @@ final class ExecutorConnection
         if (is_int($execution) && isset($this->inboxes[$execution])) {
             $this->inboxes[$execution][] = $message;
         } elseif (isset($message->method, $message->id) && is_int($message->id)) {
-            // The execution was cancelled.
+            // The execution of the request was cancelled, so the response is empty.
             $this->respond($message->id, '{}');
         }
     }

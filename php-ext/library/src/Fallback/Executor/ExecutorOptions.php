@@ -48,7 +48,7 @@ final class ExecutorOptions
     {
         $ofTools = $this->options['tool_timeouts'] ?? [];
         $timeouts = [$this->options['timeout'] ?? self::DEFAULT_TIMEOUT, ...(is_array($ofTools) ? array_values($ofTools) : [])];
-        // The sidecar rejects other values.
+        // The sidecar rejects timeouts that are not numbers.
         $numbers = array_filter($timeouts, static fn (mixed $timeout): bool => is_int($timeout) || is_float($timeout));
         return $numbers === [] ? self::DEFAULT_TIMEOUT : (float) max($numbers);
     }

@@ -12,7 +12,7 @@ namespace Pillion\Fallback\Executor;
  */
 final class NestingLimit
 {
-    /** The extension's limit, which is close to the end of the C stack. */
+    /** The extension has the same limit, which is close to the end of its C stack. */
     private const MAX_LEVELS = 64;
 
     private static int $level = 0;

@@ -32,7 +32,8 @@ final class PhpCode
     {
         return self::limited($params->name, self::encodeOutcome(function () use ($params): ToolResult {
             $entry = $this->entry($params);
-            // An approval may refer to this tool, so a tool that has replaced it must not run.
+            // The call may have been approved for this tool, so another tool that has replaced it
+            // must not run.
             if ($entry->number !== $params->tool) {
                 throw self::unknown($params->name);
             }
@@ -40,7 +41,7 @@ final class PhpCode
         }));
     }
 
-    /** Asks the callable `approve`. Returns the response as JSON. */
+    /** Calls the callable `approve`, and returns the response as JSON. */
     public function approve(\stdClass $params): string
     {
         $response = '';
@@ -59,7 +60,7 @@ final class PhpCode
         return $failed ?? $response;
     }
 
-    /** Asks the callable `before`. Returns the response as JSON. */
+    /** Calls the callable `before`, and returns the response as JSON. */
     public function before(\stdClass $params): string
     {
         return self::limited($params->name, self::encodeOutcome(function () use ($params): ?ToolResult {
@@ -133,7 +134,7 @@ final class PhpCode
     /** Replaces an outcome that is too large for a message by a failure. */
     private static function limited(string $tool, string $outcome): string
     {
-        // A response has some more members.
+        // The message needs up to 256 bytes around the outcome.
         $limit = Connection::MAX_LINE_LEN - 256;
         if (strlen($outcome) <= $limit) {
             return $outcome;

@@ -35,7 +35,7 @@ final class SidecarExecutor
             try {
                 $this->connection();
             } catch (UnavailableException | TransportException) {
-                // The first call tries again and reports the failure.
+                // The first call connects again, and reports the failure.
             }
         }
     }
@@ -57,7 +57,8 @@ final class SidecarExecutor
     {
         return NestingLimit::enter(
             fn (bool $isNested): array => $this->execute($calls, $context, $isParallel, $isNested),
-            // Listeners are not notified, because a listener might make another call.
+            // Listeners are not notified of calls that nest too deep, because a listener might make
+            // another call.
             static fn (ToolFailure $failure): array => array_map(static fn (ToolCall $call): ToolResult => $failure->toResult($call), $calls),
         );
     }

@@ -72,7 +72,7 @@ final class CurlExchange
         ];
     }
 
-    /** Rounded up, and at least 1, because 0 means no limit. */
+    /** Returns a timeout in milliseconds, rounded up and at least 1, because 0 means no limit. */
     private static function milliseconds(float $seconds): int
     {
         return (int) max(1, min(ceil($seconds * 1000), 0x7FFFFFFF));

@@ -34,7 +34,8 @@ final class CurlTransport extends Transport
     public function sendAll(array $exchanges): array
     {
         if ($this->isBusy) {
-            // Called by a signal handler or by another fiber while a call waits.
+            // A signal handler or another fiber sends requests while a call waits, so a separate
+            // multi handle is used.
             return (new self($this->path))->sendAll($exchanges);
         }
         $this->connections ??= curl_multi_init();
@@ -115,7 +116,7 @@ final class CurlTransport extends Transport
     private function release(CurlExchange $exchange): void
     {
         curl_multi_remove_handle($this->connections, $exchange->handle);
-        // The callbacks keep the bodies in memory.
+        // Without the reset, the callbacks would keep the bodies in memory.
         curl_reset($exchange->handle);
         $this->idle[] = $exchange->handle;
     }

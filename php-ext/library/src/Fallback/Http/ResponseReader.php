@@ -107,7 +107,7 @@ final class ResponseReader
         }
         $this->status = (int) $matches[2];
         if ($this->status < 200) {
-            // An interim response (1xx): the final response follows.
+            // An interim response (1xx) is skipped: the final response follows.
             return;
         }
         $this->canReuseConnection = $matches[1] === '1';

@@ -48,7 +48,7 @@ final class StreamExchange
         }
         if ($this->unsent !== '' && !$this->reader->isDone()) {
             $written = @fwrite($this->stream, $this->unsent);
-            // A peer that stopped reading may have sent a response.
+            // The response is still read, because a peer that stopped reading may have sent one.
             $this->unsent = $written === false ? '' : substr($this->unsent, $written);
         }
         if ($this->reader->isDone()) {

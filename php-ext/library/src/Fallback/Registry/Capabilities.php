@@ -59,7 +59,10 @@ final class Capabilities
         };
     }
 
-    /** Reads a boolean, also in the forms that environment variables and databases produce. */
+    /**
+     * Reads a boolean, which may also have the forms that environment variables and databases
+     * produce.
+     */
     private static function flag(string $path, mixed $value): bool
     {
         $normalized = is_string($value) ? strtolower(trim($value)) : $value;

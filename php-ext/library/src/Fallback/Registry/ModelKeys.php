@@ -18,11 +18,17 @@ final class ModelKeys
 {
     public const CAPABILITIES = ['function_calling', 'mcp', 'enabled_tools'];
 
-    /** Names such as `allowedTools`, `tool_calling` or `mcp_enabled`. */
+    /**
+     * Matches keys such as `allowedTools`, `tool_calling` or `mcp_enabled`, which probably decide
+     * which tools a model sees.
+     */
     private const SUBJECT = '/(^|_)(tools?|functions?|mcp)(_|$)/';
     private const RULE = '/(^|_)(enabled?|allow(ed)?|only|call(s|ing)?|list|names?|filter|except|exclud(e|ed)|disabled?|den(y|ied)|block(ed)?)(_|$)/';
 
-    /** The keys of applications that are remembered, and their maximum length. */
+    /**
+     * Maximum number of keys of applications that are remembered, and maximum length of such a
+     * key.
+     */
     private const MAX_ACCEPTED = 100;
 
     /** @var array<int, array<string, true>> keys that resemble no known key, by the number of known keys: comparing takes time */

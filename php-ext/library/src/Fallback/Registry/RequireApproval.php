@@ -26,7 +26,7 @@ final class RequireApproval
         'trusted-only' => 'trusted-only',
     ];
 
-    /** Policies in the terms of `require_approval`. */
+    /** The value of OpenAI's `require_approval` for each approval policy. */
     public const SETTINGS_BY_POLICY = ['auto' => 'never', 'always-ask' => 'always', 'trusted-only' => 'trusted-only'];
 
     /**

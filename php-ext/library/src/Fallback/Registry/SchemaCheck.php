@@ -21,7 +21,7 @@ use Pillion\NativeTool;
 final class SchemaCheck
 {
     private const TIMEOUT = 5.0;
-    /** How long no check is made after the sidecar did not answer, in seconds. */
+    /** How long schemas are not checked after the sidecar did not respond, in seconds. */
     private const PAUSE = 5.0;
 
     private const TYPES = ['string', 'number', 'integer', 'boolean', 'array', 'object', 'null'];
@@ -39,7 +39,8 @@ final class SchemaCheck
         $tools = [];
         foreach ($entries as $entry) {
             $schema = InputSchema::tree($entry->definition);
-            // The server of an MCP tool validates the arguments itself; built-in tools are the sidecar's.
+            // Schemas of MCP tools and built-in tools are not checked: the MCP server validates the
+            // arguments, and the sidecar has the built-in tools.
             if ($entry->origin === null && !$entry->tool instanceof NativeTool && !self::isPlain($schema)) {
                 $tools[] = ['name' => $entry->definition->name, 'inputSchema' => $schema];
             }

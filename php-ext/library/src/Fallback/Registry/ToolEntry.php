@@ -19,7 +19,7 @@ final class ToolEntry
     private static int $lastNumber = 0;
 
     private function __construct(
-        /** Distinguishes the tool from a later one with the same name. */
+        /** A number that distinguishes the tool from a later one with the same name. */
         public readonly int $number,
         public readonly ToolInterface $tool,
         public readonly ToolDefinition $definition,

@@ -19,7 +19,7 @@ final class ToolOrigin
     {
     }
 
-    /** Returns null for a tool that belongs to no server. */
+    /** Returns the origin of a tool; null for a tool that belongs to no server. */
     public static function forTool(ToolInterface $tool): ?self
     {
         return $tool instanceof MCPToolInterface ? self::fromEntry($tool->getMCPServerConfig()) : null;

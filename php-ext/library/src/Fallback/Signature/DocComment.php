@@ -30,7 +30,7 @@ final class DocComment
             if (str_starts_with($line, '@')) {
                 $tags[] = $line;
             } elseif ($tags !== []) {
-                // An empty line ends the description of a parameter.
+                // An empty line ends the description in a tag.
                 $tags[] = array_pop($tags) . ($line === '' ? "\n" : ' ') . $line;
             } elseif ($line === '') {
                 $inSummary = $inSummary && $summary === [];
@@ -72,7 +72,7 @@ final class DocComment
     /** @return ?array{name: string, type: string, text: string, isExact: bool} */
     private static function parameter(string $tag): ?array
     {
-        // A type contains no dollar sign, except in types that are not supported anyway.
+        // No supported type contains a dollar sign, so the first one starts the parameter's name.
         $pattern = '/^@((?:phpstan-|psalm-)?)param\s([^$\n]*)\$(\w*)([^\n]*)/u';
         if (preg_match($pattern, $tag, $found) !== 1) {
             return null;

@@ -152,7 +152,8 @@ final class DocType
 
     private function textLiteral(): ?string
     {
-        // Escape sequences are not supported: their meaning depends on the kind of quotes.
+        // A literal with an escape sequence is not supported, because its meaning depends on the
+        // kind of quotes.
         if (preg_match('/^(["\'])([^\\\\]*?)\1/', $this->rest, $found) !== 1) {
             return null;
         }

@@ -48,7 +48,8 @@ final class PhpType
     {
         $name = $named->getName();
         if (!$named->isBuiltin()) {
-            // With two enums, the enum of a value would be ambiguous.
+            // Two enums in one type are not supported, because the enum of a value would be
+            // ambiguous.
             if ($this->enumeration !== null || !enum_exists($name) || !is_subclass_of($name, \BackedEnum::class)) {
                 throw new \DomainException($name);
             }

@@ -1,4 +1,4 @@
-//! The events of a call: its start, and exactly once its end.
+//! Dispatches the events of a call: its start, and exactly once its end.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use crate::zend::Failure;
 /// The ID of a call and the name of its tool.
 pub type CallNames<'a> = (&'a str, &'a str);
 
-/// Dispatches the start of a call, runs `work`, and dispatches the end. `work` returns a value, and
-/// an error code if the call failed.
+/// Dispatches the start of a call, runs `work`, and dispatches the end. `work` returns a value,
+/// with an error code if the call failed.
 ///
 /// # Errors
-/// Failures of `work`, and exceptions from a listener.
+/// The failure of `work`, or an exception from a listener.
 pub fn with_call_events<T>(
     link: &ServerLink,
     hooks: Hooks<'_>,
@@ -32,8 +32,8 @@ pub fn with_call_events<T>(
     }
 }
 
-/// Dispatches the start of a call. If the dispatch fails, a listener may already have received the
-/// event, so the end must be dispatched as well.
+/// Dispatches the start of a call. If that fails, a listener may already have received the event,
+/// so the end must be dispatched as well.
 ///
 /// # Errors
 /// An exception from a listener.

@@ -9,7 +9,7 @@ use crate::mcp::decode_message;
 use crate::values::tool_result::Parts;
 use crate::zend::{Failure, Outcome, array_of, entries, int_of, member, string_of};
 
-/// Returns a result as a PHP object, with an error code if the result has `isError`.
+/// Returns the result of a call as a `ToolResult`, with an error code if the result has `isError`.
 pub fn result_of_call(
     id: &str,
     name: &str,
@@ -31,12 +31,12 @@ pub fn result_of_call(
     Ok((parts.into_object()?, code))
 }
 
-/// Returns whether the result has `isError`.
+/// Returns whether a tool's result has `isError`.
 pub fn is_error(result: &Zval) -> bool {
     member(result, "isError").and_then(|value| value.bool()) == Some(true)
 }
 
-/// Returns the text blocks of a result, one per line.
+/// Returns the text blocks of a tool's result, one per line.
 fn text_of(result: &Zval) -> String {
     let content = member(result, "content");
     let mut texts = Vec::new();
@@ -50,7 +50,7 @@ fn text_of(result: &Zval) -> String {
     }
 }
 
-/// Creates the failed result of a call without a result.
+/// Creates the failed result of a call that has no result.
 pub(super) fn failed_result(
     id: &str,
     name: &str,
@@ -65,7 +65,7 @@ pub(super) fn failed_result(
         ..Parts::new(id, name)
     };
     if let Some(wait) = retry_after {
-        // In the same form as in results of an executor.
+        // The form is that of an executor's results.
         let seconds = i64::try_from(whole_seconds(wait)).unwrap_or(i64::MAX);
         parts.metadata = array_of([("retry_after", int_of(seconds))]);
     }

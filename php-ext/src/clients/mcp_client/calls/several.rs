@@ -23,7 +23,7 @@ use crate::zend::{
     Failure, MethodCall, Object, Outcome, entries, list_of, member, string_of, with_entry,
 };
 
-/// Runs the calls concurrently; a failed call has a failed result.
+/// Runs tool calls concurrently. A failed call has a failed result.
 pub(super) fn call_tools(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let allowed = [
@@ -140,8 +140,8 @@ fn run_all(
     Ok(ended.into_iter().map(|(_, ended)| ended).collect())
 }
 
-/// Returns the result and error code of one of several calls. A failure of this call becomes a
-/// failed result.
+/// Returns the result and error code of one of several calls. If the call failed, the result is a
+/// failed one.
 fn result_of(
     id: &str,
     name: &str,
@@ -169,7 +169,7 @@ fn result_of(
 }
 
 /// Returns the ID, name and arguments of one of several calls: a `ToolCall`, or an array whose `id`
-/// is optional. Arguments come from models, so invalid arguments only fail this call.
+/// is optional. Invalid arguments fail only this call, because they may come from a model.
 #[expect(clippy::type_complexity, reason = "read in one index")]
 fn read_call(
     entry: &Zval,

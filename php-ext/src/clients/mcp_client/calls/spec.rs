@@ -1,4 +1,4 @@
-//! One call of a tool, and its outcome.
+//! A single call of a tool, and its outcome.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,32 +14,32 @@ use crate::mcp::ServerLink;
 use crate::mcp::hooks::Hooks;
 use crate::zend::Failure;
 
-/// One tool call.
+/// A tool call that an `McpClient` makes.
 pub struct ToolCallSpec {
-    /// The ID of the call.
+    /// The ID of the call, for events and results.
     pub id: String,
-    /// The name of the tool.
+    /// The name of the called tool.
     pub name: String,
-    /// The arguments, a JSON object.
+    /// The arguments of the call, a JSON object.
     pub arguments: Box<RawValue>,
 }
 
-/// The outcome of a call.
+/// The outcome of a tool call: its result, or why there is none.
 pub type CallOutcome = Result<ToolCallResult, CallError>;
 
-/// The reason why a call has no result.
+/// The reason why a tool call has no result.
 #[derive(Debug)]
 pub enum CallError {
-    /// A failure reported by the engine.
+    /// The MCP client reported this error.
     Mcp(McpError),
-    /// The token was cancelled, with this reason.
+    /// The call's token was cancelled, with this reason.
     Cancelled(String),
-    /// The arguments are not a JSON object.
+    /// The arguments are not a JSON object, for this reason.
     Arguments(String),
 }
 
 impl CallError {
-    /// Returns the error code.
+    /// Returns the code of the error, as events and results name it.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Mcp(error) => pillion_mcp_tools::error_code(error.class()),
@@ -48,10 +48,10 @@ impl CallError {
         }
     }
 
-    /// Returns the exception.
+    /// Returns the exception for the error.
     ///
     /// # Errors
-    /// Same as [`ServerLink::failure`].
+    /// An exception of the token store, as for [`ServerLink::failure`].
     pub fn into_failure(self, link: &ServerLink, hooks: Hooks<'_>) -> Result<Failure, Failure> {
         match &self {
             Self::Mcp(error) => link.failure(hooks, error),
@@ -71,7 +71,7 @@ impl fmt::Display for CallError {
     }
 }
 
-/// Calls a tool and waits for the result. Cancellation notifies the server.
+/// Calls a tool and waits for the result. A cancellation also cancels the call on the server.
 pub async fn call_with_cancellation(
     client: McpClient,
     spec: ToolCallSpec,
@@ -86,7 +86,7 @@ pub async fn call_with_cancellation(
     }
 }
 
-/// Returns an ID that is unique in this process and most likely unique across processes.
+/// Returns an ID for a call, unique in this process and most likely unique across processes.
 pub fn new_id() -> String {
     static NEXT_ID: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now()

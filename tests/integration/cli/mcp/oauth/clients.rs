@@ -27,7 +27,7 @@ async fn e8_a_registered_client_sends_its_secret_only_to_the_token_endpoint() {
     assert_lacks!(stderr(&output), SECRET);
     assert!(server.requests_to("/register").is_empty());
     let token = &server.requests_to("/token")[0];
-    // me:hush-mine
+    // The header is the Base64 of `me:hush-mine`.
     assert_eq!(token.header("authorization"), "Basic bWU6aHVzaC1taW5l");
 }
 

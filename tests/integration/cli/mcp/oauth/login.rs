@@ -32,7 +32,7 @@ async fn l1_the_sidecar_is_authorized_for_one_user() {
     assert!(rolls(&daemon, "alice"));
     assert!(!rolls(&daemon, "bob"));
     assert!(!super::login::rolls(&daemon));
-    // Also after a restart, and refreshed when the token has expired.
+    // The tokens are used also after a restart, and refreshed when they have expired.
     daemon.kill();
     server.revoke();
     let daemon = daemon.again();
@@ -81,7 +81,8 @@ async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
     success(&running.output());
     assert!(rolls(&daemon));
     assert_eq!(secrets(&daemon), none + 1);
-    // Another server with the same URL remains, and has the same authorization.
+    // The removal does not affect another server with the same URL, which has the same
+    // authorization.
     send("DELETE", "/twin", &json!({}));
     assert_eq!(secrets(&daemon), none);
     assert!(rolls(&daemon));
@@ -149,7 +150,7 @@ async fn l1_tokens_are_valid_only_for_the_client_that_got_them() {
     assert!(rolls(&daemon));
     // Each server has its client configuration and its tokens; alice's user entry counts, too.
     assert_eq!(secrets(&daemon), 5);
-    // A change that does not concern the authorization.
+    // The change does not affect the authorization.
     send(&daemon, "PATCH", "/far", &json!({"timeout": 20_000}));
     assert!(rolls(&daemon));
     send(&daemon, "PATCH", "/far", &client("second"));
@@ -212,7 +213,7 @@ async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
         "far: authorized; the sidecar has the tokens\n"
     );
     assert!(rolls(&daemon));
-    // Also after a restart, and refreshed when the token has expired.
+    // The tokens are used also after a restart, and refreshed when they have expired.
     daemon.kill();
     server.revoke();
     let daemon = daemon.again();

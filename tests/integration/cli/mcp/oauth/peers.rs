@@ -1,4 +1,4 @@
-//! The real servers with OAuth.
+//! `--oauth` with the real servers of `tests/peers` that require OAuth.
 
 use super::*;
 

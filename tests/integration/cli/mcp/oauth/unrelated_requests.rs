@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 use super::*;
 
-/// Sends these bytes. Returns the status line of the response, if any.
+/// Sends these bytes. Returns the status line of the response, or an empty string.
 async fn send(port: u16, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let mut response = Vec::new();

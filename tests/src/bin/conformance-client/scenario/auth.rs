@@ -15,13 +15,14 @@ use crate::run::{Failure, Run};
 
 const REDIRECT_URI: &str = "http://localhost:3000/callback";
 
-/// No server listens there; the suite's server only compares the URL.
+/// The URL of the client id metadata document. No server listens there; the suite's server only
+/// compares the URL.
 const CLIENT_METADATA_URL: &str = "https://conformance-test.local/client-metadata.json";
 
 /// Lists the tools and calls the tool that every authorization scenario has.
 ///
 /// # Errors
-/// [`Failure`].
+/// The failure of the scenario.
 pub async fn play(run: &Run) -> Result<(), Failure> {
     let mut config = run.server()?;
     config.authentication = authentication(run, issuer(config.url()).await)?;
