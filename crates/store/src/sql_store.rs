@@ -76,7 +76,7 @@ impl SqlStore {
                 return Err(StoreError::corrupt(message));
             }
         }
-        let database = Database::open(options).await?;
+        let database = Box::pin(Database::open(options)).await?;
         let is_current =
             migrations::current_version(&database).await? == migrations::LATEST_VERSION;
         let file = match &options.location {

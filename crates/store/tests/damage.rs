@@ -58,7 +58,7 @@ fn copy_files(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if !name.ends_with("-shm") {
-            fs::copy(from.join(&name), to.join(&name)).unwrap();
+            fs::write(to.join(&name), fs::read(from.join(&name)).unwrap()).unwrap();
         }
     }
 }

@@ -237,7 +237,7 @@ async fn a_prompt_never_has_a_name_that_belongs_to_another_server() {
     let bad = server("bad", &["a_greet", "b_c_greet", "fine"]);
     let down = "http://127.0.0.1:9/";
     for order in [true, false] {
-        let of_down = ["a", "x_b_c"].map(|label| detected_entry(label, &down, ""));
+        let of_down = ["a", "x_b_c"].map(|label| detected_entry(label, down, ""));
         let of_bad = entry("x", &bad, "");
         let toml = match order {
             true => of_bad + &of_down.concat(),
