@@ -43,6 +43,10 @@ pub use subscription::{Subscription, SubscriptionFilter};
 /// overflow the clock.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
+/// The target of the warning that a tool result does not match the tool's output schema. A program
+/// that reports [`ToolCallResult::output_mismatch`] itself can filter the warning out.
+pub const OUTPUT_MISMATCH_TARGET: &str = "pillion_mcp_client::output_mismatch";
+
 /// A client of one MCP server, with one credential.
 ///
 /// The client is lazy: creating it does no I/O. The first operation connects, detects the server's
@@ -282,6 +286,7 @@ impl McpClient {
         if let Some(mismatch) = &output_mismatch {
             let server = &self.sender.config.label;
             tracing::warn!(
+                target: OUTPUT_MISMATCH_TARGET,
                 mcp.server = server,
                 tool = name,
                 mismatch,

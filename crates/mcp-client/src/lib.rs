@@ -36,8 +36,8 @@ mod whole_value;
 pub use call_tool_result::as_call_tool_result;
 pub use callbacks::{Callbacks, Notification, ProgressCallback, ProgressNotification};
 pub use client::{
-    ConnectionInfo, McpClient, McpLogLevel, OpenConnection, RequestOptions, Subscription,
-    SubscriptionFilter, ToolCallResult,
+    ConnectionInfo, McpClient, McpLogLevel, OUTPUT_MISMATCH_TARGET, OpenConnection, RequestOptions,
+    Subscription, SubscriptionFilter, ToolCallResult,
 };
 pub use config::{
     Authentication, AuthorizationServices, Endpoint, Handshake, Limits, ServerConfig,

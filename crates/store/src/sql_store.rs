@@ -86,7 +86,7 @@ impl SqlStore {
         let clock = StoreClock::new(database.clone());
         let mut lost_records = 0;
         if let Some(file) = &file {
-            match recover(file, &database, &clock).await {
+            match Box::pin(recover(file, &database, &clock)).await {
                 Ok(lost) => lost_records = lost,
                 Err(error) => tracing::warn!(
                     %error,

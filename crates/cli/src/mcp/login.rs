@@ -1,7 +1,7 @@
 //! The OAuth login of `pillion auth login`, which uses the flow of `pillion mcp --oauth`.
 
 use pillion_config::{LogFormat, LogSection};
-use pillion_mcp_client::ServerConfig;
+use pillion_mcp_client::{OUTPUT_MISMATCH_TARGET, ServerConfig};
 use pillion_sidecar::logging;
 
 use super::error::McpCommandError;
@@ -33,7 +33,7 @@ pub(crate) async fn log_in(server: ServerConfig, port: Option<u16>) -> Result<()
 /// match the tool's output schema are reported by the command itself, not by the log.
 pub(super) fn start_log(verbose: bool) {
     let level = if verbose { "debug" } else { "warn" };
-    let filter = format!("warn,pillion={level},pillion_mcp_client::client::methods=error");
+    let filter = format!("warn,pillion={level},{OUTPUT_MISMATCH_TARGET}=error");
     if let Ok(filter) = filter.try_into() {
         let format = LogFormat::Text;
         drop(logging::initialize(&LogSection { format, filter }));
