@@ -287,9 +287,7 @@ impl McpClient {
             let server = &self.sender.config.label;
             tracing::warn!(
                 target: OUTPUT_MISMATCH_TARGET,
-                mcp.server = server,
-                tool = name,
-                mismatch,
+                { mcp.server = server, tool = name, mismatch },
                 "A tool result does not match the tool's output schema"
             );
         }
