@@ -15,7 +15,7 @@ use pillion::tool::types::{Effects, ErrorCode};
 
 struct Probe;
 
-/// The number of calls that this instance has received.
+/// The number of calls of this instance.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
 impl Guest for Probe {
