@@ -231,8 +231,7 @@ pub fn format_tools_by_name<'a>(
 /// assert_eq!(calls[0].arguments, "{bad");
 ///
 /// let error = parse_tool_calls(Provider::OpenAiChat, &json!({"choices": []})).unwrap_err();
-/// assert_eq!(error.to_string(), "Malformed response of the provider 'openai': choices[0] is
-/// missing");
+/// assert_eq!(error.to_string(), "Malformed response of the provider 'openai': choices[0] is missing");
 /// # Ok::<(), pillion_providers::ProviderError>(())
 /// ```
 ///
