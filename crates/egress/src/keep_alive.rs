@@ -25,8 +25,8 @@ const MIN_IDLE_LIMIT: Duration = Duration::from_millis(2);
 
 /// How long the client remembers that a server has closed a kept connection. The time doubles with
 /// each further request that failed because of a close.
-const MIN_HABIT_TTL: Duration = Duration::from_secs(60);
-const MAX_HABIT_TTL: Duration = Duration::from_secs(3600);
+const MIN_CLOSE_TTL: Duration = Duration::from_secs(60);
+const MAX_CLOSE_TTL: Duration = Duration::from_secs(3600);
 
 /// What is known about how long a server keeps idle connections.
 ///
@@ -36,7 +36,7 @@ const MAX_HABIT_TTL: Duration = Duration::from_secs(3600);
 /// after the server has kept a connection, and for a while after a close, requests use connections
 /// only up to half of the idle time at which the server closed a connection.
 #[derive(Debug, Default)]
-pub struct KeepAliveHabit {
+pub struct KeepAliveEstimate {
     /// Whether the server has kept a connection since the server last closed a connection early.
     is_proven: AtomicBool,
     /// Whether `closes` is set. Requests lock `closes` only if this is `true`.
@@ -53,7 +53,7 @@ struct Closes {
     until: Instant,
 }
 
-impl KeepAliveHabit {
+impl KeepAliveEstimate {
     /// Returns whether a request may use a connection that has been idle for `idle`.
     #[must_use]
     pub fn allows(&self, idle: Duration, choice: ConnectionChoice) -> bool {
@@ -123,8 +123,8 @@ impl KeepAliveHabit {
         let half = idle / 2;
         let idle_limit = earlier.map_or(half, |closes| closes.idle_limit.min(half));
         let has_broken_before = is_broken && earlier.is_some_and(|closes| closes.broken > 0);
-        let ttl = MIN_HABIT_TTL.saturating_mul(1 << broken.saturating_sub(1).min(10));
-        let until = now + ttl.min(MAX_HABIT_TTL);
+        let ttl = MIN_CLOSE_TTL.saturating_mul(1 << broken.saturating_sub(1).min(10));
+        let until = now + ttl.min(MAX_CLOSE_TTL);
         *closes = Some(Closes {
             idle_limit: if has_broken_before || idle_limit < MIN_IDLE_LIMIT {
                 Duration::ZERO
@@ -166,51 +166,51 @@ mod tests {
 
     #[test]
     fn a_request_that_must_not_be_repeated_needs_a_server_that_keeps_connections() {
-        let habit = KeepAliveHabit::default();
-        assert!(habit.allows(Duration::ZERO, ConnectionChoice::Any));
-        assert!(!habit.allows(Duration::ZERO, ConnectionChoice::New));
-        assert!(!habit.allows(Duration::ZERO, ConnectionChoice::Reliable));
-        assert!(habit.allows(MIN_PERSISTENT_TIME, ConnectionChoice::Reliable));
-        habit.note_reused();
-        assert!(habit.allows(Duration::ZERO, ConnectionChoice::Reliable));
+        let keep_alive = KeepAliveEstimate::default();
+        assert!(keep_alive.allows(Duration::ZERO, ConnectionChoice::Any));
+        assert!(!keep_alive.allows(Duration::ZERO, ConnectionChoice::New));
+        assert!(!keep_alive.allows(Duration::ZERO, ConnectionChoice::Reliable));
+        assert!(keep_alive.allows(MIN_PERSISTENT_TIME, ConnectionChoice::Reliable));
+        keep_alive.note_reused();
+        assert!(keep_alive.allows(Duration::ZERO, ConnectionChoice::Reliable));
     }
 
     #[test]
     fn connections_are_used_up_to_half_of_the_idle_time_of_a_close() {
-        let habit = KeepAliveHabit::default();
-        habit.note_reused();
-        habit.note_closed(4 * SECOND);
+        let keep_alive = KeepAliveEstimate::default();
+        keep_alive.note_reused();
+        keep_alive.note_closed(4 * SECOND);
         for choice in [ConnectionChoice::Any, ConnectionChoice::Reliable] {
-            assert!(habit.allows(2 * SECOND, choice));
-            assert!(!habit.allows(3 * SECOND, choice));
+            assert!(keep_alive.allows(2 * SECOND, choice));
+            assert!(!keep_alive.allows(3 * SECOND, choice));
         }
         // A later close after a longer idle time does not raise the limit.
-        habit.note_closed(60 * SECOND);
-        assert!(!habit.allows(3 * SECOND, ConnectionChoice::Any));
-        habit.note_closed(MIN_PERSISTENT_TIME);
-        assert!(habit.allows(MIN_PERSISTENT_TIME / 2, ConnectionChoice::Any));
-        assert!(!habit.allows(Duration::ZERO, ConnectionChoice::Reliable));
-        habit.note_closed(MIN_IDLE_LIMIT);
-        assert!(!habit.allows(Duration::from_micros(1), ConnectionChoice::Any));
-        habit.forget_closes();
-        assert!(habit.allows(60 * SECOND, ConnectionChoice::Any));
+        keep_alive.note_closed(60 * SECOND);
+        assert!(!keep_alive.allows(3 * SECOND, ConnectionChoice::Any));
+        keep_alive.note_closed(MIN_PERSISTENT_TIME);
+        assert!(keep_alive.allows(MIN_PERSISTENT_TIME / 2, ConnectionChoice::Any));
+        assert!(!keep_alive.allows(Duration::ZERO, ConnectionChoice::Reliable));
+        keep_alive.note_closed(MIN_IDLE_LIMIT);
+        assert!(!keep_alive.allows(Duration::from_micros(1), ConnectionChoice::Any));
+        keep_alive.forget_closes();
+        assert!(keep_alive.allows(60 * SECOND, ConnectionChoice::Any));
     }
 
     #[test]
     fn after_two_failed_requests_no_connection_is_kept_for_a_while() {
-        let habit = KeepAliveHabit::default();
-        habit.note_broken(10 * SECOND);
-        assert!(habit.allows(5 * SECOND, ConnectionChoice::Any));
-        habit.note_broken(4 * SECOND);
-        assert!(!habit.allows(Duration::from_micros(1), ConnectionChoice::Any));
+        let keep_alive = KeepAliveEstimate::default();
+        keep_alive.note_broken(10 * SECOND);
+        assert!(keep_alive.allows(5 * SECOND, ConnectionChoice::Any));
+        keep_alive.note_broken(4 * SECOND);
+        assert!(!keep_alive.allows(Duration::from_micros(1), ConnectionChoice::Any));
     }
 
     #[test]
     fn the_habit_is_forgotten_after_a_while() {
-        let habit = KeepAliveHabit::default();
+        let keep_alive = KeepAliveEstimate::default();
         for ttl in [60, 120, 240, 480, 960, 1920, 3600, 3600] {
-            habit.note_broken(SECOND);
-            let mut locked = habit.closes.lock();
+            keep_alive.note_broken(SECOND);
+            let mut locked = keep_alive.closes.lock();
             let closes = locked.as_mut().unwrap();
             let left = closes.until - Instant::now();
             assert!(
@@ -219,8 +219,8 @@ mod tests {
             );
             closes.until -= ttl * SECOND;
         }
-        assert!(habit.allows(60 * SECOND, ConnectionChoice::Any));
-        habit.note_closed(60 * SECOND);
-        assert!(habit.allows(20 * SECOND, ConnectionChoice::Any));
+        assert!(keep_alive.allows(60 * SECOND, ConnectionChoice::Any));
+        keep_alive.note_closed(60 * SECOND);
+        assert!(keep_alive.allows(20 * SECOND, ConnectionChoice::Any));
     }
 }

@@ -48,7 +48,7 @@ pub use error::{ClientError, EgressError};
 pub use error::{root_cause, suggests_restart};
 pub use host_name::{HostName, InvalidHostName};
 pub use http_client::{HttpClient, HttpError, HttpRequest, HttpResponse, LazyHttpClient};
-pub use keep_alive::{ConnectionChoice, KeepAliveHabit};
+pub use keep_alive::{ConnectionChoice, KeepAliveEstimate};
 pub use network::{InvalidNetwork, Network};
 pub use proxy::{InvalidProxy, Proxies};
 pub use reachability::{Attempts, MAX_REPEATS, PoolUse, Reachability, SendFailure};

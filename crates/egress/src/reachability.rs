@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use hyper_util::client::legacy::connect::HttpInfo;
 use parking_lot::Mutex;
 
-use super::{ConnectionChoice, KeepAliveHabit, RestartPace, Restarts};
+use super::{ConnectionChoice, KeepAliveEstimate, RestartPace, Restarts};
 
 /// Maximum number of times that one request is sent again because its connection broke.
 pub const MAX_REPEATS: u32 = 3;
@@ -17,7 +17,7 @@ const REPEAT_INTERVAL: Duration = Duration::from_millis(10);
 pub struct Reachability {
     restarts: Restarts,
     /// What is known about how long the server keeps idle connections.
-    habit: KeepAliveHabit,
+    keep_alive: KeepAliveEstimate,
     last_response: Mutex<Option<LastResponse>>,
 }
 
@@ -65,7 +65,7 @@ impl Default for Reachability {
     fn default() -> Self {
         Self {
             restarts: Restarts::new(RestartPace::HTTP),
-            habit: KeepAliveHabit::default(),
+            keep_alive: KeepAliveEstimate::default(),
             last_response: Mutex::new(None),
         }
     }
@@ -80,7 +80,7 @@ impl Reachability {
             tokio::task::yield_now().await;
         }
         let idle = self.last_response.lock().map(|last| last.at.elapsed());
-        match self.habit.max_idle(idle, choice) {
+        match self.keep_alive.max_idle(idle, choice) {
             Some(max_idle) => PoolUse::Pooled { max_idle, idle },
             None => PoolUse::New,
         }
@@ -104,7 +104,7 @@ impl Reachability {
             .replace(LastResponse { at, connection });
         let previous_connection = previous.and_then(|previous| previous.connection);
         if previous_connection.is_some() && previous_connection == connection {
-            self.habit.note_reused();
+            self.keep_alive.note_reused();
         }
         if let Some(idle) = pool_use.idle() {
             response.extensions_mut().insert(IdleBefore(idle));
@@ -122,7 +122,7 @@ impl Reachability {
     /// connection that the server has kept.
     pub fn note_cut_off(&self, idle: Option<Duration>) {
         if let Some(idle) = idle {
-            self.habit.note_broken(idle);
+            self.keep_alive.note_broken(idle);
         }
     }
 
@@ -137,8 +137,8 @@ impl Reachability {
 
     /// Returns what is known about how long the server keeps connections.
     #[must_use]
-    pub fn habit(&self) -> &KeepAliveHabit {
-        &self.habit
+    pub fn keep_alive(&self) -> &KeepAliveEstimate {
+        &self.keep_alive
     }
 }
 
@@ -203,7 +203,9 @@ impl<'a> Attempts<'a> {
     /// again.
     pub async fn wait_after(&mut self, failure: SendFailure) -> bool {
         let Reachability {
-            restarts, habit, ..
+            restarts,
+            keep_alive,
+            ..
         } = self.reachability;
         match failure {
             SendFailure::ConnectionRefused => {
@@ -211,7 +213,7 @@ impl<'a> Attempts<'a> {
                 if may_restart {
                     // A restart closes every connection, and does not show how long the server
                     // keeps connections.
-                    habit.forget_closes();
+                    keep_alive.forget_closes();
                 }
                 may_restart
             }

@@ -33,7 +33,7 @@ use self::driven::{DrivenBody, DrivenConnection};
 use super::client::PRODUCT;
 use super::redirect::Redirect;
 use super::resolver::{self, Lookup};
-use super::{ConnectionChoice, EgressPolicy, HostName, KeepAliveHabit, is_local_host};
+use super::{ConnectionChoice, EgressPolicy, HostName, KeepAliveEstimate, is_local_host};
 
 /// Timeout for connecting. After the timeout, the full HTTP client is used.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -77,7 +77,7 @@ pub struct DirectClient {
     target: Uri,
     host_header: HeaderValue,
     idle_connections: Mutex<IdleConnections>,
-    habit: KeepAliveHabit,
+    keep_alive: KeepAliveEstimate,
     /// Whether the server redirects requests, so that the full HTTP client is faster.
     redirects: AtomicBool,
 }
@@ -130,7 +130,7 @@ impl DirectClient {
                 .ok()?,
             host_header: HeaderValue::from_str(authority).ok()?,
             idle_connections: Mutex::default(),
-            habit: KeepAliveHabit::default(),
+            keep_alive: KeepAliveEstimate::default(),
             redirects: AtomicBool::new(false),
         }))
     }
@@ -154,7 +154,7 @@ impl DirectClient {
             let (error, unsent) = match connection.send(request).await {
                 Ok(response) => {
                     if idle.is_some() {
-                        self.habit.note_reused();
+                        self.keep_alive.note_reused();
                     }
                     return self.read_response(response, connection).await;
                 }
@@ -163,13 +163,13 @@ impl DirectClient {
             match (unsent, idle) {
                 // The server closed the connection while the connection was idle.
                 (Some(unsent), Some(idle)) => {
-                    self.habit.note_closed(idle);
+                    self.keep_alive.note_closed(idle);
                     request = unsent;
                 }
                 (Some(_), None) => return SendOutcome::NotSent,
                 (None, idle) => {
                     if let Some(idle) = idle {
-                        self.habit.note_broken(idle);
+                        self.keep_alive.note_broken(idle);
                     }
                     return SendOutcome::Broken(DirectError(error));
                 }
@@ -179,7 +179,7 @@ impl DirectClient {
 
     /// Forgets how long the server keeps connections, because the server has restarted.
     pub fn forget_closes(&self) {
-        self.habit.forget_closes();
+        self.keep_alive.forget_closes();
     }
 
     fn request(&self, headers: &HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
@@ -234,12 +234,12 @@ impl DirectClient {
         while let Some((mut connection, idle)) = self.take(runtime, choice) {
             if connection.is_open_now().await {
                 if choice == ConnectionChoice::Reliable {
-                    self.habit.note_reused();
+                    self.keep_alive.note_reused();
                 }
                 connection.idle = Some(idle);
                 return Some(connection);
             }
-            self.habit.note_closed(idle);
+            self.keep_alive.note_closed(idle);
         }
         for address in self.addresses().await {
             let connected = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
@@ -266,10 +266,10 @@ impl DirectClient {
             let mut idle_connections = self.idle_connections.lock();
             let idle = &mut idle_connections.get_mut(runtime)?.idle;
             let time = idle.last()?.since.elapsed();
-            if self.habit.allows(time, choice) {
+            if self.keep_alive.allows(time, choice) {
                 return idle.pop().map(|taken| (taken.connection, time));
             }
-            if !self.habit.is_expired(time) {
+            if !self.keep_alive.is_expired(time) {
                 return None;
             }
             // All other connections have been idle for longer.
@@ -281,7 +281,10 @@ impl DirectClient {
     /// Makes a connection idle for the next request. Closes the connection if the server keeps no
     /// connections, or if enough connections are idle. Always returns `None`.
     fn release(self: &Arc<Self>, connection: DrivenConnection) -> Option<DrivenConnection> {
-        let max = match (self.habit.keeps_connections(), self.habit.is_proven()) {
+        let max = match (
+            self.keep_alive.keeps_connections(),
+            self.keep_alive.is_proven(),
+        ) {
             (false, _) => return None,
             (true, false) => MAX_UNPROVEN_CONNECTIONS,
             (true, true) => MAX_IDLE_CONNECTIONS,

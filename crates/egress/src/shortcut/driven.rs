@@ -133,7 +133,7 @@ impl Body for DrivenBody {
             Poll::Ready(Some(Err(_))) => {
                 let connection = this.connection.get_mut().take();
                 if let Some(idle) = connection.and_then(|connection| connection.idle) {
-                    this.client.habit.note_broken(idle);
+                    this.client.keep_alive.note_broken(idle);
                 }
             }
             _ => {}

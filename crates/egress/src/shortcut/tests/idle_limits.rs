@@ -74,27 +74,31 @@ async fn a_server_that_breaks_kept_connections_leaves_none_open() {
         let sent = post_over(&shortcut, ConnectionChoice::Reliable).await;
         assert!(matches!(sent, SendOutcome::Broken(_)));
     }
-    assert!(shortcut.habit.is_proven());
+    assert!(shortcut.keep_alive.is_proven());
     server.check(&shortcut, 500, 0, "two breaks").await;
 }
 
 #[tokio::test]
 async fn whatever_a_server_does_with_connections_few_stay_open() {
-    type Note = fn(&KeepAliveHabit);
+    type Note = fn(&KeepAliveEstimate);
     let notes: [(&str, Note); 7] = [
-        ("kept", |habit| habit.note_reused()),
-        ("broken at once", |habit| habit.note_broken(Duration::ZERO)),
-        ("broken", |habit| {
-            habit.note_broken(Duration::from_millis(40));
+        ("kept", |keep_alive| keep_alive.note_reused()),
+        ("broken at once", |keep_alive| {
+            keep_alive.note_broken(Duration::ZERO)
         }),
-        ("broken late", |habit| {
-            habit.note_broken(Duration::from_secs(9));
+        ("broken", |keep_alive| {
+            keep_alive.note_broken(Duration::from_millis(40));
         }),
-        ("closed at once", |habit| habit.note_closed(Duration::ZERO)),
-        ("closed late", |habit| {
-            habit.note_closed(Duration::from_secs(9));
+        ("broken late", |keep_alive| {
+            keep_alive.note_broken(Duration::from_secs(9));
         }),
-        ("restarted", |habit| habit.forget_closes()),
+        ("closed at once", |keep_alive| {
+            keep_alive.note_closed(Duration::ZERO)
+        }),
+        ("closed late", |keep_alive| {
+            keep_alive.note_closed(Duration::from_secs(9));
+        }),
+        ("restarted", |keep_alive| keep_alive.forget_closes()),
     ];
     for is_early in [false, true] {
         for first in &notes {
@@ -108,7 +112,7 @@ async fn whatever_a_server_does_with_connections_few_stay_open() {
                         let _ = post(&shortcut).await;
                     }
                     let names = [first, second, third].map(|(name, note)| {
-                        note(&shortcut.habit);
+                        note(&shortcut.keep_alive);
                         *name
                     });
                     let case = format!("{is_early} {names:?}");
@@ -125,7 +129,7 @@ async fn whatever_a_server_does_with_connections_few_stay_open() {
 async fn the_number_of_idle_connections_is_limited() {
     let server = Server::with(&[PLAIN; 10]).await;
     let shortcut = server.shortcut();
-    shortcut.habit.note_reused();
+    shortcut.keep_alive.note_reused();
     let mut responses = Vec::new();
     for _ in 0..MAX_IDLE_CONNECTIONS + 20 {
         responses.push(response(post(&shortcut).await));

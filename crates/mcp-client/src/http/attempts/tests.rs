@@ -6,7 +6,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
 use parking_lot::Mutex;
-use pillion_egress::{KeepAliveHabit, PoolUse};
+use pillion_egress::{KeepAliveEstimate, PoolUse};
 use std::time::Duration;
 
 use super::*;
@@ -53,8 +53,8 @@ impl Server {
         *self.served.lock().last().unwrap()
     }
 
-    fn habit(&self) -> &KeepAliveHabit {
-        self.link.reachability.habit()
+    fn keep_alive(&self) -> &KeepAliveEstimate {
+        self.link.reachability.keep_alive()
     }
 }
 
@@ -88,20 +88,20 @@ async fn frequent_calls_keep_connections_again_after_a_cut_off_response() {
     sleep(Duration::from_millis(60)).await;
     assert_eq!(server.call().await, first, "the response that is cut off");
     // The client behaves as after a second cut-off response on a connection that was never idle.
-    server.habit().note_broken(Duration::ZERO);
+    server.keep_alive().note_broken(Duration::ZERO);
     for _ in 0..5 {
         let before = server.served.lock().iter().max().copied();
         assert!(Some(server.call().await) > before, "a new connection");
         sleep(Duration::from_millis(5)).await;
     }
     // The client forgets the close, as it does after a while.
-    server.habit().forget_closes();
-    assert!(!server.habit().is_proven());
+    server.keep_alive().forget_closes();
+    assert!(!server.keep_alive().is_proven());
     for _ in 0..40 {
         server.call().await;
         sleep(Duration::from_millis(5)).await;
     }
-    assert!(server.habit().is_proven());
+    assert!(server.keep_alive().is_proven());
     let last = server.call().await;
     for _ in 0..20 {
         assert_eq!(server.call().await, last);
@@ -123,8 +123,8 @@ async fn a_cut_off_response_over_a_new_connection_says_nothing_about_kept_ones()
 #[tokio::test]
 async fn a_connection_above_the_idle_limit_is_replaced_by_one_that_is_kept() {
     let server = Server::start(None).await;
-    server.habit().note_reused();
-    server.habit().note_closed(Duration::from_secs(4));
+    server.keep_alive().note_reused();
+    server.keep_alive().note_closed(Duration::from_secs(4));
     for _ in 0..2 {
         assert_eq!(server.call().await, 0);
     }
