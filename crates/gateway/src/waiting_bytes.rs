@@ -232,9 +232,16 @@ impl ConnectionBytes {
         let connection = &*self.0;
         let principal = connection.all.with_ledger(|ledger| {
             let principal = self.principal();
-            connection.bytes.fetch_add(bytes, Ordering::Relaxed);
-            ledger.add(&principal, bytes);
-            connection.release_from(ledger, max);
+            let released = connection.reserved.load(Ordering::Relaxed).min(max);
+            connection.reserved.fetch_sub(released, Ordering::Relaxed);
+            // Reserved bytes that stay in use are not booked again: freed bytes may grant claims.
+            let stay = released.min(bytes);
+            connection.bytes.fetch_add(bytes - stay, Ordering::Relaxed);
+            connection
+                .bytes
+                .fetch_sub(released - stay, Ordering::Relaxed);
+            ledger.add(&principal, bytes - stay);
+            ledger.subtract(&principal, released - stay);
             principal
         });
         Hold {

@@ -78,8 +78,8 @@ impl PendingDecisions {
         }
     }
 
-    /// Returns a permit for another waiting caller of `principal`, or `None` at the limit.
-    pub(super) fn wait_permit(&self, principal: Option<&str>, max: usize) -> Option<Charge> {
+    /// Sets the maximum number of waiting callers of one principal.
+    pub(crate) fn set_max_waiting(&self, max: usize) {
         let unlimited = Usage {
             count: usize::MAX,
             bytes: u64::MAX,
@@ -91,6 +91,10 @@ impl PendingDecisions {
             },
             total: unlimited,
         });
+    }
+
+    /// Returns a permit for another waiting caller of `principal`, or `None` at the limit.
+    pub(super) fn wait_permit(&self, principal: Option<&str>) -> Option<Charge> {
         self.waiting.charge(principal, Usage::one(0))
     }
 
@@ -259,7 +263,8 @@ mod tests {
     #[test]
     fn waiting_callers_are_limited_for_each_principal() {
         let pending = Arc::new(PendingDecisions::default());
-        let permit = |principal| pending.wait_permit(principal, 2);
+        pending.set_max_waiting(2);
+        let permit = |principal| pending.wait_permit(principal);
         let (first, second) = (permit(Some("token:a")), permit(Some("token:a")));
         assert!(first.is_some() && second.is_some());
         assert!(permit(Some("token:a")).is_none());

@@ -60,6 +60,13 @@ const PRINCIPALS_IN_TOTAL: usize = 4;
 pub(super) struct Builder<'c>(pub(super) &'c Config);
 
 impl Builder<'_> {
+    /// Sets the limits that the configuration may change while requests run.
+    fn set_limits(&self, process: &Process) {
+        process.detached.set_limits(self.detached_limits());
+        let max_waiting = self.0.approvals.max_waiting.get();
+        process.pending.set_max_waiting(max_waiting);
+    }
+
     /// Returns the limits of requests that continue without their clients.
     fn detached_limits(&self) -> AccountLimits {
         let http = &self.0.http;
@@ -86,7 +93,7 @@ impl Builder<'_> {
             has_all_tools,
         } = parts;
         let process = Arc::new(Process::new(Telemetry::start(&self.0.telemetry)));
-        process.detached.set_limits(self.detached_limits());
+        self.set_limits(&process);
         process.request_values.set_limits(REQUEST_VALUES);
         let results = self.results(state.as_ref());
         let approvals = self.approvals(state.as_ref(), &process);
@@ -160,7 +167,7 @@ impl Builder<'_> {
             .metrics
             .tools
             .record_servers(upstreams.listings());
-        old.process.detached.set_limits(self.detached_limits());
+        self.set_limits(&old.process);
         old.workers.reconfigure(&config.workers);
         old.wasm_tools.reconfigure(&config.wasm_tools);
         // A checkpoint store in memory must survive the reload.

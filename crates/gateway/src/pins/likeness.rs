@@ -222,12 +222,9 @@ mod tests {
     fn many_tools_do_not_evade_the_comparison() {
         let pinned: Vec<_> = (0..100)
             .map(|n| {
-                (
-                    format!("gone_{n}"),
-                    format!("Something number{n} about topic{n}"),
-                )
+                let description = format!("Something number{n} about topic{n}");
+                tool(&format!("gone_{n}"), &description)
             })
-            .map(|(name, description)| tool(&name, &description))
             .collect();
         let listed: Vec<_> = (0..200)
             .map(|n| definition(&json!({"name": format!("new_{n}"), "description": "unlike"})))
