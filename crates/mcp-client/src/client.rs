@@ -139,7 +139,7 @@ impl McpClient {
 
     /// Returns whether the server responds. Any JSON-RPC response counts, including errors.
     pub async fn is_available(&self) -> bool {
-        match Box::pin(self.ping()).await {
+        match self.ping().await {
             Ok(()) => true,
             Err(error) => error.rpc_error().is_some(),
         }

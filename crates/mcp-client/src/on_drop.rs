@@ -22,10 +22,11 @@ impl<F: FnOnce()> Drop for OnDrop<F> {
     }
 }
 
-/// Runs `work` in the background, for at most `limit`. Does nothing on a thread without a tokio
+/// Runs `work` in the background, for at most 2 s. Does nothing on a thread without a tokio
 /// runtime, such as when the last client is dropped after its runtime.
-pub(super) fn run_in_background(limit: Duration, work: impl Future<Output = ()> + Send + 'static) {
+pub(super) fn run_in_background(work: impl Future<Output = ()> + Send + 'static) {
+    const TIMEOUT: Duration = Duration::from_secs(2);
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        runtime.spawn(tokio::time::timeout(limit, work));
+        runtime.spawn(tokio::time::timeout(TIMEOUT, work));
     }
 }

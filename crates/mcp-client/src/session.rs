@@ -321,13 +321,12 @@ impl Session {
 
     /// Cancels a request on the server, after its caller has given up.
     fn cancel(self: &Arc<Self>, id: &RpcRequestId) {
-        const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
         if !self.sends_cancelled_notification() {
             return;
         }
         let session = Arc::clone(self);
         let params = json!({"requestId": id, "reason": "The caller gave up"});
-        run_in_background(CANCEL_TIMEOUT, async move {
+        run_in_background(async move {
             let message = jsonrpc::notification("notifications/cancelled", Some(&params));
             if let Err(error) = session.transport.notify(message, Repeat::Harmless).await {
                 tracing::debug!(%error, "The server rejected `notifications/cancelled`");

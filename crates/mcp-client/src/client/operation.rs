@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 use super::request_sender::RequestSender;
+use super::rounds::raw;
+use crate::callbacks::empty_object;
 use crate::{McpError, McpErrorKind, MessageStyle, TransportKind};
 
 /// Runs an operation within its timeout, by default the configured one, and adds the context of the
@@ -72,9 +74,9 @@ pub(super) fn request_name<P: Serialize + ?Sized>(
 /// Returns parameters or arguments as JSON. They must be an object: `[]` (PHP's empty array) and
 /// `null` become `{}`.
 pub(super) fn as_object<P: Serialize + ?Sized>(params: &P) -> Result<Box<RawValue>, McpErrorKind> {
-    let raw = to_raw_value(params).map_err(McpErrorKind::Encode)?;
-    if matches!(raw.get(), "[]" | "null") {
-        return to_raw_value(&serde_json::Map::new()).map_err(McpErrorKind::Encode);
+    let written = raw(&params)?;
+    if matches!(written.get(), "[]" | "null") {
+        return Ok(empty_object());
     }
-    Ok(raw)
+    Ok(written)
 }

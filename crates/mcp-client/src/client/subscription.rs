@@ -246,12 +246,11 @@ struct ResourceSubscription {
 
 impl Drop for ResourceSubscription {
     fn drop(&mut self) {
-        const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
         if !self.sender.connections.settings.remove(&self.uri) {
             return;
         }
         let (sender, uri) = (Arc::clone(&self.sender), std::mem::take(&mut self.uri));
-        run_in_background(UNSUBSCRIBE_TIMEOUT, async move {
+        run_in_background(async move {
             if sender.connections.settings.has(&uri) {
                 return; // The resource has a new subscriber.
             }

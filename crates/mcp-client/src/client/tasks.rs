@@ -274,9 +274,8 @@ where
 
 /// Cancels a task on the server, after the caller has given up.
 fn cancel_task(sender: &Arc<RequestSender>, id: &str) {
-    const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
     let (sender, params) = (Arc::clone(sender), json!({"taskId": id}));
-    run_in_background(CANCEL_TIMEOUT, async move {
+    run_in_background(async move {
         if let Err(error) = send_task_request(&sender, "tasks/cancel", &params).await {
             tracing::debug!(%error, "The server did not cancel the task");
         }

@@ -85,7 +85,7 @@ impl Draft {
         }
     }
 
-    /// Removes an optional member whose value `is_valid` does not accept.
+    /// Removes an optional member whose value `fits` does not accept.
     pub(super) fn keep_if(
         &mut self,
         member: &str,

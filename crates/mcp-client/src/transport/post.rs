@@ -6,7 +6,6 @@ mod session_loss;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -339,10 +338,9 @@ impl Drop for PostTransport {
     /// Deletes the session on the server, also if connecting was abandoned or the client was
     /// dropped.
     fn drop(&mut self) {
-        const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
         if self.connection.end_session() && self.connection.session.get().is_some() {
             let connection = Arc::clone(&self.connection);
-            run_in_background(DELETE_TIMEOUT, async move {
+            run_in_background(async move {
                 connection.delete_session().await;
             });
         }
