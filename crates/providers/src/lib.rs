@@ -180,12 +180,7 @@ pub fn format_tools_with<'a>(
     tools: impl IntoIterator<Item = &'a ToolDefinition>,
     strict_flag: StrictFlag,
 ) -> Vec<Value> {
-    let tools: Vec<_> = tools.into_iter().collect();
-    let format = |tool: &&ToolDefinition| {
-        let api = provider.api();
-        api.format_tool(tool, strict_flag, tools.len())
-    };
-    tools.iter().map(format).collect()
+    tool_format::format_all(provider.api(), tools, strict_flag)
 }
 
 /// Formats tools like [`format_tools`], for a provider given by name. Returns no tools if

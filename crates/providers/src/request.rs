@@ -4,6 +4,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
+use crate::tool_format::format_all;
 use crate::{ModelError, ModelErrorKind, ModelTurn, ProviderApi, StrictFlag, ToolFormat};
 
 /// The lists that `extra` extends. For any other member, the value in `extra` replaces the value in
@@ -98,10 +99,8 @@ pub(crate) fn put_tools(
 
 /// Returns the tools of a turn in the provider's format, or `None` if the turn has no tools.
 pub(crate) fn tools_of(turn: &ModelTurn<'_>, format: &impl ToolFormat) -> Option<Vec<Value>> {
-    let count = turn.tools.len();
-    let format_one = |tool: &_| format.format_tool(tool, StrictFlag::WhenTrue, count);
     let tools = turn.tools.iter().map(AsRef::as_ref);
-    (count > 0).then(|| tools.map(format_one).collect())
+    (!turn.tools.is_empty()).then(|| format_all(format, tools, StrictFlag::WhenTrue))
 }
 
 /// Removes members about tools from a request without tools, because the providers reject them.

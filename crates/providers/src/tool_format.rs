@@ -110,3 +110,14 @@ pub trait ToolFormat: Send + Sync {
         }
     }
 }
+
+/// Formats the tools of a request.
+pub(crate) fn format_all<'a>(
+    format: &(impl ToolFormat + ?Sized),
+    tools: impl IntoIterator<Item = &'a ToolDefinition>,
+    strict_flag: StrictFlag,
+) -> Vec<Value> {
+    let tools: Vec<_> = tools.into_iter().collect();
+    let format_one = |tool: &&ToolDefinition| format.format_tool(tool, strict_flag, tools.len());
+    tools.iter().map(format_one).collect()
+}
