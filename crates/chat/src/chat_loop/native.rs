@@ -171,8 +171,8 @@ pub(super) fn revoke_sent_permits(state: &mut ChatState, listener: &mut dyn Chat
         }));
     }
     let denials = format_permits(state.provider, &permitted.permits);
-    let there = state.conversation.messages.iter_mut().skip(permitted.at);
-    for (there, denial) in there.zip(denials) {
-        *there = denial;
+    let messages = state.conversation.messages.iter_mut().skip(permitted.at);
+    for (message, denial) in messages.zip(denials) {
+        *message = denial;
     }
 }

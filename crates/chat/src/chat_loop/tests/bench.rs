@@ -58,6 +58,21 @@ pub(super) fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
+/// Returns the model of a bench, which by default does not retry.
+fn model(
+    llm: &FakeLlm,
+    provider: Provider,
+    change: impl FnOnce(&mut HttpModelConfig),
+) -> Arc<HttpModel> {
+    let mut config = HttpModelConfig {
+        retry_pause: Duration::from_millis(1),
+        max_retries: 0,
+        ..HttpModelConfig::new(provider, llm.base_url.parse().unwrap(), "fake")
+    };
+    change(&mut config);
+    Arc::new(HttpModel::new(config).unwrap())
+}
+
 impl Bench {
     /// Creates a bench with a model that gives these responses. The tools are `echo`; `late`, which
     /// echoes after a delay; `boom`, which fails; `wait`, which never ends; `wipe`, which needs
@@ -91,31 +106,21 @@ impl Bench {
             })
             .collect();
         let executor = Executor::new(registry, ExecutorConfig::default());
-        let config = HttpModelConfig::new(provider, llm.base_url.parse().unwrap(), "fake");
-        let model = Arc::new(HttpModel::new(config).unwrap());
+        let model = model(&llm, provider, |_| {});
         let chat = ChatLoop::new(model, Arc::new(executor.clone())).with_tools(shown);
-        let mut bench = Self {
+        Self {
             llm,
             chat,
             executor,
             context: CallContext::for_user("ada"),
             tools,
             events: Vec::new(),
-        };
-        bench.configure_model(|_| {});
-        bench
+        }
     }
 
     /// Changes the configuration of the model, which by default does not retry.
     pub(super) fn configure_model(&mut self, change: impl FnOnce(&mut HttpModelConfig)) {
-        let base_url = self.llm.base_url.parse().unwrap();
-        let mut config = HttpModelConfig {
-            retry_pause: Duration::from_millis(1),
-            max_retries: 0,
-            ..HttpModelConfig::new(self.chat.model.provider(), base_url, "fake")
-        };
-        change(&mut config);
-        self.chat.model = Arc::new(HttpModel::new(config).unwrap());
+        self.chat.model = model(&self.llm, self.chat.model.provider(), change);
     }
 
     pub(super) fn begin(&self) -> ChatState {

@@ -55,7 +55,7 @@ async fn h4_a_chat_continues_after_any_fault_of_the_provider() {
             let mut bench = Bench::new([echo("a"), failure, LlmResponse::text("Done.")]).await;
             bench.chat.is_streamed = stream;
             let mut state = bench.begin();
-            assert_eq!(bench.error_kind(&mut state).await, kind);
+            assert_eq!(bench.error_kind(&mut state).await, kind, "{label}");
             let is_done = |event: &ChatEvent| matches!(event, ChatEvent::Done(_));
             assert!(!bench.events.iter().any(is_done), "{label}");
             let mut state = reloaded(&state);
@@ -116,7 +116,10 @@ async fn h4_a_chat_continues_after_an_answer_that_timed_out() {
             LlmResponse::text("Done."),
         ];
         let mut bench = Bench::at(provider, responses).await;
-        bench.configure_model(|config| config.timeout = Duration::from_secs(2));
+        bench.configure_model(|config| {
+            config.timeout = Duration::from_secs(2);
+            config.max_retries = 2;
+        });
         bench.chat.is_streamed = true;
         let mut state = bench.begin();
         let before = state.messages().to_vec();
