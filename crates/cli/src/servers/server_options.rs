@@ -125,14 +125,11 @@ impl ServerOptions {
 
     /// Returns the options as keys of a request.
     pub(super) fn keys(&self) -> Result<Map<String, Value>, CliError> {
-        let options = json!(self);
-        let mut keys = Map::new();
-        for (key, value) in options.as_object().into_iter().flatten() {
-            let is_given = !value.is_null() && *value != json!([]);
-            if is_given {
-                keys.insert(key.clone(), value.clone());
-            }
-        }
+        let mut keys = match json!(self) {
+            Value::Object(keys) => keys,
+            _ => Map::new(),
+        };
+        keys.retain(|_, value| !value.is_null() && *value != json!([]));
         // In a request, null means the configured default.
         for (key, default) in NAMES_OF_DEFAULTS {
             if let Some(value) = keys.get_mut(key).filter(|value| **value == default) {

@@ -192,15 +192,11 @@ mod tests {
 
     #[test]
     fn invalid_input_is_rejected_with_a_reason() {
-        for (property, input, reason) in [
-            (json!({"type": "integer"}), "x", "not an integer"),
-            (json!({"type": "integer", "maximum": 5}), "6", "maximum"),
-            (json!({"enum": ["a"]}), "z", "not one of the choices"),
-            (json!({"type": "string", "minLength": 3}), "ab", ""),
-        ] {
-            let error = read(&property, input).unwrap_err();
-            assert!(error.contains(reason), "{property}: {error}");
-        }
+        let error = |property, input| read(&property, input).unwrap_err();
+        assert_eq!(error(json!({"type": "integer"}), "x"), "not an integer");
+        assert_eq!(error(json!({"enum": ["a"]}), "z"), "not one of the choices");
+        assert!(error(json!({"type": "integer", "maximum": 5}), "6").contains("maximum"));
+        assert!(!error(json!({"type": "string", "minLength": 3}), "ab").is_empty());
     }
 
     #[test]
