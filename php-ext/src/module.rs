@@ -56,7 +56,7 @@ fn print_table(module: *mut ModuleEntry) {
     ext_php_rs::info_table_row!("PHP API", ZEND_MODULE_API_NO.to_string());
     ext_php_rs::info_table_row!("Thread safety", if USING_ZTS == 0 { "no" } else { "yes" });
     let (engine, sessions) = if runtime::is_running() {
-        let (count, limit) = (sessions::count(), settings::max_sessions());
+        let (count, limit) = sessions::usage();
         ("running", format!("{count} of {limit}"))
     } else {
         ("not started in this process", "none".to_owned())

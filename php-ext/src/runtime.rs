@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-pub use bound::Bound;
+pub use bound::{Bound, PerProcess};
 pub use engine::{Engine, UnattendedGuard};
 use pillion_chat::HttpModel;
 use pillion_client::Client;
@@ -41,23 +41,17 @@ struct Process {
     models: LruCache<String, HttpModel>,
 }
 
-static PROCESS: Mutex<Option<Bound<Process>>> = Mutex::new(None);
+static PROCESS: PerProcess<Process> = PerProcess::new();
 
 /// Calls `work` with the state of this process, which is created on first use.
 fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
-    // A panic while the lock is held leaves a valid value behind.
-    let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-    if slot.as_ref().is_none_or(|process| process.get().is_none()) {
-        let engine = start_engine()?;
-        *slot = Some(Bound::new(Process {
-            engine,
+    let create = || {
+        Ok(Process {
+            engine: start_engine()?,
             models: LruCache::new(16),
-        }));
-    }
-    let process = slot.as_mut().and_then(Bound::get_mut);
-    process
-        .map(work)
-        .ok_or_else(|| Failure::error("Pillion has no runtime"))
+        })
+    };
+    PROCESS.with(create, work)
 }
 
 fn start_engine() -> Result<Arc<Engine>, Failure> {
@@ -96,8 +90,7 @@ pub fn language_model(
 
 /// Returns whether the process has started its engine.
 pub fn is_running() -> bool {
-    let slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-    slot.as_ref().is_some_and(|process| process.get().is_some())
+    PROCESS.peek(|_| ()).is_some()
 }
 
 /// Ends the runtime at module shutdown, without waiting for running work. Before that,
@@ -108,18 +101,13 @@ pub fn shut_down(close_connections: impl FnOnce(&Arc<Engine>)) {
     if Engine::is_driven_here() {
         return;
     }
-    let process = {
-        let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.take().and_then(Bound::into_inner)
-    };
-    let Some(Process { engine, models }) = process else {
+    let Some(Process { engine, models }) = PROCESS.take() else {
         return;
     };
-    // The panic has already been written to stderr, and there is no other place to report it.
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        finish_cleanup(&engine);
-        close_connections(&engine);
-    }));
+    // A panic has already been written to stderr, and there is no other place to report it. The
+    // connections are closed in either case, because they hold the engine.
+    let _ = catch_unwind(AssertUnwindSafe(|| finish_cleanup(&engine)));
+    let _ = catch_unwind(AssertUnwindSafe(|| close_connections(&engine)));
     drop(models);
     engine.stop();
 }

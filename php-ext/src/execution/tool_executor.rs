@@ -62,7 +62,7 @@ fn construct_executor(call: &mut MethodCall<'_>) -> Outcome {
         None => options::Options::default(),
     };
     let this = call.this();
-    let tools = Arc::clone(registry.tools());
+    let tools = Arc::clone(&registry.tools);
     let hooks = job_channel::hooks::<PhpThread>();
     let executor = Executor::with_hooks(tools, config, hooks);
     construct(this, ToolExecutor { executor })?;

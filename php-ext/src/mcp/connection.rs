@@ -1,11 +1,12 @@
-use super::php_prompt::PhpPrompt;
-use super::router::MessageRouter;
-use super::server_job::ServerRequestKind;
-use super::token_slot::TokenSlot;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pillion_mcp_client::{Callbacks, McpClient, ServerConfig};
+
+use super::php_prompt::PhpPrompt;
+use super::router::MessageRouter;
+use super::server_job::ServerRequestKind;
+use super::token_slot::TokenSlot;
 
 /// The capabilities of a client object: the server's requests that it can handle. The server learns
 /// them when the connection opens, so objects with different callbacks use different connections.

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 use super::connection::{ClientCapabilities, McpConnection};
 use super::server::Server;
-use crate::runtime::{self, Bound, Engine};
+use crate::runtime::{self, Bound, Engine, PerProcess};
 use crate::settings;
 use crate::zend::Failure;
 
@@ -29,18 +29,12 @@ const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum interval between checks for idle sessions.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-static POOL: Mutex<Option<Bound<ConnectionPool>>> = Mutex::new(None);
+static POOL: PerProcess<ConnectionPool> = PerProcess::new();
 
 /// Calls `work` with the connections of this process.
 fn with_pool<R>(work: impl FnOnce(&ConnectionPool) -> R) -> Result<R, Failure> {
-    // A panic while the lock is held leaves a valid value behind.
-    let mut slot = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-    if slot.as_ref().is_none_or(|pool| pool.get().is_none()) {
-        *slot = Some(Bound::new(ConnectionPool::new(&runtime::engine()?)));
-    }
-    let pool = slot.as_ref().and_then(Bound::get);
-    pool.map(work)
-        .ok_or_else(|| Failure::error("Pillion has no runtime"))
+    let create = || Ok(ConnectionPool::new(&runtime::engine()?));
+    POOL.with(create, |pool| work(pool))
 }
 
 /// Returns the connection with this key and its session, or creates the connection. The key
@@ -97,22 +91,17 @@ pub fn client_for(server: &Server) -> Result<McpClient, Failure> {
     Ok(connection(server.key(), make)?.client().clone())
 }
 
-/// Returns the number of connections that the process keeps for later requests.
-pub fn count() -> usize {
-    let slot = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-    let pool = slot.as_ref().and_then(Bound::get);
-    pool.map_or(0, |pool| lock(&pool.entries).len())
+/// Returns the number of connections that the process keeps for later requests, and its limit.
+pub fn usage() -> (usize, usize) {
+    POOL.peek(|pool| (lock(&pool.entries).len(), pool.limit))
+        .unwrap_or_else(|| (0, settings::max_sessions()))
 }
 
 /// Closes all sessions concurrently, within [`CLOSE_SESSIONS_TIMEOUT`]; otherwise each command-line
 /// script would leave a session on its servers. MCP servers that run as child processes need no
 /// notification: a supervisor process ends them as soon as this process has ended.
 pub fn close_all(engine: &Arc<Engine>) {
-    let pool = {
-        let mut slot = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.take().and_then(Bound::into_inner)
-    };
-    let connections = pool.map(|pool| pool.take()).unwrap_or_default();
+    let connections = POOL.take().map(|pool| pool.take()).unwrap_or_default();
     let remote: Vec<_> = connections
         .iter()
         .map(|connection| connection.client())

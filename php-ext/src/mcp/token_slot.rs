@@ -1,8 +1,9 @@
-use super::router::MessageRouter;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pillion_mcp_client::{OAuthCredentials, StoreFuture, TokenKey, TokenStore};
+
+use super::router::MessageRouter;
 
 /// Holds the tokens of one connection between the engine and PHP's `TokenStore`. The store is read
 /// before the connection is created, and written on PHP's thread after the tokens have changed.

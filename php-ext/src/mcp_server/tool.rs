@@ -1,4 +1,3 @@
-use super::client_slot::ClientSlot;
 use std::sync::Arc;
 
 use pillion_core::tool::{
@@ -6,6 +5,8 @@ use pillion_core::tool::{
     ToolFuture, ToolOrigin,
 };
 use pillion_mcp_tools::McpTool;
+
+use super::client_slot::ClientSlot;
 
 /// A tool of an MCP server. The tool stays the same object when the connection changes.
 pub(super) struct ServerTool {

@@ -1,5 +1,52 @@
-use super::forks;
 use std::mem::ManuallyDrop;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::forks;
+use crate::zend::Failure;
+
+/// State that belongs to one process and is created on first use. A forked child leaks the state of
+/// its parent, and creates its own.
+pub struct PerProcess<T>(Mutex<Option<Bound<T>>>);
+
+impl<T> PerProcess<T> {
+    pub const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// Calls `work` with the state of this process, which `create` makes on first use.
+    ///
+    /// # Errors
+    /// The failure of `create`.
+    pub fn with<R>(
+        &self,
+        create: impl FnOnce() -> Result<T, Failure>,
+        work: impl FnOnce(&mut T) -> R,
+    ) -> Result<R, Failure> {
+        let mut slot = self.slot();
+        if slot.as_ref().is_none_or(|state| state.get().is_none()) {
+            *slot = Some(Bound::new(create()?));
+        }
+        let state = slot.as_mut().and_then(Bound::get_mut);
+        state
+            .map(work)
+            .ok_or_else(|| Failure::error("Pillion has no runtime"))
+    }
+
+    /// Calls `work` with the state of this process, if it was created.
+    pub fn peek<R>(&self, work: impl FnOnce(&T) -> R) -> Option<R> {
+        self.slot().as_ref().and_then(Bound::get).map(work)
+    }
+
+    /// Takes the state of this process, if it was created.
+    pub fn take(&self) -> Option<T> {
+        self.slot().take().and_then(Bound::into_inner)
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Bound<T>>> {
+        // A panic while the lock is held leaves a valid value behind.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A value that only the process that created it may use or drop, such as one that owns
 /// connections, tasks or threads. A forked child leaks the value.
@@ -25,7 +72,7 @@ impl<T> Bound<T> {
     }
 
     /// Returns the value like [`get`](Self::get), but mutable.
-    pub(super) fn get_mut(&mut self) -> Option<&mut T> {
+    fn get_mut(&mut self) -> Option<&mut T> {
         self.is_ours().then_some(&mut *self.value)
     }
 

@@ -32,6 +32,11 @@ const CONSTRAINTS: [&str; 8] = [
 /// The constraint that is a whole JSON Schema.
 pub const WHOLE_SCHEMA: &str = "schema";
 
+const PARAMETER_CONSTRUCTOR: &str = "__construct(?string $description = null, ?array $enum = null, \
+             int|float|null $minimum = null, int|float|null $maximum = null, \
+             ?int $minLength = null, ?int $maxLength = null, ?string $pattern = null, \
+             ?string $format = null, ?array $schema = null)";
+
 pub fn register() -> Result<()> {
     methods!(
         Class::new(AS_TOOL)
@@ -53,13 +58,7 @@ pub fn register() -> Result<()> {
     .register(&AS_TOOL_CLASS)?;
     Class::new(PARAMETER)
         .attribute_of(AttributeTargets::PARAMETER)
-        .promoted_constructor(
-            "__construct(?string $description = null, ?array $enum = null, \
-             int|float|null $minimum = null, int|float|null $maximum = null, \
-             ?int $minLength = null, ?int $maxLength = null, ?string $pattern = null, \
-             ?string $format = null, ?array $schema = null)",
-            construct_parameter,
-        )
+        .promoted_constructor(PARAMETER_CONSTRUCTOR, construct_parameter)
         .register(&PARAMETER_CLASS)
 }
 
@@ -84,21 +83,9 @@ fn construct_as_tool(call: &mut MethodCall<'_>) -> Outcome {
 
 /// Creates a `Parameter` attribute. Its typed properties validate the arguments with a `TypeError`.
 fn construct_parameter(call: &mut MethodCall<'_>) -> Outcome {
-    let description = call.optional_string(0)?;
-    let this = call.this();
-    let class = PARAMETER_CLASS.get();
-    this.set(
-        class,
-        "description",
-        description.map_or_else(Zval::new, string_of),
-    );
-    for (index, name) in CONSTRAINTS.into_iter().enumerate() {
-        this.set(class, name, call.value_or_null(index + 1));
-        if ext_php_rs::zend::ExecutorGlobals::has_exception() {
-            return Err(Failure::Pending);
-        }
-    }
-    Ok(Zval::new())
+    // The description must be UTF-8.
+    call.optional_string(0)?;
+    call.promote(PARAMETER_CLASS.get(), PARAMETER_CONSTRUCTOR)
 }
 
 /// Returns a property of an `AsTool` attribute.

@@ -7,7 +7,7 @@ use pillion_core::tool::ToolOrigin;
 
 use crate::model::model_argument;
 use crate::signature;
-use crate::values::interfaces::{TOOL, with_offer};
+use crate::values::interfaces::{EXECUTE, TOOL, with_offer};
 use crate::values::{tool_definition, tool_result};
 use crate::zend::{
     Class, ClassSlot, Failure, MethodCall, Object, Outcome, bool_of, call_callable,
@@ -27,7 +27,7 @@ pub fn register() -> Result<()> {
         "__construct(Pillion\\ToolDefinition $definition, callable $handler)" => construct,
         "getName(): string" => get_name,
         "getDefinition(): Pillion\\ToolDefinition" => get_definition,
-        "execute(array $arguments, string $toolCallId): Pillion\\ToolResult" => execute,
+        EXECUTE => execute,
     );
     with_offer(class, is_enabled_for_model).register(&CLASS)
 }

@@ -11,6 +11,7 @@ use super::mcp_tool_adapter as adapter;
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::log::{LogLevel, log};
+use crate::values::interfaces::EXECUTE;
 use crate::values::{tool_definition, tool_result};
 use crate::zend::{Class, ClassSlot, Failure, MethodCall, Object, Outcome, methods, string_of};
 
@@ -23,7 +24,7 @@ pub fn register() -> ZendResult<()> {
         "getName(): string" => get_name,
         "getDefinition(): Pillion\\ToolDefinition" => get_definition,
         "getMCPCategory(): string" => get_mcp_category,
-        "execute(array $arguments, string $toolCallId): Pillion\\ToolResult" => execute,
+        EXECUTE => execute,
     )
     .register(&CLASS)
 }

@@ -16,7 +16,7 @@ use crate::mcp::hooks::Hooks;
 use crate::mcp::{ServerLink, WaitingClient, require_approval};
 use crate::mcp_server::RegisteredMcpServer;
 use crate::model::model_argument;
-use crate::values::interfaces::{MCP_TOOL, TOOL, with_offer};
+use crate::values::interfaces::{EXECUTE, MCP_TOOL, TOOL, with_offer};
 use crate::values::{tool_definition, tool_result};
 use crate::wait::wait;
 use crate::zend::{
@@ -93,7 +93,7 @@ fn with_methods<K: EngineToolKind>(class: Class) -> Class {
         "private __construct()" => no_constructor,
         "getName(): string" => get_name::<K>,
         "getDefinition(): Pillion\\ToolDefinition" => get_definition::<K>,
-        "execute(array $arguments, string $toolCallId): Pillion\\ToolResult" => execute::<K>,
+        EXECUTE => execute::<K>,
     );
     with_offer(class, is_enabled_for_model::<K>)
 }

@@ -47,10 +47,6 @@ impl Registry {
         }
     }
 
-    pub fn tools(&self) -> &Arc<ToolRegistry> {
-        &self.tools
-    }
-
     /// Returns the clients that MCP servers were registered with.
     ///
     /// # Errors

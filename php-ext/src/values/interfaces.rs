@@ -9,13 +9,18 @@ pub static TOOL: ClassSlot = ClassSlot::new();
 /// The interface `Pillion\MCPToolInterface`.
 pub static MCP_TOOL: ClassSlot = ClassSlot::new();
 
+/// The declaration of `execute()`.
+pub const EXECUTE: &str = "execute(array $arguments, string $toolCallId): Pillion\\ToolResult";
+const FOR_PROVIDER: &str = "isAvailableForProvider(string $providerClass): bool";
+const FOR_MODEL: &str = "isEnabledForModel(array|object $model): bool";
+
 /// Adds the methods that decide whether a tool is offered: to every provider, and to a model if
 /// `is_enabled` returns true.
 pub fn with_offer(class: Class, is_enabled: impl MethodBody) -> Class {
     methods!(
         class,
-        "isAvailableForProvider(string $providerClass): bool" => is_available_for_provider,
-        "isEnabledForModel(array|object $model): bool" => is_enabled,
+        FOR_PROVIDER => is_available_for_provider,
+        FOR_MODEL => is_enabled,
     )
 }
 
@@ -29,9 +34,9 @@ pub fn register() -> Result<()> {
         .abstract_methods(&[
             "getName(): string",
             "getDefinition(): Pillion\\ToolDefinition",
-            "execute(array $arguments, string $toolCallId): Pillion\\ToolResult",
-            "isAvailableForProvider(string $providerClass): bool",
-            "isEnabledForModel(array|object $model): bool",
+            EXECUTE,
+            FOR_PROVIDER,
+            FOR_MODEL,
         ])
         .register(&TOOL)?;
     Class::interface("Pillion\\MCPToolInterface")

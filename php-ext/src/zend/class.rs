@@ -12,7 +12,7 @@ use ext_php_rs::types::{ZendObject, ZendStr, Zval};
 use ext_php_rs::zend::{ClassEntry, FunctionEntry};
 
 use super::call::{Handler, MethodBody, handler};
-use super::declaration::{MethodDeclaration, Parameter, PropertyDeclaration};
+use super::declaration::{MethodDeclaration, PropertyDeclaration};
 use super::{ClassSlot, ffi};
 
 /// The function that allocates the objects of a class: `zend_class_entry.create_object`.
@@ -123,10 +123,17 @@ impl Class {
         declaration: &'static str,
         body: impl MethodBody,
     ) -> Self {
-        let parameters = Parameter::all_of(declaration);
-        self.properties
-            .extend(parameters.iter().map(PropertyDeclaration::promoted));
-        self.method(declaration, body)
+        let declaration = MethodDeclaration::parse(declaration);
+        let promoted = declaration
+            .parameters
+            .iter()
+            .map(PropertyDeclaration::promoted);
+        self.properties.extend(promoted);
+        self.methods.push(Method {
+            declaration,
+            handler: Some(handler(body)),
+        });
+        self
     }
 
     /// Makes the class an attribute for these [`AttributeTargets`].

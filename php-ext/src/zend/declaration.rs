@@ -27,7 +27,10 @@ impl MethodDeclaration {
             flags: match modifier {
                 "static" => MethodFlags::Public | MethodFlags::Static,
                 "private" => MethodFlags::Private,
-                _ => MethodFlags::Public,
+                other => {
+                    debug_assert!(other.is_empty(), "unknown modifier: {text}");
+                    MethodFlags::Public
+                }
             },
             parameters: parameters
                 .split(", ")
@@ -93,12 +96,17 @@ impl PropertyDeclaration {
                     "protected" => PropertyFlags::Protected.bits(),
                     "readonly" => READONLY,
                     "static" => PropertyFlags::Static.bits(),
-                    _ => 0,
+                    other => {
+                        debug_assert!(other.is_empty(), "unknown modifier: {text}");
+                        0
+                    }
                 }
         });
         if flags & (PropertyFlags::Private | PropertyFlags::Protected).bits() == 0 {
             flags |= PropertyFlags::Public.bits();
         }
+        let is_string = default.is_some_and(|default| default.starts_with('\''));
+        debug_assert!(!is_string, "a reference-counted default: {text}");
         Self {
             name,
             kind: Type::parse(kind),

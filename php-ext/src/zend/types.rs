@@ -33,6 +33,10 @@ impl Type {
             classes_end = classes_end.saturating_sub(name.len() + 1);
         }
         let classes = &names[..classes_end];
+        debug_assert!(
+            classes.split('|').all(|name| Self::mask_of(name).is_none()),
+            "classes come first: {text}"
+        );
         Self {
             mask,
             classes: (!classes.is_empty()).then_some(classes),

@@ -1,8 +1,9 @@
-use super::lock;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use pillion_mcp_client::Notification;
+
+use super::lock;
 
 /// Maximum number of notifications that wait for one object. Above it, the oldest ones are dropped.
 const MAX_PENDING_NOTIFICATIONS: usize = 256;
