@@ -34,7 +34,7 @@ use stream::CompletionChunks;
 #[utoipa::path(
     post,
     path = route::CHAT_COMPLETIONS.path,
-    operation_id = "chat_completions",
+    operation_id = "completions",
     params(
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run; defaults to `user` in the request body"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel that the chat belongs to"),
@@ -86,7 +86,7 @@ impl Shape for Completions {
 #[utoipa::path(
     get,
     path = route::OPENAI_MODELS.path,
-    operation_id = "chat_completions_models",
+    operation_id = "completions_models",
     responses((status = 200, description = "The models that can be used for chats", body = Object))
 )]
 pub(super) async fn models(State(app): State<App>) -> Json<Value> {
@@ -105,7 +105,7 @@ pub(super) async fn models(State(app): State<App>) -> Json<Value> {
 #[utoipa::path(
     get,
     path = route::OPENAI_MODEL.path,
-    operation_id = "chat_completions_model",
+    operation_id = "completions_model",
     params(("id" = String, Path, description = "The model's name; slashes need no percent-encoding")),
     responses(
         (status = 200, description = "The model", body = Object),

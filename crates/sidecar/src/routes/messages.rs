@@ -31,7 +31,7 @@ use stream::MessageEvents;
 #[utoipa::path(
     post,
     path = route::ANTHROPIC_MESSAGES.path,
-    operation_id = "chat_messages",
+    operation_id = "messages",
     params(
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run; defaults to `metadata.user_id` in the request body"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel that the chat belongs to"),

@@ -53,8 +53,6 @@ pub(super) fn documented_routes() -> impl Iterator<Item = UtoipaMethodRouter<App
         Group("chat", "chat_").routes(vec![
             routes!(chat::begin, chat::list),
             routes!(chat::go_on, chat::show, chat::forget),
-        ]),
-        Group("chat", "").routes(vec![
             routes!(completions::complete),
             routes!(completions::models),
             routes!(completions::model),

@@ -190,7 +190,7 @@ pub(super) async fn show(
 ) -> Result<Json<ToolCallResponse>, RequestError> {
     let store = store_of(&app)?;
     let found = match id.parse::<CallId>() {
-        Ok(id) => store.call(id).await?,
+        Ok(id) => store.find_call(id).await?,
         Err(_) => None,
     };
     let call = found

@@ -1,4 +1,4 @@
-//! Requests with an `Idempotency-Key`.
+//! Runs the calls of a request, once for each `Idempotency-Key`.
 
 use std::iter::empty;
 use std::pin::pin;

@@ -52,11 +52,10 @@ impl Form {
         if let Self::Batch = self {
             return Json(&*response).into_response();
         }
-        match Arc::try_unwrap(response).map(|mut owned| owned.results.pop()) {
-            Ok(Some(result)) => response::respond(result.response),
-            Ok(None) => RequestError::from(InternalError).into_response(),
-            // The response is still shared, because it is being stored.
-            Err(shared) => Json(shared.results.first().map(|it| &it.response)).into_response(),
+        // The task that stores the response may still share it.
+        match Arc::unwrap_or_clone(response).results.pop() {
+            Some(result) => response::respond(result.response),
+            None => RequestError::from(InternalError).into_response(),
         }
     }
 }
