@@ -113,7 +113,7 @@ impl Client {
         body: Option<&[u8]>,
         caller: Option<&Caller>,
     ) -> Result<(u16, Vec<u8>), ClientError> {
-        let mut response = self.send_head(method, target, body, caller)?;
+        let mut response = self.send(method, target, body, caller)?;
         let body = response
             .body_mut()
             .with_config()
@@ -131,7 +131,7 @@ impl Client {
         body: &[u8],
         caller: Option<&Caller>,
     ) -> Result<(u16, Stream), ClientError> {
-        let response = self.send_head(method, target, Some(body), caller)?;
+        let response = self.send(method, target, Some(body), caller)?;
         let status = response.status().as_u16();
         let body = response.into_body().into_with_config();
         let reader = body.limit(self.settings.max_response_bytes).reader();
@@ -139,7 +139,7 @@ impl Client {
     }
 
     /// Sends one request and waits for the head of the response.
-    fn send_head(
+    fn send(
         &self,
         method: &str,
         target: &str,
