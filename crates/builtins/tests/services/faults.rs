@@ -62,6 +62,7 @@ async fn n1_slow_and_endless_services_time_out() {
         let begun = Instant::now();
         for result in call_all_at(&base(&server), SHORT).await {
             assert_failed(&result, ErrorCode::Timeout, "did not respond within 0.3s");
+            assert!(result.error.unwrap().ends_with("within 0.3s"));
         }
         assert!(begun.elapsed() < LONG);
     }
@@ -79,6 +80,7 @@ async fn d7_an_endless_response_is_aborted() {
     for result in call_all_at(&base(&server), LONG).await {
         let message = "responded with more than 1048576 bytes";
         assert_failed(&result, ErrorCode::InternalError, message);
+        assert!(result.error.unwrap().ends_with(message));
     }
 }
 
