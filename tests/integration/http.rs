@@ -105,7 +105,7 @@ pub trait Rest {
     /// Returns the recorded call with this ID.
     fn record(&self, id: &Value) -> Value {
         let target = format!("/api/v1/tool-calls/{}", id.text());
-        self.get(&target).json()["call"].clone()
+        self.get(&target).expect(200)["call"].clone()
     }
 
     /// Connects to the socket, with a maximum wait for the next bytes.

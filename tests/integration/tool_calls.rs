@@ -6,7 +6,8 @@ use crate::prelude::*;
 use crate::program::{Guarded, pillion_path};
 
 fn calls(daemon: &Daemon, arguments: &[&str]) -> Output {
-    daemon.run(&[&["calls"], arguments].concat())
+    let socket = daemon.socket.to_str().unwrap();
+    run(&[&["calls", "--socket", socket], arguments].concat(), &[])
 }
 
 fn listed(daemon: &Daemon, filter: &[&str]) -> Vec<Value> {

@@ -441,7 +441,10 @@ fn l1_e8_a_token_from_the_environment_reaches_the_server_and_no_log() {
     assert_eq!(credentials, ["Bearer hunter2"]);
 
     server.set_mood(Mood::Ill);
-    daemon.execute("far_echo", &json!({}));
+    daemon
+        .client()
+        .execute("far_echo", &json!({}), &Caller::default())
+        .unwrap();
     assert_lacks!(daemon.log(), "hunter2");
 }
 

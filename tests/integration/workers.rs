@@ -130,7 +130,8 @@ fn mcp_clients_receive_the_unchanged_result_of_a_worker() {
         worker
     });
     let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
-    let response = ask(&daemon.socket, "tools/call", params);
+    let (headers, body) = stateless("tools/call", params, json!({}));
+    let response = daemon.post_with("/mcp", &headers, body.to_string()).json();
     for (key, value) in result.as_object().unwrap() {
         if key != "_meta" {
             assert_eq!(&response["result"][key], value, "{response}");
