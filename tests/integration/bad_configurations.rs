@@ -572,7 +572,7 @@ fn a_variable_restricts_a_tool_whose_name_has_capital_letters() {
     let target = "/api/v1/tools/execute/crm_deleteUserById";
     let response = daemon.post(target, "{}").json();
     assert_json!(response["result"]["error_code"], "approval_required");
-    eventually("the misspelt sections are reported", || {
+    eventually("the misspelled sections are reported", || {
         let log = daemon.log();
         log.contains("[tools.crm_getall], but the tool is called 'crm_getAll'")
             && log.contains("[tools.crm_missing], but the MCP server 'crm' has no tool")

@@ -72,7 +72,7 @@ impl Config {
     pub fn process_locks_directory(&self) -> Option<PathBuf> {
         match &self.store.location {
             Some(StoreLocation::Memory) => None,
-            _ => Some(self.store_directory()?.join("lives")),
+            _ => Some(self.store_directory()?.join("processes")),
         }
     }
 

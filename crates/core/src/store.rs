@@ -42,7 +42,7 @@ pub use access_token::{AccessToken, AccessTokenStore};
 pub use approval::{
     ApprovalDecision, ApprovalFilter, ApprovalRecord, ApprovalStore, OpenApprovals, Verdict,
 };
-pub use call::{CallStatus, ProcessLife, RateLimitRecord, ToolCallRecord};
+pub use call::{CallStatus, ProcessRun, RateLimitRecord, ToolCallRecord};
 pub use call_log::CallLog;
 pub use call_query::{CallFilter, Pruned, Retention, ToolStatistics};
 pub use chat::{ChatClaim, ChatRecord, ChatStore, ChatSummary};

@@ -244,7 +244,7 @@ impl Approvals {
         let question = || elicitation::question(&self.shared.redaction, request);
         // A caller without a permit gets the approval's id at once, like a caller that does not
         // wait.
-        let permit = pending.wait_permit(principal, section.max_waiting.get());
+        let permit = pending.wait_permit(principal);
         let elicitation = permit.as_ref().and_then(|_| question());
         if permit.is_none() || wait.is_zero() && elicitation.is_none() {
             return Err(failure::undecided(&record, request));
@@ -373,16 +373,11 @@ impl Approvals {
         ids: &[&str],
         until: Instant,
     ) -> bool {
-        let Shared {
-            store,
-            section,
-            pending,
-            ..
-        } = &*self.shared;
+        let Shared { store, pending, .. } = &*self.shared;
         let (Some(store), true) = (store, until > Instant::now() && !ids.is_empty()) else {
             return false;
         };
-        let Some(_permit) = pending.wait_permit(principal, section.max_waiting.get()) else {
+        let Some(_permit) = pending.wait_permit(principal) else {
             return false;
         };
         let mut until = until;
@@ -458,7 +453,7 @@ async fn close_call(
     at: Timestamp,
 ) {
     let closed = async {
-        let Some(mut call) = store.call(id).await? else {
+        let Some(mut call) = store.find_call(id).await? else {
             return Ok(());
         };
         if call.status != CallStatus::Pending {

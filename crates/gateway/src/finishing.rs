@@ -29,26 +29,26 @@ pub fn lock_path(socket: &Path) -> PathBuf {
 }
 
 impl FinishingLock {
-    /// Marks the process `life` as finishing its calls on `socket`, whose lock file exists.
+    /// Marks the process `run_id` as finishing its calls on `socket`, whose lock file exists.
     ///
     /// # Errors
     /// If the lock file cannot be opened or locked.
-    pub fn acquire(socket: &Path, life: &str) -> io::Result<Self> {
+    pub fn acquire(socket: &Path, run_id: &str) -> io::Result<Self> {
         let file = open(socket)?;
-        fcntl(&file, FcntlArg::F_OFD_SETLK(&byte_of(life)?))?;
+        fcntl(&file, FcntlArg::F_OFD_SETLK(&byte_of(run_id)?))?;
         Ok(Self { _file: file })
     }
 
-    /// Returns whether the process `life` finishes its calls on `socket`.
+    /// Returns whether the process `run_id` finishes its calls on `socket`.
     ///
     /// # Errors
     /// If the lock file exists and cannot be examined.
-    pub(crate) fn is_held(socket: &Path, life: &str) -> io::Result<bool> {
+    pub(crate) fn is_held(socket: &Path, run_id: &str) -> io::Result<bool> {
         let file = match open(socket) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             file => file?,
         };
-        let mut byte = byte_of(life)?;
+        let mut byte = byte_of(run_id)?;
         fcntl(&file, FcntlArg::F_OFD_GETLK(&mut byte))?;
         Ok(i32::from(byte.l_type) != libc::F_UNLCK)
     }
@@ -62,8 +62,8 @@ fn open(socket: &Path) -> io::Result<File> {
         .open(lock_path(socket))
 }
 
-fn byte_of(life: &str) -> io::Result<libc::flock> {
-    let id = Uuid::try_parse(life).map_err(io::Error::other)?;
+fn byte_of(run_id: &str) -> io::Result<libc::flock> {
+    let id = Uuid::try_parse(run_id).map_err(io::Error::other)?;
     // The low 62 bits of an id are random.
     let offset = id.as_u64_pair().1 & ((1 << 62) - 1);
     Ok(libc::flock {

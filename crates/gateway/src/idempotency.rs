@@ -14,19 +14,19 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pillion_core::store::{
-    CallId, CallStatus, IdempotencyKey, KeyClaim, ProcessLife, Store, StoreError, Timestamp,
+    CallId, CallStatus, IdempotencyKey, KeyClaim, ProcessRun, Store, StoreError, Timestamp,
     write_once_available,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::predecessors::ProcessLifetimes;
+use crate::predecessors::ProcessRuns;
 use response_bytes::ResponseBytes;
 pub use response_bytes::scope;
 
 /// The idempotency keys of a sidecar.
 pub struct IdempotencyKeys {
     store: Arc<dyn Store>,
-    lifetimes: ProcessLifetimes,
+    runs: ProcessRuns,
     /// The first call of each running request of this process.
     running: Mutex<HashSet<CallId>>,
     /// Locked while a claim of a dead process is examined.
@@ -66,7 +66,7 @@ enum ClaimAttempt {
 struct AbandonedClaim {
     /// The stored form of the claim.
     fingerprint: String,
-    process: ProcessLife,
+    process: ProcessRun,
     call: CallId,
     is_same_request: bool,
     /// Whether the key has surely expired.
@@ -78,7 +78,7 @@ struct AbandonedClaim {
 struct Fingerprint {
     request: String,
     owner: String,
-    life: String,
+    run_id: String,
     call: String,
 }
 
@@ -106,10 +106,10 @@ fn ids(first: CallId) -> impl Iterator<Item = CallId> + use<> {
 }
 
 impl IdempotencyKeys {
-    pub(crate) fn new(store: Arc<dyn Store>, lifetimes: ProcessLifetimes) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, runs: ProcessRuns) -> Self {
         Self {
             store,
-            lifetimes,
+            runs,
             running: Mutex::default(),
             looking_into: tokio::sync::Mutex::default(),
             response_bytes: ResponseBytes::default(),
@@ -139,9 +139,9 @@ impl IdempotencyKeys {
             if !claim.is_same_request {
                 return Ok(Claim::OtherRequest);
             }
-            if claim.process != self.lifetimes.own {
+            if claim.process != self.runs.own {
                 let at = Timestamp::now();
-                self.store.interrupt_life(&claim.process, at).await?;
+                self.store.interrupt_run(&claim.process, at).await?;
             }
             let mut begun = Vec::with_capacity(calls);
             for id in ids(claim.call).take(calls) {
@@ -183,8 +183,8 @@ impl IdempotencyKeys {
         let call = CallId::new();
         let own = Fingerprint {
             request: request.to_owned(),
-            owner: self.lifetimes.own.owner.clone(),
-            life: self.lifetimes.own.life.clone(),
+            owner: self.runs.own.owner.clone(),
+            run_id: self.runs.own.run_id.clone(),
             call: call.to_string(),
         };
         let fingerprint = serde_json::to_string(&own).map_err(|error| {
@@ -246,9 +246,9 @@ impl IdempotencyKeys {
             Ok(call) if !self.is_alive(&other, call) => {
                 Ok(ClaimAttempt::Abandoned(AbandonedClaim {
                     fingerprint,
-                    process: ProcessLife {
+                    process: ProcessRun {
                         owner: other.owner,
-                        life: other.life,
+                        run_id: other.run_id,
                     },
                     call,
                     is_same_request,
@@ -263,14 +263,14 @@ impl IdempotencyKeys {
     /// Returns whether the process that has the claim may still finish the request. For sidecars on
     /// other sockets, this is assumed.
     fn is_alive(&self, claim: &Fingerprint, call: CallId) -> bool {
-        let own = &self.lifetimes.own;
+        let own = &self.runs.own;
         if claim.owner != own.owner {
             return true;
         }
-        if claim.life == own.life {
+        if claim.run_id == own.run_id {
             return self.running.lock().contains(&call);
         }
-        self.lifetimes.may_run(&claim.life)
+        self.runs.may_run(&claim.run_id)
     }
 
     /// Stores the result of the request with this claim, which may take several attempts. If

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pillion_core::store::ProcessLife;
+use pillion_core::store::ProcessRun;
 use tokio::net::UnixStream;
 
 use crate::finishing::FinishingLock;
@@ -23,7 +23,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Predecessor {
     /// The process's id in the call log.
-    pub life: String,
+    pub run_id: String,
     /// A connection whose other end the process holds until it ends.
     pub line: Option<OwnedFd>,
 }
@@ -40,11 +40,11 @@ impl Predecessors {
 
     /// Returns the ids of the predecessors, oldest first.
     pub fn ids(&self) -> Vec<String> {
-        self.0.lock().iter().map(|one| one.life.clone()).collect()
+        self.0.lock().iter().map(|one| one.run_id.clone()).collect()
     }
 
-    pub(crate) fn contains(&self, life: &str) -> bool {
-        self.0.lock().iter().any(|one| one.life == life)
+    pub(crate) fn contains(&self, run_id: &str) -> bool {
+        self.0.lock().iter().any(|one| one.run_id == run_id)
     }
 
     /// Returns copies of the newest predecessors for a successor, oldest first.
@@ -54,7 +54,7 @@ impl Predecessors {
         let copied = young.map(|one| {
             let line = one.line.as_ref();
             Ok(Predecessor {
-                life: one.life.clone(),
+                run_id: one.run_id.clone(),
                 line: line.map(OwnedFd::try_clone).transpose()?,
             })
         });
@@ -68,7 +68,7 @@ impl Predecessors {
         F: Future<Output = ()> + Send,
     {
         let copied = self.copied().unwrap_or_default();
-        for Predecessor { life, line } in copied {
+        for Predecessor { run_id, line } in copied {
             let Some(line) = line else {
                 // The end of this predecessor cannot be observed.
                 continue;
@@ -79,10 +79,10 @@ impl Predecessors {
                     tracing::warn!(%error, "Cannot observe when the previous sidecar ends");
                     return;
                 }
-                tracing::info!(life, "The previous sidecar has ended");
+                tracing::info!(run_id, "The previous sidecar has ended");
                 // The process closes its connections in any order, so others may still be open.
                 tokio::time::sleep(CLOSE_TIMEOUT).await;
-                this.0.lock().retain(|one| one.life != life);
+                this.0.lock().retain(|one| one.run_id != run_id);
                 has_ended().await;
             });
         }
@@ -113,27 +113,27 @@ pub fn clone_connection(stream: &UnixStream) -> io::Result<OwnedFd> {
 
 /// This process, and the earlier processes on its socket that may still finish calls.
 #[derive(Clone)]
-pub(crate) struct ProcessLifetimes {
-    pub(crate) own: ProcessLife,
+pub(crate) struct ProcessRuns {
+    pub(crate) own: ProcessRun,
     pub(crate) predecessors: Predecessors,
     /// The socket of this process, if it has one.
     pub(crate) socket: Option<PathBuf>,
 }
 
-impl ProcessLifetimes {
-    /// Returns whether the process with the id `life` may still finish calls. This is assumed if
+impl ProcessRuns {
+    /// Returns whether the process with the id `run_id` may still finish calls. This is assumed if
     /// this process has no socket, because other processes may then run beside it.
-    pub(crate) fn may_run(&self, life: &str) -> bool {
-        life == self.own.life || self.predecessors.contains(life) || self.is_finishing(life)
+    pub(crate) fn may_run(&self, run_id: &str) -> bool {
+        run_id == self.own.run_id || self.predecessors.contains(run_id) || self.is_finishing(run_id)
     }
 
     /// Returns whether an earlier process still finishes its calls that is not among
     /// `predecessors`, because the sidecar that would have handed it over has died.
-    fn is_finishing(&self, life: &str) -> bool {
+    fn is_finishing(&self, run_id: &str) -> bool {
         let Some(socket) = &self.socket else {
             return true;
         };
-        FinishingLock::is_held(socket, life).unwrap_or_else(|error| {
+        FinishingLock::is_held(socket, run_id).unwrap_or_else(|error| {
             tracing::warn!(
                 %error,
                 "Cannot determine whether an earlier sidecar still finishes calls: its calls count \

@@ -131,7 +131,7 @@ mod tests {
     fn f4_a_process_is_detected_as_ended_only_after_its_end() {
         let directory = tempfile::tempdir().unwrap();
         let locks = ProcessLocks {
-            directory: directory.path().join("lives"),
+            directory: directory.path().join("processes"),
         };
         assert!(locks.acquire_ended().unwrap().is_empty());
         let [first, second] = [0, 1].map(|_| locks.acquire(Uuid::now_v7().to_string()).unwrap());

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clean_up::CleanUp;
 use pillion_config::Config;
 use pillion_core::executor::Journal;
-use pillion_core::store::{CallLog, ProcessLife, Store, StoreError, Timestamp};
+use pillion_core::store::{CallLog, ProcessRun, Store, StoreError, Timestamp};
 use pillion_deadline::timeout;
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::idempotency::IdempotencyKeys;
 use crate::instance;
-use crate::predecessors::{Predecessors, ProcessLifetimes};
+use crate::predecessors::{Predecessors, ProcessRuns};
 use crate::process_locks::{ProcessLock, ProcessLocks};
 use crate::results::{ResultDirectory, Results};
 
@@ -33,7 +33,7 @@ const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct State {
     store: Arc<SqlStore>,
-    lifetimes: ProcessLifetimes,
+    runs: ProcessRuns,
     keys: Arc<IdempotencyKeys>,
     results: Option<ResultDirectory>,
     clean_up: Arc<AbortOnDropHandle<()>>,
@@ -57,21 +57,21 @@ impl State {
         predecessors: &Predecessors,
     ) -> Result<Self, StoreError> {
         let store = open_store(config).await?;
-        let process = ProcessLife {
+        let process = ProcessRun {
             owner: instance::owner(config, socket),
-            life: Uuid::now_v7().to_string(),
+            run_id: Uuid::now_v7().to_string(),
         };
-        let lifetimes = ProcessLifetimes {
+        let runs = ProcessRuns {
             own: process,
             predecessors: predecessors.clone(),
             socket: Some(socket.to_owned()),
         };
-        interrupt_calls(&store, &lifetimes).await?;
+        interrupt_calls(&store, &runs).await?;
         warn_of(interrupt_ended_processes(&store, ProcessLocks::from_config(config)).await?);
         let store_id = store_id::load_or_create(&*store).await?;
         Ok(Self {
             store_id,
-            ..Self::with_store(store, lifetimes, config)
+            ..Self::with_store(store, runs, config)
         })
     }
 
@@ -84,9 +84,9 @@ impl State {
         let store = open_store(config).await?;
         let locks = ProcessLocks::from_config(config);
         let name = Uuid::now_v7().to_string();
-        let mut process = ProcessLife {
+        let mut process = ProcessRun {
             owner: "alone".to_owned(),
-            life: name.clone(),
+            run_id: name.clone(),
         };
         let mut process_lock = None;
         if let Some(locks) = &locks {
@@ -99,38 +99,33 @@ impl State {
             process_lock = Some(Arc::new(lock));
         }
         warn_of(interrupt_ended_processes(&store, locks).await?);
-        let lifetimes = ProcessLifetimes {
+        let runs = ProcessRuns {
             own: process,
             predecessors: Predecessors::default(),
             socket: None,
         };
         Ok(Self {
             process_lock,
-            ..Self::with_store(store, lifetimes, config)
+            ..Self::with_store(store, runs, config)
         })
     }
 
-    fn with_store(store: Arc<SqlStore>, lifetimes: ProcessLifetimes, config: &Config) -> Self {
+    fn with_store(store: Arc<SqlStore>, runs: ProcessRuns, config: &Config) -> Self {
         let results = ResultDirectory::from_config(config);
         let stored_results = results
             .as_ref()
             .map(|results| results.with_section(&config.results));
-        let clean_up = CleanUp::new(
-            Arc::clone(&store),
-            lifetimes.clone(),
-            config,
-            stored_results,
-        );
+        let clean_up = CleanUp::new(Arc::clone(&store), runs.clone(), config, stored_results);
         let clean_up = tokio::spawn(clean_up.run());
         let file_watch = tokio::spawn(watch_file(Arc::clone(&store)));
         let known = Arc::<SqlStore>::clone(&store);
-        let keys = IdempotencyKeys::new(known, lifetimes.clone());
+        let keys = IdempotencyKeys::new(known, runs.clone());
         Self {
             checking: Arc::default(),
             keys: Arc::new(keys),
             results,
             store,
-            lifetimes,
+            runs,
             clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
             file_watch: Arc::new(AbortOnDropHandle::new(file_watch)),
             process_lock: None,
@@ -145,13 +140,13 @@ impl State {
 
     /// Returns the id of this process in the call log.
     #[must_use]
-    pub fn life(&self) -> &str {
-        &self.lifetimes.own.life
+    pub fn run_id(&self) -> &str {
+        &self.runs.own.run_id
     }
 
     /// Returns the identity of this process in the call log.
-    pub fn process(&self) -> &ProcessLife {
-        &self.lifetimes.own
+    pub fn process(&self) -> &ProcessRun {
+        &self.runs.own
     }
 
     /// Returns the idempotency keys.
@@ -167,11 +162,11 @@ impl State {
 
     /// When a predecessor ends, marks its unfinished calls as interrupted.
     pub fn watch(&self, predecessors: &Predecessors) {
-        let (store, lifetimes) = (Arc::clone(&self.store), self.lifetimes.clone());
+        let (store, runs) = (Arc::clone(&self.store), self.runs.clone());
         predecessors.watch(move || {
-            let (store, lifetimes) = (Arc::clone(&store), lifetimes.clone());
+            let (store, runs) = (Arc::clone(&store), runs.clone());
             async move {
-                if let Err(error) = interrupt_calls(&store, &lifetimes).await {
+                if let Err(error) = interrupt_calls(&store, &runs).await {
                     tracing::warn!(%error, "Cannot mark interrupted calls in the call log");
                 }
             }
@@ -227,7 +222,7 @@ impl State {
     pub fn journal(&self, config: &Config, background: TaskTracker) -> Journal {
         let log: Arc<dyn CallLog> = Arc::<SqlStore>::clone(&self.store);
         let redaction = config.call_log.redact.clone();
-        Journal::new(log, self.lifetimes.own.clone(), redaction).with_background(background)
+        Journal::new(log, self.runs.own.clone(), redaction).with_background(background)
     }
 
     /// Writes pending records, and closes the store.
@@ -246,9 +241,7 @@ impl State {
 
     /// Marks the unfinished calls of this process as interrupted. Returns whether that was stored.
     pub async fn cut_off_calls(&self) -> bool {
-        let left = self
-            .store
-            .interrupt_life(&self.lifetimes.own, Timestamp::now());
+        let left = self.store.interrupt_run(&self.runs.own, Timestamp::now());
         let outcome = left.await;
         if let Err(error) = &outcome {
             tracing::warn!(
@@ -263,7 +256,7 @@ impl State {
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State")
-            .field("process", &self.lifetimes.own)
+            .field("process", &self.runs.own)
             .finish_non_exhaustive()
     }
 }
@@ -292,11 +285,11 @@ async fn interrupt_ended_processes(
     };
     let mut interrupted = 0;
     for lock in ended {
-        let process = ProcessLife {
+        let process = ProcessRun {
             owner: locks.owner(),
-            life: lock.name.clone(),
+            run_id: lock.name.clone(),
         };
-        interrupted += store.interrupt_life(&process, Timestamp::now()).await?;
+        interrupted += store.interrupt_run(&process, Timestamp::now()).await?;
         lock.remove();
     }
     Ok(interrupted)
@@ -337,16 +330,16 @@ pub fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
 
 /// Marks the unfinished calls of earlier processes as interrupted, unless the processes may still
 /// finish them.
-async fn interrupt_calls(store: &SqlStore, lifetimes: &ProcessLifetimes) -> Result<(), StoreError> {
-    let owner = &lifetimes.own.owner;
+async fn interrupt_calls(store: &SqlStore, runs: &ProcessRuns) -> Result<(), StoreError> {
+    let owner = &runs.own.owner;
     let mut interrupted = 0;
-    for life in store.unfinished_processes(owner).await? {
-        if !lifetimes.may_run(&life) {
-            let ended = ProcessLife {
+    for run_id in store.unfinished_processes(owner).await? {
+        if !runs.may_run(&run_id) {
+            let ended = ProcessRun {
                 owner: owner.clone(),
-                life,
+                run_id,
             };
-            interrupted += store.interrupt_life(&ended, Timestamp::now()).await?;
+            interrupted += store.interrupt_run(&ended, Timestamp::now()).await?;
         }
     }
     warn_of(interrupted);

@@ -144,10 +144,10 @@ impl Daemon {
                     service_manager::stopping();
                     sockets.close()
                 }
-                connection = sockets.hand_over(state.life()) => {
+                connection = sockets.hand_over(state.run_id()) => {
                     tracing::info!("Another sidecar has taken over");
                     successor_connection = Some(connection);
-                    finishing = sockets.leave(state.life());
+                    finishing = sockets.leave(state.run_id());
                     Stop::Continued { last_requests: LAST_REQUEST_TIMEOUT }
                 }
             };

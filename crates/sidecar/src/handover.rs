@@ -136,7 +136,7 @@ impl Successor {
         self,
         descriptors: &[(DescriptorKind, OwnedFd)],
         predecessors: &Predecessors,
-        life: &str,
+        run_id: &str,
     ) -> io::Result<UnixStream> {
         let Self(mut stream) = self;
         if !is_trusted(stream.peer_cred()?.uid()) {
@@ -148,11 +148,11 @@ impl Successor {
         for predecessor in predecessors.copied()? {
             // Without its connection, the successor could not watch the predecessor.
             if let Some(connection) = predecessor.line {
-                process_ids.push(predecessor.life);
+                process_ids.push(predecessor.run_id);
                 connections.push(connection);
             }
         }
-        process_ids.push(life.to_owned());
+        process_ids.push(run_id.to_owned());
         let own = descriptors
             .iter()
             .map(|(kind, owned)| (*kind, owned.as_fd()));
@@ -216,8 +216,8 @@ impl ReceivedSockets {
         let earlier = connections.into_iter().map(|(_, owned)| owned);
         // The last connection is the one to the sidecar that handed its sockets over.
         let mut all = earlier.chain([clone_connection(&stream)?]);
-        let predecessors = process_ids.into_iter().map(|life| Predecessor {
-            life,
+        let predecessors = process_ids.into_iter().map(|run_id| Predecessor {
+            run_id,
             line: all.next(),
         });
         Ok(Self {
@@ -303,7 +303,7 @@ mod tests {
         )];
         let (other_end, line) = UnixStream::pair().unwrap();
         let before = Predecessors::new(vec![Predecessor {
-            life: "a".to_owned(),
+            run_id: "a".to_owned(),
             line: Some(clone_connection(&line).unwrap()),
         }]);
         let handing = tokio::spawn(async move {

@@ -126,7 +126,7 @@ impl PredecessorCalls {
         let new: Vec<_> = calls
             .items
             .into_iter()
-            .filter(|call| call.life != process.life)
+            .filter(|call| call.run_id != process.run_id)
             .filter(|call| call.began_at <= now.plus(MAX_FUTURE_OFFSET))
             .filter(|call| call.id.creation_time() < read.recent || self.counted.insert(call.id))
             .map(|call| PastCall {

@@ -13,9 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput};
-use pillion_core::store::{
-    CallLog, CallStatus, ProcessLife, StoreError, Timestamp, ToolCallRecord,
-};
+use pillion_core::store::{CallLog, CallStatus, ProcessRun, StoreError, Timestamp, ToolCallRecord};
 use pillion_store::{SqlStore, StoreOptions};
 use tokio::runtime::Builder;
 
@@ -36,9 +34,9 @@ impl RecordMode {
 }
 
 async fn call(log: &dyn CallLog, mode: RecordMode) -> Result<(), StoreError> {
-    let process = ProcessLife {
+    let process = ProcessRun {
         owner: "host:/run/pillion.sock".to_owned(),
-        life: "0190b0a0-0000-7000-8000-000000000000".to_owned(),
+        run_id: "0190b0a0-0000-7000-8000-000000000000".to_owned(),
     };
     let arguments = r#"{"notation":"4d6kh3","reason":"a sword against a goblin in the dark"}"#;
     let mut record = ToolCallRecord::begin(process, "roll_dice", arguments.to_owned());

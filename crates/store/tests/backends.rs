@@ -125,7 +125,7 @@ async fn a_file_is_checked_and_copied_while_calls_continue() {
     assert_fails(store.backup(&nowhere).await, StoreErrorKind::Unavailable);
 
     let copy = SqlStore::open(&StoreOptions::at_file(&copy)).await.unwrap();
-    assert_eq!(copy.call(call.id).await.unwrap(), Some(call));
+    assert_eq!(copy.find_call(call.id).await.unwrap(), Some(call));
     assert!(copy.check().await.unwrap().is_empty());
     let options = StoreOptions::new(StoreLocation::Memory);
     let in_memory = SqlStore::open(&options).await.unwrap();
@@ -161,7 +161,7 @@ async fn assert_persistent(options: StoreOptions) {
     assert_fails(store.servers().await, StoreErrorKind::Unavailable);
 
     let again = SqlStore::open(&options).await.unwrap();
-    assert_eq!(again.call(call.id).await.unwrap(), Some(call));
+    assert_eq!(again.find_call(call.id).await.unwrap(), Some(call));
     assert_eq!(again.settings().await.unwrap().len(), 4);
     again.close().await;
 }
@@ -194,7 +194,7 @@ fn a_stopped_postgres_is_unavailable_until_it_restarts() {
         assert_fails(opened, StoreErrorKind::Unavailable);
         postgres.start_again();
         for call in recorded {
-            assert_eq!(store.call(call.id).await.unwrap(), Some(call));
+            assert_eq!(store.find_call(call.id).await.unwrap(), Some(call));
         }
         store.record_call(running("again")).await.unwrap();
     });
@@ -225,7 +225,7 @@ fn a_silent_postgres_is_unavailable_until_it_responds_again() {
                 store.record_local_call(running("b")),
                 store.set_setting("c", "1"),
                 store.remove_server("d", RecordOwner::Own),
-                async { store.call(recorded.id).await.map(drop) },
+                async { store.find_call(recorded.id).await.map(drop) },
             )
         };
         let lost = timeout(deadline, requests).await.expect("an end");
@@ -239,7 +239,7 @@ fn a_silent_postgres_is_unavailable_until_it_responds_again() {
             send_many_requests(&store).await;
         };
         timeout(deadline, recovered).await.expect("a recovery");
-        assert_eq!(store.call(recorded.id).await.unwrap(), Some(recorded));
+        assert_eq!(store.find_call(recorded.id).await.unwrap(), Some(recorded));
 
         relay.go_silent();
         timeout(deadline, store.close()).await.expect("an end");

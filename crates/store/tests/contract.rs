@@ -7,6 +7,7 @@ mod packs;
 mod secrets;
 mod servers;
 
+pub use calls::assert_pages;
 pub use servers::{server, servers_of_calls};
 
 use std::future::Future;
@@ -14,7 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use pillion_core::store::{
-    CallLog, CallStatus, Cursor, Memory, MemoryCategory, PageRequest, ProcessLife, RecordPage,
+    CallLog, CallStatus, Cursor, Memory, MemoryCategory, PageRequest, ProcessRun, RecordPage,
     Store, StoreError, StoreErrorKind, Timestamp, ToolCallRecord, ToolPin,
 };
 
@@ -77,10 +78,10 @@ pub const CASES: [(&str, Case); 47] = cases![
     secrets::secrets_are_replaced_atomically,
 ];
 
-pub fn process(life: &str) -> ProcessLife {
-    ProcessLife {
+pub fn process(run_id: &str) -> ProcessRun {
+    ProcessRun {
         owner: "here".to_owned(),
-        life: life.to_owned(),
+        run_id: run_id.to_owned(),
     }
 }
 
@@ -89,8 +90,8 @@ pub async fn interrupt_all(
     store: &(impl CallLog + ?Sized),
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    for life in store.unfinished_processes("here").await? {
-        store.interrupt_life(&process(&life), at).await?;
+    for run_id in store.unfinished_processes("here").await? {
+        store.interrupt_run(&process(&run_id), at).await?;
     }
     Ok(())
 }

@@ -47,17 +47,17 @@ async fn a_spool_file_is_read_once_its_process_has_ended() {
     // Another process reads the files without an owner, and does not touch the files of this
     // process.
     let second = SqlStore::open(&options).await.unwrap();
-    assert!(second.call(other.id).await.unwrap().is_some());
-    assert_eq!(second.call(lost.id).await.unwrap(), None);
+    assert!(second.find_call(other.id).await.unwrap().is_some());
+    assert_eq!(second.find_call(lost.id).await.unwrap(), None);
     assert_eq!(spool_files(directory.path()).len(), 4);
-    assert_eq!(store.call(call.id).await.unwrap(), Some(call.clone()));
+    assert_eq!(store.find_call(call.id).await.unwrap(), Some(call.clone()));
     store.close().await;
     let late = store.record_local_call(running("late")).await;
     assert_fails(late, StoreErrorKind::Unavailable);
     second.close().await;
     assert_eq!(spool_files(directory.path()).len(), 0);
     let third = SqlStore::open(&options).await.unwrap();
-    assert_eq!(third.call(call.id).await.unwrap(), Some(call));
+    assert_eq!(third.find_call(call.id).await.unwrap(), Some(call));
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn a_killed_process_loses_no_acknowledged_call() {
 
 async fn assert_has_all(store: &SqlStore, acknowledged: &HashMap<CallId, CallStatus>) {
     for (id, status) in acknowledged {
-        let call = store.call(*id).await.unwrap();
+        let call = store.find_call(*id).await.unwrap();
         let stored = call.unwrap_or_else(|| panic!("{id} is lost")).status;
         // A write may have succeeded without its acknowledgment.
         let has_ended = *status == CallStatus::Running && stored == CallStatus::Success;

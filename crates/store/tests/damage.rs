@@ -74,7 +74,7 @@ async fn open(directory: &Path) -> Result<SqlStore, StoreError> {
 async fn count_changed(store: &SqlStore, crash: &Crash) -> usize {
     let mut changed = 0;
     for id in &crash.ended {
-        let call = store.call(*id).await.unwrap();
+        let call = store.find_call(*id).await.unwrap();
         changed += usize::from(call.is_none_or(|call| call.status != CallStatus::Success));
     }
     changed
@@ -209,7 +209,7 @@ async fn f4_a_cut_or_overwritten_database_is_rejected_by_name_or_reported() {
         };
         let mut changed = false;
         for id in &crash.ended {
-            match store.call(*id).await {
+            match store.find_call(*id).await {
                 Ok(call) => changed |= call.is_none_or(|it| it.status != CallStatus::Success),
                 Err(error) => assert!(error.is_corrupt(), "{error:?}"),
             }

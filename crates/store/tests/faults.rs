@@ -43,7 +43,7 @@ async fn a_full_store_is_unavailable_and_loses_no_acknowledged_call() {
     let mut stored_calls = 0;
     for task in tasks {
         for (id, outcome) in task.await.unwrap() {
-            let stored = store.call(id).await.unwrap().is_some();
+            let stored = store.find_call(id).await.unwrap().is_some();
             assert_eq!(stored, outcome.is_ok());
             match outcome {
                 Ok(()) => stored_calls += 1,
@@ -84,7 +84,7 @@ async fn fill_the_disk(task: &str) {
     let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
     for id in acknowledged {
         let id: CallId = id.parse().unwrap();
-        assert!(store.call(id).await.unwrap().is_some(), "{id} is lost");
+        assert!(store.find_call(id).await.unwrap().is_some(), "{id} is lost");
     }
 }
 
@@ -116,7 +116,10 @@ async fn a_locked_file_is_unavailable_until_the_lock_is_released() {
     let (third, fourth) = (running("roll"), running("roll"));
     store.record_local_call(third.clone()).await.unwrap();
     // Acknowledged records are read from memory, and running calls may end.
-    assert_eq!(store.call(third.id).await.unwrap(), Some(third.clone()));
+    assert_eq!(
+        store.find_call(third.id).await.unwrap(),
+        Some(third.clone())
+    );
     let fourth_write = store.record_local_call(fourth.clone()).await;
     assert_fails(fourth_write, StoreErrorKind::Unavailable);
     let third = ended(&third, CallStatus::Success);
@@ -132,11 +135,11 @@ async fn a_locked_file_is_unavailable_until_the_lock_is_released() {
 
     lock.release();
     store.record_local_call(fourth.clone()).await.unwrap();
-    assert_eq!(store.call(third.id).await.unwrap(), Some(third));
-    assert_eq!(store.call(fourth.id).await.unwrap(), Some(fourth));
-    assert_eq!(store.call(first.id).await.unwrap(), None);
+    assert_eq!(store.find_call(third.id).await.unwrap(), Some(third));
+    assert_eq!(store.find_call(fourth.id).await.unwrap(), Some(fourth));
+    assert_eq!(store.find_call(first.id).await.unwrap(), None);
     store.record_call(first.clone()).await.unwrap();
-    assert_eq!(store.call(first.id).await.unwrap(), Some(first));
+    assert_eq!(store.find_call(first.id).await.unwrap(), Some(first));
 }
 
 /// Returns how long the write took, which must fail as `unavailable`.

@@ -10,7 +10,7 @@ use pillion_core::store::{
 };
 use pillion_store::{SqlStore, StoreOptions};
 
-use crate::contract::{all_pages, assert_fails, at, ended, interrupt_all, running};
+use crate::contract::{all_pages, assert_fails, assert_pages, at, ended, interrupt_all, running};
 use crate::other_process::{self, print_line};
 
 /// A shell command that mounts a private file system of 8 MiB at its first argument while it runs
@@ -62,7 +62,7 @@ async fn a_call_that_ends_on_a_full_disk_keeps_its_outcome() {
     interrupt_all(&store, at(9_000)).await.unwrap();
     assert!(ids.len() > 3, "{ids:?}");
     for id in ids {
-        let call = store.call(id.parse().unwrap()).await.unwrap().unwrap();
+        let call = store.find_call(id.parse().unwrap()).await.unwrap().unwrap();
         assert_eq!(call.status, CallStatus::Success, "{call:?}");
         assert_eq!(call.arguments, "{\"sides\":6}");
     }
@@ -102,17 +102,13 @@ pub async fn end_on_a_full_disk(file: &Path) {
         status: Some(CallStatus::Success),
         ..CallFilter::default()
     };
-    let pages = all_pages(PageRequest::first(15), async |page| {
+    let listing = all_pages(PageRequest::first(15), async |page| {
         store.calls(&filter, &page).await
     });
-    let listed = pages.await.concat();
-    assert!(
-        listed
-            .iter()
-            .map(|call| call.id)
-            .eq(calls.iter().rev().map(|call| call.id))
-    );
-    let result = listed[0].result.as_ref();
+    let pages = listing.await;
+    let ids: Vec<_> = calls.iter().rev().map(|call| call.id).collect();
+    assert_pages(&pages, &ids, &[15, 5]);
+    let result = pages[0][0].result.as_ref();
     assert_eq!(result.map(String::len), Some(50_000));
 
     let copy = disk.with_file_name("copy");
@@ -130,6 +126,6 @@ pub async fn end_on_a_full_disk(file: &Path) {
     fs::remove_file(disk.join("filler")).unwrap();
     let last = begin();
     store.record_local_call(last.clone()).await.unwrap();
-    assert_eq!(store.call(last.id).await.unwrap(), Some(last));
+    assert_eq!(store.find_call(last.id).await.unwrap(), Some(last));
     store.close().await;
 }

@@ -54,10 +54,10 @@ async fn a_store_whose_file_was_removed_acknowledges_no_call() {
     assert_eq!(store.file_failure(), None);
     let end = ended(&call, CallStatus::Success);
     store.record_local_call(end.clone()).await.unwrap();
-    assert_eq!(store.call(call.id).await.unwrap(), Some(end));
+    assert_eq!(store.find_call(call.id).await.unwrap(), Some(end));
     // The end of the call that was rejected while the file was away is not lost, because the call
     // has run.
-    assert_eq!(store.call(other.id).await.unwrap(), Some(end_of_other));
+    assert_eq!(store.find_call(other.id).await.unwrap(), Some(end_of_other));
     assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("1"));
 
     // The write-ahead log is part of the store: only the log contains the latest commits.

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::RepeatLimit;
 use crate::registry::RegisteredTool;
-use crate::store::{CallLog, ProcessLife, ToolCallRecord};
+use crate::store::{CallLog, ProcessRun, ToolCallRecord};
 use crate::tool::{CallContext, ErrorCode, ToolCall, ToolFailure, ToolOrigin};
 pub(super) use entry::Entry;
 pub use redaction::Redaction;
@@ -37,7 +37,7 @@ pub(super) fn late() -> ToolFailure {
 #[derive(Clone)]
 pub struct Journal {
     writer: Arc<Writer>,
-    process: ProcessLife,
+    process: ProcessRun,
 }
 
 /// The part of a journal that the journal's entries share.
@@ -58,7 +58,7 @@ impl Journal {
     /// Creates a journal of this process that writes to `log`. `redaction` determines how much of
     /// arguments and results is recorded.
     #[must_use]
-    pub fn new(log: Arc<dyn CallLog>, process: ProcessLife, redaction: Redaction) -> Self {
+    pub fn new(log: Arc<dyn CallLog>, process: ProcessRun, redaction: Redaction) -> Self {
         let writer = Writer {
             log,
             redaction,

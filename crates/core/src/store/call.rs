@@ -82,12 +82,12 @@ impl CallStatus {
 
 /// Identifies the process that records a call, so that the next process can find unfinished calls.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ProcessLife {
+pub struct ProcessRun {
     /// Identifies the sidecar across restarts, for example by its host and socket. Unique among the
     /// sidecars that share a store.
     pub owner: String,
     /// Identifies one run of the sidecar; differs for every start.
-    pub life: String,
+    pub run_id: String,
 }
 
 /// A recorded tool call.
@@ -96,7 +96,7 @@ pub struct ToolCallRecord {
     /// The id of the call, which contains the time of the call.
     pub id: CallId,
     /// The process that runs the call.
-    pub process: ProcessLife,
+    pub process: ProcessRun,
     /// The name of the tool's MCP server; `None` for native tools.
     pub server: Option<String>,
     /// The name of the called tool.
@@ -138,7 +138,7 @@ pub struct RateLimitRecord {
     /// The id of the call.
     pub id: CallId,
     /// The id of the process that ran the call.
-    pub life: String,
+    pub run_id: String,
     /// The name of the tool's MCP server; `None` for native tools.
     pub server: Option<String>,
     /// The name of the called tool.
@@ -151,7 +151,7 @@ pub struct RateLimitRecord {
 
 impl ToolCallRecord {
     /// Creates the record of a call that has just arrived, with a new id.
-    pub fn begin(process: ProcessLife, tool: impl Into<String>, arguments: String) -> Self {
+    pub fn begin(process: ProcessRun, tool: impl Into<String>, arguments: String) -> Self {
         Self {
             id: CallId::new(),
             process,

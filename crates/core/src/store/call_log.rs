@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 
 use super::{
-    CallFilter, CallId, PageRequest, ProcessLife, Pruned, RateLimitRecord, RecordPage, Retention,
+    CallFilter, CallId, PageRequest, ProcessRun, Pruned, RateLimitRecord, RecordPage, Retention,
     StoreError, Timestamp, ToolCallRecord, ToolStatistics,
 };
 
@@ -40,7 +40,7 @@ pub trait CallLog: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be read.
-    async fn call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError>;
+    async fn find_call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError>;
 
     /// Returns calls, newest first.
     ///
@@ -82,7 +82,7 @@ pub trait CallLog: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be written.
-    async fn interrupt_life(&self, ended: &ProcessLife, at: Timestamp) -> Result<u64, StoreError>;
+    async fn interrupt_run(&self, ended: &ProcessRun, at: Timestamp) -> Result<u64, StoreError>;
 
     /// Marks the calls as `cancelled` whose approval expired, or was used for another call, before
     /// `before`. Returns their number.

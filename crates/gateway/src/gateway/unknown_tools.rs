@@ -120,9 +120,9 @@ impl UnknownTools {
     /// Removes the pending names that match an added tool. Also removes and returns the names that
     /// are probably misspelled: those that differ from an added tool only in case, and those with
     /// the server's prefix but no matching tool. Each comes with the reason.
-    fn take_misspelt(&self, server: Option<&str>, added: &[String]) -> Vec<(NamedTool, String)> {
+    fn take_misspelled(&self, server: Option<&str>, added: &[String]) -> Vec<(NamedTool, String)> {
         let prefix = server.and_then(|server| Some((server, self.prefixes.get(server)?)));
-        let mut misspelt = Vec::new();
+        let mut misspelled = Vec::new();
         self.pending.lock().retain(|named| {
             if added.iter().any(|tool| named.matches(tool)) {
                 return false;
@@ -139,16 +139,16 @@ impl UnknownTools {
                 }
                 _ => return true,
             };
-            misspelt.push((named.clone(), reason));
+            misspelled.push((named.clone(), reason));
             false
         });
-        misspelt
+        misspelled
     }
 }
 
 impl NewToolObserver for UnknownTools {
     fn tools_added(&self, server: Option<&str>, names: &[String]) {
-        for (NamedTool { setting, name, .. }, reason) in self.take_misspelt(server, names) {
+        for (NamedTool { setting, name, .. }, reason) in self.take_misspelled(server, names) {
             tracing::warn!(
                 tool.name = name,
                 "The configuration has {setting}, but {reason}"
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn g2_a_misspelt_name_is_logged_when_its_server_or_tool_appears() {
+    fn g2_a_misspelled_name_is_logged_when_its_server_or_tool_appears() {
         let text = "[tools.crm_deleteuser]\nrequire_approval = 'always'\n\
              [tools.crm_drop]\nrequire_approval = 'always'\n\
              [tools.ECHO]\nrequire_approval = 'always'\n\
@@ -197,10 +197,10 @@ mod tests {
         std::fs::write(&file, text).unwrap();
         let config = Config::load(Some(&file), [variable]).unwrap();
         let unknown_tools = UnknownTools::new(&config);
-        let misspelt = |server: Option<&str>, names: &[&str]| {
+        let misspelled = |server: Option<&str>, names: &[&str]| {
             let names: Vec<_> = names.iter().map(ToString::to_string).collect();
             unknown_tools
-                .take_misspelt(server, &names)
+                .take_misspelled(server, &names)
                 .into_iter()
                 .map(|(named, reason)| (named.name, reason))
                 .collect::<Vec<_>>()
@@ -208,7 +208,7 @@ mod tests {
         let of = |name: &str, reason: &str| (name.to_owned(), reason.to_owned());
         let names = ["crm_deleteUser", "crm_getAll"];
         assert_eq!(
-            misspelt(Some("crm"), &names),
+            misspelled(Some("crm"), &names),
             [
                 of("crm_deleteuser", "the tool is called 'crm_deleteUser'"),
                 of(
@@ -217,9 +217,9 @@ mod tests {
                 ),
             ]
         );
-        assert_eq!(misspelt(Some("crm"), &names), []);
+        assert_eq!(misspelled(Some("crm"), &names), []);
         assert_eq!(
-            misspelt(None, &["echo"]),
+            misspelled(None, &["echo"]),
             [of("ECHO", "the tool is called 'echo'")]
         );
         let registry = crate::tools::registry().unwrap();

@@ -9,7 +9,7 @@ use pillion_core::store::{
 use pillion_store::{ClockHistory, SqlStore};
 
 use super::interrupt_calls;
-use crate::predecessors::ProcessLifetimes;
+use crate::predecessors::ProcessRuns;
 use crate::results::{Results, UNFINISHED_FILE_TTL};
 
 /// Interval of the store's maintenance, such as removing old calls.
@@ -26,7 +26,7 @@ const INVALID_APPROVAL_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// wrong system clock removes nothing early.
 pub(super) struct CleanUp {
     store: Arc<SqlStore>,
-    lifetimes: ProcessLifetimes,
+    runs: ProcessRuns,
     retention: Retention,
     chat_ttl: Duration,
     approval_ttl: Duration,
@@ -37,13 +37,13 @@ pub(super) struct CleanUp {
 impl CleanUp {
     pub(super) fn new(
         store: Arc<SqlStore>,
-        lifetimes: ProcessLifetimes,
+        runs: ProcessRuns,
         config: &Config,
         results: Option<Results>,
     ) -> Self {
         Self {
             store,
-            lifetimes,
+            runs,
             retention: config.call_log.retention(),
             chat_ttl: config.chat.retention,
             approval_ttl: config.approvals.expires_after,
@@ -66,7 +66,7 @@ impl CleanUp {
         self.remove_results(clock).await;
         // Repeated at intervals, because an earlier process that was not handed over may have
         // ended.
-        if let Err(error) = interrupt_calls(&self.store, &self.lifetimes).await {
+        if let Err(error) = interrupt_calls(&self.store, &self.runs).await {
             tracing::warn!(%error, "Cannot mark interrupted calls in the call log");
         }
         match self.remove_calls(clock).await {

@@ -131,8 +131,8 @@ impl Sockets {
 
     /// Waits until a successor serves the sockets, and keeps the sockets' files in place meanwhile.
     /// The successor learns which processes still finish calls, including this process with its
-    /// `life`, until the returned stream is dropped.
-    pub(super) async fn hand_over(&mut self, life: &str) -> UnixStream {
+    /// `run_id`, until the returned stream is dropped.
+    pub(super) async fn hand_over(&mut self, run_id: &str) -> UnixStream {
         loop {
             let accepted = async {
                 match &self.control {
@@ -145,7 +145,7 @@ impl Sockets {
                 self.restore().await;
                 continue;
             };
-            let handed = successor.hand_over(&self.descriptors, &self.predecessors, life);
+            let handed = successor.hand_over(&self.descriptors, &self.predecessors, run_id);
             match handed.await {
                 Ok(connection) => return connection,
                 Err(error) => {
@@ -247,14 +247,14 @@ impl Sockets {
 
     /// Releases the sockets and the lock on their path, of which the successor has a copy: if the
     /// successor dies, another sidecar can start although this process still finishes calls. The
-    /// returned lock tells that sidecar that the process `life` still finishes calls.
-    pub(super) fn leave(&mut self, life: &str) -> Option<FinishingLock> {
+    /// returned lock tells that sidecar that the process `run_id` still finishes calls.
+    pub(super) fn leave(&mut self, run_id: &str) -> Option<FinishingLock> {
         self.descriptors.clear();
         self.control = None;
         let Some(guard) = self.guard.take() else {
             return None; // The service manager owns the path.
         };
-        match FinishingLock::acquire(&self.path, life) {
+        match FinishingLock::acquire(&self.path, run_id) {
             Ok(lock) => Some(lock),
             Err(error) => {
                 tracing::warn!(

@@ -118,7 +118,7 @@ fn insert(database: &Database, records: usize, replaces: &str) -> String {
         .collect();
     let changing = [
         "owner",
-        "life",
+        "run_id",
         "status",
         "repaired_arguments",
         "approved_arguments",

@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use pillion_core::store::{
-    CallFilter, CallId, CallLog, PageRequest, ProcessLife, Pruned, RateLimitRecord, RecordPage,
+    CallFilter, CallId, CallLog, PageRequest, ProcessRun, Pruned, RateLimitRecord, RecordPage,
     Retention, StoreError, Timestamp, ToolCallRecord, ToolStatistics,
 };
 use sqlx::AssertSqlSafe;
@@ -40,7 +40,7 @@ impl CallLog for SqlStore {
         self.note_outcome(written.await)
     }
 
-    async fn call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError> {
+    async fn find_call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError> {
         self.catch_up_if_possible().await;
         if let Some(call) = self.stuck_call(id) {
             return Ok(Some(call));
@@ -91,20 +91,20 @@ impl CallLog for SqlStore {
 
     async fn unfinished_processes(&self, owner: &str) -> Result<Vec<String>, StoreError> {
         self.flush_ended_processes().await?;
-        let sql = format!("SELECT DISTINCT life FROM tool_calls WHERE {UNFINISHED}");
+        let sql = format!("SELECT DISTINCT run_id FROM tool_calls WHERE {UNFINISHED}");
         let rows = self
             .database
             .read(AssertSqlSafe(sql), vec![owner.into()])
             .await?;
-        rows.iter().map(|row| row.text("life")).collect()
+        rows.iter().map(|row| row.text("run_id")).collect()
     }
 
-    async fn interrupt_life(&self, ended: &ProcessLife, at: Timestamp) -> Result<u64, StoreError> {
+    async fn interrupt_run(&self, ended: &ProcessRun, at: Timestamp) -> Result<u64, StoreError> {
         self.flush_ended_processes().await?;
         let sql = format!(
             "UPDATE tool_calls SET status = 'interrupted', completed_at = $2, \
              error = 'The sidecar ended before the call did' \
-             WHERE {UNFINISHED} AND life = $4 AND (status = 'running' \
+             WHERE {UNFINISHED} AND run_id = $4 AND (status = 'running' \
              OR NOT EXISTS (SELECT 1 FROM approvals \
              WHERE approvals.call_id = tool_calls.id AND approvals.used_at IS NULL \
              AND approvals.expires_at > $3 \
@@ -114,7 +114,7 @@ impl CallLog for SqlStore {
             ended.owner.as_str().into(),
             at.into(),
             self.clock().await?.settled_time(at).into(),
-            ended.life.as_str().into(),
+            ended.run_id.as_str().into(),
         ];
         self.database.write(AssertSqlSafe(sql), values).await
     }

@@ -95,7 +95,7 @@ pub(super) async fn counted_calls(
     page: &PageRequest,
 ) -> Result<RecordPage<RateLimitRecord>, StoreError> {
     let mut sql =
-        "SELECT id, life, server, tool, user_name, user_is_verified, principal, completed_at, \
+        "SELECT id, run_id, server, tool, user_name, user_is_verified, principal, completed_at, \
                    duration_us \
                    FROM tool_calls WHERE id >= $1 AND owner = $2 AND (duration_us IS NOT NULL \
                    OR status IN ('running', 'interrupted', 'success'))"
@@ -127,7 +127,7 @@ fn read_rate_limit_record(row: &Row) -> Result<RateLimitRecord, StoreError> {
     };
     Ok(RateLimitRecord {
         id,
-        life: row.text("life")?,
+        run_id: row.text("run_id")?,
         server: row.optional_text("server")?,
         tool: row.text("tool")?,
         account: QuotaAccount::new(

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use pillion_core::store::{CallStatus, ProcessLife, StoreError, ToolCallRecord};
+use pillion_core::store::{CallStatus, ProcessRun, StoreError, ToolCallRecord};
 use pillion_core::tool::ErrorCode;
 
 use crate::database::{Row, Value, unreadable};
@@ -9,7 +9,7 @@ use crate::database::{Row, Value, unreadable};
 pub(super) const COLUMNS: [&str; 20] = [
     "id",
     "owner",
-    "life",
+    "run_id",
     "server",
     "tool",
     "user_name",
@@ -37,7 +37,7 @@ pub(super) fn values(call: &ToolCallRecord) -> [Value; 20] {
     [
         call.id.into(),
         (&call.process.owner).into(),
-        (&call.process.life).into(),
+        (&call.process.run_id).into(),
         (&call.server).into(),
         (&call.tool).into(),
         (&call.user).into(),
@@ -76,9 +76,9 @@ pub(super) fn read(row: &Row) -> Result<ToolCallRecord, StoreError> {
     });
     Ok(ToolCallRecord {
         id: row.call_id("id")?,
-        process: ProcessLife {
+        process: ProcessRun {
             owner: row.text("owner")?,
-            life: row.text("life")?,
+            run_id: row.text("run_id")?,
         },
         server: row.optional_text("server")?,
         tool: row.text("tool")?,

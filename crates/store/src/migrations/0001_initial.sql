@@ -15,7 +15,7 @@ CREATE TABLE servers (
 CREATE TABLE tool_calls (
     id BYTEA PRIMARY KEY NOT NULL,
     owner TEXT NOT NULL,
-    life TEXT NOT NULL,
+    run_id TEXT NOT NULL,
     server TEXT,
     tool TEXT NOT NULL,
     user_name TEXT,

@@ -23,11 +23,11 @@ pub async fn f4_a_call_is_stored_at_each_step(store: Arc<dyn Store>) {
     call.parent = Some(parent.id);
     call.status = CallStatus::Pending;
     store.record_call(call.clone()).await.unwrap();
-    assert_eq!(store.call(call.id).await.unwrap().unwrap(), call);
+    assert_eq!(store.find_call(call.id).await.unwrap().unwrap(), call);
 
     call.status = CallStatus::Running;
     store.record_call(call.clone()).await.unwrap();
-    assert_eq!(store.call(call.id).await.unwrap().unwrap(), call);
+    assert_eq!(store.find_call(call.id).await.unwrap().unwrap(), call);
 
     call.status = CallStatus::Error;
     call.completed_at = Some(at(1_764_000_000_123));
@@ -36,8 +36,8 @@ pub async fn f4_a_call_is_stored_at_each_step(store: Arc<dyn Store>) {
     call.error_code = Some(ErrorCode::InternalError);
     call.result = Some(r#"{"isError":true}"#.to_owned());
     store.record_call(call.clone()).await.unwrap();
-    assert_eq!(store.call(call.id).await.unwrap().unwrap(), call);
-    assert_eq!(store.call(CallId::new()).await.unwrap(), None);
+    assert_eq!(store.find_call(call.id).await.unwrap().unwrap(), call);
+    assert_eq!(store.find_call(CallId::new()).await.unwrap(), None);
 }
 
 pub async fn f4_a_call_that_ended_does_not_change(store: Arc<dyn Store>) {
@@ -51,7 +51,7 @@ pub async fn f4_a_call_that_ended_does_not_change(store: Arc<dyn Store>) {
         let changed = store.record_call(other).await;
         assert_fails(changed, StoreErrorKind::Conflict);
     }
-    assert_eq!(store.call(call.id).await.unwrap().unwrap(), success);
+    assert_eq!(store.find_call(call.id).await.unwrap().unwrap(), success);
 }
 
 pub async fn f4_many_at_once_are_all_stored(store: Arc<dyn Store>) {
@@ -77,7 +77,7 @@ pub async fn f4_many_at_once_are_all_stored(store: Arc<dyn Store>) {
         .collect();
     for task in tasks {
         let (call, first, second) = task.await.unwrap();
-        let stored = store.call(call.id).await.unwrap().unwrap();
+        let stored = store.find_call(call.id).await.unwrap().unwrap();
         if call.tool == "late" {
             assert_fails(first, StoreErrorKind::Conflict);
             assert_fails(second, StoreErrorKind::Conflict);
@@ -100,7 +100,7 @@ pub async fn f4_the_same_call_can_be_stored_twice_concurrently(store: Arc<dyn St
     );
     first.unwrap();
     second.unwrap();
-    assert_eq!(store.call(call.id).await.unwrap().unwrap(), success);
+    assert_eq!(store.find_call(call.id).await.unwrap().unwrap(), success);
 }
 
 pub async fn f4_own_calls_are_readable_at_once(store: Arc<dyn Store>) {
@@ -111,7 +111,7 @@ pub async fn f4_own_calls_are_readable_at_once(store: Arc<dyn Store>) {
     call.arguments = "{\"text\":\"two\\nlines\"}".to_owned();
     call.parent = Some(CallId::new());
     store.record_local_call(call.clone()).await.unwrap();
-    assert_eq!(store.call(call.id).await.unwrap(), Some(call.clone()));
+    assert_eq!(store.find_call(call.id).await.unwrap(), Some(call.clone()));
 
     call.status = CallStatus::Error;
     call.completed_at = Some(at(1_764_000_000_123));
@@ -141,7 +141,7 @@ pub async fn f4_own_calls_are_readable_at_once(store: Arc<dyn Store>) {
         .collect();
     for task in tasks {
         let call = task.await.unwrap();
-        assert_eq!(store.call(call.id).await.unwrap(), Some(call));
+        assert_eq!(store.find_call(call.id).await.unwrap(), Some(call));
     }
 }
 
@@ -251,7 +251,7 @@ pub async fn pages_are_stable_while_calls_come_in(store: Arc<dyn Store>) {
 }
 
 /// Checks the ids of all calls and the number of calls on each page.
-fn assert_pages(pages: &[Vec<ToolCallRecord>], ids: &[CallId], lengths: &[usize]) {
+pub fn assert_pages(pages: &[Vec<ToolCallRecord>], ids: &[CallId], lengths: &[usize]) {
     let seen = pages.iter().flatten().map(|call| call.id);
     assert_eq!(seen.collect::<Vec<_>>(), ids);
     assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), lengths);
@@ -326,7 +326,10 @@ pub async fn c7_rate_limits_count_calls_that_ran(store: Arc<dyn Store>) {
     let expected: Vec<_> = ran.iter().rev().map(|call| call.id).collect();
     assert_eq!(ids, expected);
     let first = found.last().unwrap();
-    assert_eq!((first.tool.as_str(), first.life.as_str()), ("roll", "now"));
+    assert_eq!(
+        (first.tool.as_str(), first.run_id.as_str()),
+        ("roll", "now")
+    );
     assert_eq!(first.account, QuotaAccount::User("alice".to_owned()));
     let ci = QuotaAccount::Principal("ci".to_owned());
     assert_eq!(found.iter().filter(|call| call.account == ci).count(), 1);
@@ -389,9 +392,9 @@ pub async fn calls_of_an_ended_process_are_interrupted(store: Arc<dyn Store>) {
         ("here", "now", Running, Running),
         ("elsewhere", "its own", Running, Running),
     ]
-    .map(|(owner, life, status, expected)| {
+    .map(|(owner, run_id, status, expected)| {
         let mut call = running("roll");
-        call.process = process(life);
+        call.process = process(run_id);
         call.process.owner = owner.to_owned();
         call.status = status;
         (call, expected)
@@ -403,9 +406,9 @@ pub async fn calls_of_an_ended_process_are_interrupted(store: Arc<dyn Store>) {
     unfinished.sort();
     assert_eq!(unfinished, ["before", "draining", "now"]);
     let before = process("before");
-    assert_eq!(store.interrupt_life(&before, at(9)).await.unwrap(), 2);
+    assert_eq!(store.interrupt_run(&before, at(9)).await.unwrap(), 2);
     for (call, expected) in calls {
-        let stored = store.call(call.id).await.unwrap().unwrap();
+        let stored = store.find_call(call.id).await.unwrap().unwrap();
         assert_eq!(stored.status, expected, "{:?}", call.process);
         if expected == Interrupted {
             assert_eq!(stored.completed_at, Some(at(9)));
@@ -413,8 +416,8 @@ pub async fn calls_of_an_ended_process_are_interrupted(store: Arc<dyn Store>) {
         }
     }
     let ended = process("draining");
-    assert_eq!(store.interrupt_life(&ended, at(9)).await.unwrap(), 1);
-    assert_eq!(store.interrupt_life(&ended, at(9)).await.unwrap(), 0);
+    assert_eq!(store.interrupt_run(&ended, at(9)).await.unwrap(), 1);
+    assert_eq!(store.interrupt_run(&ended, at(9)).await.unwrap(), 0);
 }
 
 pub async fn a_waiting_call_ends_only_while_it_waits(store: Arc<dyn Store>) {
@@ -440,7 +443,7 @@ pub async fn a_waiting_call_ends_only_while_it_waits(store: Arc<dyn Store>) {
             assert_eq!(rejection.is_none(), is_written, "{before:?}");
             assert!(rejection.is_none_or(|error| error.is_conflict()));
         }
-        let found = store.call(call.id).await.unwrap().unwrap();
+        let found = store.find_call(call.id).await.unwrap().unwrap();
         let expected = match before {
             Some(status) if !is_written => status,
             _ => CallStatus::Cancelled,
@@ -543,7 +546,7 @@ pub async fn a_removed_call_is_distinguished_from_one_that_was_never_recorded(
             .await
             .unwrap();
         for id in &recorded {
-            let is_there = store.call(*id).await.unwrap().is_some();
+            let is_there = store.find_call(*id).await.unwrap().is_some();
             let may_be_removed = store.may_have_removed_call(*id).await.unwrap();
             assert!(is_there || may_be_removed, "{round}: {id}");
         }
@@ -561,7 +564,7 @@ pub async fn f4_zero_bytes_are_removed_from_texts(store: Arc<dyn Store>) {
     let mut end = ended(&call, CallStatus::Error);
     end.error = Some("no\0 dice".to_owned());
     store.record_call(end.clone()).await.unwrap();
-    let stored = store.call(call.id).await.unwrap().unwrap();
+    let stored = store.find_call(call.id).await.unwrap().unwrap();
     assert_eq!(stored.error.as_deref(), Some("no\u{fffd} dice"));
     assert_eq!(stored.status, CallStatus::Error);
     // Recording the same end twice succeeds.
@@ -573,5 +576,5 @@ pub async fn large_and_unusual_texts_are_stored_unchanged(store: Arc<dyn Store>)
     call.arguments = format!(r#"{{"text":"{}"}}"#, "\\u0000\\\"\u{10ffff}".repeat(1_000));
     call.result = Some("y".repeat(8 * 1024 * 1024));
     store.record_call(call.clone()).await.unwrap();
-    assert_eq!(store.call(call.id).await.unwrap().unwrap(), call);
+    assert_eq!(store.find_call(call.id).await.unwrap().unwrap(), call);
 }

@@ -4,8 +4,6 @@ use pillion_core::store::{
     SealedSecret, SecretId, SecretKind, SecretReplacement, Store, StoreErrorKind,
 };
 
-use super::assert_fails;
-
 fn secret_id(id: &str) -> SecretId {
     SecretId {
         kind: SecretKind::Credential,
@@ -39,8 +37,8 @@ pub async fn secrets_are_replaced_atomically(store: Arc<dyn Store>) {
         ),
         ("one is gone", vec![first.clone(), replacement("c", 2, 12)]),
     ] {
-        let replaced = store.replace_secrets(&all).await;
-        assert_fails(replaced, StoreErrorKind::Conflict);
+        let error = store.replace_secrets(&all).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Conflict, "{why}");
         let stored = store.secret(&secret_id("a")).await.unwrap();
         assert_eq!(stored, Some(sealed("old", 1)), "{why}");
     }

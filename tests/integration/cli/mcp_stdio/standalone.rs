@@ -75,7 +75,7 @@ fn f1_f4_stored_servers_are_used_and_calls_are_logged() {
     client.end();
     let sidecar = shared.sidecar();
     assert_eq!(statuses(&sidecar), ["success"]);
-    let processes = shared.directory.path().join("lives");
+    let processes = shared.directory.path().join("processes");
     assert_eq!(std::fs::read_dir(processes).unwrap().count(), 0);
 }
 

@@ -90,7 +90,7 @@ impl CallLog for Written {
         Ok(Vec::new())
     }
 
-    async fn interrupt_life(&self, _: &ProcessLife, _: Timestamp) -> Result<u64, StoreError> {
+    async fn interrupt_run(&self, _: &ProcessRun, _: Timestamp) -> Result<u64, StoreError> {
         Ok(0)
     }
 
@@ -179,9 +179,9 @@ fn executor(log: &Arc<Written>) -> Executor {
 }
 
 fn recorded_executor(log: &Arc<Written>, registry: ToolRegistry, redaction: Redaction) -> Executor {
-    let process = ProcessLife {
+    let process = ProcessRun {
         owner: "test".to_owned(),
-        life: "1".to_owned(),
+        run_id: "1".to_owned(),
     };
     let journal = Journal::new(Arc::<Written>::clone(log), process, redaction);
     let hooks = ExecutorHooks {

@@ -92,14 +92,14 @@ pub(super) fn has_records(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pillion_core::store::{CallStatus, ProcessLife, ToolCallRecord};
+    use pillion_core::store::{CallStatus, ProcessRun, ToolCallRecord};
 
     use super::*;
 
     fn record(number: usize) -> ToolCallRecord {
-        let process = ProcessLife {
+        let process = ProcessRun {
             owner: "here".to_owned(),
-            life: "now".to_owned(),
+            run_id: "now".to_owned(),
         };
         let mut call = ToolCallRecord::begin(process, "roll", format!("{{\"n\":{number}}}"));
         call.status = CallStatus::Success;

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use pillion_core::store::{CallId, CallStatus, ProcessLife, StoreError, Timestamp, ToolCallRecord};
+use pillion_core::store::{CallId, CallStatus, ProcessRun, StoreError, Timestamp, ToolCallRecord};
 use pillion_core::tool::ErrorCode;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ const ID_LEN: usize = 36;
 struct RecordLine<'a> {
     id: Cow<'a, str>,
     owner: Cow<'a, str>,
-    life: Cow<'a, str>,
+    run_id: Cow<'a, str>,
     server: Option<Cow<'a, str>>,
     tool: Cow<'a, str>,
     user: Option<Cow<'a, str>>,
@@ -58,7 +58,7 @@ pub(super) fn encode(call: &ToolCallRecord) -> Result<Vec<u8>, StoreError> {
     let line = RecordLine {
         id: call.id.to_string().into(),
         owner: (&call.process.owner).into(),
-        life: (&call.process.life).into(),
+        run_id: (&call.process.run_id).into(),
         server: call.server.as_deref().map(Cow::from),
         tool: (&call.tool).into(),
         user: call.user.as_deref().map(Cow::from),
@@ -146,9 +146,9 @@ fn parse(line: &[u8]) -> Option<ToolCallRecord> {
     let text = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned);
     Some(ToolCallRecord {
         id: line.id.parse().ok()?,
-        process: ProcessLife {
+        process: ProcessRun {
             owner: line.owner.into_owned(),
-            life: line.life.into_owned(),
+            run_id: line.run_id.into_owned(),
         },
         server: text(line.server),
         tool: line.tool.into_owned(),
