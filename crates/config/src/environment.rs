@@ -27,7 +27,7 @@ pub(super) fn overlay(
     let mut named = BTreeMap::new();
     for (variable, value) in variables {
         let variable = match variable.into_string() {
-            Ok(variable) if is_misspelt(&variable) => {
+            Ok(variable) if is_misspelled(&variable) => {
                 return Err(ConfigError::MisspeltVariable { variable });
             }
             Ok(variable) => variable,
@@ -100,7 +100,7 @@ pub(super) fn has_prefix(name: &str, prefix: &str) -> bool {
 
 /// Returns whether a variable is probably meant to set a key but has no effect, such as
 /// `PILLION_LOG__FORMAT` or `pillion__log__format`.
-fn is_misspelt(variable: &str) -> bool {
+fn is_misspelled(variable: &str) -> bool {
     has_prefix(variable, PILLION_PREFIX)
         && variable[PILLION_PREFIX.len() - 1..].contains("__")
         && !variable.starts_with(VARIABLE_PREFIX)

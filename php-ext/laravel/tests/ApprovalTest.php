@@ -404,9 +404,9 @@ final class ApprovalTest extends TestCase
         foreach (['', 'allways-ask', null, true, false, 1, ['always-ask']] as $policy) {
             yield 'policy ' . json_encode($policy) => [['approvals.policy' => $policy], 'approvals.policy'];
         }
-        yield 'misspelt policy' => [['approvals' => ['polcy' => 'always-ask']], 'approvals.polcy'];
-        yield 'misspelt tools' => [['approvals' => ['tool' => ['get_time' => 'always-ask']]], 'approvals.tool'];
-        yield 'misspelt limit' => [['limits' => ['rate_limit' => ['default' => ['per_minute' => 1]]]], 'limits.rate_limit'];
+        yield 'misspelled policy' => [['approvals' => ['polcy' => 'always-ask']], 'approvals.polcy'];
+        yield 'misspelled tools' => [['approvals' => ['tool' => ['get_time' => 'always-ask']]], 'approvals.tool'];
+        yield 'misspelled limit' => [['limits' => ['rate_limit' => ['default' => ['per_minute' => 1]]]], 'limits.rate_limit'];
         yield 'policy of a tool' => [['approvals.tools' => ['get_time' => 'allways']], 'approvals.tools'];
         yield 'no array' => [['approvals' => 'always-ask'], 'approvals'];
     }

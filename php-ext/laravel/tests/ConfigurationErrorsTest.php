@@ -35,12 +35,12 @@ final class ConfigurationErrorsTest extends TestCase
     public static function settingsThatOpen(): array
     {
         return [
-            'a misspelt group' => [['approval' => ['policy' => 'always-ask']], "approval is unknown: expected one of servers, tools, models, model_lists, default_model, chat, approvals, limits, cache, sidecar, log, disconnect_on_terminate; did you mean 'approvals'?"],
+            'a misspelled group' => [['approval' => ['policy' => 'always-ask']], "approval is unknown: expected one of servers, tools, models, model_lists, default_model, chat, approvals, limits, cache, sidecar, log, disconnect_on_terminate; did you mean 'approvals'?"],
             'a capital' => [['Approvals' => ['policy' => 'always-ask']], 'Approvals is unknown'],
             'a group that is null' => [['approvals' => null], 'approvals must be an array, not null'],
             'a setting without its group' => [['policy' => 'always-ask'], "policy is unknown: expected one of servers, tools, models, model_lists, default_model, chat, approvals, limits, cache, sidecar, log, disconnect_on_terminate; did you mean 'pillion.approvals.policy'?"],
-            'another misspelt group' => [['limit' => ['max_calls' => 1]], 'limit is unknown'],
-            'a misspelt list' => [['tools' => ['builtin' => []]], "tools.builtin is unknown: expected one of discover, classes, builtins, services, aliases; did you mean 'builtins'?"],
+            'another misspelled group' => [['limit' => ['max_calls' => 1]], 'limit is unknown'],
+            'a misspelled list' => [['tools' => ['builtin' => []]], "tools.builtin is unknown: expected one of discover, classes, builtins, services, aliases; did you mean 'builtins'?"],
             'a list that is null' => [['tools' => ['builtins' => null]], 'tools.builtins must be an array, true or false, not null'],
             'a rate limit' => [['limits' => ['rate_limits' => null]], 'limits.rate_limits must be an array, not null'],
             'a chat option' => [['chat' => ['options' => ['max_tool_calls' => null]]], 'chat.options.max_tool_calls must be a whole number, at least 0, not null'],
@@ -98,7 +98,7 @@ final class ConfigurationErrorsTest extends TestCase
         Pillion::executor(['approve' => null, 'before' => null]);
     }
 
-    public function test_users_do_not_share_credentials_because_of_a_misspelt_server(): void
+    public function test_users_do_not_share_credentials_because_of_a_misspelled_server(): void
     {
         $this->configure(['servers' => ['tracker' => ['url' => 'http://127.0.0.1:9/mcp', 'token' => 'shared'], 'wiki' => ['url' => 'http://127.0.0.1:9/mcp']], 'log.channel' => false]);
         foreach (['trackr', 'Tracker', 'not_here'] as $name) {

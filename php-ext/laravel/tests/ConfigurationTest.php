@@ -176,17 +176,17 @@ final class ConfigurationTest extends TestCase
         $this->checks(MutatedSettings::complete());
     }
 
-    public function test_every_misspelt_key_is_an_error_that_names_it(): void
+    public function test_every_misspelled_key_is_an_error_that_names_it(): void
     {
         $complete = MutatedSettings::complete();
         $count = 0;
         foreach (MutatedSettings::paths($complete) as $path) {
             $key = end($path);
-            foreach (MutatedSettings::misspellings($key) as $mistake => $misspelt) {
-                $wrong = [...array_slice($path, 0, -1), $misspelt];
+            foreach (MutatedSettings::misspellings($key) as $mistake => $misspelled) {
+                $wrong = [...array_slice($path, 0, -1), $misspelled];
                 // A key of two letters is not compared: it may be misspelled or belong to the
                 // application.
-                if ($misspelt === $key || self::isKnown($wrong) || ($key === 'id' && strtolower(trim($misspelt)) !== 'id')) {
+                if ($misspelled === $key || self::isKnown($wrong) || ($key === 'id' && strtolower(trim($misspelled)) !== 'id')) {
                     continue;
                 }
                 $settings = MutatedSettings::with(MutatedSettings::without($complete, $path), $wrong, MutatedSettings::get($complete, $path));

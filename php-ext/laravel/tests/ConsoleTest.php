@@ -169,7 +169,7 @@ final class ConsoleTest extends TestCase
         self::assertSame('news', Pillion::registry()->getMCPTools()['news']->getMCPServerConfig()['server_label']);
     }
 
-    public function test_misspelt_names_of_tools_are_shown(): void
+    public function test_misspelled_names_of_tools_are_shown(): void
     {
         $this->configure([
             'approvals.tools' => ['get_tiem' => 'always-ask', 'not_here' => 'always-ask'],

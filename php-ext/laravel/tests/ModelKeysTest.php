@@ -9,14 +9,14 @@ use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Tests\Support\ChecksConfiguration;
 use Pillion\Tests\Support\Expect;
 
-/** Models and tool classes may have keys of the application, but none that is misspelt. */
+/** Models and tool classes may have keys of the application, but none that is misspelled. */
 final class ModelKeysTest extends TestCase
 {
     use ChecksConfiguration;
 
     public function test_a_models_keys_are_found_in_all_shapes(): void
     {
-        $misspelt = [
+        $misspelled = [
             'enabled_tool' => ['enabled_tool' => ['get_time']],
             'enabledTools' => ['enabledTools' => ['get_time']],
             'allowed_tools' => ['allowed_tools' => ['get_time']],
@@ -26,7 +26,7 @@ final class ModelKeysTest extends TestCase
             'tools.enabled_tools' => ['tools' => ['function_calling' => true, 'enabled_tools' => null]],
             'limits.enabled_tools' => ['limits' => ['enabled_tools' => ['get_time']]],
         ];
-        foreach ($misspelt as $key => $wrong) {
+        foreach ($misspelled as $key => $wrong) {
             $model = isset($wrong['tools']) ? $wrong : ['function_calling' => true] + $wrong;
             $this->assertRejected(['models' => ['m' => $model]], ['models', 'm', ...explode('.', $key)], $key);
             $this->assertRejected(['default_model' => $model], ['default_model', ...explode('.', $key)], $key);
@@ -41,7 +41,7 @@ final class ModelKeysTest extends TestCase
         $this->checks(['models' => ['m' => ['function_calling' => true, 'price' => 3, 'notes' => ['x' => 'y'], 'tool_prompt' => 'x']]]);
     }
 
-    public function test_a_model_list_with_a_misspelt_key_or_without_a_file_is_an_error(): void
+    public function test_a_model_list_with_a_misspelled_key_or_without_a_file_is_an_error(): void
     {
         config(['model_lists' => ['own' => [['id' => 'm', 'tools' => ['function_calling' => true, 'enabled_tool' => ['get_time']]]]]]);
         $e = Expect::exception(InvalidInputException::class, fn () => Pillion::forModel('m')->names());
@@ -51,7 +51,7 @@ final class ModelKeysTest extends TestCase
         Pillion::forModel('m');
     }
 
-    public function test_the_entry_of_a_tool_class_may_have_keys_of_the_class_but_none_that_is_misspelt(): void
+    public function test_the_entry_of_a_tool_class_may_have_keys_of_the_class_but_none_that_is_misspelled(): void
     {
         $entry = ['class' => \Pillion\DmcpTool::class, 'server_url' => 'http://127.0.0.1:9/mcp', 'tool_name' => 'roll', 'argument_names' => ['reason' => null]];
         $this->checks(['servers' => ['dmcp' => $entry]]);

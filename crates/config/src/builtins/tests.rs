@@ -63,7 +63,12 @@ fn d6_the_configuration_or_a_key_selects_the_weather_service() {
         ("provider = 'none'", &key, "None"),
         ("", &mock, "Some(Mock)"),
     ] {
-        let config = load(&format!("[tools.get_weather]\n{keys}"), variables).unwrap();
+        let section = if keys.is_empty() {
+            ""
+        } else {
+            "[tools.get_weather]\n"
+        };
+        let config = load(&format!("{section}{keys}"), variables).unwrap();
         let weather = config.builtins.get_weather;
         let service = format!("{:?}", weather.map(|settings| settings.service));
         assert!(service.starts_with(expected), "{keys}: {service}");
@@ -95,11 +100,16 @@ fn d7_the_configuration_or_keys_select_the_search_service() {
         ("provider = 'mock'", &[], "Some(Some(Mock))"),
         ("provider = 'none'", &variables, "None"),
     ] {
-        let config = load(&format!("[tools.web_search]\n{keys}"), variables).unwrap();
+        let section = if keys.is_empty() {
+            ""
+        } else {
+            "[tools.web_search]\n"
+        };
+        let config = load(&format!("{section}{keys}"), variables).unwrap();
         let search = config.builtins.web_search;
         let service = format!("{:?}", search.map(|settings| settings.service));
         assert!(service.starts_with(expected), "{keys}: {service}");
-        // `engine` in the configuration overrides the variable.
+        // `cx` in the configuration overrides the variable.
         let is_mine = service.contains("engine: \"mine\"");
         assert_eq!(is_mine, keys.contains("mine"), "{service}");
     }

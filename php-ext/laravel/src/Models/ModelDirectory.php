@@ -69,7 +69,7 @@ final class ModelDirectory
     }
 
     /**
-     * Checks the keys that decide which tools the model sees: the extension ignores those that are misspelt.
+     * Checks the keys that decide which tools the model sees: the extension ignores those that are misspelled.
      *
      * @template T of array<string, mixed>|object
      *

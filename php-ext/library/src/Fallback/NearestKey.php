@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * Finds the known key that a misspelt key stands for.
+ * Finds the known key that a misspelled key stands for.
  *
  * @internal
  */

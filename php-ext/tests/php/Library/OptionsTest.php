@@ -16,7 +16,7 @@ use Pillion\ToolRegistry;
 use Pillion\Worker;
 
 /**
- * A misspelt or null option is an error before a request is sent: a default in its place may allow more.
+ * A misspelled or null option is an error before a request is sent: a default in its place may allow more.
  *
  * @group library
  */

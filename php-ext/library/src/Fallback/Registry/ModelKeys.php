@@ -9,7 +9,7 @@ use Pillion\Fallback\Failure;
 use Pillion\Fallback\NearestKey;
 
 /**
- * Checks the keys of a model that decide which tools the model sees. A model may have other keys, but a misspelt or
+ * Checks the keys of a model that decide which tools the model sees. A model may have other keys, but a misspelled or
  * misplaced `enabled_tools` would offer all tools.
  *
  * @internal
@@ -37,7 +37,7 @@ final class ModelKeys
     /**
      * @param array<array-key, mixed> $model
      * @param string                  $path  the path of the model, for error messages
-     * @param list<string>            $known other keys of the model, which must not be misspelt either
+     * @param list<string>            $known other keys of the model, which must not be misspelled either
      *
      * @throws InvalidInputException naming the key
      */

@@ -37,7 +37,7 @@ final class RequireApproval
     }
 
     /**
-     * Reads the setting. A misspelt key and an invalid value are errors, so that no call runs without a required approval.
+     * Reads the setting. A misspelled key and an invalid value are errors, so that no call runs without a required approval.
      *
      * @param array<array-key, mixed> $entry
      *
