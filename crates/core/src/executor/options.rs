@@ -34,7 +34,7 @@ struct Options {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 struct Limits {
     default: Option<RateWindows>,
     #[serde(default)]

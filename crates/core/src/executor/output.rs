@@ -237,10 +237,7 @@ pub(super) fn size(output: &ToolOutput) -> usize {
 
 /// Truncates a text to at most `max_bytes` bytes, at a character boundary.
 pub(super) fn truncate(text: &mut String, max_bytes: usize) {
-    let mut end = max_bytes.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = crate::truncated(text, max_bytes).len();
     text.truncate(end);
 }
 

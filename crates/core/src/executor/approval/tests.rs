@@ -77,17 +77,8 @@ fn registry() -> Arc<ToolRegistry> {
 }
 
 fn config(policy: &Value) -> ExecutorConfig {
-    let policies = |key: &str| -> std::collections::HashMap<String, ApprovalPolicy> {
-        serde_json::from_value(policy[key].clone()).unwrap_or_default()
-    };
-    let approvals = ApprovalRules {
-        default: serde_json::from_value(policy["default"].clone()).unwrap(),
-        trusted_tools: serde_json::from_value(policy["trusted"].clone()).unwrap_or_default(),
-        tools: policies("tools").into(),
-        servers: policies("servers"),
-    };
     ExecutorConfig {
-        approvals,
+        approvals: serde_json::from_value(policy.clone()).unwrap(),
         ..ExecutorConfig::default()
     }
 }
@@ -126,7 +117,7 @@ async fn g1_each_policy_requires_approval_as_documented() {
             [false, false, false, false],
         ),
         (
-            json!({"default": "trusted-only", "trusted": ["roll", "delete"]}),
+            json!({"default": "trusted-only", "trusted_tools": ["roll", "delete"]}),
             [true, false, false, false],
         ),
         (
@@ -413,8 +404,8 @@ async fn bad_arguments_and_unknown_tools_need_no_approval() {
 #[tokio::test]
 async fn g2_the_tools_own_policy_ranks_between_rules_and_the_default() {
     use ApprovalPolicy::{AlwaysAsk, Auto, TrustedOnly};
-    let always = json!({"default": "always-ask", "trusted": ["move"]});
-    let auto = json!({"default": "auto", "trusted": []});
+    let always = json!({"default": "always-ask", "trusted_tools": ["move"]});
+    let auto = json!({"default": "auto", "trusted_tools": []});
     let of_server = json!({"default": "auto", "servers": {"games": "auto"}});
     let of_tool =
         json!({"default": "auto", "servers": {"games": "auto"}, "tools": {"move": "always-ask"}});
@@ -457,7 +448,7 @@ async fn g1_a_rule_may_use_an_alias_and_the_strictest_rule_wins() {
             true,
         ),
         (
-            json!({"default": "trusted-only", "trusted": ["dice"]}),
+            json!({"default": "trusted-only", "trusted_tools": ["dice"]}),
             true,
         ),
     ];
