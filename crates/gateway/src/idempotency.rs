@@ -166,7 +166,7 @@ impl IdempotencyKeys {
             CallStatus::Interrupted,
             CallStatus::Success,
         ];
-        match self.store.call(call).await? {
+        match self.store.find_call(call).await? {
             Some(call) => Ok(call.duration.is_some() || started.contains(&call.status)),
             // Each call is recorded before its tool starts.
             None => self.store.may_have_removed_call(call).await,
