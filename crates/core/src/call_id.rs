@@ -6,7 +6,8 @@ use uuid::{NoContext, Uuid};
 
 use crate::timestamp::Timestamp;
 
-/// Maximum step back of the system clock that counts as a correction and keeps ids in order.
+/// Maximum time by which the system clock may be set back without affecting the order of new ids. A
+/// larger step is not regarded as a small correction of the clock.
 const MAX_CLOCK_STEP_BACK: Duration = Duration::from_secs(10);
 
 /// The id of a recorded call: a UUID version 7. The id begins with its creation time, so ids sort
@@ -32,18 +33,22 @@ impl CallId {
         reason = "each is another, which `default` would hide"
     )]
     pub fn new() -> Self {
-        Self::clamp_to(Self(Uuid::now_v7().into_bytes()), SystemTime::now())
+        Self::clamp_time(Self(Uuid::now_v7().into_bytes()), SystemTime::now())
     }
 
     /// Returns `id`, or an id with the time `now` if the time of `id` is too far in the future.
     /// After the system clock was set back, the `uuid` crate reuses the old time until the clock
     /// has caught up, so all calls of some hours would seem to arrive at one future time.
-    fn clamp_to(id: Self, now: SystemTime) -> Self {
+    fn clamp_time(id: Self, now: SystemTime) -> Self {
         if id.creation_time() <= Timestamp::from(now).plus(MAX_CLOCK_STEP_BACK) {
             return id;
         }
-        let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let time = uuid::Timestamp::from_unix(NoContext, since.as_secs(), since.subsec_nanos());
+        let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let time = uuid::Timestamp::from_unix(
+            NoContext,
+            since_epoch.as_secs(),
+            since_epoch.subsec_nanos(),
+        );
         Self(Uuid::new_v7(time).into_bytes())
     }
 
@@ -51,8 +56,10 @@ impl CallId {
     /// one.
     #[must_use]
     pub fn min_at(time: Timestamp) -> Self {
-        let last = (1_u64 << 48) - 1;
-        let milliseconds = u64::try_from(time.as_millis()).unwrap_or(0).min(last);
+        let max_milliseconds = (1_u64 << 48) - 1;
+        let milliseconds = u64::try_from(time.as_millis())
+            .unwrap_or(0)
+            .min(max_milliseconds);
         let mut id = [0; 16];
         id[..6].copy_from_slice(&milliseconds.to_be_bytes()[2..]);
         id[6] = 0x70;
@@ -60,16 +67,15 @@ impl CallId {
         Self(id)
     }
 
-    /// Returns the id `offset` places after this id, with the same time, so that the ids of many
-    /// calls can be computed from the first id. The returned id is as unlikely to collide as a new
-    /// id.
+    /// Returns this id plus `offset`, with the same time, so that the ids of many calls can be
+    /// computed from the first id. The returned id is as unlikely to collide as a new id.
     #[must_use]
     pub fn nth(self, offset: u64) -> Self {
         // The random bits of the id. The other bits are the time, the version and the variant.
-        const RANDOM: u128 = (1 << 62) - 1;
+        const RANDOM_BITS: u128 = (1 << 62) - 1;
         let id = u128::from_be_bytes(self.0);
-        let offset = (id & RANDOM).wrapping_add(u128::from(offset)) & RANDOM;
-        Self(((id & !RANDOM) | offset).to_be_bytes())
+        let random_bits = (id & RANDOM_BITS).wrapping_add(u128::from(offset)) & RANDOM_BITS;
+        Self(((id & !RANDOM_BITS) | random_bits).to_be_bytes())
     }
 
     /// Returns the creation time of the id.
@@ -123,7 +129,7 @@ impl fmt::Debug for CallId {
 
 /// The text is not a UUID version 7.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a valid call id")]
+#[error("not a valid call id: expected a UUID of version 7")]
 pub struct CallIdError;
 
 #[cfg(test)]
@@ -132,13 +138,13 @@ mod tests {
     fn ids_increase_after_the_clock_was_set_back() {
         let id = CallId::new();
         let little = SystemTime::now() - Duration::from_secs(5);
-        assert_eq!(CallId::clamp_to(id, little), id);
+        assert_eq!(CallId::clamp_time(id, little), id);
         let much = SystemTime::now() - Duration::from_secs(5 * 3600);
-        let behind = CallId::clamp_to(id, much);
+        let behind = CallId::clamp_time(id, much);
         assert_eq!(behind.creation_time(), Timestamp::from(much));
         assert_eq!(behind.to_string().parse(), Ok(behind));
         // A clock before 1970 still gives a valid id.
-        let first = CallId::clamp_to(id, UNIX_EPOCH - Duration::from_secs(1));
+        let first = CallId::clamp_time(id, UNIX_EPOCH - Duration::from_secs(1));
         assert_eq!(first.creation_time(), Timestamp::from_millis(0));
     }
 
@@ -154,9 +160,9 @@ mod tests {
             assert_eq!(id.creation_time(), first.creation_time());
             assert_eq!(id.to_string().parse(), Ok(*id));
         }
-        let last: CallId = "01a1ffe6-6261-728a-bfff-ffffffffffff".parse().unwrap();
+        let last_id: CallId = "01a1ffe6-6261-728a-bfff-ffffffffffff".parse().unwrap();
         assert_eq!(
-            last.nth(1).to_string(),
+            last_id.nth(1).to_string(),
             "01a1ffe6-6261-728a-8000-000000000000"
         );
     }

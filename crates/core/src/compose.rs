@@ -57,7 +57,7 @@ pub use input::InputTemplate;
 use step::Step;
 use template::Template;
 
-/// Maximum number of declared calls in a composition, whether or not they are all made.
+/// Maximum number of calls that a composition may declare, even if a run makes only some of them.
 pub const MAX_STEPS: usize = 64;
 
 /// Maximum nesting of step groups, and of templates.
@@ -87,12 +87,13 @@ impl Composition {
     /// optionally `category`, `input_schema`, `output` and `grants`.
     ///
     /// # Errors
-    /// The declaration is invalid, exceeds a limit, or refers to a step that does not run before.
-    pub fn parse(declared: Value) -> Result<Self, ComposeError> {
-        let mut canonical = declared.clone();
-        canonical.sort_all_objects();
-        let digest = sha256_hex(&canonical.to_string());
-        entry::read(declared, digest)
+    /// The declaration is invalid, exceeds a limit, or a step refers to a step that does not run
+    /// before it.
+    pub fn parse(declaration: Value) -> Result<Self, ComposeError> {
+        let mut canonical_declaration = declaration.clone();
+        canonical_declaration.sort_all_objects();
+        let digest = sha256_hex(&canonical_declaration.to_string());
+        entry::read(declaration, digest)
     }
 
     /// Returns the tool's definition.

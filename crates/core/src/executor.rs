@@ -9,16 +9,13 @@ mod cache;
 mod config;
 mod fair_queue;
 mod gate;
-mod journal;
 mod nested;
 mod options;
 mod output;
 mod pipeline;
 mod rate_limit;
 mod record;
-mod resolve;
 mod result_memory;
-mod run;
 mod tool_settings;
 mod tracer;
 
@@ -32,12 +29,12 @@ use indexmap::IndexMap;
 use tokio::sync::Semaphore;
 use tracing::Instrument;
 
-use crate::registry::{RegisteredTool, ToolRegistry, by_any_name, repaired_names};
+use crate::registry::{RegisteredTool, ToolRegistry, find_by_any_name, repaired_names};
 pub use crate::tool::QuotaAccount;
 use crate::tool::{CallContext, ErrorCode, ServerResponse, ToolCall, ToolName, ToolResult};
 pub use approval::{
-    ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, ConsumeFuture,
-    CountedWork, Decision, DecisionClock, WaitingCallFuture,
+    ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, CountedWork,
+    Decision, DecisionClock, SpendFuture, WaitingCallFuture,
 };
 use cache::ToolResultCache;
 pub use cache::{CacheConfig, CacheCounts, CacheRule, CacheScope};
@@ -45,13 +42,12 @@ pub use config::{ExecutorConfig, RateLimits, RateWindows};
 pub use fair_queue::QueueLoad;
 use fair_queue::{FairQueue, ToolSource};
 pub use gate::{CallGate, GateFuture, ReadyCall};
-pub use journal::{Journal, Redaction};
 pub use options::OptionError;
 pub use output::{OversizedResult, ResultStore, StoreResultFuture, StoredResult};
 use rate_limit::RateLimiter;
 pub use rate_limit::{PastCall, PastCallCount};
-pub use record::{ObservedCall, Observer, RESPONSE_ALLOWANCE};
-use record::{Open, Watch};
+use record::{CallObserver, OpenCall};
+pub use record::{Journal, ObservedCall, Observer, RESPONSE_ALLOWANCE, Redaction};
 pub use tool_settings::ToolSettings;
 pub use tracer::{CallSpan, Tracer};
 
@@ -79,7 +75,7 @@ struct SharedExecutor {
     registry: Arc<ToolRegistry>,
     config: ExecutorConfig,
     queue: Arc<FairQueue>,
-    checks: arguments::Checks,
+    checks: arguments::ArgumentChecks,
     limiter: RateLimiter,
     cache: Arc<ToolResultCache>,
     hooks: ExecutorHooks,
@@ -91,7 +87,8 @@ pub struct ExecutorHooks {
     /// Decides on calls that need approval. Without an approver, such calls end as
     /// `approval_required`, unless their context contains the decision.
     pub approver: Option<Arc<dyn Approver>>,
-    /// Checks validated and approved calls, and can reject or answer them.
+    /// Checks validated and approved calls; can reject a call or return its result without running
+    /// the tool.
     pub gate: Option<Arc<dyn CallGate>>,
     /// Records every call in a call log.
     pub journal: Option<Journal>,
@@ -112,7 +109,7 @@ pub struct ResolvedCall {
     /// The tool; `None` if there is no tool with the name: the call then ends as `not_found`.
     pub tool: Option<Arc<RegisteredTool>>,
     /// How long the call has waited for the lookup of its tool, which counts toward its deadline.
-    pub waited: Duration,
+    pub wait_time: Duration,
 }
 
 /// A finished call.
@@ -120,26 +117,27 @@ pub struct ResolvedCall {
 pub struct CompletedCall {
     /// The result that the caller gets, successful or not.
     pub result: ToolResult,
-    /// Whether the tool started. `false` for a call that failed before its tool ran, or that was
-    /// answered from the cache or by the gate: such a call has changed nothing.
-    pub tool_began: bool,
-    /// The MCP server's response from which the result was read, if the tool returned one
-    /// ([`ToolOutput::response`](crate::tool::ToolOutput::response)) and the executor has changed
-    /// nothing.
+    /// Whether the tool started. `false` if the call failed before its tool ran, or if its result
+    /// came from the cache or the gate; such a call has no effect.
+    pub has_tool_begun: bool,
+    /// The MCP server's response that contained the result. `None` if the tool returned no response
+    /// ([`ToolOutput::response`](crate::tool::ToolOutput::response)), or if the executor has
+    /// modified the result.
     pub response: Option<ServerResponse>,
-    /// When the response is due at the latest: further work, such as storing the response, must not
-    /// delay it beyond this time. [`RESPONSE_ALLOWANCE`] after the deadline of the call.
-    pub respond_by: Instant,
+    /// The latest time for the response, which is [`RESPONSE_ALLOWANCE`] after the deadline of the
+    /// call. Further work, such as storing the response, must not delay the response beyond this
+    /// time.
+    pub response_deadline: Instant,
 }
 
 impl CompletedCall {
-    /// Returns whether the result is final. A result is not final if the call has changed nothing
-    /// yet, or if the call or a nested call waits for an approval: repeating the call then
-    /// continues it.
+    /// Returns whether the result is final. A failure before the tool ran is not final, because the
+    /// call had no effect and can be repeated. A failure is not final either if the call or a
+    /// nested call waits for an approval, because repeating the call then continues it.
     #[must_use]
     pub fn is_final(&self) -> bool {
-        let waits = self.result.error_code == Some(ErrorCode::ApprovalRequired);
-        (self.tool_began && !waits) || self.result.success
+        let needs_approval = self.result.error_code == Some(ErrorCode::ApprovalRequired);
+        (self.has_tool_begun && !needs_approval) || self.result.success
     }
 }
 
@@ -158,7 +156,7 @@ impl Executor {
         hooks: ExecutorHooks,
     ) -> Self {
         let queue = FairQueue::new(config.bounds());
-        let checks = arguments::Checks::new(&config);
+        let checks = arguments::ArgumentChecks::new(&config);
         let limiter = RateLimiter::new(config.rate_limits.clone());
         Self::from_shared(SharedExecutor {
             registry,
@@ -228,17 +226,17 @@ impl Executor {
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         self.find_exact(name).or_else(|| {
-            let offered = |name: &str| self.find_exact(name).filter(|tool| tool.is_offered());
-            repaired_names(name).find_map(offered)
+            let find_offered = |name: &str| self.find_exact(name).filter(|tool| tool.is_offered());
+            repaired_names(name).find_map(find_offered)
         })
     }
 
     fn find_exact(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         let overrides = self.overrides.as_ref();
-        let overriding = overrides.and_then(|tools| by_any_name(tools, name).cloned());
-        overriding
+        let override_tool = overrides.and_then(|tools| find_by_any_name(tools, name).cloned());
+        override_tool
             .or_else(|| self.shared.registry.get(name))
-            .or_else(|| by_any_name(self.caller_tools.as_ref()?, name).cloned())
+            .or_else(|| find_by_any_name(self.caller_tools.as_ref()?, name).cloned())
     }
 
     /// Returns an executor with a new configuration that shares this executor's registry,
@@ -268,29 +266,29 @@ impl Executor {
         })
     }
 
-    /// Returns the age up to which past calls matter to the current rate limits and to the
-    /// cooldowns of the registered tools. At least five minutes, for cooldowns of tools that are
-    /// registered later.
+    /// Returns the maximum age of past calls that count toward the current rate limits and the
+    /// cooldowns of the registered tools. Returns at least five minutes, because tools with a
+    /// cooldown may be registered later.
     #[must_use]
     pub fn rate_limit_lookback(&self) -> Duration {
         self.shared.limiter.lookback(&self.shared.registry)
     }
 
-    /// Delays calls of tools with a rate limit or a cooldown until the returned value is dropped:
-    /// until [`count_past_calls`](Self::count_past_calls) has been called for all past calls.
+    /// Delays calls of tools with a rate limit or a cooldown until the returned value is dropped.
+    /// Drop the value after passing all past calls to [`count_past_calls`](Self::count_past_calls).
     #[must_use]
     pub fn begin_past_call_count(&self) -> PastCallCount {
         self.shared.limiter.begin_count()
     }
 
-    /// Counts calls toward the rate limits that ran before a restart or in another process. The
-    /// order of the calls does not matter; pass each call only once.
+    /// Counts past calls, which ran before a restart or in another process, toward the rate limits.
+    /// The order of the calls does not matter; pass each call only once.
     pub fn count_past_calls(&self, calls: impl IntoIterator<Item = PastCall>) {
         self.shared.limiter.count(calls, &self.shared.registry);
     }
 
-    /// Returns the maximum number of concurrent calls of any source. A caller that makes no more
-    /// concurrent calls never waits for its own calls.
+    /// Returns the maximum number of concurrent calls of any source. A caller with at most this
+    /// number of concurrent calls never waits for its own calls.
     #[must_use]
     pub fn max_concurrent_calls(&self) -> std::num::NonZeroUsize {
         self.shared.config.max_concurrent_calls()
@@ -314,11 +312,11 @@ impl Executor {
         &self.shared.registry
     }
 
-    /// Returns the maximum duration of a call of which only the tool's name is known.
+    /// Returns the maximum duration of a call whose tool is known only by its name.
     #[must_use]
     pub fn timeout_of(&self, name: &str) -> Duration {
         let config = &self.shared.config;
-        config.own_timeout_of(name).unwrap_or(config.timeout)
+        config.configured_timeout(name).unwrap_or(config.timeout)
     }
 
     /// Looks up the tool that a call's name refers to.
@@ -328,7 +326,7 @@ impl Executor {
         ResolvedCall {
             call,
             tool,
-            waited: Duration::ZERO,
+            wait_time: Duration::ZERO,
         }
     }
 
@@ -346,40 +344,40 @@ impl Executor {
         context: &CallContext,
     ) -> CompletedCall {
         let hooks = &self.shared.hooks;
-        let span = record::span(&resolved.call, resolved.tool.as_deref(), context);
+        let span = record::create_span(&resolved.call, resolved.tool.as_deref(), context);
         let run = async {
             let recorder = record::Recorder::start(&resolved.call);
             let tracer = hooks.tracer.as_deref();
-            let traced = tracer.map(|tracer| {
+            let started_span = tracer.map(|tracer| {
                 start_span(tracer, resolved.tool.as_deref(), &resolved.call, context)
             });
-            let (span, traced) = traced.unzip();
-            let context = traced.as_deref().unwrap_or(context);
+            let (trace_span, traced_context) = started_span.unzip();
+            let context = traced_context.as_deref().unwrap_or(context);
             let observer = hooks.observer.as_deref();
-            let watch = observer.map(|observer| {
-                Watch::start(observer, resolved.tool.clone(), &resolved.call, context)
+            let call_observer = observer.map(|observer| {
+                CallObserver::start(observer, resolved.tool.clone(), &resolved.call, context)
             });
             let journal = hooks.journal.as_ref();
             let entry = journal
                 .map(|journal| journal.open(resolved.tool.as_deref(), &resolved.call, context));
-            let mut open = Open::new(watch, entry);
+            let mut open_call = OpenCall::new(call_observer, entry);
             let max_bytes =
                 output::max_failure_bytes(&self.shared.config, resolved.tool.as_deref(), context);
-            let mut tool_began = false;
+            let mut has_tool_begun = false;
             let outcome = self
-                .run_pipeline(resolved, context, &mut open, &mut tool_began)
+                .run_pipeline(resolved, context, &mut open_call, &mut has_tool_begun)
                 .await
-                .map_err(|failure| output::shortened(failure, max_bytes));
+                .map_err(|failure| output::shorten_failure(failure, max_bytes));
             let (mut result, response) = recorder.finish(outcome);
-            let respond_by = open.end(&mut result).await;
-            if let Some(span) = span {
+            let response_deadline = open_call.end(&mut result).await;
+            if let Some(span) = trace_span {
                 span.end(&result);
             }
             CompletedCall {
                 result,
-                tool_began,
+                has_tool_begun,
                 response,
-                respond_by,
+                response_deadline,
             }
         };
         run.instrument(span).await
@@ -394,8 +392,8 @@ impl Executor {
         results
     }
 
-    /// Runs calls concurrently: at most `max_concurrent_total` at once, and of each source at most
-    /// the source's limit. Results are in the order of the calls.
+    /// Runs calls concurrently: at most `max_concurrent_total` at once, and at most as many of each
+    /// source as the source's limit allows. Results are in the order of the calls.
     pub async fn execute_parallel(
         &self,
         calls: Vec<ToolCall>,
@@ -404,26 +402,30 @@ impl Executor {
         let calls = calls
             .into_iter()
             .map(|call| (self.resolve(call), context.clone()));
-        let ended = self.execute_parallel_resolved(calls).await;
-        ended.into_iter().map(|ended| ended.result).collect()
+        let completed_calls = self.execute_parallel_resolved(calls).await;
+        completed_calls
+            .into_iter()
+            .map(|completed_call| completed_call.result)
+            .collect()
     }
 
-    /// Runs calls like [`execute_parallel`](Self::execute_parallel), and calls `finished` with the
-    /// index and the result of each call when it has ended, in any order. A call keeps its slot of
-    /// the batch until the future of `finished` resolves.
+    /// Runs calls like [`execute_parallel`](Self::execute_parallel), and calls `on_finished` with
+    /// the index and the result of each call when the call has ended, in any order. A call keeps
+    /// its slot of the batch until the future of `on_finished` resolves.
     pub async fn execute_parallel_each<F>(
         &self,
         calls: Vec<ToolCall>,
         context: &CallContext,
-        finished: impl Fn(usize, ToolResult) -> F,
+        on_finished: impl Fn(usize, ToolResult) -> F,
     ) where
         F: Future<Output = ()>,
     {
         let calls = calls
             .into_iter()
             .map(|call| (self.resolve(call), context.clone()));
-        let finished = |index, ended: CompletedCall| finished(index, ended.result);
-        self.run_batch(calls, finished).await;
+        let on_finished =
+            |index, completed_call: CompletedCall| on_finished(index, completed_call.result);
+        self.run_batch(calls, on_finished).await;
     }
 
     /// Runs calls like [`execute_parallel`](Self::execute_parallel), each with its own context, and
@@ -432,50 +434,61 @@ impl Executor {
         &self,
         calls: impl IntoIterator<Item = (ResolvedCall, CallContext)>,
     ) -> Vec<CompletedCall> {
-        let finished = |index, ended| std::future::ready((index, ended));
-        let mut all = self.run_batch(calls, finished).await;
-        all.sort_by_key(|(index, _)| *index);
-        all.into_iter().map(|(_, ended)| ended).collect()
+        let on_finished = |index, completed_call| std::future::ready((index, completed_call));
+        let mut completed_calls = self.run_batch(calls, on_finished).await;
+        completed_calls.sort_by_key(|(index, _)| *index);
+        completed_calls
+            .into_iter()
+            .map(|(_, completed_call)| completed_call)
+            .collect()
     }
 
-    /// Runs calls, and passes each to `finished` with its index. Returns what `finished` returns,
-    /// in any order.
+    /// Runs calls, and passes each finished call to `on_finished`, with its index. Returns what
+    /// `on_finished` returns, in any order.
     async fn run_batch<F: Future>(
         &self,
         calls: impl IntoIterator<Item = (ResolvedCall, CallContext)>,
-        finished: impl Fn(usize, CompletedCall) -> F,
+        on_finished: impl Fn(usize, CompletedCall) -> F,
     ) -> Vec<F::Output> {
         let calls = calls.into_iter().enumerate();
-        let mut by_source = IndexMap::<_, Vec<_>>::new();
+        let mut calls_by_source = IndexMap::<_, Vec<_>>::new();
         for (index, (call, context)) in calls {
             let tool = call.tool.as_deref();
-            // A call that waits for its tool's limit must not take a slot of this batch from other
-            // calls: the queue decides what runs at once.
-            let may_wait = tool.is_some_and(|tool| self.is_limited(tool));
+            // A call of a tool with a concurrency limit takes no slot of this batch, because other
+            // calls could not use the slot while the call waits for its tool. The queue limits
+            // these calls instead.
+            let is_tool_limited = tool.is_some_and(|tool| self.is_limited(tool));
             let source = tool.map(|tool| ToolSource::from(tool.origin()));
-            let calls = by_source.entry(source.unwrap_or_default()).or_default();
-            calls.push((index, call, context, may_wait));
+            let calls = calls_by_source
+                .entry(source.unwrap_or_default())
+                .or_default();
+            calls.push((index, call, context, is_tool_limited));
         }
         let bounds = self.shared.config.bounds();
         let slots = Semaphore::new(bounds.max_running.min(Semaphore::MAX_PERMITS));
-        let (slots, finished) = (&slots, &finished);
-        let sources = by_source.into_iter().map(|(source, calls)| {
-            let may_wait = calls.iter().filter(|(.., may_wait)| *may_wait).count();
-            let at_once = bounds.max_of_source(&source).saturating_add(may_wait);
+        let (slots, on_finished) = (&slots, &on_finished);
+        let sources = calls_by_source.into_iter().map(|(source, calls)| {
+            let limited_call_count = calls
+                .iter()
+                .filter(|(.., is_tool_limited)| *is_tool_limited)
+                .count();
+            let max_concurrent = bounds
+                .max_of_source(&source)
+                .saturating_add(limited_call_count);
             let calls = calls.into_iter();
-            let runs = calls.map(move |(index, call, context, may_wait)| async move {
+            let runs = calls.map(move |(index, call, context, is_tool_limited)| async move {
                 // A batch starts at most as many calls as may run at once, so that one batch does
                 // not fill the queue.
-                let _slot = if may_wait {
+                let _slot = if is_tool_limited {
                     None
                 } else {
                     slots.acquire().await.ok()
                 };
-                let ended = self.execute_resolved(call, &context).await;
-                finished(index, ended).await
+                let completed_call = self.execute_resolved(call, &context).await;
+                on_finished(index, completed_call).await
             });
-            let limited = stream::iter(runs).buffer_unordered(at_once);
-            limited.collect::<Vec<_>>()
+            let limited_runs = stream::iter(runs).buffer_unordered(max_concurrent);
+            limited_runs.collect::<Vec<_>>()
         });
         join_all(sources).await.into_iter().flatten().collect()
     }

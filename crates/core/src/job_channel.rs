@@ -1,5 +1,6 @@
-//! Calls of application code, such as PHP, that another thread or process runs: its tools, its
-//! decisions on approvals, its checks before calls, and its notifications of calls.
+//! Runs jobs in application code, such as PHP code, that belongs to another thread or process (the
+//! peer). A job runs a tool, decides on an approval, or checks a call before it runs; the
+//! application code is also notified of calls.
 //!
 //! An interface implements [`JobPeer`] for the thread or process, opens a [`JobChannel`] for each
 //! execution, and runs the calls of the execution with [`JobChannel::run`]. The [`hooks()`] of the
@@ -22,16 +23,18 @@ use crate::tool::{
 pub use hooks::hooks;
 pub use tool::PeerTool;
 
-/// The outcome of a job: what the application code returned, or that the peer ended first.
+/// The outcome of a job: what the application code returned, or an error if the peer stopped
+/// waiting before the job ended.
 pub type JobOutcome<T> = Result<Result<T, ToolFailure>, PeerGone>;
 
-/// The error of a job whose peer no longer waits for the execution: the job has no outcome.
+/// The error of a job without an outcome, because its peer no longer waits for the execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the peer no longer waits for the execution")]
 pub struct PeerGone;
 
-/// The thread or process that runs application code for the calls of one execution. A job whose
-/// caller has given up may still run, because application code cannot be interrupted.
+/// The thread or process that runs application code for the calls of one execution. A job may
+/// continue to run after its caller stopped waiting, because application code cannot be
+/// interrupted.
 pub trait JobPeer: Send + Sync + 'static {
     /// How the peer identifies a tool.
     type Tool: Clone + Send + Sync + 'static;
@@ -60,12 +63,12 @@ pub trait JobPeer: Send + Sync + 'static {
         call: Box<ReadyCall>,
     ) -> impl Future<Output = JobOutcome<Option<ToolOutput>>> + Send;
 
-    /// Receives a notification, without waiting for the peer.
+    /// Sends a notification to the application code, without waiting until the code has handled it.
     fn notify(&self, notification: CallNotification);
 
-    /// Resolves when the peer runs no job of the execution whose caller has given up. By default,
+    /// Resolves when the peer no longer runs any job whose caller has stopped waiting. By default,
     /// resolves at once.
-    fn idle(&self) -> impl Future<Output = ()> + Send {
+    fn wait_until_idle(&self) -> impl Future<Output = ()> + Send {
         async {}
     }
 }
@@ -107,7 +110,7 @@ pub struct CallNotification {
     pub end: Option<CallEnd>,
 }
 
-/// How a call ended, and after what time.
+/// How a call ended, and how long it took.
 #[derive(Debug, Clone, Copy)]
 pub struct CallEnd {
     /// Why the call failed; `None` if it succeeded.
@@ -116,7 +119,7 @@ pub struct CallEnd {
     pub elapsed: Duration,
 }
 
-/// A call of an execution, with whether the peer runs the call's tool.
+/// A call of an execution, and whether the peer runs the tool of the call.
 #[derive(Debug)]
 pub struct PeerCall {
     /// The call to run.
@@ -129,15 +132,15 @@ pub struct PeerCall {
 /// The channel to the peer of one execution.
 pub struct JobChannel<P> {
     peer: P,
-    /// A call that holds the turn can expect that the peer is free, so that the timeout of a tool
-    /// does not elapse while the peer runs other code.
+    /// Locked by the call whose turn it is. The peer is free for that call, so that the timeout of
+    /// the call's tool does not elapse while the peer runs other code.
     turn: Arc<AsyncMutex<()>>,
 }
 
 /// The link from the context of a call to the channel of its execution.
 struct ChannelLink<P> {
     channel: Arc<JobChannel<P>>,
-    holds_turn: bool,
+    has_turn: bool,
 }
 
 impl<P: JobPeer> JobChannel<P> {
@@ -156,16 +159,16 @@ impl<P: JobPeer> JobChannel<P> {
 
     /// Returns the channel of a call with this context.
     pub fn find(context: &CallContext) -> Option<&Arc<Self>> {
-        link_of(context).map(|link| &link.channel)
+        find_link(context).map(|link| &link.channel)
     }
 
-    /// Returns a context for calls that use this channel. `holds_turn` is whether the calls run
-    /// while their caller holds the [turn](Self::acquire_turn).
-    pub fn context(self: &Arc<Self>, context: &CallContext, holds_turn: bool) -> CallContext {
+    /// Returns a context for calls that use this channel. `has_turn` is whether the caller holds
+    /// the [turn](Self::acquire_turn) while the calls run.
+    pub fn context(self: &Arc<Self>, context: &CallContext, has_turn: bool) -> CallContext {
         CallContext {
             link: Some(Link::new(ChannelLink {
                 channel: Arc::clone(self),
-                holds_turn,
+                has_turn,
             })),
             ..context.clone()
         }
@@ -174,59 +177,61 @@ impl<P: JobPeer> JobChannel<P> {
     /// Waits until no other call has the turn and the peer is free.
     pub async fn acquire_turn(&self) -> OwnedMutexGuard<()> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
-        self.peer.idle().await;
+        self.peer.wait_until_idle().await;
         turn
     }
 
     async fn acquire_turn_unless_held(&self, context: &CallContext) -> Option<OwnedMutexGuard<()>> {
-        if link_of::<P>(context).is_some_and(|link| link.holds_turn) {
+        if find_link::<P>(context).is_some_and(|link| link.has_turn) {
             return None;
         }
         Some(self.acquire_turn().await)
     }
 
-    /// Runs calls, and passes the index and the result of each call that has ended to `finished`.
-    /// The calls whose tools the peer runs run one after the other; all other calls run
-    /// concurrently with each other and with the peer's calls.
+    /// Runs calls, and passes the index and the result of each call that has ended to
+    /// `on_finished`. The calls whose tools the peer runs run one after the other; all other calls
+    /// run concurrently with each other and with the peer's calls.
     pub async fn run<F>(
         self: &Arc<Self>,
         executor: &Executor,
         calls: Vec<PeerCall>,
         context: &CallContext,
-        finished: impl Fn(usize, ToolResult) -> F,
+        on_finished: impl Fn(usize, ToolResult) -> F,
     ) where
         F: Future<Output = ()>,
     {
         let calls = calls.into_iter().enumerate();
-        let (by_peer, others): (Vec<_>, Vec<_>) = calls.partition(|(_, call)| call.is_by_peer);
-        let by_peer = async {
+        let (peer_calls, other_calls): (Vec<_>, Vec<_>) =
+            calls.partition(|(_, call)| call.is_by_peer);
+        let peer_run = async {
             let context = self.context(context, true);
-            for (index, PeerCall { call, .. }) in by_peer {
+            for (index, PeerCall { call, .. }) in peer_calls {
                 let turn = self.acquire_turn().await;
                 let result = executor.execute_one(call, &context).await;
                 drop(turn);
-                finished(index, result).await;
+                on_finished(index, result).await;
             }
         };
-        let (indexes, others): (Vec<_>, Vec<_>) = others
+        let (indexes, parallel_calls): (Vec<_>, Vec<_>) = other_calls
             .into_iter()
             .map(|(index, PeerCall { call, .. })| (index, call))
             .unzip();
         let context = self.context(context, false);
-        let others = executor.execute_parallel_each(others, &context, |index, result| {
-            finished(indexes[index], result)
-        });
-        Box::pin(join(by_peer, others)).await;
+        let parallel_run =
+            executor.execute_parallel_each(parallel_calls, &context, |index, result| {
+                on_finished(indexes[index], result)
+            });
+        Box::pin(join(peer_run, parallel_run)).await;
     }
 }
 
-fn link_of<P: JobPeer>(context: &CallContext) -> Option<&ChannelLink<P>> {
+fn find_link<P: JobPeer>(context: &CallContext) -> Option<&ChannelLink<P>> {
     context.link.as_ref()?.get()
 }
 
-/// Returns the failure of a job that has no outcome; `what` is the job.
-fn cancelled(what: &str) -> ToolFailure {
-    ToolFailure::new(ErrorCode::Cancelled, format!("{what} was cancelled"))
+/// Returns the failure of a job that has no outcome; `job` names the job.
+fn cancelled_failure(job: &str) -> ToolFailure {
+    ToolFailure::new(ErrorCode::Cancelled, format!("{job} was cancelled"))
 }
 
 #[cfg(test)]

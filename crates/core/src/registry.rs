@@ -19,8 +19,8 @@ pub use repaired_names::repaired_names;
 ///
 /// MCP tools and native tools share one map; their [`ToolOrigin`] distinguishes them. A tool that
 /// is [not offered](Tool::is_offered) can be found by name but is in no list. If an offered tool
-/// takes the name of a tool that is not offered, the latter goes on standby: it is registered again
-/// when the name becomes free.
+/// with the same name replaces it, the replaced tool goes on standby: it is registered again when
+/// the name becomes free.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -35,7 +35,7 @@ pub use repaired_names::repaired_names;
 /// ```
 #[derive(Debug, Default)]
 pub struct ToolRegistry {
-    inner: RwLock<RegistryState>,
+    state: RwLock<RegistryState>,
 }
 
 #[derive(Debug, Default)]
@@ -73,13 +73,13 @@ pub enum RegistryError {
 /// The result of [`ToolRegistry::put`].
 #[derive(Debug, Clone)]
 pub struct PutResult {
-    /// The tool that was put, with its checked schema.
+    /// The tool that was passed to `put`, with its checked schema.
     pub entry: Arc<RegisteredTool>,
     /// Whether the new tool is registered or on standby.
     pub outcome: RegistrationState,
     /// The tool that the new tool replaced: the registered tool, or the standby tool if the new
     /// tool is on standby.
-    pub before: Option<Arc<RegisteredTool>>,
+    pub replaced_tool: Option<Arc<RegisteredTool>>,
 }
 
 /// The state of a tool after [`ToolRegistry::put`].
@@ -90,27 +90,27 @@ pub enum RegistrationState {
     /// The tool is registered and replaced another tool.
     Replaced,
     /// The tool is on standby, because another tool has its name.
-    StandsBy,
+    OnStandby,
 }
 
 impl RegistryState {
-    /// Registers a tool, and returns the tool that it replaces. An offered tool puts a replaced
-    /// tool that is not offered on standby.
+    /// Registers a tool, and returns the tool that it replaces. If an offered tool replaces a tool
+    /// that is not offered, the replaced tool goes on standby.
     fn insert(&mut self, entry: Arc<RegisteredTool>) -> Option<Arc<RegisteredTool>> {
         let name = entry.name().clone();
         let is_offered = entry.is_offered();
-        let before = self.tools.insert(name.clone(), entry)?;
-        if is_offered && !before.is_offered() {
+        let replaced_tool = self.tools.insert(name.clone(), entry)?;
+        if is_offered && !replaced_tool.is_offered() {
             let standby = self.standby.entry(name);
-            standby.or_insert_with(|| Arc::clone(&before));
+            standby.or_insert_with(|| Arc::clone(&replaced_tool));
         }
-        Some(before)
+        Some(replaced_tool)
     }
 
     /// Removes the tool with this name. A tool on standby takes its place.
     fn remove(&mut self, name: &str) -> bool {
-        if let Some((name, next)) = self.standby.remove_entry(name) {
-            return self.tools.insert(name, next).is_some();
+        if let Some((name, standby_tool)) = self.standby.remove_entry(name) {
+            return self.tools.insert(name, standby_tool).is_some();
         }
         let is_removed = self.tools.shift_remove(name).is_some();
         if is_removed {
@@ -120,7 +120,7 @@ impl RegistryState {
     }
 }
 
-static GLOBAL: LazyLock<Arc<ToolRegistry>> = LazyLock::new(Arc::default);
+static GLOBAL_REGISTRY: LazyLock<Arc<ToolRegistry>> = LazyLock::new(Arc::default);
 
 impl ToolRegistry {
     /// Creates an empty registry.
@@ -133,7 +133,7 @@ impl ToolRegistry {
     /// possible.
     #[must_use]
     pub fn global() -> Arc<Self> {
-        Arc::clone(&GLOBAL)
+        Arc::clone(&GLOBAL_REGISTRY)
     }
 
     /// Adds a tool at the end, or replaces a tool of the same name that is not offered.
@@ -151,7 +151,7 @@ impl ToolRegistry {
     /// replacement are atomic.
     ///
     /// # Errors
-    /// As for [`register`](Self::register).
+    /// The same errors as [`register`](Self::register).
     pub fn register_preferred(
         &self,
         tool: Arc<dyn Tool>,
@@ -170,15 +170,15 @@ impl ToolRegistry {
         entry: Arc<RegisteredTool>,
         may_replace: impl FnOnce(&RegisteredTool) -> bool,
     ) -> Result<Option<Arc<RegisteredTool>>, RegistryError> {
-        let mut inner = self.inner.write();
-        let holder = inner
+        let mut state = self.state.write();
+        let name_holder = state
             .tools
             .get(entry.name())
-            .filter(|holder| holder.is_offered() || !entry.is_offered());
-        if holder.is_some_and(|holder| !may_replace(holder)) {
+            .filter(|name_holder| name_holder.is_offered() || !entry.is_offered());
+        if name_holder.is_some_and(|name_holder| !may_replace(name_holder)) {
             return Err(RegistryError::AlreadyRegistered(entry.name().clone()));
         }
-        Ok(inner.insert(entry))
+        Ok(state.insert(entry))
     }
 
     /// Adds a tool, replacing and returning any tool of the same name. Running calls continue with
@@ -195,7 +195,7 @@ impl ToolRegistry {
 
     /// Adds a tool like [`replace`](Self::replace), without checking its schema again.
     pub fn replace_checked(&self, entry: Arc<RegisteredTool>) -> Option<Arc<RegisteredTool>> {
-        self.inner.write().insert(entry)
+        self.state.write().insert(entry)
     }
 
     /// Adds a tool if its name is free, or replaces the registered tool atomically if `may_replace`
@@ -211,38 +211,39 @@ impl ToolRegistry {
         may_replace: impl FnOnce(&Arc<RegisteredTool>) -> bool,
     ) -> Result<PutResult, RegistryError> {
         let entry = Arc::new(RegisteredTool::new(tool)?);
-        let mut inner = self.inner.write();
-        let holder = inner.tools.get(entry.name());
-        let outcome = match holder.map(may_replace) {
+        let mut state = self.state.write();
+        let name_holder = state.tools.get(entry.name());
+        let outcome = match name_holder.map(may_replace) {
             None => RegistrationState::Added,
             Some(true) => RegistrationState::Replaced,
-            Some(false) => RegistrationState::StandsBy,
+            Some(false) => RegistrationState::OnStandby,
         };
         let (name, tool) = (entry.name().clone(), Arc::clone(&entry));
-        let before = match outcome {
-            RegistrationState::StandsBy => inner.standby.insert(name, tool),
+        let replaced_tool = match outcome {
+            RegistrationState::OnStandby => state.standby.insert(name, tool),
             RegistrationState::Added | RegistrationState::Replaced => {
-                inner.tools.insert(name, tool)
+                state.tools.insert(name, tool)
             }
         };
         Ok(PutResult {
             entry,
             outcome,
-            before,
+            replaced_tool,
         })
     }
 
     /// Removes exactly this tool, registered or on standby. Returns whether the tool was
     /// registered.
     pub fn withdraw(&self, tool: &Arc<RegisteredTool>) -> bool {
-        let mut inner = self.inner.write();
+        let mut state = self.state.write();
         let name = tool.name().as_str();
-        let is_same =
-            |other: Option<&Arc<RegisteredTool>>| other.is_some_and(|it| Arc::ptr_eq(it, tool));
-        if is_same(inner.standby.get(name)) {
-            inner.standby.remove(name);
+        let is_this_tool = |holder: Option<&Arc<RegisteredTool>>| {
+            holder.is_some_and(|holder_tool| Arc::ptr_eq(holder_tool, tool))
+        };
+        if is_this_tool(state.standby.get(name)) {
+            state.standby.remove(name);
         }
-        is_same(inner.tools.get(name)) && inner.remove(name)
+        is_this_tool(state.tools.get(name)) && state.remove(name)
     }
 
     /// Adds the tools whose names are free, and returns the added names. Can be called repeatedly,
@@ -254,16 +255,16 @@ impl ToolRegistry {
         &self,
         tools: impl IntoIterator<Item = Arc<dyn Tool>>,
     ) -> Result<Vec<ToolName>, RegistryError> {
-        let mut added = Vec::new();
+        let mut added_names = Vec::new();
         for tool in tools {
             let name = tool.definition().name().clone();
             match self.register(tool) {
-                Ok(()) => added.push(name),
+                Ok(()) => added_names.push(name),
                 Err(RegistryError::AlreadyRegistered(_)) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(added)
+        Ok(added_names)
     }
 
     /// Makes `alias` another name for `target` in calls. Setting an existing alias changes its
@@ -272,93 +273,97 @@ impl ToolRegistry {
     /// # Errors
     /// [`RegistryError::UnknownAliasTarget`]: `target` is not the name of a registered tool.
     /// [`RegistryError::AliasIsTool`]: `alias` is the name of a registered tool.
-    pub fn alias(&self, alias: &str, target: &str) -> Result<(), RegistryError> {
-        let mut inner = self.inner.write();
-        if inner.tools.contains_key(alias) {
+    pub fn set_alias(&self, alias: &str, target: &str) -> Result<(), RegistryError> {
+        let mut state = self.state.write();
+        if state.tools.contains_key(alias) {
             return Err(RegistryError::AliasIsTool(alias.to_owned()));
         }
-        let Some((name, _)) = inner.tools.get_key_value(target) else {
+        let Some((name, _)) = state.tools.get_key_value(target) else {
             return Err(RegistryError::UnknownAliasTarget(target.to_owned()));
         };
         let target_name = name.clone();
-        inner.aliases.insert(alias.to_owned(), target_name);
+        state.aliases.insert(alias.to_owned(), target_name);
         Ok(())
     }
 
     /// Returns the number of aliases.
     pub fn alias_count(&self) -> usize {
-        self.inner.read().aliases.len()
+        self.state.read().aliases.len()
     }
 
     /// Removes a tool and its aliases. Returns whether the tool was registered. A tool on standby
     /// takes its place.
     pub fn unregister(&self, name: &str) -> bool {
-        self.inner.write().remove(name)
+        self.state.write().remove(name)
     }
 
-    /// Removes tools and their aliases, like [`unregister`](Self::unregister), in a time that grows
-    /// with the number of registered tools and not with each removed tool.
+    /// Removes tools and their aliases, like [`unregister`](Self::unregister), in a time
+    /// proportional to the number of registered tools, however many tools are removed.
     pub fn unregister_all<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
-        let mut inner = self.inner.write();
-        let mut gone = HashSet::new();
+        let mut state = self.state.write();
+        let mut removed_names = HashSet::new();
         for name in names {
-            match inner.standby.remove_entry(name) {
-                Some((name, next)) => drop(inner.tools.insert(name, next)),
-                None => drop(gone.insert(name)),
+            match state.standby.remove_entry(name) {
+                Some((name, standby_tool)) => drop(state.tools.insert(name, standby_tool)),
+                None => drop(removed_names.insert(name)),
             }
         }
-        if !gone.is_empty() {
-            inner.tools.retain(|name, _| !gone.contains(name.as_str()));
-            inner
+        if !removed_names.is_empty() {
+            state
+                .tools
+                .retain(|name, _| !removed_names.contains(name.as_str()));
+            state
                 .aliases
-                .retain(|_, target| !gone.contains(target.as_str()));
+                .retain(|_, target| !removed_names.contains(target.as_str()));
         }
     }
 
     /// Removes all tools and aliases.
     pub fn clear(&self) {
-        let mut inner = self.inner.write();
-        inner.tools.clear();
-        inner.standby.clear();
-        inner.aliases.clear();
+        let mut state = self.state.write();
+        state.tools.clear();
+        state.standby.clear();
+        state.aliases.clear();
     }
 
     /// Returns the tool with this name, alias or [short name](ToolName::short). A tool's name takes
     /// precedence over aliases and short names.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<RegisteredTool>> {
-        let inner = self.inner.read();
-        let alias = || inner.tools.get(inner.aliases.get(name)?);
-        let exact = inner.tools.get(name).or_else(alias);
-        exact.or_else(|| by_short_name(&inner.tools, name)).cloned()
+        let state = self.state.read();
+        let find_by_alias = || state.tools.get(state.aliases.get(name)?);
+        let exact_match = state.tools.get(name).or_else(find_by_alias);
+        exact_match
+            .or_else(|| find_by_short_name(&state.tools, name))
+            .cloned()
     }
 
     /// Returns whether `name` is the name or an alias of this tool.
     #[must_use]
     pub fn resolves_to(&self, name: &str, tool: &RegisteredTool) -> bool {
         name == tool.name().as_str() || {
-            let inner = self.inner.read();
-            !inner.tools.contains_key(name) && inner.aliases.get(name) == Some(tool.name())
+            let state = self.state.read();
+            !state.tools.contains_key(name) && state.aliases.get(name) == Some(tool.name())
         }
     }
 
-    /// Like [`resolves_to`](Self::resolves_to), for a name that may differ in case.
+    /// Returns whether `name` is the name or an alias of this tool, ignoring case.
     #[must_use]
     pub fn resolves_to_in_any_case(&self, name: &str, tool: &RegisteredTool) -> bool {
         name.eq_ignore_ascii_case(tool.name().as_str()) || {
-            let inner = self.inner.read();
-            let mut aliases = inner.aliases.iter();
-            aliases.any(|(alias, named)| named == tool.name() && name.eq_ignore_ascii_case(alias))
+            let state = self.state.read();
+            let mut aliases = state.aliases.iter();
+            aliases.any(|(alias, target)| target == tool.name() && name.eq_ignore_ascii_case(alias))
         }
     }
 
-    /// Returns whether a tool with this name or alias in any case is registered.
+    /// Returns whether a tool with this name or alias is registered, ignoring case.
     #[must_use]
     pub fn contains_in_any_case(&self, name: &str) -> bool {
-        let inner = self.inner.read();
-        let aliases = inner.aliases.keys().map(String::as_str);
-        let mut names = inner.tools.keys().map(ToolName::as_str).chain(aliases);
-        names.any(|known| name.eq_ignore_ascii_case(known))
+        let state = self.state.read();
+        let aliases = state.aliases.keys().map(String::as_str);
+        let mut names = state.tools.keys().map(ToolName::as_str).chain(aliases);
+        names.any(|registered_name| name.eq_ignore_ascii_case(registered_name))
     }
 
     /// Returns whether a tool with this name or alias is registered.
@@ -376,7 +381,7 @@ impl ToolRegistry {
     /// Returns the number of offered tools, without aliases.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.offered(|tools| tools.count())
+        self.with_offered_tools(|tools| tools.count())
     }
 
     /// Returns whether no tool is offered.
@@ -388,27 +393,28 @@ impl ToolRegistry {
     /// Returns the offered tools in order of registration: all, or those of one category.
     #[must_use]
     pub fn tools(&self, category: Option<&str>) -> Vec<Arc<RegisteredTool>> {
-        self.matching(|entry| {
-            category.is_none_or(|selected| entry.definition().category() == selected)
+        self.filter_offered_tools(|entry| {
+            category
+                .is_none_or(|selected_category| entry.definition().category() == selected_category)
         })
     }
 
     /// Returns the offered tools of MCP servers.
     #[must_use]
     pub fn mcp_tools(&self) -> Vec<Arc<RegisteredTool>> {
-        self.matching(|entry| entry.origin().is_mcp())
+        self.filter_offered_tools(|entry| entry.origin().is_mcp())
     }
 
     /// Returns the offered tools that do not come from MCP servers.
     #[must_use]
     pub fn native_tools(&self) -> Vec<Arc<RegisteredTool>> {
-        self.matching(|entry| matches!(entry.origin(), ToolOrigin::Native))
+        self.filter_offered_tools(|entry| matches!(entry.origin(), ToolOrigin::Native))
     }
 
     /// Returns the names of the offered tools.
     #[must_use]
     pub fn names(&self) -> Vec<ToolName> {
-        self.offered(|tools| tools.map(|entry| entry.name().clone()).collect())
+        self.with_offered_tools(|tools| tools.map(|entry| entry.name().clone()).collect())
     }
 
     /// Returns the distinct categories of the offered tools, in order of each category's first
@@ -416,10 +422,13 @@ impl ToolRegistry {
     #[must_use]
     pub fn categories(&self) -> Vec<String> {
         let mut categories = Vec::new();
-        self.offered(|tools| {
+        self.with_offered_tools(|tools| {
             for entry in tools {
                 let category = entry.definition().category();
-                if !categories.iter().any(|known| known == category) {
+                if !categories
+                    .iter()
+                    .any(|listed_category| listed_category == category)
+                {
                     categories.push(category.to_owned());
                 }
             }
@@ -427,37 +436,38 @@ impl ToolRegistry {
         categories
     }
 
-    fn matching(&self, selected: impl Fn(&RegisteredTool) -> bool) -> Vec<Arc<RegisteredTool>> {
-        self.offered(|tools| tools.filter(|entry| selected(entry)).cloned().collect())
+    fn filter_offered_tools(
+        &self,
+        is_selected: impl Fn(&RegisteredTool) -> bool,
+    ) -> Vec<Arc<RegisteredTool>> {
+        self.with_offered_tools(|tools| tools.filter(|entry| is_selected(entry)).cloned().collect())
     }
 
-    fn offered<T>(
+    fn with_offered_tools<T>(
         &self,
         read: impl FnOnce(&mut dyn Iterator<Item = &Arc<RegisteredTool>>) -> T,
     ) -> T {
-        let inner = self.inner.read();
-        read(&mut inner.tools.values().filter(|entry| entry.is_offered()))
+        let state = self.state.read();
+        read(&mut state.tools.values().filter(|entry| entry.is_offered()))
     }
 }
 
 /// Returns the tool with this name or [short name](ToolName::short).
-pub(crate) fn by_any_name<'a>(
+pub(crate) fn find_by_any_name<'a>(
     tools: &'a IndexMap<ToolName, Arc<RegisteredTool>>,
     name: &str,
 ) -> Option<&'a Arc<RegisteredTool>> {
-    tools.get(name).or_else(|| by_short_name(tools, name))
+    tools.get(name).or_else(|| find_by_short_name(tools, name))
 }
 
-fn by_short_name<'a>(
+fn find_by_short_name<'a>(
     tools: &'a IndexMap<ToolName, Arc<RegisteredTool>>,
     name: &str,
 ) -> Option<&'a Arc<RegisteredTool>> {
     if name.len() != ToolName::MAX_SHORT_LENGTH {
         return None;
     }
-    tools
-        .values()
-        .find(|tool| tool.name().is_shortened_to(name))
+    tools.values().find(|tool| tool.name().has_short_name(name))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 /// Minimum time between two log lines of a failure that repeats.
-const LINE_INTERVAL: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Limits the log lines of a failure that repeats with every call, so that callers cannot fill the
 /// log: one line at once, then one line in ten seconds with the number of failures since.
@@ -12,10 +12,10 @@ const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// ```
 /// use pillion_core::RepeatLimit;
 /// let limit = RepeatLimit::new();
-/// assert_eq!(limit.failed(), Some(0));
-/// assert_eq!(limit.failed(), None);
-/// assert_eq!(limit.succeeded(), Some(1));
-/// assert_eq!(limit.succeeded(), None);
+/// assert_eq!(limit.record_failure(), Some(0));
+/// assert_eq!(limit.record_failure(), None);
+/// assert_eq!(limit.record_success(), Some(1));
+/// assert_eq!(limit.record_success(), None);
 /// ```
 #[derive(Debug, Default)]
 pub struct RepeatLimit {
@@ -25,9 +25,9 @@ pub struct RepeatLimit {
 
 #[derive(Debug)]
 struct LastLine {
-    at: Instant,
+    logged_at: Instant,
     /// Number of failures since the last log line.
-    unlogged: u64,
+    unlogged_failures: u64,
 }
 
 impl RepeatLimit {
@@ -42,27 +42,27 @@ impl RepeatLimit {
 
     /// Counts a failure. Returns the number of failures since the last line if this failure should
     /// be logged.
-    pub fn failed(&self) -> Option<u64> {
+    pub fn record_failure(&self) -> Option<u64> {
         let mut last_line = self.last_line.lock();
         self.has_failed.store(true, Ordering::Relaxed);
-        let unlogged = match &mut *last_line {
-            Some(last) if last.at.elapsed() < LINE_INTERVAL => {
-                last.unlogged += 1;
+        let unlogged_failures = match &mut *last_line {
+            Some(last) if last.logged_at.elapsed() < LOG_INTERVAL => {
+                last.unlogged_failures += 1;
                 return None;
             }
-            Some(last) => last.unlogged,
+            Some(last) => last.unlogged_failures,
             None => 0,
         };
         *last_line = Some(LastLine {
-            at: Instant::now(),
-            unlogged: 0,
+            logged_at: Instant::now(),
+            unlogged_failures: 0,
         });
-        Some(unlogged)
+        Some(unlogged_failures)
     }
 
     /// Ends a series of failures. Returns the number of failures since the last line if there was
     /// any failure.
-    pub fn succeeded(&self) -> Option<u64> {
+    pub fn record_success(&self) -> Option<u64> {
         if !self.has_failed.load(Ordering::Relaxed) {
             return None;
         }
@@ -70,6 +70,6 @@ impl RepeatLimit {
         self.has_failed.store(false, Ordering::Relaxed);
         last_line
             .as_mut()
-            .map(|last| std::mem::take(&mut last.unlogged))
+            .map(|last| std::mem::take(&mut last.unlogged_failures))
     }
 }

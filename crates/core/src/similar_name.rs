@@ -1,8 +1,8 @@
 /// Minimum similarity, from 0 to 1, of a similar name.
 const MIN_SIMILARITY: f64 = 0.85;
 
-/// Maximum length of the compared names, in bytes, and maximum number of names: the comparison of
-/// long names takes long.
+/// Limits for the comparison: maximum length of each compared name, in bytes, and maximum number of
+/// compared names. The time of one comparison grows with the product of the two lengths.
 const MAX_NAME_BYTES: usize = 64;
 const MAX_NAMES: usize = 256;
 
@@ -19,10 +19,10 @@ pub fn similar_name<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) ->
         return None;
     }
     let names = names.into_iter().take(MAX_NAMES);
-    let similar = names
-        .filter(|other| other.len() <= MAX_NAME_BYTES)
-        .map(|other| (strsim::jaro_winkler(name, other), other))
+    let similar_names = names
+        .filter(|candidate| candidate.len() <= MAX_NAME_BYTES)
+        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
         .filter(|(similarity, _)| *similarity > MIN_SIMILARITY);
-    let most_similar = similar.max_by(|(one, _), (other, _)| one.total_cmp(other));
-    most_similar.map(|(_, name)| name)
+    let most_similar_name = similar_names.max_by(|(first, _), (second, _)| first.total_cmp(second));
+    most_similar_name.map(|(_, name)| name)
 }

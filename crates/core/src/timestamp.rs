@@ -51,8 +51,8 @@ fn millis(duration: Duration) -> i64 {
 impl From<SystemTime> for Timestamp {
     fn from(time: SystemTime) -> Self {
         Self(match time.duration_since(UNIX_EPOCH) {
-            Ok(since) => millis(since),
-            Err(before) => -millis(before.duration()),
+            Ok(since_epoch) => millis(since_epoch),
+            Err(error) => -millis(error.duration()),
         })
     }
 }

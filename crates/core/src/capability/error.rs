@@ -6,27 +6,27 @@ pub enum ModelConfigError {
     /// The text is not valid JSON.
     #[error("The model configuration is not valid JSON: {reason}")]
     Json {
-        /// What the JSON parser rejects, and the location in the text.
+        /// The error message of the JSON parser, with the location in the text.
         reason: String,
     },
     /// The text is not valid TOML.
     #[error("The model configuration is not valid TOML: {reason}")]
     Toml {
-        /// What the TOML parser rejects, and the location in the text.
+        /// The error message of the TOML parser, with the location in the text.
         reason: String,
     },
     /// A value has the wrong type.
-    #[error("{path}: expected {expected}, found {found}")]
+    #[error("{path}: expected {expected}, found {actual}")]
     WrongType {
         /// The path of the key.
         path: String,
         /// The expected type, such as `a list`.
         expected: &'static str,
         /// The type of the actual value, with its content if that is short.
-        found: String,
+        actual: String,
     },
     /// A required key is missing or empty.
-    #[error("{path}: missing")]
+    #[error("{path}: the key is required and must not be empty")]
     Missing {
         /// The path of the key.
         path: String,

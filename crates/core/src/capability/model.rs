@@ -47,8 +47,8 @@ pub struct ToolCapabilities {
 }
 
 impl ToolCapabilities {
-    /// Checks whether a model with these capabilities gets the tool with this name and origin: the
-    /// rule of [`offer`](super::offer), for callers without a definition.
+    /// Checks whether a model with these capabilities gets the tool with this name and origin.
+    /// Applies the rules of [`offer`](super::offer), but does not need the tool's definition.
     ///
     /// ```
     /// use pillion_core::capability::{DropReason, ToolCapabilities};
@@ -126,27 +126,27 @@ impl ModelConfig {
     /// [`ModelConfigError`] for a value of the wrong type or a model without `id`.
     pub fn list_from_value(value: &Value) -> Result<Vec<Self>, ModelConfigError> {
         let root = ConfigReader::root(value);
-        let list = root.get("models").unwrap_or(root);
-        list.items()?.into_iter().map(Self::read).collect()
+        let entries = root.get("models").unwrap_or(root);
+        entries.items()?.into_iter().map(Self::read).collect()
     }
 
-    fn read(entry: ConfigReader<'_>) -> Result<Self, ModelConfigError> {
-        let entry = entry.map()?;
-        let text = |key: &str| {
+    fn read(reader: ConfigReader<'_>) -> Result<Self, ModelConfigError> {
+        let entry = reader.into_map()?;
+        let read_text = |key: &str| {
             entry
                 .get(key)
                 .map(|value| value.text().map(str::to_owned))
                 .transpose()
         };
-        let id = text("id")?
+        let id = read_text("id")?
             .filter(|id| !id.trim().is_empty())
             .ok_or_else(|| ModelConfigError::Missing {
                 path: entry.key_path("id"),
             })?;
         Ok(Self {
             id,
-            label: text("label")?,
-            provider: text("provider")?,
+            label: read_text("label")?,
+            provider: read_text("provider")?,
             tools: match entry.get("tools") {
                 Some(tools) => ToolCapabilities::read(tools)?,
                 None => ToolCapabilities::default(),
@@ -156,12 +156,12 @@ impl ModelConfig {
 }
 
 impl ToolCapabilities {
-    fn read(entry: ConfigReader<'_>) -> Result<Self, ModelConfigError> {
-        let entry = entry.map()?;
-        let flag = |key: &str| entry.get(key).map_or(Ok(false), |value| value.flag());
+    fn read(reader: ConfigReader<'_>) -> Result<Self, ModelConfigError> {
+        let entry = reader.into_map()?;
+        let read_flag = |key: &str| entry.get(key).map_or(Ok(false), |value| value.flag());
         Ok(Self {
-            function_calling: flag("function_calling")?,
-            mcp: flag("mcp")?,
+            function_calling: read_flag("function_calling")?,
+            mcp: read_flag("mcp")?,
             enabled_tools: match entry.get("enabled_tools") {
                 Some(names) => names
                     .items()?

@@ -36,11 +36,11 @@ impl<'a> ConfigReader<'a> {
     }
 
     /// Returns this value if it is a map. `[]`, PHP's encoding of an empty map, counts as a map.
-    pub(super) fn map(self) -> Result<Self, ModelConfigError> {
+    pub(super) fn into_map(self) -> Result<Self, ModelConfigError> {
         match self.value {
             Value::Object(_) => Ok(self),
             Value::Array(items) if items.is_empty() => Ok(self),
-            _ => Err(self.wrong_type("a map")),
+            _ => Err(self.wrong_type_error("a map")),
         }
     }
 
@@ -61,19 +61,19 @@ impl<'a> ConfigReader<'a> {
             Value::Object(map) if map.keys().all(|key| key.parse::<u64>().is_ok()) => {
                 Ok(map.iter().map(|(key, value)| item(key, value)).collect())
             }
-            _ => Err(self.wrong_type("a list")),
+            _ => Err(self.wrong_type_error("a list")),
         }
     }
 
     pub(super) fn text(&self) -> Result<&'a str, ModelConfigError> {
         self.value
             .as_str()
-            .ok_or_else(|| self.wrong_type("a string"))
+            .ok_or_else(|| self.wrong_type_error("a string"))
     }
 
-    /// Returns a flag: a boolean, or its usual form in environment variables and databases: 0 and
-    /// 1, and the strings `true`, `false` (case-insensitive), `1`, `0` and the empty string, which
-    /// is PHP's false.
+    /// Parses a flag. Accepts booleans, and the values that environment variables and databases
+    /// contain instead: the numbers 0 and 1, the strings `true` and `false` (case-insensitive), `1`
+    /// and `0`, and the empty string (PHP's `false`).
     pub(super) fn flag(&self) -> Result<bool, ModelConfigError> {
         let flag = match self.value {
             Value::Bool(flag) => Some(*flag),
@@ -89,10 +89,10 @@ impl<'a> ConfigReader<'a> {
             },
             _ => None,
         };
-        flag.ok_or_else(|| self.wrong_type("a boolean"))
+        flag.ok_or_else(|| self.wrong_type_error("a boolean"))
     }
 
-    fn wrong_type(&self, expected: &'static str) -> ModelConfigError {
+    fn wrong_type_error(&self, expected: &'static str) -> ModelConfigError {
         let path = if self.path.is_empty() {
             "model configuration".to_owned()
         } else {
@@ -101,7 +101,7 @@ impl<'a> ConfigReader<'a> {
         ModelConfigError::WrongType {
             path,
             expected,
-            found: describe(self.value),
+            actual: describe(self.value),
         }
     }
 }

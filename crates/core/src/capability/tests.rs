@@ -184,7 +184,10 @@ fn h2_a_wrong_type_names_the_key() {
             json!([{"id": "a", "tools": ["function_calling"]}]),
             "[0].tools: expected a map, found a list",
         ),
-        (json!([{"id": " "}]), "[0].id: missing"),
+        (
+            json!([{"id": " "}]),
+            "[0].id: the key is required and must not be empty",
+        ),
         (
             json!([{"id": 7}]),
             "[0].id: expected a string, found the number 7",
@@ -199,7 +202,7 @@ fn h2_a_wrong_type_names_the_key() {
     }
     assert_eq!(
         ModelConfig::from_value(&json!([])).unwrap_err().to_string(),
-        "id: missing"
+        "id: the key is required and must not be empty"
     );
 }
 

@@ -7,97 +7,112 @@ use super::pointer::{Pointer, PointerRoot};
 use super::step::{self, Step};
 use super::{ComposeError, Composition, CompositionOutput, MAX_STEPS};
 
-/// The names of the steps that certainly, or perhaps, run before a given step.
+/// The names of the steps that run before a given step, always or only under a condition.
 #[derive(Clone, Default)]
 struct PrecedingSteps<'a> {
-    certainly: HashSet<&'a str>,
-    perhaps: HashSet<&'a str>,
+    certain_steps: HashSet<&'a str>,
+    possible_steps: HashSet<&'a str>,
 }
 
 struct CompositionCheck<'a> {
     /// The names of all steps of the composition.
-    all: HashSet<&'a str>,
+    step_names: HashSet<&'a str>,
 }
 
 pub(super) fn check(composition: &Composition) -> Result<(), ComposeError> {
     let Composition { steps, grants, .. } = composition;
-    let mut all = HashSet::new();
-    let mut count = 0;
-    let mut duplicate = None;
+    let mut step_names = HashSet::new();
+    let mut call_count = 0;
+    let mut duplicate_name = None;
     step::for_each_call(steps, &mut |call| {
-        count += 1;
-        if !all.insert(call.name.as_str()) {
-            duplicate = Some(call.name.as_str());
+        call_count += 1;
+        if !step_names.insert(call.name.as_str()) {
+            duplicate_name = Some(call.name.as_str());
         }
     });
-    if let Some(name) = duplicate {
-        let what = format!("the step name '{name}' is used twice");
-        return Err(ComposeError::new("steps", what));
+    if let Some(name) = duplicate_name {
+        let reason = format!("the step name '{name}' is used twice");
+        return Err(ComposeError::new("steps", reason));
     }
-    if count > MAX_STEPS {
-        let what = format!("the composed tool declares {count} calls; the limit is {MAX_STEPS}");
-        return Err(ComposeError::new("steps", what));
+    if call_count > MAX_STEPS {
+        let reason =
+            format!("the composed tool declares {call_count} calls; the limit is {MAX_STEPS}");
+        return Err(ComposeError::new("steps", reason));
     }
-    let called = composition.called_tools();
-    if let Some(uncalled) = grants.iter().find(|name| !called.contains(&name.as_str())) {
-        let what = format!("no step calls '{uncalled}'");
-        return Err(ComposeError::new("grants", what));
+    let called_tools = composition.called_tools();
+    if let Some(uncalled_tool) = grants
+        .iter()
+        .find(|name| !called_tools.contains(&name.as_str()))
+    {
+        let reason = format!("no step calls the granted tool '{uncalled_tool}'");
+        return Err(ComposeError::new("grants", reason));
     }
-    let check = CompositionCheck { all };
-    let mut before = PrecedingSteps::default();
-    check.sequence(steps, "steps", &mut before)?;
+    let check = CompositionCheck { step_names };
+    let mut preceding_steps = PrecedingSteps::default();
+    check.check_sequence(steps, "steps", &mut preceding_steps)?;
     if let CompositionOutput::Template(output) = &composition.output {
         let mut fault = None;
-        output.for_each_reference(&mut |pointer, may_lack| {
-            fault = fault.take().or(check.reference(pointer, may_lack, &before));
+        output.for_each_reference(&mut |pointer, may_be_missing| {
+            fault = fault.take().or(check.find_reference_fault(
+                pointer,
+                may_be_missing,
+                &preceding_steps,
+            ));
         });
-        if let Some(what) = fault {
-            return Err(ComposeError::new("output", what));
+        if let Some(reason) = fault {
+            return Err(ComposeError::new("output", reason));
         }
     }
     Ok(())
 }
 
 impl<'a> CompositionCheck<'a> {
-    fn sequence(
+    fn check_sequence(
         &self,
         steps: &'a [Step],
         path: &str,
-        before: &mut PrecedingSteps<'a>,
+        preceding_steps: &mut PrecedingSteps<'a>,
     ) -> Result<(), ComposeError> {
         let mut steps = steps.iter().enumerate();
-        steps.try_for_each(|(number, step)| self.step(step, &format!("{path}[{number}]"), before))
+        steps.try_for_each(|(index, step)| {
+            self.check_step(step, &format!("{path}[{index}]"), preceding_steps)
+        })
     }
 
-    fn step(
+    fn check_step(
         &self,
         step: &'a Step,
         path: &str,
-        before: &mut PrecedingSteps<'a>,
+        preceding_steps: &mut PrecedingSteps<'a>,
     ) -> Result<(), ComposeError> {
         match step {
             Step::Call(call) => {
                 let mut fault = None;
-                call.arguments.for_each_reference(&mut |pointer, may_lack| {
-                    fault = fault.take().or(self.reference(pointer, may_lack, before));
-                });
-                if let Some(what) = fault {
-                    return Err(ComposeError::new(format!("{path}.arguments"), what));
+                call.arguments
+                    .for_each_reference(&mut |pointer, may_be_missing| {
+                        fault = fault.take().or(self.find_reference_fault(
+                            pointer,
+                            may_be_missing,
+                            preceding_steps,
+                        ));
+                    });
+                if let Some(reason) = fault {
+                    return Err(ComposeError::new(format!("{path}.arguments"), reason));
                 }
-                before.certainly.insert(&call.name);
+                preceding_steps.certain_steps.insert(&call.name);
             }
             Step::Sequence(steps) => {
-                self.sequence(steps, &format!("{path}.sequence"), before)?;
+                self.check_sequence(steps, &format!("{path}.sequence"), preceding_steps)?;
             }
             Step::Parallel(steps) => {
-                let mut after = before.clone();
-                for (number, step) in steps.iter().enumerate() {
-                    let mut branch = before.clone();
-                    self.step(step, &format!("{path}.parallel[{number}]"), &mut branch)?;
-                    after.certainly.extend(branch.certainly);
-                    after.perhaps.extend(branch.perhaps);
+                let mut following_steps = preceding_steps.clone();
+                for (index, step) in steps.iter().enumerate() {
+                    let mut branch = preceding_steps.clone();
+                    self.check_step(step, &format!("{path}.parallel[{index}]"), &mut branch)?;
+                    following_steps.certain_steps.extend(branch.certain_steps);
+                    following_steps.possible_steps.extend(branch.possible_steps);
                 }
-                *before = after;
+                *preceding_steps = following_steps;
             }
             Step::If {
                 condition,
@@ -106,46 +121,52 @@ impl<'a> CompositionCheck<'a> {
                 ..
             } => {
                 let mut fault = None;
-                condition.for_each_reference(&mut |pointer, may_lack| {
-                    fault = fault.take().or(self.reference(pointer, may_lack, before));
+                condition.for_each_reference(&mut |pointer, may_be_missing| {
+                    fault = fault.take().or(self.find_reference_fault(
+                        pointer,
+                        may_be_missing,
+                        preceding_steps,
+                    ));
                 });
-                if let Some(what) = fault {
-                    return Err(ComposeError::new(format!("{path}.if"), what));
+                if let Some(reason) = fault {
+                    return Err(ComposeError::new(format!("{path}.if"), reason));
                 }
                 for (steps, key) in [(then, "then"), (otherwise, "else")] {
-                    let mut branch = before.clone();
-                    self.sequence(steps, &format!("{path}.{key}"), &mut branch)?;
-                    let new = branch.certainly.difference(&before.certainly).copied();
-                    let perhaps: Vec<_> = new.chain(branch.perhaps).collect();
-                    before.perhaps.extend(perhaps);
+                    let mut branch = preceding_steps.clone();
+                    self.check_sequence(steps, &format!("{path}.{key}"), &mut branch)?;
+                    let new_steps = branch
+                        .certain_steps
+                        .difference(&preceding_steps.certain_steps)
+                        .copied();
+                    let possible_steps: Vec<_> = new_steps.chain(branch.possible_steps).collect();
+                    preceding_steps.possible_steps.extend(possible_steps);
                 }
             }
         }
         Ok(())
     }
 
-    /// Returns why a reference in a step that runs after the steps in `before` is invalid; `None`
-    /// for a valid reference.
-    /// is.
-    fn reference(
+    /// Returns why a reference in a step that runs after `preceding_steps` is invalid; `None` for a
+    /// valid reference.
+    fn find_reference_fault(
         &self,
         pointer: &Pointer,
-        may_lack: bool,
-        before: &PrecedingSteps<'_>,
+        may_be_missing: bool,
+        preceding_steps: &PrecedingSteps<'_>,
     ) -> Option<String> {
         let PointerRoot::Step(name) = &pointer.source else {
             return None;
         };
         let name = name.as_str();
-        if before.certainly.contains(name) {
+        if preceding_steps.certain_steps.contains(name) {
             None
-        } else if before.perhaps.contains(name) {
-            let what = format!(
+        } else if preceding_steps.possible_steps.contains(name) {
+            let reason = format!(
                 "'{pointer}': step '{name}' runs only under a condition: add a 'default' beside \
                 '$from'"
             );
-            (!may_lack).then_some(what)
-        } else if self.all.contains(name) {
+            (!may_be_missing).then_some(reason)
+        } else if self.step_names.contains(name) {
             Some(format!(
                 "'{pointer}': step '{name}' does not run before this step"
             ))

@@ -12,7 +12,7 @@ use crate::tool::{ErrorCode, JsonObject, ToolFailure};
 /// The checkpoint of a composed tool that waits for an approval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepCheckpoint {
-    /// The call that ran the steps, as its id in the call log.
+    /// The id, in the call log, of the call that ran the steps.
     pub call: Option<String>,
     /// The result of each finished step, by the step's name.
     pub steps: JsonObject,
@@ -26,10 +26,11 @@ pub type CheckpointTakeFuture =
 pub type CheckpointSaveFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send>>;
 
 /// The checkpoint store of composed tools: stores the results of finished steps while another step
-/// waits for an approval. A call that is repeated after the decision continues there, without
-/// repeating finished steps.
+/// waits for an approval. A call that is repeated after the decision continues from the checkpoint,
+/// without repeating finished steps.
 ///
-/// `key` identifies the declaration of the composed tool, the arguments and the caller.
+/// The `key` of a checkpoint identifies the declaration of the composed tool, the arguments and the
+/// caller.
 pub trait CheckpointStore: Send + Sync + 'static {
     /// Removes and returns the checkpoint of a key; `None` if the key has no checkpoint or the
     /// checkpoint has expired. Of concurrent callers, only one gets the checkpoint. If the removal
@@ -43,7 +44,7 @@ pub trait CheckpointStore: Send + Sync + 'static {
 /// A checkpoint store in memory.
 pub struct MemoryCheckpoints {
     ttl: Duration,
-    stored: Mutex<HashMap<String, (Instant, StepCheckpoint)>>,
+    checkpoints: Mutex<HashMap<String, (Instant, StepCheckpoint)>>,
 }
 
 /// Maximum number of checkpoints.
@@ -55,35 +56,36 @@ impl MemoryCheckpoints {
     pub fn new(ttl: Duration) -> Self {
         Self {
             ttl,
-            stored: Mutex::default(),
+            checkpoints: Mutex::default(),
         }
     }
 }
 
 impl CheckpointStore for MemoryCheckpoints {
     fn take(&self, key: String) -> CheckpointTakeFuture {
-        let stored = self.stored.lock().remove(&key);
-        let checkpoint = stored
-            .filter(|(at, _)| at.elapsed() < self.ttl)
+        let removed_entry = self.checkpoints.lock().remove(&key);
+        let checkpoint = removed_entry
+            .filter(|(saved_at, _)| saved_at.elapsed() < self.ttl)
             .map(|(_, checkpoint)| checkpoint);
         Box::pin(async move { Ok(checkpoint) })
     }
 
     fn save(&self, key: String, checkpoint: StepCheckpoint) -> CheckpointSaveFuture {
-        let mut stored = self.stored.lock();
-        stored.retain(|_, (at, _)| at.elapsed() < self.ttl);
-        let has_room = stored.len() < MAX_CHECKPOINTS;
+        let mut checkpoints = self.checkpoints.lock();
+        checkpoints.retain(|_, (saved_at, _)| saved_at.elapsed() < self.ttl);
+        let has_room = checkpoints.len() < MAX_CHECKPOINTS;
         if has_room {
-            stored.insert(key, (Instant::now(), checkpoint));
+            checkpoints.insert(key, (Instant::now(), checkpoint));
         }
         Box::pin(async move {
-            let full = || {
-                ToolFailure::new(
-                    ErrorCode::Unavailable,
-                    "Too many composed calls wait for an approval",
-                )
+            let store_full = || {
+                let message = format!(
+                    "{MAX_CHECKPOINTS} composed calls already wait for an approval, which is the \
+                     maximum: decide on an approval, then repeat the call"
+                );
+                ToolFailure::new(ErrorCode::Unavailable, message)
             };
-            has_room.then_some(()).ok_or_else(full)
+            has_room.then_some(()).ok_or_else(store_full)
         })
     }
 }

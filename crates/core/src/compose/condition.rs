@@ -10,7 +10,7 @@ pub(super) enum StepCondition {
     Compare(ComparisonOperator, Box<(Template, Template)>),
     /// `in`: the first value is an item of the second value, which is a list.
     In(Box<(Template, Template)>),
-    /// `exists`: the reference points to a value other than null.
+    /// `exists`: the reference points to an existing value other than null.
     Exists(Pointer),
     All(Vec<StepCondition>),
     Any(Vec<StepCondition>),
@@ -28,7 +28,7 @@ pub(super) enum ComparisonOperator {
 }
 
 /// The valid keys, for error messages.
-const KEYS: &str =
+const CONDITION_KEYS: &str =
     "equals, not_equals, less, greater, at_most, at_least, in, exists, all, any and not";
 
 /// Why a condition cannot be evaluated.
@@ -43,67 +43,76 @@ pub(super) enum ConditionError {
 impl StepCondition {
     /// Parses a condition, or returns why the condition is invalid.
     pub(super) fn parse(value: Value) -> Result<Self, String> {
-        Self::parse_at(value, 0)
+        Self::parse_nested(value, 0)
     }
 
-    fn parse_at(value: Value, depth: usize) -> Result<Self, String> {
+    fn parse_nested(value: Value, depth: usize) -> Result<Self, String> {
         if depth > MAX_DEPTH {
-            return Err("the condition is nested too deeply".to_owned());
+            return Err(format!(
+                "the condition is nested more than {MAX_DEPTH} levels deep"
+            ));
         }
-        let one_key =
-            || format!("a condition must be an object with exactly one of these keys: {KEYS}");
+        let form_error = || {
+            format!(
+                "a condition must be an object with exactly one of these keys: {CONDITION_KEYS}"
+            )
+        };
         let Value::Object(members) = value else {
-            return Err(one_key());
+            return Err(form_error());
         };
         let mut members = members.into_iter();
         let (Some((key, value)), None) = (members.next(), members.next()) else {
-            return Err(one_key());
+            return Err(form_error());
         };
-        let comparison = match key.as_str() {
+        let operator = match key.as_str() {
             "equals" => ComparisonOperator::Equals,
             "not_equals" => ComparisonOperator::NotEquals,
             "less" => ComparisonOperator::Less,
             "greater" => ComparisonOperator::Greater,
             "at_most" => ComparisonOperator::AtMost,
             "at_least" => ComparisonOperator::AtLeast,
-            "in" => return pair(&key, value).map(Self::In),
+            "in" => return parse_pair(&key, value).map(Self::In),
             "exists" => {
                 let Value::String(pointer) = value else {
                     return Err("'exists' must be a reference such as \"/steps/a/data\"".to_owned());
                 };
                 return Pointer::parse(&pointer).map(Self::Exists);
             }
-            "all" => return several(&key, value, depth).map(Self::All),
-            "any" => return several(&key, value, depth).map(Self::Any),
+            "all" => return parse_conditions(&key, value, depth).map(Self::All),
+            "any" => return parse_conditions(&key, value, depth).map(Self::Any),
             "not" => {
-                let inner = Self::parse_at(value, depth + 1)?;
-                return Ok(Self::Not(Box::new(inner)));
+                let negated_condition = Self::parse_nested(value, depth + 1)?;
+                return Ok(Self::Not(Box::new(negated_condition)));
             }
-            _ => return Err(format!("unknown condition '{key}': expected one of {KEYS}")),
+            _ => {
+                return Err(format!(
+                    "unknown condition '{key}': expected one of {CONDITION_KEYS}"
+                ));
+            }
         };
-        Ok(Self::Compare(comparison, pair(&key, value)?))
+        Ok(Self::Compare(operator, parse_pair(&key, value)?))
     }
 
     /// Returns whether the condition is true.
-    pub(super) fn holds(&self, scope: &ReferenceScope<'_>) -> Result<bool, ConditionError> {
+    pub(super) fn is_met(&self, scope: &ReferenceScope<'_>) -> Result<bool, ConditionError> {
         let fill = |template: &Template| template.fill(scope).map_err(ConditionError::MissingValue);
         match self {
-            Self::Compare(comparison, sides) => {
-                comparison.holds(&fill(&sides.0)?, &fill(&sides.1)?)
+            Self::Compare(operator, operands) => {
+                operator.is_met(&fill(&operands.0)?, &fill(&operands.1)?)
             }
-            Self::In(sides) => {
-                let (one, many) = (fill(&sides.0)?, fill(&sides.1)?);
-                let Value::Array(many) = many else {
+            Self::In(operands) => {
+                let (item, list) = (fill(&operands.0)?, fill(&operands.1)?);
+                let Value::Array(list) = list else {
                     return Err(ConditionError::WrongType(
                         "the second value of 'in' must be an array",
                     ));
                 };
-                Ok(many.iter().any(|item| json_equal(&one, item)))
+                Ok(list.iter().any(|list_item| json_equal(&item, list_item)))
             }
             Self::Exists(pointer) => Ok(scope.find(pointer).is_some_and(|value| !value.is_null())),
             Self::All(conditions) => {
                 for condition in conditions {
-                    if !condition.holds(scope)? {
+                    if !condition.is_met(scope)? {
                         return Ok(false);
                     }
                 }
@@ -111,22 +120,23 @@ impl StepCondition {
             }
             Self::Any(conditions) => {
                 for condition in conditions {
-                    if condition.holds(scope)? {
+                    if condition.is_met(scope)? {
                         return Ok(true);
                     }
                 }
                 Ok(false)
             }
-            Self::Not(condition) => condition.holds(scope).map(|holds| !holds),
+            Self::Not(condition) => condition.is_met(scope).map(|is_met| !is_met),
         }
     }
 
-    /// Calls `visit` with each reference, and with whether the reference may point to nothing.
+    /// Calls `visit` for each reference; the second argument is whether the reference may point to
+    /// nothing.
     pub(super) fn for_each_reference(&self, visit: &mut impl FnMut(&Pointer, bool)) {
         match self {
-            Self::Compare(_, sides) | Self::In(sides) => {
-                sides.0.for_each_reference(visit);
-                sides.1.for_each_reference(visit);
+            Self::Compare(_, operands) | Self::In(operands) => {
+                operands.0.for_each_reference(visit);
+                operands.1.for_each_reference(visit);
             }
             Self::Exists(pointer) => visit(pointer, true),
             Self::All(conditions) | Self::Any(conditions) => {
@@ -140,16 +150,16 @@ impl StepCondition {
 }
 
 impl ComparisonOperator {
-    fn holds(self, one: &Value, other: &Value) -> Result<bool, ConditionError> {
+    fn is_met(self, first_value: &Value, second_value: &Value) -> Result<bool, ConditionError> {
         match self {
-            Self::Equals => return Ok(json_equal(one, other)),
-            Self::NotEquals => return Ok(!json_equal(one, other)),
+            Self::Equals => return Ok(json_equal(first_value, second_value)),
+            Self::NotEquals => return Ok(!json_equal(first_value, second_value)),
             _ => {}
         }
-        let order = match (whole(one), whole(other)) {
-            (Some(one), Some(other)) => Some(one.cmp(&other)),
-            _ => match (one.as_f64(), other.as_f64()) {
-                (Some(one), Some(other)) => one.partial_cmp(&other),
+        let order = match (to_integer(first_value), to_integer(second_value)) {
+            (Some(first_value), Some(second_value)) => Some(first_value.cmp(&second_value)),
+            _ => match (first_value.as_f64(), second_value.as_f64()) {
+                (Some(first_value), Some(second_value)) => first_value.partial_cmp(&second_value),
                 _ => None,
             },
         };
@@ -168,7 +178,7 @@ impl ComparisonOperator {
 }
 
 /// Returns the value as an exact integer, if it is one; a float cannot represent every integer.
-fn whole(value: &Value) -> Option<i128> {
+fn to_integer(value: &Value) -> Option<i128> {
     value
         .as_i64()
         .map(i128::from)
@@ -176,32 +186,38 @@ fn whole(value: &Value) -> Option<i128> {
 }
 
 /// Returns whether two values are equal; 1 equals 1.0.
-fn json_equal(one: &Value, other: &Value) -> bool {
-    match (one.as_f64(), other.as_f64()) {
-        (Some(a), Some(b)) if one.is_f64() || other.is_f64() => a == b,
-        _ => one == other,
+fn json_equal(first_value: &Value, second_value: &Value) -> bool {
+    match (first_value.as_f64(), second_value.as_f64()) {
+        (Some(first_number), Some(second_number))
+            if first_value.is_f64() || second_value.is_f64() =>
+        {
+            first_number == second_number
+        }
+        _ => first_value == second_value,
     }
 }
 
-fn pair(key: &str, value: Value) -> Result<Box<(Template, Template)>, String> {
-    let expected = || format!("'{key}' must be an array of two values");
-    let Value::Array(sides) = value else {
-        return Err(expected());
+fn parse_pair(key: &str, value: Value) -> Result<Box<(Template, Template)>, String> {
+    let form_error = || format!("'{key}' must be an array of two values");
+    let Value::Array(operands) = value else {
+        return Err(form_error());
     };
-    let mut sides = sides
-        .into_iter()
-        .map(|side| Template::parse(side).map_err(|(path, what)| format!("{key}{path}: {what}")));
-    match (sides.next(), sides.next(), sides.next()) {
-        (Some(one), Some(other), None) => Ok(Box::new((one?, other?))),
-        _ => Err(expected()),
+    let mut operands = operands.into_iter().map(|operand| {
+        Template::parse(operand).map_err(|(path, reason)| format!("{key}{path}: {reason}"))
+    });
+    match (operands.next(), operands.next(), operands.next()) {
+        (Some(first_value), Some(second_value), None) => {
+            Ok(Box::new((first_value?, second_value?)))
+        }
+        _ => Err(form_error()),
     }
 }
 
-fn several(key: &str, value: Value, depth: usize) -> Result<Vec<StepCondition>, String> {
+fn parse_conditions(key: &str, value: Value, depth: usize) -> Result<Vec<StepCondition>, String> {
     match value {
         Value::Array(items) if !items.is_empty() => items
             .into_iter()
-            .map(|item| StepCondition::parse_at(item, depth + 1))
+            .map(|item| StepCondition::parse_nested(item, depth + 1))
             .collect(),
         _ => Err(format!("'{key}' must be a non-empty array of conditions")),
     }

@@ -48,8 +48,8 @@ struct StepEntry {
     r#else: Option<Vec<Value>>,
 }
 
-pub(super) fn read(declared: Value, digest: String) -> Result<Composition, ComposeError> {
-    let entry: CompositionEntry = serde_json::from_value(declared)
+pub(super) fn read(declaration: Value, digest: String) -> Result<Composition, ComposeError> {
+    let entry: CompositionEntry = serde_json::from_value(declaration)
         .map_err(|error| ComposeError::new("composed tool", error.to_string()))?;
     let steps = read_steps(entry.steps, "steps", 0)?;
     let mut definition = ToolDefinition::builder(entry.name, entry.description)
@@ -58,11 +58,11 @@ pub(super) fn read(declared: Value, digest: String) -> Result<Composition, Compo
         definition = definition.category(category);
     }
     let output = match (entry.output, steps.last()) {
-        (Some(output), _) => CompositionOutput::Template(template(output, "output")?),
+        (Some(output), _) => CompositionOutput::Template(parse_template(output, "output")?),
         (None, Some(Step::Call(call))) => CompositionOutput::Step(call.name.clone()),
         (None, _) => {
-            let what = "the composed tool needs an 'output', because the last step is not a call";
-            return Err(ComposeError::new("output", what));
+            let reason = "the composed tool needs an 'output', because the last step is not a call";
+            return Err(ComposeError::new("output", reason));
         }
     };
     let composition = Composition {
@@ -83,41 +83,41 @@ fn read_steps(entries: Vec<Value>, path: &str, depth: usize) -> Result<Vec<Step>
         return Err(ComposeError::new(path, "the list of steps is empty"));
     }
     if depth > MAX_DEPTH {
-        let what = format!("groups of steps are nested more than {MAX_DEPTH} levels deep");
-        return Err(ComposeError::new(path, what));
+        let reason = format!("groups of steps are nested more than {MAX_DEPTH} levels deep");
+        return Err(ComposeError::new(path, reason));
     }
     entries
         .into_iter()
         .enumerate()
-        .map(|(number, entry)| read_step(entry, format!("{path}[{number}]"), depth))
+        .map(|(index, entry)| read_step(entry, format!("{path}[{index}]"), depth))
         .collect()
 }
 
 fn read_step(entry: Value, path: String, depth: usize) -> Result<Step, ComposeError> {
     let entry: StepEntry = serde_json::from_value(entry)
         .map_err(|error| ComposeError::new(&path, error.to_string()))?;
-    let fault = |what: &str| Err(ComposeError::new(&path, what));
-    let below =
+    let fail = |reason: &str| Err(ComposeError::new(&path, reason));
+    let read_substeps =
         |steps: Vec<Value>, key: &str| read_steps(steps, &format!("{path}.{key}"), depth + 1);
     let branches = (entry.then, entry.r#else);
-    let named = (entry.name, entry.arguments);
+    let call_members = (entry.name, entry.arguments);
     match (entry.tool, entry.sequence, entry.parallel, entry.r#if) {
         (Some(tool), None, None, None) => {
-            let ((None, None), (Some(name), arguments)) = (branches, named) else {
-                return fault("a call must have 'name' and 'tool', and may have 'arguments'");
+            let ((None, None), (Some(name), arguments)) = (branches, call_members) else {
+                return fail("a call must have 'name' and 'tool', and may have 'arguments'");
             };
             for name in [&name, &tool] {
                 ToolName::new(name).map_err(|error| ComposeError::new(&path, error.to_string()))?;
             }
-            let declared = arguments.unwrap_or_else(|| json!({}));
-            let arguments = template(declared, &format!("{path}.arguments"))?;
-            let is_object = match &arguments {
+            let declared_arguments = arguments.unwrap_or_else(|| json!({}));
+            let arguments = parse_template(declared_arguments, &format!("{path}.arguments"))?;
+            let may_be_object = match &arguments {
                 Template::Object(_) | Template::From { .. } => true,
                 Template::Literal(value) => value.is_object(),
                 Template::Array(_) | Template::Text(_) => false,
             };
-            if !is_object {
-                return fault("'arguments' must be an object");
+            if !may_be_object {
+                return fail("'arguments' must be an object");
             }
             Ok(Step::Call(StepCall {
                 name,
@@ -125,34 +125,40 @@ fn read_step(entry: Value, path: String, depth: usize) -> Result<Step, ComposeEr
                 arguments,
             }))
         }
-        (None, Some(steps), None, None) if branches == (None, None) && named == (None, None) => {
-            Ok(Step::Sequence(below(steps, "sequence")?))
+        (None, Some(steps), None, None)
+            if branches == (None, None) && call_members == (None, None) =>
+        {
+            Ok(Step::Sequence(read_substeps(steps, "sequence")?))
         }
-        (None, None, Some(steps), None) if branches == (None, None) && named == (None, None) => {
-            Ok(Step::Parallel(below(steps, "parallel")?))
+        (None, None, Some(steps), None)
+            if branches == (None, None) && call_members == (None, None) =>
+        {
+            Ok(Step::Parallel(read_substeps(steps, "parallel")?))
         }
-        (None, None, None, Some(condition)) if named == (None, None) => {
+        (None, None, None, Some(condition)) if call_members == (None, None) => {
             let condition = StepCondition::parse(condition)
-                .map_err(|what| ComposeError::new(format!("{path}.if"), what))?;
+                .map_err(|reason| ComposeError::new(format!("{path}.if"), reason))?;
             let (Some(then), otherwise) = branches else {
-                return fault("an 'if' needs a 'then'");
+                return fail("an 'if' needs a 'then'");
             };
-            let otherwise = otherwise.map(|steps| below(steps, "else")).transpose()?;
+            let otherwise = otherwise
+                .map(|steps| read_substeps(steps, "else"))
+                .transpose()?;
             Ok(Step::If {
                 condition,
-                then: below(then, "then")?,
+                then: read_substeps(then, "then")?,
                 otherwise: otherwise.unwrap_or_default(),
                 path,
             })
         }
-        _ => fault(
+        _ => fail(
             "a step must be one of: a call (name, tool, arguments), 'sequence', 'parallel', or \
             'if' with 'then' and 'else'",
         ),
     }
 }
 
-fn template(value: Value, path: &str) -> Result<Template, ComposeError> {
+fn parse_template(value: Value, path: &str) -> Result<Template, ComposeError> {
     Template::parse(value)
-        .map_err(|(deeper, what)| ComposeError::new(format!("{path}{deeper}"), what))
+        .map_err(|(inner_path, reason)| ComposeError::new(format!("{path}{inner_path}"), reason))
 }

@@ -28,7 +28,7 @@ impl InputTemplate {
     /// location in the template.
     pub fn parse(template: Value) -> Result<Self, ComposeError> {
         let template =
-            Template::parse(template).map_err(|(path, what)| ComposeError::new(path, what))?;
+            Template::parse(template).map_err(|(path, reason)| ComposeError::new(path, reason))?;
         let mut step_reference = None;
         template.for_each_reference(&mut |pointer, _| {
             if pointer.source != PointerRoot::Input {
@@ -38,16 +38,16 @@ impl InputTemplate {
         match step_reference {
             None => Ok(Self(template)),
             Some(step_reference) => {
-                let what = format!(
+                let reason = format!(
                     "'{step_reference}': references to steps are not allowed here, only references to \
                     /input"
                 );
-                Err(ComposeError::new("", what))
+                Err(ComposeError::new("", reason))
             }
         }
     }
 
-    /// Returns a template that is replaced by the argument with this name.
+    /// Returns a template that consists of a reference to the argument with this name.
     #[must_use]
     pub fn argument(name: &str) -> Self {
         Self(Template::From {
@@ -66,8 +66,8 @@ impl InputTemplate {
         })
     }
 
-    /// Returns the template as canonical JSON: equal for templates that always give the same
-    /// output.
+    /// Returns the template as canonical JSON, which is equal for templates that always give the
+    /// same output.
     #[must_use]
     pub fn to_value(&self) -> Value {
         self.0.to_value()
@@ -79,8 +79,8 @@ impl InputTemplate {
         let mut names: Vec<String> = Vec::new();
         self.0.for_each_reference(&mut |pointer, _| {
             if let Some(name) = pointer
-                .first()
-                .filter(|name| !names.iter().any(|n| n == name))
+                .first_segment()
+                .filter(|name| !names.iter().any(|known_name| known_name == name))
             {
                 names.push(name.to_owned());
             }

@@ -19,28 +19,31 @@ pub(super) enum PointerRoot {
 }
 
 /// The members of a step's value.
-const PARTS: [&str; 3] = ["result", "data", "text"];
+const STEP_MEMBERS: [&str; 3] = ["result", "data", "text"];
 
 impl Pointer {
     /// Parses a pointer, or returns why the pointer is invalid.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || {
+        let invalid_reference = || {
             format!(
                 "'{text}' is not a reference: references begin with /input or /steps/NAME and \
                 escape ~ as ~0 and / as ~1"
             )
         };
-        let escaped = text.strip_prefix('/').ok_or_else(wrong)?.split('/');
-        let unescaped: Option<Vec<_>> = escaped.map(unescaped).collect();
-        let mut tokens = unescaped.ok_or_else(wrong)?.into_iter();
+        let escaped_tokens = text
+            .strip_prefix('/')
+            .ok_or_else(invalid_reference)?
+            .split('/');
+        let unescaped_tokens: Option<Vec<_>> = escaped_tokens.map(unescape).collect();
+        let mut tokens = unescaped_tokens.ok_or_else(invalid_reference)?.into_iter();
         let source = match tokens.next().as_deref() {
             Some("input") => PointerRoot::Input,
-            Some("steps") => PointerRoot::Step(tokens.next().ok_or_else(wrong)?),
-            _ => return Err(wrong()),
+            Some("steps") => PointerRoot::Step(tokens.next().ok_or_else(invalid_reference)?),
+            _ => return Err(invalid_reference()),
         };
         let path: Vec<_> = tokens.collect();
         if let (PointerRoot::Step(_), Some(part)) = (&source, path.first())
-            && !PARTS.contains(&part.as_str())
+            && !STEP_MEMBERS.contains(&part.as_str())
         {
             return Err(format!(
                 "'{text}': a step has 'result', 'data' and 'text', but no '{part}'"
@@ -58,7 +61,7 @@ impl Pointer {
     }
 
     /// Returns the first path segment after the source, if any.
-    pub(super) fn first(&self) -> Option<&str> {
+    pub(super) fn first_segment(&self) -> Option<&str> {
         self.path.first().map(String::as_str)
     }
 
@@ -66,20 +69,20 @@ impl Pointer {
     pub(super) fn find<'a>(&self, root: &'a Value) -> Option<&'a Value> {
         self.path.iter().try_fold(root, |value, token| match value {
             Value::Object(members) => members.get(token),
-            Value::Array(items) => items.get(index(token)?),
+            Value::Array(items) => items.get(parse_index(token)?),
             _ => None,
         })
     }
 }
 
 /// Parses an array index without leading zeros.
-fn index(token: &str) -> Option<usize> {
+fn parse_index(token: &str) -> Option<usize> {
     let is_canonical = token == "0" || !token.starts_with('0');
     let is_number = token.bytes().all(|byte| byte.is_ascii_digit());
     (is_canonical && is_number).then(|| token.parse().ok())?
 }
 
-fn unescaped(token: &str) -> Option<String> {
+fn unescape(token: &str) -> Option<String> {
     let mut text = String::with_capacity(token.len());
     let mut characters = token.chars();
     while let Some(character) = characters.next() {
@@ -97,13 +100,13 @@ fn unescaped(token: &str) -> Option<String> {
 
 impl fmt::Display for Pointer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let escaped = |token: &str| token.replace('~', "~0").replace('/', "~1");
+        let escape = |token: &str| token.replace('~', "~0").replace('/', "~1");
         match &self.source {
             PointerRoot::Input => f.write_str("/input")?,
-            PointerRoot::Step(name) => write!(f, "/steps/{}", escaped(name))?,
+            PointerRoot::Step(name) => write!(f, "/steps/{}", escape(name))?,
         }
         self.path
             .iter()
-            .try_for_each(|token| write!(f, "/{}", escaped(token)))
+            .try_for_each(|token| write!(f, "/{}", escape(token)))
     }
 }

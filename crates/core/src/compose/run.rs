@@ -38,7 +38,7 @@ struct RunState {
 
 type StepFuture<'a> = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send + 'a>>;
 
-/// Runs the steps that no earlier call has finished, and creates the output.
+/// Runs the steps that earlier calls have not finished, and creates the output.
 pub(super) async fn run(
     composition: &Composition,
     checkpoints: &dyn CheckpointStore,
@@ -50,7 +50,7 @@ pub(super) async fn run(
         return Err(ToolFailure::internal(message));
     };
     let input = Value::Object(arguments);
-    let key = key(composition, &input, &context);
+    let key = checkpoint_key(composition, &input, &context);
     let checkpoint = checkpoints.take(key.clone()).await?;
     let run = ComposedRun {
         composition,
@@ -59,18 +59,18 @@ pub(super) async fn run(
         input,
         state: Mutex::new(RunState::from_checkpoint(checkpoint.as_ref())),
     };
-    match run.sequence(&composition.steps).await {
+    match run.run_sequence(&composition.steps).await {
         Ok(()) => {
-            let output = run.output()?;
+            let output = run.create_output()?;
             Ok(run.add_step_metadata(output, checkpoint.as_ref()))
         }
         Err(failure) if failure.code == ErrorCode::ApprovalRequired => {
-            Err(run.stop(checkpoints, key, checkpoint, failure).await)
+            Err(run.suspend(checkpoints, key, checkpoint, failure).await)
         }
         Err(failure) => {
             if let Some(checkpoint) = checkpoint.filter(|_| run.is_rejected_resume(&failure)) {
-                // If the checkpoint cannot be saved, the results are lost, as after any other
-                // failure.
+                // A failure to save the checkpoint is ignored: the results of the finished steps
+                // are then lost, as they are when a step fails.
                 drop(checkpoints.save(key, checkpoint).await);
             }
             Err(failure)
@@ -80,7 +80,7 @@ pub(super) async fn run(
 
 /// Returns the checkpoint key for these arguments and this caller. The key depends on the tools
 /// that the caller may use, because other callers must not see the results of those tools.
-fn key(composition: &Composition, input: &Value, context: &CallContext) -> String {
+fn checkpoint_key(composition: &Composition, input: &Value, context: &CallContext) -> String {
     let mut call = json!({
         "arguments": input,
         "caller": context.nested_call_identity(),
@@ -103,47 +103,49 @@ impl RunState {
 }
 
 impl ComposedRun<'_> {
-    fn sequence<'a>(&'a self, steps: &'a [Step]) -> StepFuture<'a> {
+    fn run_sequence<'a>(&'a self, steps: &'a [Step]) -> StepFuture<'a> {
         Box::pin(async move {
             for step in steps {
-                self.step(step).await?;
+                self.run_step(step).await?;
             }
             Ok(())
         })
     }
 
-    fn step<'a>(&'a self, step: &'a Step) -> StepFuture<'a> {
+    fn run_step<'a>(&'a self, step: &'a Step) -> StepFuture<'a> {
         match step {
-            Step::Call(call) => Box::pin(self.call(call)),
-            Step::Sequence(steps) => self.sequence(steps),
-            Step::Parallel(steps) => Box::pin(self.parallel(steps)),
+            Step::Call(call) => Box::pin(self.run_call(call)),
+            Step::Sequence(steps) => self.run_sequence(steps),
+            Step::Parallel(steps) => Box::pin(self.run_parallel(steps)),
             Step::If {
                 condition,
                 then,
                 otherwise,
                 path,
             } => Box::pin(async move {
-                let holds = self
-                    .with_scope(|scope| condition.holds(scope))
+                let is_met = self
+                    .with_scope(|scope| condition.is_met(scope))
                     .map_err(|error| self.condition_failure(path, &error))?;
-                self.sequence(if holds { then } else { otherwise }).await
+                self.run_sequence(if is_met { then } else { otherwise })
+                    .await
             }),
         }
     }
 
-    /// Runs steps in parallel. A failure of one step does not abort the other steps, because their
-    /// outcome would be unknown. A failure other than a missing approval takes precedence.
-    async fn parallel(&self, steps: &[Step]) -> Result<(), ToolFailure> {
-        let outcomes = join_all(steps.iter().map(|step| self.step(step))).await;
+    /// Runs steps in parallel. A failure of one step does not abort the other steps, because the
+    /// outcome of an aborted step would be unknown. If several steps fail, returns the first
+    /// failure other than a missing approval, if there is one.
+    async fn run_parallel(&self, steps: &[Step]) -> Result<(), ToolFailure> {
+        let outcomes = join_all(steps.iter().map(|step| self.run_step(step))).await;
         let failures = outcomes.into_iter().filter_map(Result::err);
-        let waits = |failure: &ToolFailure| failure.code == ErrorCode::ApprovalRequired;
-        match failures.min_by_key(waits) {
+        let needs_approval = |failure: &ToolFailure| failure.code == ErrorCode::ApprovalRequired;
+        match failures.min_by_key(needs_approval) {
             Some(failure) => Err(failure),
             None => Ok(()),
         }
     }
 
-    async fn call(&self, call: &StepCall) -> Result<(), ToolFailure> {
+    async fn run_call(&self, call: &StepCall) -> Result<(), ToolFailure> {
         if self.state.lock().values.contains_key(&call.name) {
             return Ok(()); // An earlier call has finished this step.
         }
@@ -155,7 +157,7 @@ impl ComposedRun<'_> {
         let tool_call = ToolCall::new(id, &call.tool, arguments);
         let result = self
             .calls
-            .make(tool_call, self.context.clone(), is_granted)
+            .run(tool_call, self.context.clone(), is_granted)
             .await;
         if !result.success {
             return Err(step_failure(call, result));
@@ -174,7 +176,7 @@ impl ComposedRun<'_> {
         })
     }
 
-    fn output(&self) -> Result<ToolOutput, ToolFailure> {
+    fn create_output(&self) -> Result<ToolOutput, ToolFailure> {
         match &self.composition.output {
             CompositionOutput::Template(template) => {
                 let value = self
@@ -198,13 +200,14 @@ impl ComposedRun<'_> {
         output: ToolOutput,
         checkpoint: Option<&StepCheckpoint>,
     ) -> ToolOutput {
-        let with_steps = output.with_metadata("steps", json!(self.state.lock().step_reports));
+        let output_with_steps =
+            output.with_metadata("steps", json!(self.state.lock().step_reports));
         let Some(checkpoint) = checkpoint else {
-            return with_steps;
+            return output_with_steps;
         };
         let resumed_steps: Vec<_> = checkpoint.steps.keys().collect();
-        let resumed = json!({"call": checkpoint.call, "steps": resumed_steps});
-        with_steps.with_metadata("resumed", resumed)
+        let resumption = json!({"call": checkpoint.call, "steps": resumed_steps});
+        output_with_steps.with_metadata("resumed", resumption)
     }
 
     /// Returns whether a resumed call failed before any further step finished, and thus changed
@@ -219,7 +222,7 @@ impl ComposedRun<'_> {
 
     /// Stores a checkpoint until the approval is decided. Returns `failure`, with `steps_kept` in
     /// its metadata: whether the checkpoint was stored.
-    async fn stop(
+    async fn suspend(
         &self,
         checkpoints: &dyn CheckpointStore,
         key: String,
@@ -227,22 +230,22 @@ impl ComposedRun<'_> {
         failure: ToolFailure,
     ) -> ToolFailure {
         let values = std::mem::take(&mut self.state.lock().values);
-        let this_call = self.context.record.map(|record| record.to_string());
-        let steps = StepCheckpoint {
+        let current_call = self.context.record.map(|record| record.to_string());
+        let new_checkpoint = StepCheckpoint {
             call: checkpoint
                 .and_then(|checkpoint| checkpoint.call)
-                .or(this_call),
+                .or(current_call),
             steps: values.into_iter().collect(),
         };
-        let saved = checkpoints.save(key, steps).await;
-        if let Err(error) = &saved {
+        let save_outcome = checkpoints.save(key, new_checkpoint).await;
+        if let Err(error) = &save_outcome {
             let tool = self.composition.definition().name();
             tracing::warn!(
                 tool.name = %tool, %error,
                 "Cannot save the finished steps of a composed call that waits for an approval"
             );
         }
-        failure.with_metadata("steps_kept", json!(saved.is_ok()))
+        failure.with_metadata("steps_kept", json!(save_outcome.is_ok()))
     }
 
     fn condition_failure(&self, path: &str, error: &ConditionError) -> ToolFailure {
@@ -250,8 +253,8 @@ impl ComposedRun<'_> {
             ConditionError::MissingValue(pointer) => {
                 self.missing_value_failure(&format!("{path}.if"), pointer)
             }
-            ConditionError::WrongType(what) => {
-                ToolFailure::internal(format!("Step {path}.if: {what}"))
+            ConditionError::WrongType(reason) => {
+                ToolFailure::internal(format!("Step {path}.if: {reason}"))
             }
         }
     }
@@ -266,7 +269,7 @@ impl ComposedRun<'_> {
     }
 }
 
-/// Returns the value of a finished step, into which references of later steps point.
+/// Returns the value of a finished step, to which references of later steps point.
 fn step_value(result: ToolResult) -> Value {
     let text = result.text();
     let structured = || result.result.get("structuredContent").cloned();
@@ -287,8 +290,8 @@ fn step_metadata(call: &StepCall, result: &ToolResult) -> Value {
     })
 }
 
-/// Converts the failure of a step to the failure of the outer call: with the step's name, the
-/// step's error code, and the metadata that a caller needs to continue.
+/// Converts the failure of a step to the failure of the outer call, with the step's name and error
+/// code, and the metadata that a caller needs to continue.
 fn step_failure(call: &StepCall, result: ToolResult) -> ToolFailure {
     const FORWARDED_KEYS: [&str; 4] = [
         "approval_id",

@@ -25,7 +25,7 @@ pub(super) enum Template {
     Object(Vec<(String, Template)>),
 }
 
-/// The data that references point into.
+/// The data to which references point.
 pub(super) struct ReferenceScope<'a> {
     pub(super) input: &'a Value,
     pub(super) steps: &'a HashMap<String, Value>,
@@ -44,31 +44,35 @@ impl ReferenceScope<'_> {
 impl Template {
     /// Parses a template, or returns the location of an error in the template and the error.
     pub(super) fn parse(value: Value) -> Result<Self, (String, String)> {
-        Self::parse_at(value, 0)
+        Self::parse_nested(value, 0)
     }
 
-    fn parse_at(value: Value, depth: usize) -> Result<Self, (String, String)> {
-        // Templates may be nested more deeply than step groups.
+    fn parse_nested(value: Value, depth: usize) -> Result<Self, (String, String)> {
+        // Templates may be nested four times as deeply as step groups.
         if depth > 4 * MAX_DEPTH {
-            return Err((String::new(), "the value is nested too deeply".to_owned()));
+            let reason = format!(
+                "the value is nested more than {} levels deep",
+                4 * MAX_DEPTH
+            );
+            return Err((String::new(), reason));
         }
-        let inside = |path: String| {
-            move |(deeper, what): (String, String)| (format!("{path}{deeper}"), what)
+        let prefix_path = |path: String| {
+            move |(inner_path, reason): (String, String)| (format!("{path}{inner_path}"), reason)
         };
         match value {
             Value::Array(items) => {
                 let templates = items.into_iter().enumerate().map(|(index, item)| {
-                    Self::parse_at(item, depth + 1).map_err(inside(format!("[{index}]")))
+                    Self::parse_nested(item, depth + 1).map_err(prefix_path(format!("[{index}]")))
                 });
                 templates.collect::<Result<_, _>>().map(Self::Array)
             }
             Value::Object(members) if members.keys().any(|key| key.starts_with('$')) => {
-                directive(members, depth)
+                parse_directive(members, depth)
             }
             Value::Object(members) => {
                 let templates = members.into_iter().map(|(key, value)| {
-                    let template =
-                        Self::parse_at(value, depth + 1).map_err(inside(format!(".{key}")))?;
+                    let template = Self::parse_nested(value, depth + 1)
+                        .map_err(prefix_path(format!(".{key}")))?;
                     Ok((key, template))
                 });
                 templates.collect::<Result<_, _>>().map(Self::Object)
@@ -91,20 +95,20 @@ impl Template {
                 for part in parts {
                     match part.fill(scope)? {
                         Value::String(part) => text += &part,
-                        other => text += &other.to_string(),
+                        value => text += &value.to_string(),
                     }
                 }
                 Value::String(text)
             }
             Self::Array(items) => {
-                let filled = items.iter().map(|item| item.fill(scope));
-                Value::Array(filled.collect::<Result<_, _>>()?)
+                let filled_items = items.iter().map(|item| item.fill(scope));
+                Value::Array(filled_items.collect::<Result<_, _>>()?)
             }
             Self::Object(members) => {
-                let filled = members
+                let filled_members = members
                     .iter()
                     .map(|(key, value)| Ok((key.clone(), value.fill(scope)?)));
-                Value::Object(filled.collect::<Result<_, Pointer>>()?)
+                Value::Object(filled_members.collect::<Result<_, Pointer>>()?)
             }
         })
     }
@@ -114,20 +118,20 @@ impl Template {
     pub(super) fn fill_available(&self, scope: &ReferenceScope<'_>) -> Option<Value> {
         match self {
             Self::Array(items) => {
-                let filled = items.iter().filter_map(|item| item.fill_available(scope));
-                Some(Value::Array(filled.collect()))
+                let filled_items = items.iter().filter_map(|item| item.fill_available(scope));
+                Some(Value::Array(filled_items.collect()))
             }
             Self::Object(members) => {
-                let filled = members
+                let filled_members = members
                     .iter()
                     .filter_map(|(key, value)| Some((key.clone(), value.fill_available(scope)?)));
-                Some(Value::Object(filled.collect()))
+                Some(Value::Object(filled_members.collect()))
             }
-            whole => whole.fill(scope).ok(),
+            template => template.fill(scope).ok(),
         }
     }
 
-    /// Returns the template as JSON: equal for templates that give the same output.
+    /// Returns the template as JSON, which is equal for templates that always give the same output.
     pub(super) fn to_value(&self) -> Value {
         let list = |parts: &[Self]| Value::Array(parts.iter().map(Self::to_value).collect());
         match self {
@@ -144,7 +148,8 @@ impl Template {
         }
     }
 
-    /// Calls `visit` with each reference, and with whether the reference may point to nothing.
+    /// Calls `visit` for each reference; the second argument is whether the reference may point to
+    /// nothing.
     pub(super) fn for_each_reference(&self, visit: &mut impl FnMut(&Pointer, bool)) {
         match self {
             Self::Literal(_) => {}
@@ -162,39 +167,51 @@ impl Template {
 }
 
 /// Parses an object with a key that begins with `$`.
-fn directive(mut members: Map<String, Value>, depth: usize) -> Result<Template, (String, String)> {
-    let here = |what: String| (String::new(), what);
+fn parse_directive(
+    mut members: Map<String, Value>,
+    depth: usize,
+) -> Result<Template, (String, String)> {
+    let error_at_root = |reason: String| (String::new(), reason);
     if let Some(value) = members.remove("$literal") {
         if !members.is_empty() {
-            return Err(here("no other key is allowed beside '$literal'".to_owned()));
+            return Err(error_at_root(
+                "no other key is allowed beside '$literal'".to_owned(),
+            ));
         }
         return Ok(Template::Literal(value));
     }
-    if let Some(from) = members.remove("$from") {
+    if let Some(reference) = members.remove("$from") {
         let default = members.remove("default");
-        let Value::String(from) = from else {
-            return Err(here("'$from' must be a string".to_owned()));
+        let Value::String(reference) = reference else {
+            return Err(error_at_root("'$from' must be a string".to_owned()));
         };
-        let pointer = Pointer::parse(&from).map_err(here)?;
+        let pointer = Pointer::parse(&reference).map_err(error_at_root)?;
         if !members.is_empty() {
-            return Err(here("only 'default' is allowed beside '$from'".to_owned()));
+            return Err(error_at_root(
+                "only 'default' is allowed beside '$from'".to_owned(),
+            ));
         }
         return Ok(Template::From { pointer, default });
     }
     if let Some(parts) = members.remove("$text") {
         if !members.is_empty() {
-            return Err(here("no other key is allowed beside '$text'".to_owned()));
+            return Err(error_at_root(
+                "no other key is allowed beside '$text'".to_owned(),
+            ));
         }
-        return match Template::parse_at(parts, depth + 1)? {
+        return match Template::parse_nested(parts, depth + 1)? {
             Template::Array(parts) => Ok(Template::Text(parts)),
-            _ => Err(here("'$text' must be an array of parts".to_owned())),
+            _ => Err(error_at_root(
+                "'$text' must be an array of parts".to_owned(),
+            )),
         };
     }
-    let stray = members
+    let unknown_key = members
         .keys()
         .find(|key| key.starts_with('$'))
         .map_or("$", String::as_str);
-    Err(here(format!(
-        "unknown key '{stray}': expected $from, $text, or $literal (whose value is used unchanged)"
+    Err(error_at_root(format!(
+        "unknown key '{unknown_key}': expected $from, $text, or $literal (whose value is used \
+        unchanged)"
     )))
 }

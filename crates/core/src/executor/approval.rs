@@ -13,7 +13,7 @@ use pillion_deadline::timeout_at;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::journal::Entry;
+use super::record::Entry;
 use crate::registry::RegisteredTool;
 use crate::store::CallId;
 pub use crate::tool::ApprovalPolicy;
@@ -33,16 +33,16 @@ pub struct ApprovalRequest {
     pub tool: Arc<RegisteredTool>,
     /// The arguments of the call, validated and with defaults filled in.
     pub arguments: JsonObject,
-    /// What the tool gets from the caller besides the arguments, as the person who decides should
-    /// see it.
+    /// The data that the tool gets from the caller besides the arguments, in the form for the
+    /// person who decides.
     pub forwarded: Option<Value>,
     /// The context of the call, with `call_id` set.
     pub context: CallContext,
     /// The waiting call in the call log, if the executor has a call log.
     pub call: Option<CallId>,
-    /// The arguments of [`Decision::Edited`], once the approver has decided so. An approver must
+    /// The changed arguments, if the approver has decided [`Decision::Edited`]. An approver must
     /// not [spend](Approver::spend) an approval for other arguments.
-    pub edited: Option<JsonObject>,
+    pub edited_arguments: Option<JsonObject>,
     /// The clock of the call, which is paused while the approver decides.
     pub clock: DecisionClock,
 }
@@ -53,8 +53,8 @@ pub struct ApprovalRequest {
 pub enum Decision {
     /// The call runs with its own arguments.
     Approved,
-    /// The call runs with these arguments instead of its own. The executor checks them against the
-    /// tool's schema.
+    /// The call runs with these arguments instead of its own. The executor validates them against
+    /// the tool's schema.
     Edited(JsonObject),
     /// The call does not run, and ends as `denied`.
     Denied,
@@ -66,12 +66,12 @@ pub enum Decision {
 /// The return type of [`Approver::decide`].
 pub type ApprovalFuture = Pin<Box<dyn Future<Output = Result<Decision, ToolFailure>> + Send>>;
 
-/// What [`Approver::waiting_call`] returns.
+/// The return type of [`Approver::waiting_call`].
 pub type WaitingCallFuture =
     Pin<Box<dyn Future<Output = Result<Option<CallId>, ToolFailure>> + Send>>;
 
 /// The return type of [`Approver::spend`].
-pub type ConsumeFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send>>;
+pub type SpendFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send>>;
 
 /// Decides on calls that need approval, or forwards them to a person who decides.
 ///
@@ -98,7 +98,7 @@ pub trait Approver: Send + Sync + 'static {
     /// runs. A failure ends the call with that failure: `approval_required` if another call has used
     /// up the approval. The default implementation does nothing, for approvals that are valid for
     /// any number of calls.
-    fn spend(&self, request: &ApprovalRequest) -> ConsumeFuture {
+    fn spend(&self, request: &ApprovalRequest) -> SpendFuture {
         let _ = request;
         Box::pin(async { Ok(()) })
     }
@@ -107,16 +107,17 @@ pub trait Approver: Send + Sync + 'static {
 /// The approval of a call that needed one.
 pub(super) struct GrantedApproval {
     pub(super) id: String,
-    /// The request that the approver approved; `None` if the call's context contained the decision.
+    /// The approval request that the approver approved; `None` if the call's context contained the
+    /// decision.
     pub(super) request: Option<Box<ApprovalRequest>>,
     /// The arguments with which the call runs instead of its own.
-    pub(super) edited: Option<JsonObject>,
-    /// How much of the call's time it took to obtain the approval, without the wait for a person.
-    pub(super) took: Duration,
+    pub(super) edited_arguments: Option<JsonObject>,
+    /// The time that it took to obtain the approval, without the wait for a person's decision.
+    pub(super) elapsed: Duration,
 }
 
 /// Returns the failure of a call whose approver did not respond before the call's deadline.
-pub(super) fn late() -> ToolFailure {
+pub(super) fn late_failure() -> ToolFailure {
     let message = "The approval could not be read or written before the call's deadline";
     ToolFailure::new(ErrorCode::Unavailable, message)
 }
@@ -128,20 +129,21 @@ pub(super) async fn spend(
     deadline: Instant,
     entry: Option<&mut Entry>,
 ) -> Result<(), ToolFailure> {
-    let spent = timeout_at(deadline, approver.spend(request))
+    let outcome = timeout_at(deadline, approver.spend(request))
         .await
-        .unwrap_or_else(|_| Err(late()));
-    if let (Ok(()), Some(entry)) = (&spent, entry) {
+        .unwrap_or_else(|_| Err(late_failure()));
+    if let (Ok(()), Some(entry)) = (&outcome, entry) {
         entry.mark_approved();
     }
-    spent
+    outcome
 }
 
 /// Returns the approval of a call; `None` if the approval rules require no approval. A denial in
-/// the call's context takes precedence over everything else, and an approval in the context over
-/// the approver. Ends at `deadline`, which is extended by the time that a person takes.
+/// the call's context takes precedence over everything else; an approval in the context takes
+/// precedence over the approver. Fails at `deadline`, which is extended by the time that a person
+/// takes to decide.
 pub(super) async fn check(
-    asks: bool,
+    needs_approval: bool,
     approver: Option<&dyn Approver>,
     tool: &Arc<RegisteredTool>,
     arguments: &JsonObject,
@@ -151,68 +153,72 @@ pub(super) async fn check(
 ) -> Result<Option<GrantedApproval>, ToolFailure> {
     let forwarded = tool.tool().forwarded(context)?;
     let id = id::compute(tool, arguments, context, forwarded.as_ref());
-    let mut approved = None;
-    let mut took = Duration::ZERO;
+    let mut approved_request = None;
+    let mut elapsed = Duration::ZERO;
     let decision = if context.denied.contains(&id) {
         Decision::Denied
-    } else if !asks || context.approved.contains(&id) {
-        let edited = context.approved_arguments.get(&id).filter(|_| asks);
-        edited.map_or(Decision::Approved, |edited| {
-            Decision::Edited(edited.clone())
+    } else if !needs_approval || context.approved.contains(&id) {
+        let edited_arguments = context
+            .approved_arguments
+            .get(&id)
+            .filter(|_| needs_approval);
+        edited_arguments.map_or(Decision::Approved, |edited_arguments| {
+            Decision::Edited(edited_arguments.clone())
         })
     } else if let Some(approver) = approver {
         let mut request = ApprovalRequest {
             id: id.clone(),
             tool: Arc::clone(tool),
             arguments: arguments.clone(),
-            forwarded: forwarded.map(|forwarded| forwarded.shown),
+            forwarded: forwarded.map(|forwarded| forwarded.parameters),
             context: context.clone(),
             call: None,
-            edited: None,
-            clock: DecisionClock::below(context.nesting.as_deref()),
+            edited_arguments: None,
+            clock: DecisionClock::for_nesting(context.nesting.as_deref()),
         };
-        // A stored request must not keep the connection of a user open.
+        // The approval request does not contain the connection of the acting identity: an approver
+        // may store the request, which would keep the user's connection open.
         if let Some(acting_identity) = &mut request.context.acting_identity {
             acting_identity.connection = None;
         }
-        let began = Instant::now();
+        let started_at = Instant::now();
         let clock = request.clock.clone();
-        let decided = tokio::select! {
+        let decision_outcome = tokio::select! {
             biased;
-            decided = decide(approver, &mut request, entry) => decided,
-            () = clock.wait_until(deadline) => Err(late()),
+            decision_outcome = decide(approver, &mut request, entry) => decision_outcome,
+            () = clock.wait_until(deadline) => Err(late_failure()),
         };
-        took = began.elapsed().saturating_sub(clock.paused());
-        approved = Some(Box::new(request));
-        decided?
+        elapsed = started_at.elapsed().saturating_sub(clock.paused_time());
+        approved_request = Some(Box::new(request));
+        decision_outcome?
     } else {
         Decision::Undecided
     };
     let is_undecided = decision == Decision::Undecided;
-    let (code, what) = match decision {
+    let (code, reason) = match decision {
         Decision::Approved | Decision::Edited(_) => {
-            let edited = match decision {
+            let edited_arguments = match decision {
                 Decision::Edited(arguments) => Some(arguments),
                 _ => None,
             };
-            if let Some(request) = &mut approved {
-                request.edited.clone_from(&edited);
+            if let Some(request) = &mut approved_request {
+                request.edited_arguments.clone_from(&edited_arguments);
             }
-            let granted = GrantedApproval {
+            let granted_approval = GrantedApproval {
                 id,
-                request: approved,
-                edited,
-                took,
+                request: approved_request,
+                edited_arguments,
+                elapsed,
             };
-            return Ok(asks.then_some(granted));
+            return Ok(needs_approval.then_some(granted_approval));
         }
         Decision::Denied => (ErrorCode::Denied, "was denied"),
         Decision::Undecided => (ErrorCode::ApprovalRequired, "needs approval"),
     };
-    let message = format!("The call to tool '{}' {what}", tool.name());
+    let message = format!("The call to tool '{}' {reason}", tool.name());
     let failure = ToolFailure::new(code, message).with_metadata("approval_id", json!(id));
     Err(if is_undecided {
-        // The person who decides needs to see the arguments.
+        // The failure contains the arguments, because the person who decides needs to see them.
         failure.with_metadata("arguments", json!(arguments))
     } else {
         failure
@@ -226,7 +232,8 @@ async fn decide(
     mut entry: Option<&mut Entry>,
 ) -> Result<Decision, ToolFailure> {
     if let Some(entry) = entry.as_deref_mut() {
-        // A call with a prescribed record id keeps that id.
+        // If the call's context prescribes the id of the call's record, the call does not continue
+        // an earlier record.
         if request.context.record.is_none()
             && let Some(call) = approver.waiting_call(request).await?
         {
@@ -235,20 +242,21 @@ async fn decide(
         entry.record_pending().await?;
         request.call = Some(entry.id());
     }
-    let decided = {
+    let decision_outcome = {
         let _pauses = request.clock.pause();
         approver.decide(request.clone()).await
     };
-    if let (true, Some(entry)) = (is_undecided(&decided), entry) {
-        // A record that the open approval does not name would never be completed.
-        let waiting = approver.waiting_call(request).await?;
-        entry.set_waiting(waiting == Some(entry.id()));
+    if let (true, Some(entry)) = (is_undecided(&decision_outcome), entry) {
+        // The record may stay pending only if the open approval names it: otherwise nothing would
+        // ever complete the record.
+        let waiting_call = approver.waiting_call(request).await?;
+        entry.set_waiting(waiting_call == Some(entry.id()));
     }
-    decided
+    decision_outcome
 }
 
-fn is_undecided(decided: &Result<Decision, ToolFailure>) -> bool {
-    match decided {
+fn is_undecided(decision_outcome: &Result<Decision, ToolFailure>) -> bool {
+    match decision_outcome {
         Ok(decision) => *decision == Decision::Undecided,
         Err(failure) => failure.code == ErrorCode::ApprovalRequired,
     }

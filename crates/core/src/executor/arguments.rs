@@ -9,8 +9,8 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
+use super::ExecutorConfig;
 use super::fair_queue::{FairQueue, PermitRequest, QueueLimits};
-use super::{ExecutorConfig, run};
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure, parse_arguments};
 use crate::{is_lone_surrogate, json_error_text, json_values, lone_surrogates, similar_name};
@@ -19,19 +19,19 @@ use pillion_schema::{CompiledSchema, InvalidArguments, MAX_CHECK_TIME, OptionalN
 
 /// A null for an optional argument counts as absent: models send null for arguments that they do
 /// not set.
-const NULLS: OptionalNull = OptionalNull::LeftOut;
+const NULL_HANDLING: OptionalNull = OptionalNull::Absent;
 
 /// Maximum number of unknown arguments that are compared with the names of parameters.
-const MAX_MISSPELLED: usize = 8;
+const MAX_MISSPELLED_ARGUMENTS: usize = 8;
 
-/// Arguments before the check against the schema.
-pub(super) struct Parsed {
+/// Parsed arguments that are not validated against the schema yet.
+pub(super) struct ParsedArguments {
     pub(super) arguments: JsonObject,
-    /// Whether a model has encoded the object in another way than its API requires.
+    /// Whether a model has encoded the arguments in another way than the provider's API requires.
     pub(super) is_repaired: bool,
 }
 
-impl From<JsonObject> for Parsed {
+impl From<JsonObject> for ParsedArguments {
     fn from(arguments: JsonObject) -> Self {
         Self {
             arguments,
@@ -43,7 +43,10 @@ impl From<JsonObject> for Parsed {
 /// Parses arguments: an object, or a string that contains a JSON object. `null`, an empty string
 /// and `[]` (PHP's encoding of an empty object) mean no arguments. A long text is parsed on another
 /// thread when it is the turn of the caller's account.
-pub(super) async fn parse(arguments: Value, context: &CallContext) -> Result<Parsed, ToolFailure> {
+pub(super) async fn parse(
+    arguments: Value,
+    context: &CallContext,
+) -> Result<ParsedArguments, ToolFailure> {
     let is_by_model = context.is_by_model;
     match arguments {
         Value::String(text) if text.len() > MAX_INLINE_BYTES => {
@@ -56,7 +59,7 @@ pub(super) async fn parse(arguments: Value, context: &CallContext) -> Result<Par
     }
 }
 
-fn parse_inline(arguments: Value, is_by_model: bool) -> Result<Parsed, ToolFailure> {
+fn parse_inline(arguments: Value, is_by_model: bool) -> Result<ParsedArguments, ToolFailure> {
     match arguments {
         Value::Object(arguments) => Ok(arguments.into()),
         Value::Null => Ok(JsonObject::new().into()),
@@ -66,16 +69,16 @@ fn parse_inline(arguments: Value, is_by_model: bool) -> Result<Parsed, ToolFailu
             Ok(Value::Object(arguments)) => Ok(arguments.into()),
             Ok(Value::Null) => Ok(JsonObject::new().into()),
             Ok(_) if is_by_model => match parse_arguments(&text) {
-                Ok(Value::Object(arguments)) => Ok(Parsed {
+                Ok(Value::Object(arguments)) => Ok(ParsedArguments {
                     arguments,
                     is_repaired: true,
                 }),
-                _ => Err(not_an_object()),
+                _ => Err(not_an_object_failure()),
             },
-            Ok(_) => Err(not_an_object()),
+            Ok(_) => Err(not_an_object_failure()),
             Err(error) if is_by_model && is_lone_surrogate(&error) => {
                 let text = lone_surrogates::replace(&text).into_owned();
-                Ok(Parsed {
+                Ok(ParsedArguments {
                     is_repaired: true,
                     ..parse_inline(Value::String(text), is_by_model)?
                 })
@@ -85,38 +88,39 @@ fn parse_inline(arguments: Value, is_by_model: bool) -> Result<Parsed, ToolFailu
                 json_error_text(&error)
             ))),
         },
-        _ => Err(not_an_object()),
+        _ => Err(not_an_object_failure()),
     }
 }
 
-fn not_an_object() -> ToolFailure {
+fn not_an_object_failure() -> ToolFailure {
     ToolFailure::invalid_input("The arguments must be a JSON object")
 }
 
-/// Runs checks of arguments that take long, on other threads than those that serve requests.
-/// Accounts take turns.
-pub(super) struct Checks {
+/// Validates long arguments on separate threads, so that the threads that serve requests stay free.
+/// The accounts of the callers take turns.
+pub(super) struct ArgumentChecks {
     queue: Arc<FairQueue>,
 }
 
 /// Arguments that match their schema.
-pub(super) struct Checked {
+pub(super) struct CheckedArguments {
     pub(super) arguments: JsonObject,
     /// Whether the arguments of a model were repaired.
     pub(super) is_repaired: bool,
-    /// How long the call waited for the check.
-    pub(super) took: Duration,
+    /// How long the call waited for the validation of its arguments.
+    pub(super) elapsed: Duration,
 }
 
-impl Checks {
-    /// Allows as many concurrent checks as there are processors. One account can use half of the
-    /// checks.
+impl ArgumentChecks {
+    /// Allows as many concurrent checks as there are processors. One account may run at most half
+    /// of that number.
     pub(super) fn new(config: &ExecutorConfig) -> Self {
         let queue = FairQueue::new(bounds(config));
         Self { queue }
     }
 
-    /// Returns checks with the limits of another configuration and the queue of this value.
+    /// Returns a value that has the limits of another configuration, but shares this value's queue
+    /// of checks.
     pub(super) fn reconfigured(&self, config: &ExecutorConfig) -> Self {
         self.queue.set_bounds(bounds(config));
         let queue = Arc::clone(&self.queue);
@@ -129,34 +133,34 @@ impl Checks {
         &self,
         config: &ExecutorConfig,
         tool: &Arc<RegisteredTool>,
-        parsed: Parsed,
+        parsed_arguments: ParsedArguments,
         context: &CallContext,
-    ) -> Result<Checked, ToolFailure> {
-        let Parsed {
+    ) -> Result<CheckedArguments, ToolFailure> {
+        let ParsedArguments {
             mut arguments,
             is_repaired,
-        } = parsed;
-        let briefly = match tool.schema() {
-            Ok(Some(schema)) => schema.validate_briefly(&mut arguments, NULLS),
+        } = parsed_arguments;
+        let brief_outcome = match tool.schema() {
+            Ok(Some(schema)) => schema.validate_briefly(&mut arguments, NULL_HANDLING),
             Ok(None) => Some(Ok(())),
-            Err(error) => return Err(unusable(tool, error)),
+            Err(error) => return Err(schema_failure(tool, error)),
         };
-        match briefly {
-            Some(Ok(())) => Ok(Checked {
+        match brief_outcome {
+            Some(Ok(())) => Ok(CheckedArguments {
                 arguments,
                 is_repaired,
-                took: Duration::ZERO,
+                elapsed: Duration::ZERO,
             }),
             Some(Err(violation)) if !context.is_by_model => {
-                Err(invalid(tool, &arguments, &violation))
+                Err(invalid_arguments_failure(tool, &arguments, &violation))
             }
-            // Boxed, because the future of every call would be larger otherwise.
+            // The future is boxed, because the future of every call would be larger otherwise.
             Some(Err(_)) | None => {
-                let checked =
+                let checked_arguments =
                     Box::pin(self.check_on_thread(config, tool, arguments, context)).await;
-                checked.map(|checked| Checked {
-                    is_repaired: is_repaired || checked.is_repaired,
-                    ..checked
+                checked_arguments.map(|checked_arguments| CheckedArguments {
+                    is_repaired: is_repaired || checked_arguments.is_repaired,
+                    ..checked_arguments
                 })
             }
         }
@@ -170,10 +174,10 @@ impl Checks {
         tool: &Arc<RegisteredTool>,
         mut arguments: JsonObject,
         context: &CallContext,
-    ) -> Result<Checked, ToolFailure> {
-        let began = Instant::now();
+    ) -> Result<CheckedArguments, ToolFailure> {
+        let started_at = Instant::now();
         let limit = config.timeout_of(tool);
-        let deadline = began + limit;
+        let deadline = started_at + limit;
         let request = PermitRequest::for_local_work(tool, context.quota_account());
         let permit = self
             .queue
@@ -182,72 +186,79 @@ impl Checks {
         let thread_tool = Arc::clone(tool);
         let is_by_model = context.is_by_model;
         let check = spawn_blocking(move || {
-            // Held until the check has ended, even if the call has been dropped.
+            // The permit is held until the check has ended, even if the call is dropped before
+            // that.
             let _permit = permit;
-            let compiled = match compiled(&thread_tool) {
-                Ok(compiled) => compiled,
+            let compiled_schema = match compile_schema(&thread_tool) {
+                Ok(compiled_schema) => compiled_schema,
                 Err(failure) => return (arguments, Err(failure)),
             };
-            let left = deadline
+            let remaining_time = deadline
                 .saturating_duration_since(Instant::now())
                 .min(MAX_CHECK_TIME);
-            let checked = compiled.map_or(Ok(Ok(false)), |schema| {
+            let check_outcome = compiled_schema.map_or(Ok(Ok(false)), |schema| {
                 if is_by_model {
-                    return schema.repair_within(&mut arguments, NULLS, left);
+                    return schema.repair_within(&mut arguments, NULL_HANDLING, remaining_time);
                 }
-                let validated = schema.validate_within(&mut arguments, NULLS, left);
-                validated.map(|validated| validated.map(|()| false))
+                let validation =
+                    schema.validate_within(&mut arguments, NULL_HANDLING, remaining_time);
+                validation.map(|validation| validation.map(|()| false))
             });
-            (arguments, Ok(checked))
+            (arguments, Ok(check_outcome))
         });
         match timeout_at(deadline, check).await {
-            Ok(Ok((arguments, Ok(Ok(Ok(is_repaired)))))) => Ok(Checked {
+            Ok(Ok((arguments, Ok(Ok(Ok(is_repaired)))))) => Ok(CheckedArguments {
                 arguments,
                 is_repaired,
-                took: began.elapsed(),
+                elapsed: started_at.elapsed(),
             }),
             Ok(Ok((arguments, Ok(Ok(Err(violation)))))) => {
-                Err(invalid(tool, &arguments, &violation))
+                Err(invalid_arguments_failure(tool, &arguments, &violation))
             }
-            Ok(Ok((_, Ok(Err(unchecked))))) if Instant::now() < deadline => {
-                let violation = format!("Invalid value for arguments: {unchecked}");
+            Ok(Ok((_, Ok(Err(check_error))))) if Instant::now() < deadline => {
+                let violation = format!("Invalid value for arguments: {check_error}");
                 Err(ToolFailure::invalid_input(violation))
             }
             Ok(Ok((_, Err(failure)))) => Err(failure),
-            Ok(Err(failed)) => {
+            Ok(Err(join_error)) => {
                 tracing::error!(
-                    tool.name = %tool.name(), error = %failed,
+                    tool.name = %tool.name(), error = %join_error,
                     "Validating the arguments of a tool call failed unexpectedly"
                 );
-                Err(ToolFailure::internal("The arguments cannot be validated"))
+                Err(ToolFailure::internal(format!(
+                    "Validating the arguments of tool '{}' failed unexpectedly",
+                    tool.name()
+                )))
             }
-            Ok(Ok((_, Ok(Err(_))))) | Err(_) => Err(run::timed_out(tool, limit)),
+            Ok(Ok((_, Ok(Err(_))))) | Err(_) => {
+                Err(ToolFailure::timed_out(tool.name(), tool.origin(), limit))
+            }
         }
     }
 }
 
 /// Returns the failure for arguments that violate the schema. Names an argument that the tool does
 /// not have, if it is probably a misspelled parameter.
-fn invalid(
+fn invalid_arguments_failure(
     tool: &RegisteredTool,
     arguments: &JsonObject,
     violation: &InvalidArguments,
 ) -> ToolFailure {
     let schema = tool.tool().definition().input_schema();
     let parameters = schema.get("properties").and_then(Value::as_object);
-    let is_parameter = |name: &str| parameters.is_some_and(|known| known.contains_key(name));
-    let missing = || {
-        let known = parameters.into_iter().flat_map(serde_json::Map::keys);
-        let names = known.filter(|name| !arguments.contains_key(*name));
+    let is_parameter = |name: &str| parameters.is_some_and(|members| members.contains_key(name));
+    let missing_parameters = || {
+        let parameter_names = parameters.into_iter().flat_map(serde_json::Map::keys);
+        let names = parameter_names.filter(|name| !arguments.contains_key(*name));
         names.map(String::as_str)
     };
-    let unknown = arguments.keys().filter(|name| !is_parameter(name));
-    let misspelled = unknown
-        .take(MAX_MISSPELLED)
-        .find_map(|name| Some((name, similar_name(name, missing())?)));
-    ToolFailure::invalid_input(match misspelled {
-        Some((name, meant)) => {
-            format!("{violation} (there is no parameter '{name}': did you mean '{meant}'?)")
+    let unknown_arguments = arguments.keys().filter(|name| !is_parameter(name));
+    let misspelling = unknown_arguments
+        .take(MAX_MISSPELLED_ARGUMENTS)
+        .find_map(|name| Some((name, similar_name(name, missing_parameters())?)));
+    ToolFailure::invalid_input(match misspelling {
+        Some((name, parameter)) => {
+            format!("{violation} (there is no parameter '{name}': did you mean '{parameter}'?)")
         }
         None => violation.to_string(),
     })
@@ -255,16 +266,16 @@ fn invalid(
 
 /// Returns the compiled schema of a tool; `None` if only the tool's server validates the arguments,
 /// because the schema is invalid.
-fn compiled(tool: &RegisteredTool) -> Result<Option<Arc<CompiledSchema>>, ToolFailure> {
-    let schema = tool.schema().map_err(|error| unusable(tool, error))?;
+fn compile_schema(tool: &RegisteredTool) -> Result<Option<Arc<CompiledSchema>>, ToolFailure> {
+    let schema = tool.schema().map_err(|error| schema_failure(tool, error))?;
     let Some(schema) = schema else {
         return Ok(None);
     };
-    let was_known = schema.error().is_some();
+    let had_error = schema.error().is_some();
     match schema.compile() {
-        Ok(compiled) => Ok(Some(compiled)),
+        Ok(compiled_schema) => Ok(Some(compiled_schema)),
         Err(error) if tool.origin().is_mcp() && !error.exceeds_limit() => {
-            if !was_known {
+            if !had_error {
                 let name = tool.name();
                 tracing::warn!(
                     tool.name = %name, %error,
@@ -274,11 +285,11 @@ fn compiled(tool: &RegisteredTool) -> Result<Option<Arc<CompiledSchema>>, ToolFa
             }
             Ok(None)
         }
-        Err(error) => Err(unusable(tool, &error)),
+        Err(error) => Err(schema_failure(tool, &error)),
     }
 }
 
-fn unusable(tool: &RegisteredTool, error: &SchemaError) -> ToolFailure {
+fn schema_failure(tool: &RegisteredTool, error: &SchemaError) -> ToolFailure {
     let message = format!(
         "The arguments of tool '{}' cannot be validated: {}",
         tool.name(),
@@ -353,12 +364,12 @@ mod tests {
             hostile.push(tokio::spawn(call));
         }
         tokio::task::yield_now().await;
-        let began = Instant::now();
+        let started_at = Instant::now();
         // One check runs on this thread, another check needs another thread.
         for (tool, a) in [("easy", "x"), ("long", large.as_str()), ("easy", "x")] {
             assert!(run(&executor, "alice", tool, a).await.success);
         }
-        assert!(began.elapsed() < Duration::from_secs(1));
+        assert!(started_at.elapsed() < Duration::from_secs(1));
         assert!(hostile.iter().all(|call| !call.is_finished()));
         hostile.iter().for_each(tokio::task::JoinHandle::abort);
     }
@@ -381,7 +392,8 @@ mod tests {
         let executor = self::executor(ExecutorConfig::default());
         let result = run(&executor, "mallory", "hard", "x").await;
         assert_eq!(result.error_code, Some(ErrorCode::InvalidInput));
-        let expected = "Invalid value for arguments: checking it against its schema takes too long";
+        let expected =
+            "Invalid value for arguments: checking the value against its schema takes too long";
         assert_eq!(result.error.as_deref(), Some(expected));
     }
 

@@ -15,8 +15,8 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::output;
 use super::result_memory::Reservation;
-use super::{output, run};
 use crate::digest::sha256_hex;
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, JsonObject, ToolFailure, ToolOrigin, ToolOutput};
@@ -46,21 +46,21 @@ pub(super) struct ToolResultCache {
 struct State {
     entries: CacheEntries,
     /// Running calls with a cache rule that other calls may wait for, by cache key.
-    flights: HashMap<String, watch::Receiver<Option<Arc<ToolOutput>>>>,
+    running_calls: HashMap<String, watch::Receiver<Option<Arc<ToolOutput>>>>,
     hits: u64,
     misses: u64,
 }
 
-/// A call that the cache may answer, and what its cache key depends on.
+/// A call whose result the cache may contain, and the data on which the call's cache key depends.
 pub(super) struct Request<'a> {
     config: &'a CacheConfig,
     tool: &'a RegisteredTool,
     arguments: JsonObject,
-    /// The identity of the caller: part of the key, unless the result is public.
+    /// The identity of the caller, which is part of the cache key unless the result is public.
     caller: serde_json::Value,
     variant: Option<String>,
     /// The credential of the tool's acting identity. If set, the result is private to the caller,
-    /// whatever the scope of the rule or the server's hint is.
+    /// even if the cache rule or the server's hint says that the result is public.
     credential: Option<String>,
     rule: Option<CacheRule>,
     deadline: Instant,
@@ -77,7 +77,8 @@ impl<'a> Request<'a> {
     ) -> Option<Self> {
         let mut rule = config.tools.get(tool.name().as_str()).copied();
         if let Some(rule) = rule.as_mut().filter(|_| tool.tool().makes_calls()) {
-            // Nested calls may return different results for different callers.
+            // Results of a tool that makes nested calls are never shared between callers, because
+            // nested calls may return different results for different callers.
             rule.scope = CacheScope::Private;
         }
         let may_be_cached = rule.is_some() || (config.honor_servers && tool.origin().is_mcp());
@@ -94,7 +95,7 @@ impl<'a> Request<'a> {
             credential: context
                 .acting_identity
                 .as_ref()
-                .map(|it| it.credential.clone()),
+                .map(|acting_identity| acting_identity.credential.clone()),
             rule,
             deadline,
         })
@@ -134,10 +135,10 @@ impl<'a> Request<'a> {
 enum CacheLookup<'a> {
     Cached(Arc<ToolOutput>, Duration),
     /// The call waits for the result of a running call with the same key.
-    Follow(watch::Receiver<Option<Arc<ToolOutput>>>),
+    AwaitRun(watch::Receiver<Option<Arc<ToolOutput>>>),
     /// No call with the same key is running: the call runs, and other calls may wait for its
     /// result.
-    Lead(SharedRun<'a>),
+    StartRun(SharedRun<'a>),
 }
 
 /// A call whose result other calls wait for. If dropped without a result, one of the waiting calls
@@ -187,30 +188,37 @@ impl ToolResultCache {
     ) -> Result<ToolOutput, ToolFailure> {
         let key = request.key(rule.scope);
         loop {
-            let mut leading = match self.look_up(&key, rule.ttl) {
+            let mut shared_result = match self.look_up(&key, rule.ttl) {
                 CacheLookup::Cached(output, age) => {
                     return Ok(copy_cached(&output, age, reservation).await);
                 }
-                CacheLookup::Lead(leader) => {
+                CacheLookup::StartRun(shared_run) => {
                     let output = run.await?;
-                    if hints::is_end(&output) {
-                        leader.store_and_publish(&output, rule.ttl, request.config);
+                    if hints::completes_call(&output) {
+                        shared_run.store_and_publish(&output, rule.ttl, request.config);
                     }
                     return Ok(output);
                 }
-                CacheLookup::Follow(leading) => leading,
+                CacheLookup::AwaitRun(shared_result) => shared_result,
             };
-            let published = leading.wait_for(Option::is_some);
-            let waited = pillion_deadline::timeout_at(request.deadline, published).await;
-            // Cloned, because a reference would lock the channel.
-            match waited.map(|received| received.map(|output| output.clone())) {
+            let result_future = shared_result.wait_for(Option::is_some);
+            let wait_outcome = pillion_deadline::timeout_at(request.deadline, result_future).await;
+            // The result is cloned, because a borrowed result would keep the channel locked.
+            match wait_outcome.map(|receipt| receipt.map(|output| output.clone())) {
                 Ok(Ok(Some(output))) => {
                     self.state.lock().hits += 1;
                     return Ok(copy_cached(&output, Duration::ZERO, reservation).await);
                 }
-                // The other call failed or was cancelled, which does not affect this call.
+                // The call that this call waited for failed or was cancelled, so this call tries
+                // again.
                 Ok(Ok(None) | Err(_)) => {}
-                Err(_) => return Err(run::timed_out(request.tool, limit)),
+                Err(_) => {
+                    return Err(ToolFailure::timed_out(
+                        request.tool.name(),
+                        request.tool.origin(),
+                        limit,
+                    ));
+                }
             }
         }
     }
@@ -221,13 +229,13 @@ impl ToolResultCache {
             state.hits += 1;
             return CacheLookup::Cached(output, age);
         }
-        if let Some(leading) = state.flights.get(key) {
-            return CacheLookup::Follow(leading.clone());
+        if let Some(shared_result) = state.running_calls.get(key) {
+            return CacheLookup::AwaitRun(shared_result.clone());
         }
         state.misses += 1;
-        let (result, leading) = watch::channel(None);
-        state.flights.insert(key.to_owned(), leading);
-        CacheLookup::Lead(SharedRun {
+        let (result, shared_result) = watch::channel(None);
+        state.running_calls.insert(key.to_owned(), shared_result);
+        CacheLookup::StartRun(SharedRun {
             cache: self,
             key: key.to_owned(),
             result,
@@ -237,9 +245,9 @@ impl ToolResultCache {
     /// Returns the cached result of a tool without a cache rule, and the age of the result.
     fn find(&self, key: &str) -> Option<(Arc<ToolOutput>, Duration)> {
         let mut state = self.state.lock();
-        let found = state.entries.get(key, None)?;
+        let cached_result = state.entries.get(key, None)?;
         state.hits += 1;
-        Some(found)
+        Some(cached_result)
     }
 
     /// Handles a call of a tool without a cache rule. Only the result tells whether it may be
@@ -287,7 +295,7 @@ impl SharedRun<'_> {
 
 impl Drop for SharedRun<'_> {
     fn drop(&mut self) {
-        self.cache.state.lock().flights.remove(&self.key);
+        self.cache.state.lock().running_calls.remove(&self.key);
     }
 }
 

@@ -21,7 +21,7 @@ pub struct ExecutorConfig {
     /// Timeout of a call, from the time at which the call enters the queue until its tool has
     /// ended. Default 30 s.
     pub timeout: Duration,
-    /// Timeouts of single tools, by name. Other tools may define their own timeout
+    /// Timeouts of individual tools, by name. Other tools may define their own timeout
     /// ([`Tool::time_limit`](crate::tool::Tool::time_limit)), at most `timeout`.
     pub tool_timeouts: ToolSettings<Duration>,
     /// Maximum number of concurrent calls of one source: of each MCP server, so that a slow server
@@ -36,17 +36,17 @@ pub struct ExecutorConfig {
     /// Maximum number of concurrent calls of all sources together. MCP servers together have one
     /// slot less: one slot is reserved for local tools. Default 20.
     pub max_concurrent_total: NonZeroUsize,
-    /// Lower maximum of concurrent calls of single tools, by name. With 1, the calls of a tool run
-    /// one after the other, and calls of one user keep their order. Ignored for tools that make
+    /// Lower maximum of concurrent calls of individual tools, by name. With 1, the calls of a tool
+    /// run one after the other, and calls of one user keep their order. Ignored for tools that make
     /// calls.
     pub tool_concurrency: ToolSettings<NonZeroUsize>,
     /// Maximum time that a call waits for a slot before it ends as `unavailable`, at most
     /// `timeout`. Default 30 s.
     pub queue_timeout: Duration,
-    /// Maximum number of queued calls of all users. When the queue is full, either the new call
-    /// ends as `rate_limited`, or the newest queued call of the heaviest user does, or else that of
-    /// the busiest server. Servers take turns, and the users of each server take turns. Default
-    /// 1,000.
+    /// Maximum number of queued calls of all users. When the queue is full, one call ends as
+    /// `rate_limited`: the newest queued call of the user with the most queued calls, or else of
+    /// the server with the most queued calls, or else the new call. Servers take turns, and the
+    /// users of each server take turns. Default 1,000.
     pub max_queued: usize,
     /// Maximum size of an output as JSON, in bytes. Longer error messages and results of failed
     /// calls are cut. Default 16 MiB.
@@ -55,7 +55,7 @@ pub struct ExecutorConfig {
     /// ([`ResultStore`](super::ResultStore)), and the caller gets the beginning. Results of failed
     /// calls that are larger than this maximum, and than 2 KiB, are cut. No maximum by default.
     pub max_result_bytes: Option<usize>,
-    /// `max_result_bytes` of single tools, by name.
+    /// `max_result_bytes` of individual tools, by name.
     pub tool_result_bytes: ToolSettings<usize>,
     /// The settings of the result cache.
     pub cache: CacheConfig,
@@ -107,29 +107,29 @@ impl ExecutorConfig {
         total: Option<NonZeroUsize>,
     ) -> Self {
         let of_source = of_source.unwrap_or(self.max_concurrent);
-        let fourfold = of_source.saturating_add(of_source.get().saturating_mul(3));
+        let fourfold_limit = of_source.saturating_add(of_source.get().saturating_mul(3));
         Self {
             max_concurrent: of_source,
-            max_concurrent_total: total.unwrap_or(fourfold.max(self.max_concurrent_total)),
+            max_concurrent_total: total.unwrap_or(fourfold_limit.max(self.max_concurrent_total)),
             ..self
         }
     }
 
     /// Returns the smallest limit that applies to every server and to local tools.
     pub(super) fn max_concurrent_calls(&self) -> NonZeroUsize {
-        let local = self.max_concurrent_local.unwrap_or(self.max_concurrent);
-        let source = self.max_concurrent.min(local);
-        source.min(self.max_concurrent_total)
+        let local_limit = self.max_concurrent_local.unwrap_or(self.max_concurrent);
+        let source_limit = self.max_concurrent.min(local_limit);
+        source_limit.min(self.max_concurrent_total)
     }
 
     /// Returns the timeout that is configured for the tool with this name.
-    pub(super) fn own_timeout_of(&self, name: &str) -> Option<Duration> {
+    pub(super) fn configured_timeout(&self, name: &str) -> Option<Duration> {
         self.tool_timeouts.get(name).copied()
     }
 
     pub(super) fn timeout_of(&self, tool: &RegisteredTool) -> Duration {
-        let own = self.own_timeout_of(tool.name().as_str());
-        own.unwrap_or_else(|| {
+        let own_timeout = self.configured_timeout(tool.name().as_str());
+        own_timeout.unwrap_or_else(|| {
             let limit = tool.tool().time_limit();
             limit.map_or(self.timeout, |limit| limit.min(self.timeout))
         })
@@ -137,11 +137,11 @@ impl ExecutorConfig {
 
     pub(super) fn bounds(&self) -> QueueLimits {
         let of_source = self.max_concurrent;
-        let local = self.max_concurrent_local.unwrap_or(of_source);
+        let local_limit = self.max_concurrent_local.unwrap_or(of_source);
         let max_running = self.max_concurrent_total.get();
         QueueLimits {
             max_running,
-            max_local: local.get(),
+            max_local: local_limit.get(),
             max_per_server: of_source.get(),
             server_limits: self.server_concurrency.clone(),
             tool_limits: self.tool_concurrency.clone(),
@@ -150,9 +150,9 @@ impl ExecutorConfig {
         }
     }
 
-    pub(super) fn max_result_bytes_of(&self, tool: &str) -> Option<usize> {
-        let own = self.tool_result_bytes.get(tool).copied();
-        own.or(self.max_result_bytes)
+    pub(super) fn max_tool_result_bytes(&self, tool: &str) -> Option<usize> {
+        let own_max_bytes = self.tool_result_bytes.get(tool).copied();
+        own_max_bytes.or(self.max_result_bytes)
     }
 }
 
@@ -161,7 +161,7 @@ impl ExecutorConfig {
 pub struct RateLimits {
     /// The limits of each tool that is not in `tools`.
     pub default: RateWindows,
-    /// The limits of single tools, by name; override `default`.
+    /// The limits of individual tools, by name; override `default`.
     pub tools: ToolSettings<RateWindows>,
     /// The limits of all tools of one MCP server together, by the server's label. The limit of the
     /// tool applies too.

@@ -1,6 +1,6 @@
 //! Decides which call runs next. The number of concurrent calls is limited in total, for each MCP
-//! server, for local tools, and for some single tools. Queued calls get permits by turns: servers
-//! take turns, and the users of each server take turns.
+//! server, for local tools, and for some individual tools. Queued calls get permits by turns:
+//! servers take turns, and the users of each server take turns.
 
 mod bounds;
 mod state;
@@ -14,8 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::run::seconds_text;
-use crate::tool::{ErrorCode, ToolFailure, ToolOrigin};
+use crate::tool::{ErrorCode, ToolFailure, ToolOrigin, seconds_text};
 pub(super) use bounds::QueueLimits;
 pub(super) use state::PermitRequest;
 use state::{CountedCall, State, Waiter};
@@ -23,17 +22,17 @@ use state::{CountedCall, State, Waiter};
 /// `retry_after` of a call that a full queue rejects.
 const QUEUE_FULL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Gives out permits to running calls, and queues calls that wait for a permit.
+/// Gives permits to calls that may run, and queues the other calls.
 ///
-/// Each MCP server has its own limit, and so have local tools: a slow server delays only its own
-/// calls. Users take turns: a user with a thousand queued calls delays the call of another user by
-/// one call of each server.
+/// Each MCP server has its own limit, and local tools have one, too, so that a slow server delays
+/// only its own calls. Users take turns: even a user with a thousand queued calls delays a call of
+/// another user by only one call per server.
 #[derive(Debug)]
 pub(super) struct FairQueue {
     state: Mutex<State>,
 }
 
-/// The origin of tools that share a concurrency limit.
+/// The source of tools, which share a concurrency limit: an MCP server, or the local tools.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) enum ToolSource {
     /// Tools that belong to no MCP server.
@@ -56,20 +55,21 @@ impl From<&ToolOrigin> for ToolSource {
 #[derive(Debug)]
 pub(super) struct QueuePermit {
     queue: Arc<FairQueue>,
-    /// Boxed, because the future of every call holds this value several times.
-    counted: Box<CountedCall>,
+    /// The counters that dropping the permit decrements. Boxed, because the future of every call
+    /// holds the permit several times.
+    counted_call: Box<CountedCall>,
 }
 
 /// The queue is full, so the call is rejected.
 #[derive(Debug)]
-struct Full;
+struct QueueFull;
 
 /// A queued call. Dropping this value removes the call from the queue.
 struct QueuedCall {
     queue: Arc<FairQueue>,
     request: PermitRequest,
     id: u64,
-    receiver: oneshot::Receiver<Result<QueuePermit, Full>>,
+    receiver: oneshot::Receiver<Result<QueuePermit, QueueFull>>,
 }
 
 /// The number of running and queued calls.
@@ -91,16 +91,16 @@ impl FairQueue {
     pub(super) fn set_bounds(self: &Arc<Self>, bounds: QueueLimits) {
         let mut state = self.state.lock();
         state.bounds = bounds;
-        let next = state.next();
+        let picked_calls = state.take_runnable();
         drop(state);
-        self.call(next);
+        self.hand_permits(picked_calls);
     }
 
     pub(super) fn load(&self) -> QueueLoad {
         let state = self.state.lock();
         QueueLoad {
-            running: state.running,
-            queued: state.waiting,
+            running: state.running_count,
+            queued: state.queued_count,
         }
     }
 
@@ -111,39 +111,42 @@ impl FairQueue {
         max_wait: Duration,
         deadline: Instant,
     ) -> Result<QueuePermit, ToolFailure> {
-        match self.enter(request) {
+        match self.acquire_or_queue(request) {
             Ok(Ok(permit)) => Ok(permit),
-            // Boxed, because waiting is rare, and the future of every call would be larger
-            // otherwise.
-            Ok(Err(waiting)) => Box::pin(waiting.end(max_wait, deadline)).await,
-            Err(Full) => Err(full()),
+            // The future is boxed, because waiting is rare, and the future of every call would be
+            // larger otherwise.
+            Ok(Err(queued_call)) => Box::pin(queued_call.wait_for_permit(max_wait, deadline)).await,
+            Err(QueueFull) => Err(queue_full_failure()),
         }
     }
 
     /// Returns a permit, or a queued call if no permit is free.
-    fn enter(
+    fn acquire_or_queue(
         self: &Arc<Self>,
         request: PermitRequest,
-    ) -> Result<Result<QueuePermit, QueuedCall>, Full> {
+    ) -> Result<Result<QueuePermit, QueuedCall>, QueueFull> {
         let mut state = self.state.lock();
-        // If a permit is free, no queued call could use the permit: that call would have got it
-        // already.
+        // A free permit can be taken without looking at the queue: a queued call that could use the
+        // permit would already have received it.
         if state.may_run(&request) {
-            let counted = state.count(request);
+            let counted_call = state.count(request);
             let queue = Arc::clone(self);
-            return Ok(Ok(QueuePermit { queue, counted }));
+            return Ok(Ok(QueuePermit {
+                queue,
+                counted_call,
+            }));
         }
-        let evicted = if state.waiting < state.bounds.max_queued {
+        let evicted_waiter = if state.queued_count < state.bounds.max_queued {
             None
         } else {
-            Some(state.evict_for(&request)?)
+            Some(state.evict_call(&request)?)
         };
         let (sender, receiver) = oneshot::channel();
-        let id = state.wait(request.clone(), sender);
+        let id = state.enqueue(request.clone(), sender);
         drop(state);
-        if let Some(waiter) = evicted {
+        if let Some(waiter) = evicted_waiter {
             // The send fails if the removed call has stopped waiting, which is fine.
-            drop(waiter.sender.send(Err(Full)));
+            drop(waiter.sender.send(Err(QueueFull)));
         }
         Ok(Err(QueuedCall {
             queue: Arc::clone(self),
@@ -153,12 +156,15 @@ impl FairQueue {
         }))
     }
 
-    /// Hands permits to the picked calls.
-    fn call(self: &Arc<Self>, next: Vec<(Waiter, Box<CountedCall>)>) {
-        for (waiter, counted) in next {
+    /// Sends permits to the queued calls that were selected to run.
+    fn hand_permits(self: &Arc<Self>, picked_calls: Vec<(Waiter, Box<CountedCall>)>) {
+        for (waiter, counted_call) in picked_calls {
             let queue = Arc::clone(self);
             // If the call no longer waits, dropping the permit releases it.
-            drop(waiter.sender.send(Ok(QueuePermit { queue, counted })));
+            drop(waiter.sender.send(Ok(QueuePermit {
+                queue,
+                counted_call,
+            })));
         }
     }
 }
@@ -166,16 +172,16 @@ impl FairQueue {
 impl Drop for QueuePermit {
     fn drop(&mut self) {
         let mut state = self.queue.state.lock();
-        state.discount(&self.counted);
-        let next = state.next();
+        state.uncount(&self.counted_call);
+        let picked_calls = state.take_runnable();
         drop(state);
-        self.queue.call(next);
+        self.queue.hand_permits(picked_calls);
     }
 }
 
 impl QueuedCall {
     /// Waits for the permit, at most `max_wait` and never beyond `deadline`.
-    async fn end(
+    async fn wait_for_permit(
         mut self,
         max_wait: Duration,
         deadline: Instant,
@@ -183,9 +189,10 @@ impl QueuedCall {
         let max_wait = max_wait.min(deadline.saturating_duration_since(Instant::now()));
         match pillion_deadline::timeout(max_wait, &mut self.receiver).await {
             Ok(Ok(Ok(permit))) => Ok(permit),
-            Ok(Ok(Err(Full))) => Err(full()),
-            // The sender is never dropped without a message; if that happened, there would be no
-            // permit.
+            Ok(Ok(Err(QueueFull))) => Err(queue_full_failure()),
+            // Receiving never fails, because the queue never drops a sender without sending a
+            // message. If receiving did fail, the call would have no permit, so the call is
+            // rejected.
             Ok(Err(_)) | Err(_) => Err(ToolFailure::new(
                 ErrorCode::Unavailable,
                 format!(
@@ -201,14 +208,14 @@ impl QueuedCall {
 impl Drop for QueuedCall {
     fn drop(&mut self) {
         let mut state = self.queue.state.lock();
-        state.leave(&self.request.source, &self.request.account, self.id);
+        state.remove_queued(&self.request.source, &self.request.account, self.id);
     }
 }
 
-fn full() -> ToolFailure {
+fn queue_full_failure() -> ToolFailure {
     ToolFailure::new(
         ErrorCode::RateLimited,
-        "The queue is full. Retry after 1 second.",
+        "The queue of tool calls is full. Retry after 1 second.",
     )
     .with_retry_after(QUEUE_FULL_RETRY_INTERVAL)
 }

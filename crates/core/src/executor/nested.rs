@@ -12,7 +12,7 @@ use crate::tool::{
 /// Runs the nested calls of one running call.
 pub(super) struct NestedCalls {
     executor: Executor,
-    /// The position of the nested calls.
+    /// The position of the nested calls in the tree of nested calls.
     nesting: Nesting,
 }
 
@@ -21,28 +21,29 @@ impl NestedCalls {
     pub(super) fn new(
         executor: &Executor,
         context: &CallContext,
-        time: Arc<PausableClock>,
+        clock: Arc<PausableClock>,
     ) -> Self {
         Self {
             executor: executor.clone(),
-            nesting: Nesting::below(context.record, time, context.nesting.as_deref()),
+            nesting: Nesting::for_calls_of(context.record, clock, context.nesting.as_deref()),
         }
     }
 }
 
 impl NestedCallRunner for NestedCalls {
-    fn make(&self, call: ToolCall, context: CallContext, is_granted: bool) -> NestedCallFuture {
+    fn run(&self, call: ToolCall, context: CallContext, is_granted: bool) -> NestedCallFuture {
         let executor = self.executor.clone();
         let mut nesting = self.nesting.clone();
         nesting.is_granted = is_granted;
         let context = CallContext {
-            // Always a new record: a call that still waits since an earlier run belongs to that
-            // run.
+            // A nested call always gets a new record, because a record that still waits for an
+            // approval belongs to an earlier run of the calling tool.
             record: Some(CallId::new()),
             nesting: Some(Arc::new(nesting)),
             further_calls: None,
             result_memory: None,
-            // The tool, not a model, has written the arguments.
+            // The arguments are not repaired, because the calling tool, not a model, has written
+            // them.
             is_by_model: false,
             ..context
         };

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use super::{ApprovalRules, CacheConfig, ExecutorConfig, RateLimits, RateWindows, ToolSettings};
 
-/// Maximum duration: 136 years, below the range at which clocks overflow.
+/// Maximum duration of an option: 136 years, which can be added to the time of a clock without an
+/// overflow.
 const MAX_SECONDS: u32 = u32::MAX;
 
 /// The options of an executor as PHP code writes them. Times are in seconds.
@@ -65,8 +66,8 @@ pub enum OptionError {
 
 impl ExecutorConfig {
     /// Reads the options of a `ToolExecutor` of PHP code; missing options have the defaults.
-    /// `callables` are the names of the options that are PHP callables: they are not part of
-    /// `options`, and an error that lists the known options names them too.
+    /// `callables` are the names of the options whose values are PHP callables. These options are
+    /// not in `options`, but an error that lists the known options names them, too.
     ///
     /// ```
     /// use pillion_core::executor::ExecutorConfig;
@@ -93,20 +94,20 @@ impl ExecutorConfig {
                 OptionError::Form { path, reason }
             })?;
         let defaults = Self::default();
-        let time = |name, value: Option<f64>, default| {
-            value.map_or(Ok(default), |value| seconds(name, value))
+        let read_time = |name, value: Option<f64>, default| {
+            value.map_or(Ok(default), |value| parse_seconds(name, value))
         };
         Ok(Self {
-            timeout: time("timeout", options.timeout, defaults.timeout)?,
+            timeout: read_time("timeout", options.timeout, defaults.timeout)?,
             tool_timeouts: options
                 .tool_timeouts
                 .into_iter()
-                .map(|(tool, limit)| Ok((tool, seconds("tool_timeouts", limit)?)))
+                .map(|(tool, limit)| Ok((tool, parse_seconds("tool_timeouts", limit)?)))
                 .collect::<Result<_, OptionError>>()?,
             max_concurrent_local: options.max_concurrent_local,
             server_concurrency: options.server_concurrency,
             tool_concurrency: options.tool_concurrency,
-            queue_timeout: time(
+            queue_timeout: read_time(
                 "queue_timeout",
                 options.queue_timeout,
                 defaults.queue_timeout,
@@ -128,7 +129,7 @@ impl ExecutorConfig {
     }
 }
 
-fn seconds(name: &'static str, seconds: f64) -> Result<Duration, OptionError> {
+fn parse_seconds(name: &'static str, seconds: f64) -> Result<Duration, OptionError> {
     let max = Duration::from_secs(MAX_SECONDS.into());
     Duration::try_from_secs_f64(seconds)
         .ok()

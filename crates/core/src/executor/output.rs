@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::ExecutorConfig;
 use crate::registry::RegisteredTool;
-use crate::tool::{CallContext, ErrorCode, ToolFailure, ToolName, ToolOutput, reading_of};
+use crate::tool::{CallContext, ErrorCode, ToolFailure, ToolName, ToolOutput, extract_reading};
 
 /// Maximum size of the preview of an offloaded result, in bytes.
 const MAX_PREVIEW_BYTES: usize = 2 * 1024;
@@ -24,7 +24,7 @@ const MAX_PREVIEW_BYTES: usize = 2 * 1024;
 pub struct OversizedResult {
     /// The tool that returned the result.
     pub tool: Arc<RegisteredTool>,
-    /// The context of the call, as the caller has set it.
+    /// The context of the call, as set by the caller.
     pub context: CallContext,
     /// The complete output of the tool.
     pub output: ToolOutput,
@@ -62,10 +62,11 @@ pub(super) fn max_result_bytes(
     context: &CallContext,
 ) -> Option<usize> {
     if context.nesting.is_some() {
-        // The calling tool needs the complete result, and its own result has a limit.
+        // The result of a nested call has no limit: the calling tool needs the complete result, and
+        // the result of the calling tool is limited instead.
         return None;
     }
-    config.max_result_bytes_of(tool.name().as_str())
+    config.max_tool_result_bytes(tool.name().as_str())
 }
 
 /// Why a result is stored instead of returned.
@@ -88,8 +89,8 @@ impl Excess {
         if !has_memory {
             return Some(Self::Memory);
         }
-        let exceeded = max_result_bytes.filter(|max_bytes| size(output) > *max_bytes);
-        exceeded.map(Self::Size)
+        let exceeded_limit = max_result_bytes.filter(|max_bytes| size(output) > *max_bytes);
+        exceeded_limit.map(Self::Size)
     }
 
     fn max_preview_bytes(self) -> usize {
@@ -100,7 +101,7 @@ impl Excess {
     }
 
     /// Returns the failure of a call whose output of `bytes` bytes cannot be stored.
-    fn no_store(self, name: &ToolName, bytes: usize) -> ToolFailure {
+    fn no_store_failure(self, name: &ToolName, bytes: usize) -> ToolFailure {
         ToolFailure::internal(match self {
             Self::Size(max_bytes) => too_large_message(name, bytes, max_bytes),
             Self::Memory => format!(
@@ -115,34 +116,34 @@ impl Excess {
 /// `stored_result` in the metadata.
 ///
 /// # Errors
-/// If the result cannot be stored. The failure has the beginning of the result.
+/// The result cannot be stored. The failure contains the beginning of the result.
 pub(super) async fn offload(
     result_store: Option<&dyn ResultStore>,
     result: OversizedResult,
     excess: Excess,
-    respond_by: Instant,
+    response_deadline: Instant,
 ) -> Result<ToolOutput, ToolFailure> {
-    let beginning = preview_of(&result.output.result, excess.max_preview_bytes());
+    let beginning = create_preview(&result.output.result, excess.max_preview_bytes());
     let name = result.tool.name().clone();
     let Some(result_store) = result_store else {
-        let failure = excess.no_store(&name, size(&result.output));
-        return Err(cut(failure, beginning));
+        let failure = excess.no_store_failure(&name, size(&result.output));
+        return Err(mark_truncated(failure, beginning));
     };
     let metadata = result.output.metadata.clone();
-    let stored = timeout_at(respond_by, result_store.put(result)).await;
-    let stored = match stored.unwrap_or_else(|_| Err(not_stored_in_time(&name))) {
-        Ok(stored) => stored,
-        Err(failure) => return Err(cut(failure, beginning)),
+    let store_outcome = timeout_at(response_deadline, result_store.put(result)).await;
+    let stored_result = match store_outcome.unwrap_or_else(|_| Err(late_failure(&name))) {
+        Ok(stored_result) => stored_result,
+        Err(failure) => return Err(mark_truncated(failure, beginning)),
     };
     let text = format!(
         "{beginning}\n[Truncated: the result has {} bytes. Full result: {}]",
-        stored.bytes, stored.url
+        stored_result.bytes, stored_result.url
     );
     let reference = json!({
-        "id": stored.id,
-        "bytes": stored.bytes,
-        "mediaType": stored.media_type,
-        "url": stored.url,
+        "id": stored_result.id,
+        "bytes": stored_result.bytes,
+        "mediaType": stored_result.media_type,
+        "url": stored_result.url,
     });
     let preview = ToolOutput {
         metadata,
@@ -151,7 +152,7 @@ pub(super) async fn offload(
     Ok(preview.with_metadata("stored_result", reference))
 }
 
-fn not_stored_in_time(name: &ToolName) -> ToolFailure {
+fn late_failure(name: &ToolName) -> ToolFailure {
     let message = format!(
         "Tool '{name}' has run, but its result is too large to return and could not be stored \
          before the call's deadline"
@@ -175,7 +176,7 @@ pub(super) fn max_failure_bytes(
 
 /// Returns the failure unchanged, or cuts its message and result if either is larger than `max_bytes`
 /// bytes, with `truncated: true` in the metadata.
-pub(super) fn shortened(mut failure: ToolFailure, max_bytes: usize) -> ToolFailure {
+pub(super) fn shorten_failure(mut failure: ToolFailure, max_bytes: usize) -> ToolFailure {
     let bytes = failure.message.len();
     if bytes <= max_bytes && json_len(&failure.result) <= max_bytes {
         return failure;
@@ -186,34 +187,34 @@ pub(super) fn shortened(mut failure: ToolFailure, max_bytes: usize) -> ToolFailu
     }
     let result = match std::mem::take(&mut failure.result) {
         Value::Null => Value::Null,
-        result => preview_of(&result, MAX_PREVIEW_BYTES).into(),
+        result => create_preview(&result, MAX_PREVIEW_BYTES).into(),
     };
-    cut(failure, result)
+    mark_truncated(failure, result)
 }
 
-/// Returns a failure whose result is the beginning of a lost result. The failure no longer has the
-/// server's response, which is as large as the lost result.
-fn cut(failure: ToolFailure, beginning: impl Into<Value>) -> ToolFailure {
+/// Returns a failure whose result is the beginning of a lost result. The server's response is
+/// removed from the failure, because it is as large as the lost result.
+fn mark_truncated(failure: ToolFailure, beginning: impl Into<Value>) -> ToolFailure {
     let mut failure = failure.with_result(beginning.into());
     failure.response = None;
     failure.with_metadata("truncated", json!(true))
 }
 
-/// Returns the beginning of the text that a model reads of a result: at most `max_bytes` bytes, cut at a
-/// character boundary.
-fn preview_of(result: &Value, max_bytes: usize) -> String {
-    let reading = reading_of(result);
+/// Returns the first `max_bytes` bytes, at most, of a result's text for models, cut at a character
+/// boundary.
+fn create_preview(result: &Value, max_bytes: usize) -> String {
+    let reading = extract_reading(result);
     let mut text = match reading.as_ref() {
         Value::String(text) => text.clone(),
-        other => other.to_string(),
+        value => value.to_string(),
     };
     truncate(&mut text, max_bytes);
     text
 }
 
-/// Rejects an output of `size` bytes if that is more than `limit`. A later stage would otherwise
+/// Rejects an output of `size` bytes if that is more than `limit`, because a later stage would
 /// truncate the output without an explanation.
-pub(super) fn cap(
+pub(super) fn check_size(
     tool: &RegisteredTool,
     output: ToolOutput,
     size: usize,
@@ -230,15 +231,15 @@ fn too_large_message(name: &ToolName, bytes: usize, max_bytes: usize) -> String 
     format!("Tool '{name}' returned {bytes} bytes; the limit is {max_bytes}")
 }
 
-/// Returns the size of an output: the result and the data.
+/// Returns the size of an output's result and data together, in bytes.
 pub(super) fn size(output: &ToolOutput) -> usize {
     json_len(&output.result) + output.data.as_ref().map_or(0, json_len)
 }
 
 /// Truncates a text to at most `max_bytes` bytes, at a character boundary.
 pub(super) fn truncate(text: &mut String, max_bytes: usize) {
-    let end = crate::truncated(text, max_bytes).len();
-    text.truncate(end);
+    let end_index = crate::truncated(text, max_bytes).len();
+    text.truncate(end_index);
 }
 
 /// Returns the approximate size of `value` as JSON, in bytes, without serializing it. Escaped

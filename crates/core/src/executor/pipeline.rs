@@ -2,7 +2,7 @@
 //!
 //! | stage | where |
 //! | --- | --- |
-//! | resolve the tool, and accept the call if it is nested | `resolve.rs` |
+//! | resolve the tool, and accept the call if it is nested | `pipeline.rs` |
 //! | read the arguments, and check them against the schema | `arguments.rs` |
 //! | determine the acting identity | [`Tool::acting_identity`](crate::tool::Tool::acting_identity) |
 //! | approve, and check arguments that the approver changed | `approval.rs`, `arguments.rs` |
@@ -11,8 +11,8 @@
 //! | check rate limits and cooldowns | `rate_limit.rs` |
 //! | answer from the cache | `cache.rs` |
 //! | wait for a permit | `fair_queue.rs` |
-//! | use up the approval, and record the start | `approval.rs`, `journal.rs` |
-//! | run the tool until its deadline | `run.rs` |
+//! | use up the approval, and record the start | `approval.rs`, `record.rs` |
+//! | run the tool until its deadline | `pipeline.rs` |
 //! | limit the output, and reserve the rest of its memory | `output.rs`, `result_memory.rs` |
 //! | offload a large result | `output.rs` |
 //!
@@ -20,26 +20,43 @@
 //! after the last stage (`record.rs`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use pillion_deadline::timeout;
+use pillion_deadline::{timeout, timeout_at};
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument;
 
 use super::fair_queue::PermitRequest;
-use super::record::Open;
+use super::record::OpenCall;
 use super::result_memory::Reservation;
-use super::run::Ready;
 use super::{
     ApprovalRequest, Approver, Executor, OversizedResult, ReadyCall, ResolvedCall, SharedExecutor,
-    approval, arguments, cache, journal, nested, output, resolve, run,
+    approval, arguments, cache, nested, output, record,
 };
 use crate::registry::RegisteredTool;
 use crate::tool::{
-    CallContext, ErrorCode, FurtherCalls, JsonObject, PausableClock, ToolFailure, ToolOutput,
-    TraceContext,
+    CallContext, ErrorCode, FurtherCalls, JsonObject, Nesting, PausableClock, ToolFailure,
+    ToolOutput, TraceContext,
 };
 
-/// An approval that a call uses up.
+/// Maximum length of an unknown tool name in an error message, in characters.
+const MAX_NAME_CHARS: usize = 128;
+
+/// The approver's approval that a call uses up when it runs, if any.
 type GrantedApproval<'a> = (&'a dyn Approver, &'a ApprovalRequest);
+
+/// A call that may run.
+struct ReadyToolRun<'a> {
+    tool: &'a RegisteredTool,
+    arguments: JsonObject,
+    context: CallContext,
+    /// The maximum duration of the call; `deadline` is the time at which that duration ends.
+    limit: Duration,
+    deadline: Instant,
+    /// The pausable clock of a call that makes nested calls.
+    clock: Option<Arc<PausableClock>>,
+}
 
 impl Executor {
     /// Runs the pipeline. Each stage returns what the next stage needs, or ends the call.
@@ -48,10 +65,14 @@ impl Executor {
     /// moved several times during every call, and is as large as the largest future inside.
     pub(super) async fn run_pipeline(
         &self,
-        ResolvedCall { call, tool, waited }: ResolvedCall,
+        ResolvedCall {
+            call,
+            tool,
+            wait_time,
+        }: ResolvedCall,
         caller_context: &CallContext,
-        open: &mut Open<'_>,
-        tool_began: &mut bool,
+        open_call: &mut OpenCall<'_>,
+        has_tool_begun: &mut bool,
     ) -> Result<ToolOutput, ToolFailure> {
         let SharedExecutor {
             registry,
@@ -69,68 +90,87 @@ impl Executor {
             ..caller_context.clone()
         };
 
-        let tool = resolve::found(tool, &call.name)?;
-        resolve::admit(&tool, &call.name, &context)?;
-        let mut parsed = arguments::parse(call.arguments, &context).await?;
-        tool.restore_property_keys(&mut parsed.arguments);
-        let checked = checks.check(config, &tool, parsed, &context).await?;
-        if checked.is_repaired {
-            open.record_repaired(&checked.arguments);
+        let tool = require_tool(tool, &call.name)?;
+        check_nesting(&tool, &call.name, &context)?;
+        let mut parsed_arguments = arguments::parse(call.arguments, &context).await?;
+        tool.restore_property_keys(&mut parsed_arguments.arguments);
+        let checked_arguments = checks
+            .check(config, &tool, parsed_arguments, &context)
+            .await?;
+        if checked_arguments.is_repaired {
+            open_call.record_repaired(&checked_arguments.arguments);
         }
-        let (mut arguments, mut waited) = (checked.arguments, waited + checked.took);
+        let (mut arguments, mut elapsed_time) = (
+            checked_arguments.arguments,
+            wait_time + checked_arguments.elapsed,
+        );
         let limit = config.timeout_of(&tool);
         if let Some(acting_identity) = tool.tool().acting_identity(&context) {
-            let began = Instant::now();
-            let found = timeout(limit.saturating_sub(waited), acting_identity)
+            let started_at = Instant::now();
+            let identity_outcome = timeout(limit.saturating_sub(elapsed_time), acting_identity)
                 .await
-                .unwrap_or_else(|_| Err(run::timed_out(&tool, limit)));
-            context.acting_identity = Some(found?);
-            waited += began.elapsed();
+                .unwrap_or_else(|_| Err(ToolFailure::timed_out(tool.name(), tool.origin(), limit)));
+            context.acting_identity = Some(identity_outcome?);
+            elapsed_time += started_at.elapsed();
         }
         let approver = hooks.approver.as_deref();
-        let deadline = open.set_deadline(limit.saturating_sub(waited));
-        let asks = config.approvals.requires_approval(&tool, registry);
-        let mut granted = if asks || !context.denied.is_empty() {
-            let (arguments, entry) = (&arguments, open.entry());
+        let deadline = open_call.set_deadline(limit.saturating_sub(elapsed_time));
+        let needs_approval = config.approvals.requires_approval(&tool, registry);
+        let mut granted_approval = if needs_approval || !context.denied.is_empty() {
+            let (arguments, entry) = (&arguments, open_call.entry());
             Box::pin(approval::check(
-                asks, approver, &tool, arguments, &context, deadline, entry,
+                needs_approval,
+                approver,
+                &tool,
+                arguments,
+                &context,
+                deadline,
+                entry,
             ))
             .await?
         } else {
             None
         };
-        if let Some(granted) = &granted {
-            waited += granted.took;
-            context.approval_id = Some(granted.id.clone());
-            // A tracestate is free text, which the approver has not seen.
+        if let Some(granted_approval) = &granted_approval {
+            elapsed_time += granted_approval.elapsed;
+            context.approval_id = Some(granted_approval.id.clone());
+            // The tool does not get the trace context's `tracestate`, because it is free text that
+            // the approver has not seen.
             context.trace = context.trace.map(TraceContext::without_state);
         }
-        if let Some(edited) = granted.as_mut().and_then(|granted| granted.edited.take()) {
-            let checked = Box::pin(self.check_edited(&tool, edited, &context)).await?;
-            waited += checked.took;
-            arguments = checked.arguments;
-            open.record_edited(&arguments);
+        if let Some(edited_arguments) = granted_approval
+            .as_mut()
+            .and_then(|granted_approval| granted_approval.edited_arguments.take())
+        {
+            let checked_arguments =
+                Box::pin(self.check_edited(&tool, edited_arguments, &context)).await?;
+            elapsed_time += checked_arguments.elapsed;
+            arguments = checked_arguments.arguments;
+            open_call.record_edited(&arguments);
         }
-        let request = granted
+        let request = granted_approval
             .as_ref()
-            .and_then(|granted| granted.request.as_deref());
-        // While an approver decides, the user may remove the credential.
+            .and_then(|granted_approval| granted_approval.request.as_deref());
+        // The connection is removed, because the user may have removed the credential while the
+        // approver decided. The tool reads the credential again.
         if let (Some(acting_identity), Some(_)) = (&mut context.acting_identity, request) {
             acting_identity.connection = None;
         }
         if let Some(gate) = &hooks.gate {
-            let ready = ReadyCall {
+            let ready_call = ReadyCall {
                 tool: Arc::clone(&tool),
                 arguments: arguments.clone(),
                 context: context.clone(),
-                approval: granted.as_ref().map(|granted| granted.id.clone()),
+                approval: granted_approval
+                    .as_ref()
+                    .map(|granted_approval| granted_approval.id.clone()),
             };
-            if let Some(output) = gate.enter(ready).await? {
+            if let Some(output) = gate.enter(ready_call).await? {
                 let size = output::size(&output);
-                return output::cap(&tool, output, size, config.max_output_bytes);
+                return output::check_size(&tool, output, size, config.max_output_bytes);
             }
         }
-        let deadline = open.set_deadline(limit.saturating_sub(waited));
+        let deadline = open_call.set_deadline(limit.saturating_sub(elapsed_time));
         limiter.wait_for_count(&tool, deadline).await?;
         let memory = caller_context.result_memory.as_ref();
         let reservation = Reservation::for_call(memory, &tool, deadline).await?;
@@ -139,7 +179,7 @@ impl Executor {
             cache::Request::for_call(&config.cache, &tool, &arguments, &context, deadline);
         let max_result_bytes = output::max_result_bytes(config, &tool, &context);
         let approval = approver.zip(request);
-        let ready = Ready {
+        let ready_run = ReadyToolRun {
             tool: &tool,
             arguments,
             context,
@@ -147,18 +187,21 @@ impl Executor {
             deadline,
             clock: None,
         };
-        // On the heap, because two branches hold the future.
-        let run = Box::pin(self.run_tool(ready, approval, open, tool_began, &reservation));
+        // The future is boxed, because two branches hold it.
+        let tool_run =
+            Box::pin(self.run_tool(ready_run, approval, open_call, has_tool_begun, &reservation));
         let output = match cache_request {
             Some(request) => {
-                let output = Box::pin(cache.get_or_run(request, limit, &reservation, run)).await?;
-                if let (false, Some((approver, request))) = (*tool_began, approval) {
-                    // A cached result uses up the approval too: the approver sees the call succeed.
-                    approval::spend(approver, request, deadline, open.entry()).await?;
+                let output =
+                    Box::pin(cache.get_or_run(request, limit, &reservation, tool_run)).await?;
+                if let (false, Some((approver, request))) = (*has_tool_begun, approval) {
+                    // A call whose result comes from the cache uses up its approval, too, because
+                    // the approver sees that the call has succeeded.
+                    approval::spend(approver, request, deadline, open_call.entry()).await?;
                 }
                 output
             }
-            None => run.await?,
+            None => tool_run.await?,
         };
         let has_memory = !reservation.has_failed();
         let output = match output::Excess::for_output(&output, max_result_bytes, has_memory) {
@@ -174,7 +217,7 @@ impl Executor {
                     result_store,
                     result,
                     excess,
-                    open.respond_by(),
+                    open_call.response_deadline(),
                 ))
                 .await?
             }
@@ -185,13 +228,14 @@ impl Executor {
         Ok(output)
     }
 
-    /// Checks arguments that an approver has changed, as the arguments of the call were checked.
+    /// Validates the arguments that an approver has changed, in the same way as the call's own
+    /// arguments.
     async fn check_edited(
         &self,
         tool: &Arc<RegisteredTool>,
-        edited: JsonObject,
+        edited_arguments: JsonObject,
         context: &CallContext,
-    ) -> Result<arguments::Checked, ToolFailure> {
+    ) -> Result<arguments::CheckedArguments, ToolFailure> {
         if !tool.tool().accepts_edited_arguments() {
             let message = format!(
                 "The approver changed the arguments of the call to tool '{}', which this tool does \
@@ -205,8 +249,10 @@ impl Executor {
             is_by_model: false,
             ..context.clone()
         };
-        let checked = checks.check(config, tool, edited.into(), &context).await;
-        checked.map_err(|mut failure| {
+        let check_outcome = checks
+            .check(config, tool, edited_arguments.into(), &context)
+            .await;
+        check_outcome.map_err(|mut failure| {
             failure.message = format!("The arguments of the approver: {}", failure.message);
             failure
         })
@@ -221,60 +267,150 @@ impl Executor {
     pub async fn check_approved_arguments(
         &self,
         tool: &Arc<RegisteredTool>,
-        edited: JsonObject,
+        edited_arguments: JsonObject,
         context: &CallContext,
     ) -> Result<JsonObject, ToolFailure> {
-        let checked = self.check_edited(tool, edited, context).await;
-        checked.map(|checked| checked.arguments)
+        let check_outcome = self.check_edited(tool, edited_arguments, context).await;
+        check_outcome.map(|checked_arguments| checked_arguments.arguments)
     }
 
-    /// Runs the stages that follow if no cached result answers the call.
+    /// Runs the stages that follow if there is no cached result for the call.
     async fn run_tool(
         &self,
-        mut ready: Ready<'_>,
+        mut ready_run: ReadyToolRun<'_>,
         approval: Option<GrantedApproval<'_>>,
-        open: &mut Open<'_>,
-        tool_began: &mut bool,
+        open_call: &mut OpenCall<'_>,
+        has_tool_begun: &mut bool,
         reservation: &Reservation,
     ) -> Result<ToolOutput, ToolFailure> {
         let SharedExecutor { config, queue, .. } = &*self.shared;
         let queue = self.own_queue.as_ref().unwrap_or(queue);
-        let tool = ready.tool;
+        let tool = ready_run.tool;
         let queue_timeout = config.queue_timeout;
         let makes_calls = tool.tool().makes_calls();
         // A call that waits for its nested calls must not hold a permit that they need.
         let _permit = if makes_calls {
             None
         } else {
-            let request = PermitRequest::for_call(tool, ready.context.quota_account());
+            let request = PermitRequest::for_call(tool, ready_run.context.quota_account());
             Some(
                 queue
-                    .acquire(request, queue_timeout, ready.deadline)
+                    .acquire(request, queue_timeout, ready_run.deadline)
                     .await?,
             )
         };
         if let Some((approver, request)) = approval {
-            approval::spend(approver, request, ready.deadline, open.entry()).await?;
+            approval::spend(approver, request, ready_run.deadline, open_call.entry()).await?;
         }
-        // Ends at the call's deadline, because the log waits for a locked database.
-        let recorded = tokio::time::timeout_at(ready.deadline, open.record_running()).await;
-        if let Some(record) = recorded.unwrap_or_else(|_| Err(journal::late()))? {
-            ready.context.record = Some(record);
+        // The executor waits for the record only until the call's deadline, because the call log
+        // may wait for a locked database.
+        let record_outcome =
+            tokio::time::timeout_at(ready_run.deadline, open_call.record_running()).await;
+        if let Some(record) = record_outcome.unwrap_or_else(|_| Err(record::late_failure()))? {
+            ready_run.context.record = Some(record);
         }
         if makes_calls {
-            let time = Arc::<PausableClock>::default();
-            let calls = nested::NestedCalls::new(self, &ready.context, Arc::clone(&time));
-            ready.context.further_calls = Some(FurtherCalls::new(calls));
-            ready.clock = Some(time);
+            let clock = Arc::<PausableClock>::default();
+            let calls = nested::NestedCalls::new(self, &ready_run.context, Arc::clone(&clock));
+            ready_run.context.further_calls = Some(FurtherCalls::new(calls));
+            ready_run.clock = Some(clock);
         }
-        *tool_began = true;
-        let output = run::until(ready).await?;
+        *has_tool_begun = true;
+        let output = run_until_deadline(ready_run).await?;
         let size = output::size(&output);
         tool.record_output_bytes(size);
-        let output = output::cap(tool, output, size, config.max_output_bytes)?;
+        let output = output::check_size(tool, output, size, config.max_output_bytes)?;
         // The call keeps its permit while it waits, so there are at most as many waiting outputs as
         // permits.
         reservation.extend(size).await;
         Ok(output)
+    }
+}
+
+/// Returns the tool, or a `not_found` failure.
+fn require_tool(
+    tool: Option<Arc<RegisteredTool>>,
+    name: &str,
+) -> Result<Arc<RegisteredTool>, ToolFailure> {
+    tool.ok_or_else(|| {
+        let shown_name: String = name.chars().take(MAX_NAME_CHARS).collect();
+        ToolFailure::new(ErrorCode::NotFound, format!("Unknown tool: {shown_name}"))
+    })
+}
+
+/// Accepts calls that are not nested, and nested calls that are allowed and within the nesting
+/// limits.
+fn check_nesting(
+    tool: &RegisteredTool,
+    name: &str,
+    context: &CallContext,
+) -> Result<(), ToolFailure> {
+    let Some(nesting) = &context.nesting else {
+        return Ok(());
+    };
+    if let Some(filter) = context.may_use.as_ref().filter(|_| !nesting.is_granted)
+        && !filter.admits(tool.name().as_str(), tool.origin())
+    {
+        // A tool that the call may not use is reported as unknown, because the caller must not
+        // learn that the tool exists.
+        return require_tool(None, name).map(drop);
+    }
+    let limit_failure = |message: String| Err(ToolFailure::new(ErrorCode::InternalError, message));
+    let (max_depth, max_calls) = (Nesting::MAX_DEPTH, Nesting::MAX_CALLS);
+    if nesting.depth > max_depth {
+        return limit_failure(format!(
+            "Nested tool calls are limited to {max_depth} levels"
+        ));
+    }
+    if nesting.count() > max_calls {
+        return limit_failure(format!(
+            "Nested tool calls are limited to {max_calls} for one call"
+        ));
+    }
+    Ok(())
+}
+
+/// Runs the tool in its own task, and waits until the call's deadline.
+///
+/// The task is aborted when the deadline passes or the caller goes away. A panic fails only this
+/// call.
+async fn run_until_deadline(ready_run: ReadyToolRun<'_>) -> Result<ToolOutput, ToolFailure> {
+    let ReadyToolRun {
+        tool,
+        arguments,
+        mut context,
+        limit,
+        deadline,
+        clock,
+    } = ready_run;
+    let name = tool.name();
+    let handler = Arc::clone(tool.tool());
+    context.deadline = Some(deadline);
+    // `call` runs inside the task, because `call` itself may panic before it returns a future.
+    let run = async move { handler.call(arguments, context).await };
+    // Log lines of the tool belong to the span of the call.
+    let task = AbortOnDropHandle::new(tokio::spawn(run.in_current_span()));
+    let join_outcome = match clock {
+        None => timeout_at(deadline, task).await.ok(),
+        Some(clock) => tokio::select! {
+            biased;
+            join_outcome = task => Some(join_outcome),
+            // The future is boxed, because the future of every call would be larger otherwise.
+            () = Box::pin(clock.wait_until(deadline)) => None,
+        },
+    };
+    match join_outcome {
+        Some(Ok(outcome)) => outcome,
+        Some(Err(join_error)) if join_error.is_panic() => {
+            tracing::error!(tool.name = %name, "Tool `{name}` panicked");
+            Err(ToolFailure::internal(format!(
+                "Tool '{name}' failed unexpectedly"
+            )))
+        }
+        Some(Err(_)) => Err(ToolFailure::new(
+            ErrorCode::Cancelled,
+            format!("Tool '{name}' was cancelled"),
+        )),
+        None => Err(ToolFailure::timed_out(name, tool.origin(), limit)),
     }
 }

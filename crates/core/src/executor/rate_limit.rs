@@ -26,23 +26,23 @@ use window::CallTimes;
 pub(super) struct RateLimiter {
     limits: RateLimits,
     ledger: Arc<Mutex<RateLimitCounts>>,
-    past: PastCallCounts,
+    past_call_counts: PastCallCounts,
 }
 
 #[derive(Default)]
 struct RateLimitCounts {
-    times: HashMap<Key, CallTimes>,
+    times: HashMap<LedgerKey, CallTimes>,
     admissions_since_sweep: usize,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct LedgerKey {
     account: QuotaAccount,
-    subject: Subject,
+    subject: LimitSubject,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum Subject {
+enum LimitSubject {
     Tool(String),
     Server(String),
 }
@@ -60,8 +60,8 @@ pub struct PastCall {
     pub age: Duration,
 }
 
-/// How long past calls of unregistered tools are kept: a tool that is registered later may have a
-/// cooldown.
+/// The time for which past calls of unregistered tools are stored, because a tool that is
+/// registered later may have a cooldown.
 pub(super) const UNREGISTERED_TOOL_TTL: Duration = Duration::from_secs(300);
 
 /// Number of admitted calls after which the ledger drops calls that are outside every window, so
@@ -72,11 +72,11 @@ const CALLS_PER_SWEEP: usize = 1024;
 /// sweeps: about 10 MB.
 const MAX_ACCOUNTS: usize = 50_000;
 
-/// Maximum number of calls of all accounts that the ledger keeps: 64 MB.
+/// Maximum number of calls of all accounts that the ledger keeps between two sweeps: 64 MB.
 const MAX_CALLS: usize = 4_000_000;
 
-/// Number of pairs that remain after a sweep of a full ledger, so that the next sweeps find nothing
-/// to drop.
+/// Number of pairs that remain after a sweep of a full ledger, so that the ledger is not full again
+/// at the next sweep.
 const SWEEP_TARGET_ACCOUNTS: usize = MAX_ACCOUNTS / 8 * 7;
 const SWEEP_TARGET_CALLS: usize = MAX_CALLS / 8 * 7;
 
@@ -85,7 +85,7 @@ impl RateLimiter {
         Self {
             limits,
             ledger: Arc::default(),
-            past: PastCallCounts::default(),
+            past_call_counts: PastCallCounts::default(),
         }
     }
 
@@ -95,7 +95,7 @@ impl RateLimiter {
         Self {
             limits,
             ledger: Arc::clone(&self.ledger),
-            past: self.past.clone(),
+            past_call_counts: self.past_call_counts.clone(),
         }
     }
 
@@ -103,8 +103,8 @@ impl RateLimiter {
     /// [`UNREGISTERED_TOOL_TTL`].
     pub(super) fn lookback(&self, registry: &ToolRegistry) -> Duration {
         let limits = &self.limits;
-        let configured = limits.tools.values().chain(limits.servers.values());
-        let windows = configured
+        let configured_windows = limits.tools.values().chain(limits.servers.values());
+        let windows = configured_windows
             .chain([&limits.default])
             .map(RateWindows::max_length);
         let tools = registry.tools(None);
@@ -118,7 +118,7 @@ impl RateLimiter {
         let now = Instant::now();
         let mut ledger = self.ledger.lock();
         for call in calls {
-            let Some(at) = now.checked_sub(call.age) else {
+            let Some(admitted_at) = now.checked_sub(call.age) else {
                 continue;
             };
             let limits = &self.limits;
@@ -130,28 +130,33 @@ impl RateLimiter {
                 None => Duration::ZERO,
             };
             let windows = limits.tools.get(&call.tool).unwrap_or(&limits.default);
-            let of_server = call.server.and_then(|label| {
+            let server_limit = call.server.and_then(|label| {
                 let windows = limits.servers.get(&label)?;
-                Some((Subject::Server(label), *windows, Duration::ZERO))
+                Some((LimitSubject::Server(label), *windows, Duration::ZERO))
             });
-            let subject = Subject::Tool(call.tool);
-            let of_tool = (subject, *windows, cooldown);
-            for (subject, windows, cooldown) in [Some(of_tool), of_server].into_iter().flatten() {
+            let subject = LimitSubject::Tool(call.tool);
+            let tool_limit = (subject, *windows, cooldown);
+            for (subject, windows, cooldown) in
+                [Some(tool_limit), server_limit].into_iter().flatten()
+            {
                 let horizon = windows.max_length().max(cooldown);
                 if call.age >= horizon {
                     continue;
                 }
                 let account = call.account.clone();
-                let times = ledger.times.entry(Key { account, subject }).or_default();
-                times.insert_past(at, horizon, windows.max_calls());
+                let times = ledger
+                    .times
+                    .entry(LedgerKey { account, subject })
+                    .or_default();
+                times.insert_past(admitted_at, horizon, windows.max_calls());
             }
         }
         ledger.sweep(now);
     }
 
-    /// Delays limited calls until the returned value is dropped.
+    /// Delays calls of tools with a rate limit or a cooldown until the returned value is dropped.
     pub(super) fn begin_count(&self) -> PastCallCount {
-        self.past.begin()
+        self.past_call_counts.begin()
     }
 
     /// Waits until the calls of earlier processes are counted, if the tool has a limit.
@@ -163,12 +168,17 @@ impl RateLimiter {
         tool: &RegisteredTool,
         deadline: Instant,
     ) -> Result<(), ToolFailure> {
-        if self.past.is_complete() || !self.has_limit(tool) {
+        if self.past_call_counts.is_complete() || !self.has_limit(tool) {
             return Ok(());
         }
-        let counted = tokio::time::timeout_at(deadline, self.past.completed()).await;
-        counted.map_err(|_| {
-            let message = "The calls before the restart are not yet counted towards the limits";
+        let count_outcome =
+            tokio::time::timeout_at(deadline, self.past_call_counts.wait_for_completion()).await;
+        count_outcome.map_err(|_| {
+            let message = format!(
+                "Tool '{}' has not run: its calls before the restart are still being counted \
+                 toward its limits. Retry after 1 second.",
+                tool.name()
+            );
             ToolFailure::new(ErrorCode::Unavailable, message)
                 .with_retry_after(Duration::from_secs(1))
         })
@@ -188,7 +198,8 @@ impl RateLimiter {
                 .any(|windows| windows.has_limit())
     }
 
-    /// Admits and counts the call, or fails with the time to wait. A rejected call is not counted.
+    /// Admits and counts the call, or fails with the time after which the call may be repeated. A
+    /// rejected call is not counted.
     pub(super) fn admit(
         &self,
         tool: &RegisteredTool,
@@ -204,17 +215,21 @@ impl RateLimiter {
             }
             ToolOrigin::Native => None,
         };
-        let key = |subject| Key {
+        let create_key = |subject| LedgerKey {
             account: account.clone(),
             subject,
         };
         let mut checks = Vec::with_capacity(2);
         if !cooldown.is_zero() || tool_windows.has_limit() {
-            checks.push((key(Subject::Tool(name.to_owned())), *tool_windows, cooldown));
+            checks.push((
+                create_key(LimitSubject::Tool(name.to_owned())),
+                *tool_windows,
+                cooldown,
+            ));
         }
         if let Some((label, windows)) = server.filter(|(_, windows)| windows.has_limit()) {
             checks.push((
-                key(Subject::Server(label.clone())),
+                create_key(LimitSubject::Server(label.clone())),
                 *windows,
                 Duration::ZERO,
             ));
@@ -226,11 +241,11 @@ impl RateLimiter {
         let now = Instant::now();
         let mut ledger = self.ledger.lock();
         for (key, windows, cooldown) in &checks {
-            // The account may have made no call before.
-            let mut none = CallTimes::default();
-            let times = ledger.times.get_mut(key).unwrap_or(&mut none);
-            cool(times, *cooldown, name, now)?;
-            within(times, windows, now)?;
+            // An account without earlier calls has no entry in the ledger.
+            let mut no_calls = CallTimes::default();
+            let times = ledger.times.get_mut(key).unwrap_or(&mut no_calls);
+            check_cooldown(times, *cooldown, name, now)?;
+            check_windows(times, windows, now)?;
         }
         for (key, windows, cooldown) in checks {
             let horizon = windows.max_length().max(cooldown);
@@ -250,35 +265,36 @@ impl RateLimitCounts {
     fn sweep(&mut self, now: Instant) {
         self.admissions_since_sweep = 0;
         self.times.retain(|_, times| !times.is_expired(now));
-        let calls = |times: &HashMap<Key, CallTimes>| times.values().map(CallTimes::len).sum();
+        let calls =
+            |times: &HashMap<LedgerKey, CallTimes>| times.values().map(CallTimes::len).sum();
         let mut calls: usize = calls(&self.times);
         if self.times.len() <= MAX_ACCOUNTS && calls <= MAX_CALLS {
             return;
         }
-        let mut by_age: Vec<_> = self
+        let mut entries_by_age: Vec<_> = self
             .times
             .iter()
             .map(|(key, times)| (times.last(), key.clone()))
             .collect();
-        by_age.sort_unstable_by_key(|(last, _)| *last);
+        entries_by_age.sort_unstable_by_key(|(last, _)| *last);
         tracing::warn!(
-            accounts = by_age.len(),
+            accounts = entries_by_age.len(),
             calls,
             "Rate limits track too many calls: the least recently used counters were dropped"
         );
-        // The entry that was used last stays, however large it is.
-        by_age.pop();
-        for (_, key) in by_age {
+        // The most recently used entry is never dropped, however large it is.
+        entries_by_age.pop();
+        for (_, key) in entries_by_age {
             if self.times.len() <= SWEEP_TARGET_ACCOUNTS && calls <= SWEEP_TARGET_CALLS {
                 break;
             }
-            let gone = self.times.remove(&key);
-            calls -= gone.map_or(0, |times| times.len());
+            let removed_times = self.times.remove(&key);
+            calls -= removed_times.map_or(0, |times| times.len());
         }
     }
 }
 
-fn cool(
+fn check_cooldown(
     times: &CallTimes,
     cooldown: Duration,
     name: &str,
@@ -290,14 +306,21 @@ fn cool(
     if cooldown.is_zero() || wait.is_zero() {
         return Ok(());
     }
-    Err(limited(&format!("Tool '{name}' is cooling down."), wait))
+    Err(rate_limited_failure(
+        &format!("Tool '{name}' is cooling down."),
+        wait,
+    ))
 }
 
-fn within(times: &mut CallTimes, windows: &RateWindows, now: Instant) -> Result<(), ToolFailure> {
+fn check_windows(
+    times: &mut CallTimes,
+    windows: &RateWindows,
+    now: Instant,
+) -> Result<(), ToolFailure> {
     times.drop_expired(now);
-    for (label, length, limit) in windows.each() {
-        if let Some(wait) = times.wait_for(limit, length, now) {
-            return Err(limited(
+    for (label, length, limit) in windows.limits() {
+        if let Some(wait) = times.time_until_allowed(limit, length, now) {
+            return Err(rate_limited_failure(
                 &format!("Rate limit exceeded (per-{label})."),
                 wait,
             ));
@@ -306,12 +329,12 @@ fn within(times: &mut CallTimes, windows: &RateWindows, now: Instant) -> Result<
     Ok(())
 }
 
-fn limited(what: &str, wait: Duration) -> ToolFailure {
+fn rate_limited_failure(reason: &str, wait: Duration) -> ToolFailure {
     let seconds = whole_seconds(wait);
     let unit = if seconds == 1 { "second" } else { "seconds" };
     ToolFailure::new(
         ErrorCode::RateLimited,
-        format!("{what} Retry after {seconds} {unit}."),
+        format!("{reason} Retry after {seconds} {unit}."),
     )
     .with_retry_after(wait)
 }

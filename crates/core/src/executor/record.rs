@@ -1,5 +1,8 @@
-//! Begins and ends a call: its log lines, observer, record in the call log, and result.
+//! Records every call: writes the call to the call log (before its tool runs, and when the call has
+//! ended), writes its log lines, notifies the observer, and creates the result of the call.
 
+mod entry;
+mod redaction;
 #[cfg(test)]
 mod tests;
 
@@ -7,31 +10,35 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tokio::sync::Semaphore;
 use tokio::time::Instant as TokioInstant;
+use tokio_util::task::TaskTracker;
 use tracing::Span;
 
-use super::journal::Entry;
 use crate::registry::RegisteredTool;
-use crate::store::CallId;
+use crate::store::{CallId, CallLog, ProcessRun, ToolCallRecord};
 use crate::tool::{
-    CallContext, JsonObject, ServerResponse, ToolCall, ToolFailure, ToolOrigin, ToolOutput,
-    ToolResult,
+    CallContext, ErrorCode, JsonObject, ServerResponse, ToolCall, ToolFailure, ToolOrigin,
+    ToolOutput, ToolResult,
 };
-use crate::truncated;
+use crate::{RepeatLimit, truncated};
+pub(super) use entry::Entry;
+pub use redaction::Redaction;
 
-/// Maximum time between the deadline of a call and its end, if the tool has returned a result and
-/// the result or the call must be stored. The stores then continue without the caller.
+/// Maximum time after the deadline of a call until the caller gets the response, if the tool has
+/// returned a result and the result or the call's record is still being stored. After this time,
+/// storing continues in the background.
 pub const RESPONSE_ALLOWANCE: Duration = Duration::from_secs(1);
 
 /// Is notified when calls begin and end, for events and statistics.
 ///
 /// An observer runs on the task of the call, so it must neither block nor take long.
 pub trait Observer: Send + Sync + 'static {
-    /// A call enters the pipeline and is pending. `origin` is `None` if no tool has the call's
-    /// name.
+    /// Called when a call enters the pipeline and is pending. `origin` is `None` if no tool has the
+    /// call's name.
     fn on_started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext);
 
-    /// A call has ended with this result. For a call that its caller cancels,
+    /// Called when a call has ended with this result. For a call that its caller cancels,
     /// [`on_abandoned`](Self::on_abandoned) is called instead.
     fn on_finished(
         &self,
@@ -41,9 +48,9 @@ pub trait Observer: Send + Sync + 'static {
         context: &CallContext,
     );
 
-    /// The tool of the call is about to run: the call is valid, approved, and has a permit. Not
-    /// called for a call that fails before, or that a cached result or the gate answers. The
-    /// default implementation does nothing.
+    /// Called when the tool of the call is about to run: the call is valid, approved, and has a
+    /// permit. Not called for a call that fails before that, or whose result comes from the cache
+    /// or the gate. The default implementation does nothing.
     fn on_running(
         &self,
         call: &ObservedCall<'_>,
@@ -53,7 +60,8 @@ pub trait Observer: Send + Sync + 'static {
         let _ = (call, origin, context);
     }
 
-    /// The caller cancelled the call before it ended. The default implementation does nothing.
+    /// Called when the caller has cancelled the call before the call ended. The default
+    /// implementation does nothing.
     fn on_abandoned(
         &self,
         call: &ObservedCall<'_>,
@@ -77,54 +85,54 @@ pub struct ObservedCall<'a> {
     pub record: Option<CallId>,
 }
 
-/// Notifies an observer about one call.
-pub(super) struct Watch<'a> {
+/// Notifies an observer about the stages of one call.
+pub(super) struct CallObserver<'a> {
     observer: &'a dyn Observer,
     context: &'a CallContext,
     tool: Option<Arc<RegisteredTool>>,
-    started: Instant,
+    started_at: Instant,
     id: String,
     tool_name: String,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> CallObserver<'a> {
     pub(super) fn start(
         observer: &'a dyn Observer,
         tool: Option<Arc<RegisteredTool>>,
         call: &ToolCall,
         context: &'a CallContext,
     ) -> Self {
-        let watch = Self {
+        let call_observer = Self {
             observer,
             context,
             tool,
-            started: Instant::now(),
+            started_at: Instant::now(),
             id: call.id.clone(),
             tool_name: call.name.clone(),
         };
-        observer.on_started(call, watch.origin(), context);
-        watch
+        observer.on_started(call, call_observer.origin(), context);
+        call_observer
     }
 
     pub(super) fn finish(self, result: &ToolResult) {
-        let elapsed = self.started.elapsed();
+        let elapsed = self.started_at.elapsed();
         self.observer
             .on_finished(result, self.origin(), elapsed, self.context);
     }
 
     fn notify_running(&self, record: Option<CallId>) {
-        let call = self.observed(record);
+        let call = self.observed_call(record);
         self.observer.on_running(&call, self.origin(), self.context);
     }
 
     fn notify_abandoned(self, record: Option<CallId>) {
-        let call = self.observed(record);
-        let elapsed = self.started.elapsed();
+        let call = self.observed_call(record);
+        let elapsed = self.started_at.elapsed();
         self.observer
             .on_abandoned(&call, self.origin(), elapsed, self.context);
     }
 
-    fn observed(&self, record: Option<CallId>) -> ObservedCall<'_> {
+    fn observed_call(&self, record: Option<CallId>) -> ObservedCall<'_> {
         ObservedCall {
             id: &self.id,
             tool_name: &self.tool_name,
@@ -137,10 +145,10 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Observes and records one call. Dropping this value before the call has ended marks the call as
-/// cancelled.
-pub(super) struct Open<'a> {
-    watch: Option<Watch<'a>>,
+/// Notifies the observer about one call and records the call. Dropping this value before the call
+/// has ended marks the call as cancelled.
+pub(super) struct OpenCall<'a> {
+    call_observer: Option<CallObserver<'a>>,
     entry: Option<Entry>,
     /// The arguments of the call after their repair.
     repaired_arguments: Option<JsonObject>,
@@ -148,33 +156,36 @@ pub(super) struct Open<'a> {
     approved_arguments: Option<JsonObject>,
     /// The deadline of the call, once the deadline is known.
     deadline: Option<TokioInstant>,
-    respond_by: Option<TokioInstant>,
+    response_deadline: Option<TokioInstant>,
 }
 
-impl<'a> Open<'a> {
-    pub(super) fn new(watch: Option<Watch<'a>>, entry: Option<Entry>) -> Self {
+impl<'a> OpenCall<'a> {
+    pub(super) fn new(call_observer: Option<CallObserver<'a>>, entry: Option<Entry>) -> Self {
         Self {
-            watch,
+            call_observer,
             entry,
             repaired_arguments: None,
             approved_arguments: None,
             deadline: None,
-            respond_by: None,
+            response_deadline: None,
         }
     }
 
-    /// Sets the deadline of the call, `left` from now, and returns it.
-    pub(super) fn set_deadline(&mut self, left: Duration) -> TokioInstant {
-        *self.deadline.insert(TokioInstant::now() + left)
+    /// Sets the deadline of the call, `remaining_time` from now, and returns it.
+    pub(super) fn set_deadline(&mut self, remaining_time: Duration) -> TokioInstant {
+        *self.deadline.insert(TokioInstant::now() + remaining_time)
     }
 
-    /// Returns when the call ends at the latest. The first use, when the call has a result, fixes
-    /// this time.
-    pub(super) fn respond_by(&mut self) -> TokioInstant {
+    /// Returns the latest time for the response of the call. The first use, when the call has a
+    /// result, fixes this time.
+    pub(super) fn response_deadline(&mut self) -> TokioInstant {
         let now = TokioInstant::now();
-        // The deadline has passed if the call has waited for a person.
-        let ended = self.deadline.map_or(now, |deadline| deadline.max(now));
-        *self.respond_by.get_or_insert(ended + RESPONSE_ALLOWANCE)
+        // After a wait for a person, the deadline may be in the past, so the current time counts
+        // instead.
+        let end_at = self.deadline.map_or(now, |deadline| deadline.max(now));
+        *self
+            .response_deadline
+            .get_or_insert(end_at + RESPONSE_ALLOWANCE)
     }
 
     /// Returns the call-log entry of the call, if there is a call log.
@@ -209,17 +220,17 @@ impl<'a> Open<'a> {
             entry.record_running().await?;
         }
         let record = self.entry.as_ref().map(Entry::id);
-        if let Some(watch) = &self.watch {
-            watch.notify_running(record);
+        if let Some(call_observer) = &self.call_observer {
+            call_observer.notify_running(record);
         }
         Ok(record)
     }
 
-    /// Ends the call. Returns when its response is due at the latest.
+    /// Ends the call. Returns the latest time for its response.
     pub(super) async fn end(&mut self, result: &mut ToolResult) -> Instant {
-        let respond_by = self.respond_by();
+        let response_deadline = self.response_deadline();
         if let Some(entry) = &mut self.entry {
-            entry.end(result, respond_by).await;
+            entry.end(result, response_deadline).await;
         }
         for (key, arguments) in [
             (
@@ -235,35 +246,39 @@ impl<'a> Open<'a> {
                 result.metadata.insert(key.to_owned(), json!(arguments));
             }
         }
-        if let Some(watch) = self.watch.take() {
-            watch.finish(result);
+        if let Some(call_observer) = self.call_observer.take() {
+            call_observer.finish(result);
         }
-        respond_by.into_std()
+        response_deadline.into_std()
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for OpenCall<'_> {
     fn drop(&mut self) {
         let record = self.entry.as_ref().and_then(Entry::own_id);
         // Dropping the entry records the call as cancelled.
         self.entry = None;
-        if let Some(watch) = self.watch.take() {
-            watch.notify_abandoned(record);
+        if let Some(call_observer) = self.call_observer.take() {
+            call_observer.notify_abandoned(record);
         }
     }
 }
 
 /// Creates the span of a call's log lines, with the call, tool, server and user. Unknown values
 /// have no field.
-pub(super) fn span(call: &ToolCall, tool: Option<&RegisteredTool>, context: &CallContext) -> Span {
+pub(super) fn create_span(
+    call: &ToolCall,
+    tool: Option<&RegisteredTool>,
+    context: &CallContext,
+) -> Span {
     let server = tool.and_then(|tool| match tool.origin() {
         ToolOrigin::Mcp { server_label, .. } => Some(server_label.as_str()),
         ToolOrigin::Native => None,
     });
     tracing::info_span!(
         "call",
-        tool.name = %shown(&call.name), call.id = %shown(&call.id), server.label = server,
-        user = context.user.as_deref()
+        tool.name = %shortened_for_log(&call.name), call.id = %shortened_for_log(&call.id),
+        server.label = server, user = context.user.as_deref()
     )
 }
 
@@ -272,7 +287,7 @@ pub(super) fn span(call: &ToolCall, tool: Option<&RegisteredTool>, context: &Cal
 pub(super) struct Recorder {
     id: String,
     name: String,
-    started: Instant,
+    started_at: Instant,
 }
 
 impl Recorder {
@@ -280,7 +295,7 @@ impl Recorder {
         Self {
             id: call.id.clone(),
             name: call.name.clone(),
-            started: Instant::now(),
+            started_at: Instant::now(),
         }
     }
 
@@ -289,28 +304,28 @@ impl Recorder {
         self,
         outcome: Result<ToolOutput, ToolFailure>,
     ) -> (ToolResult, Option<ServerResponse>) {
-        let elapsed = self.started.elapsed();
+        let elapsed = self.started_at.elapsed();
         let Self { id, name, .. } = self;
         let (mut result, response) = match outcome {
             Ok(mut output) => {
                 let response = output.response.take();
-                (succeeded(id, name, output), response)
+                (success_result(id, name, output), response)
             }
             Err(mut failure) => {
                 let response = failure.response.take().map(|response| *response);
-                (failed(id, name, failure), response)
+                (failure_result(id, name, failure), response)
             }
         };
         let seconds = (elapsed.as_secs_f64() * 1e6).round() / 1e6;
         result
             .metadata
             .insert("execution_time".to_owned(), json!(seconds));
-        log(&result, elapsed);
+        log_end(&result, elapsed);
         (result, response)
     }
 }
 
-fn succeeded(id: String, name: String, output: ToolOutput) -> ToolResult {
+fn success_result(id: String, name: String, output: ToolOutput) -> ToolResult {
     ToolResult {
         data: output.data,
         metadata: output.metadata,
@@ -318,22 +333,26 @@ fn succeeded(id: String, name: String, output: ToolOutput) -> ToolResult {
     }
 }
 
-fn failed(id: String, name: String, failure: ToolFailure) -> ToolResult {
+fn failure_result(id: String, name: String, failure: ToolFailure) -> ToolResult {
     let mut result = ToolResult::failure(id, name, failure.code, failure.message);
     result.result = failure.result;
     result.metadata = *failure.metadata;
     result
 }
 
-/// Maximum length of a name or an id in a log line, in bytes. A model or a client chooses both.
+/// Maximum length of a tool name or a call id in a log line, in bytes. The length must be limited,
+/// because models and clients choose names and ids.
 const MAX_SHOWN_BYTES: usize = 256;
 
-fn shown(text: &str) -> &str {
+fn shortened_for_log(text: &str) -> &str {
     truncated(text, MAX_SHOWN_BYTES)
 }
 
-fn log(result: &ToolResult, elapsed: Duration) {
-    let (name, id) = (shown(&result.tool_name), shown(&result.tool_call_id));
+fn log_end(result: &ToolResult, elapsed: Duration) {
+    let (name, id) = (
+        shortened_for_log(&result.tool_name),
+        shortened_for_log(&result.tool_call_id),
+    );
     let duration_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     match result.error_code {
         None => tracing::info!(
@@ -344,5 +363,95 @@ fn log(result: &ToolResult, elapsed: Duration) {
             tool.name = %name, call.id = %id, duration_ms, error_code = %code,
             "Tool `{name}` failed: {code}"
         ),
+    }
+}
+
+/// Maximum number of concurrent repeated attempts to record the end of a call whose tool did not
+/// run.
+const MAX_REPEATED_ENDS: usize = 1_000;
+
+/// Returns the failure of a call that could not be recorded before its deadline.
+pub(super) fn late_failure() -> ToolFailure {
+    let message = "The call log was not written before the call's deadline";
+    ToolFailure::new(ErrorCode::Unavailable, message)
+}
+
+/// Writes the calls of an executor to a call log.
+///
+/// A tool runs only after its call is recorded: if the log cannot be written, the call ends as
+/// `unavailable`. A result that cannot be recorded is still returned, because the tool has run,
+/// with `"recorded": false` in its metadata. A result that is not recorded [in
+/// time](super::RESPONSE_ALLOWANCE) is returned in the same way; its record is then written [in the
+/// background](Self::with_background).
+#[derive(Clone)]
+pub struct Journal {
+    writer: Arc<Writer>,
+    process: ProcessRun,
+}
+
+/// The part of a journal that the journal's entries share.
+#[derive(Clone)]
+struct Writer {
+    log: Arc<dyn CallLog>,
+    redaction: Redaction,
+    /// Limits the log lines about records that cannot be written.
+    failures: Arc<RepeatLimit>,
+    /// Runs writes in the background for calls that have ended.
+    background: TaskTracker,
+    /// Limits the number of concurrent repeated attempts to record the end of a call whose tool did
+    /// not run. While writing to the log fails, no tool runs, but any number of calls may be
+    /// rejected, each of which must be recorded.
+    repeat_permits: Arc<Semaphore>,
+}
+
+impl Journal {
+    /// Creates a journal of this process that writes to `log`. `redaction` determines how much of
+    /// arguments and results is recorded.
+    #[must_use]
+    pub fn new(log: Arc<dyn CallLog>, process: ProcessRun, redaction: Redaction) -> Self {
+        let writer = Writer {
+            log,
+            redaction,
+            failures: Arc::default(),
+            background: TaskTracker::new(),
+            repeat_permits: Arc::new(Semaphore::new(MAX_REPEATED_ENDS)),
+        };
+        Self {
+            writer: Arc::new(writer),
+            process,
+        }
+    }
+
+    /// Returns a journal that runs writes in the background on `background`. A program that exits
+    /// must wait for this tracker.
+    #[must_use]
+    pub fn with_background(mut self, background: TaskTracker) -> Self {
+        Arc::make_mut(&mut self.writer).background = background;
+        self
+    }
+
+    /// Creates the entry of a call, without writing anything.
+    pub(super) fn open(
+        &self,
+        tool: Option<&RegisteredTool>,
+        call: &ToolCall,
+        context: &CallContext,
+    ) -> Entry {
+        let name = tool.map_or(call.name.as_str(), |tool| tool.name().as_str());
+        let arguments = self.writer.redaction.arguments(&call.arguments);
+        let mut record = ToolCallRecord::begin(self.process.clone(), name, arguments);
+        record.server = tool.and_then(|tool| match tool.origin() {
+            ToolOrigin::Mcp { server_label, .. } => Some(server_label.clone()),
+            ToolOrigin::Native => None,
+        });
+        if let Some(id) = context.record {
+            record.id = id;
+        }
+        record.parent = context.nesting.as_ref().and_then(|nesting| nesting.parent);
+        record.user.clone_from(&context.user);
+        record.user_is_verified = context.verified_user().is_some();
+        record.principal.clone_from(&context.principal);
+        record.caller.clone_from(&context.caller);
+        Entry::new(&self.writer, record)
     }
 }

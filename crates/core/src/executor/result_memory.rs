@@ -12,12 +12,13 @@ use tokio::time::Instant;
 use crate::registry::RegisteredTool;
 use crate::tool::{ErrorCode, ResultMemory, ToolFailure};
 
-/// Minimum size of a result that needs a reservation, in bytes. The number of calls limits the
-/// memory of smaller results.
+/// Minimum size of a result that needs a reservation, in bytes. The memory of smaller results is
+/// limited by the maximum number of calls.
 const MIN_RESERVED_BYTES: usize = 64 * 1024;
 
-/// Minimum size of a result that needs a reservation if other results share its response, in bytes.
-/// The results of a response may be many.
+/// Minimum size of a result that needs a reservation if the client gets several results in one
+/// response, in bytes. Lower than the minimum for a single result, because one response may have
+/// many results.
 const MIN_SHARED_BYTES: usize = 4 * 1024;
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -32,11 +33,12 @@ pub(super) struct Reservation {
 }
 
 impl Reservation {
-    /// Reserves as much memory as the output will probably need. Waits only if the principal uses
-    /// memory already: otherwise one principal's large results would delay the calls of others.
+    /// Reserves as much memory as the output will probably need. If there is not enough free
+    /// memory, waits only if the call's principal already uses memory, so that one principal's
+    /// large results do not delay the calls of other principals.
     ///
     /// # Errors
-    /// `rate_limited` if there is no memory until `deadline`. The tool has not run.
+    /// `rate_limited` if no memory is free before `deadline`. The tool has not run.
     pub(super) async fn for_call(
         memory: Option<&ResultMemory>,
         tool: &RegisteredTool,
@@ -48,35 +50,36 @@ impl Reservation {
             bytes: AtomicUsize::new(0),
             has_failed: AtomicBool::new(false),
         };
-        let expected = tool.expected_output_bytes();
-        let Some(memory) = memory.filter(|memory| expected >= min_reserved_bytes(memory)) else {
+        let expected_bytes = tool.expected_output_bytes();
+        let Some(memory) = memory.filter(|memory| expected_bytes >= min_reserved_bytes(memory))
+        else {
             return Ok(reservation);
         };
-        if memory.try_reserve(expected) {
-            reservation.set(expected);
+        if memory.try_reserve(expected_bytes) {
+            reservation.set(expected_bytes);
         } else if memory.is_in_use() && !memory.is_shared() {
-            if !memory.reserve(expected, deadline).await {
-                return Err(no_memory());
+            if !memory.reserve(expected_bytes, deadline).await {
+                return Err(no_memory_failure());
             }
-            reservation.set(expected);
+            reservation.set(expected_bytes);
         }
         Ok(reservation)
     }
 
-    /// Returns whether there was no memory for the output until the deadline.
+    /// Returns whether memory for the output could not be reserved before the deadline.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// Reserves the memory that an output of `bytes` bytes needs, and releases the rest.
+    /// Changes the reservation to the memory that an output of `bytes` bytes needs.
     pub(super) async fn extend(&self, bytes: usize) {
         let Some(memory) = &self.memory else {
             return;
         };
-        let reserved = self.bytes.load(Ordering::Relaxed);
-        if bytes < min_reserved_bytes(memory) || bytes <= reserved {
+        let reserved_bytes = self.bytes.load(Ordering::Relaxed);
+        if bytes < min_reserved_bytes(memory) || bytes <= reserved_bytes {
             self.keep(bytes);
-        } else if memory.try_reserve(bytes - reserved) {
+        } else if memory.try_reserve(bytes - reserved_bytes) {
             self.set(bytes);
         } else {
             self.release();
@@ -86,18 +89,19 @@ impl Reservation {
         }
     }
 
-    /// Keeps at most `bytes` bytes, and releases the rest.
+    /// Keeps at most `bytes` bytes reserved, and releases the rest of the reservation.
     fn keep(&self, bytes: usize) {
-        let reserved = self.bytes.load(Ordering::Relaxed);
+        let reserved_bytes = self.bytes.load(Ordering::Relaxed);
         if let Some(memory) = &self.memory
-            && reserved > bytes
+            && reserved_bytes > bytes
         {
-            memory.release(reserved - bytes);
+            memory.release(reserved_bytes - bytes);
             self.set(bytes);
         }
     }
 
-    /// Leaves at most `bytes` bytes reserved for the client's response.
+    /// Leaves at most `bytes` bytes reserved after this value is dropped; the client's response
+    /// releases them.
     pub(super) fn hand_over(self, bytes: usize) {
         self.keep(bytes);
         self.set(0);
@@ -131,7 +135,7 @@ fn min_reserved_bytes(memory: &ResultMemory) -> usize {
     }
 }
 
-fn no_memory() -> ToolFailure {
+fn no_memory_failure() -> ToolFailure {
     ToolFailure::new(
         ErrorCode::RateLimited,
         "Too many bytes of results wait for clients that read slowly. The tool has not run. Retry \

@@ -413,7 +413,7 @@ async fn c4_c5_a_failure_has_its_message_code_and_execution_time() {
 #[tokio::test]
 async fn b5_a_name_that_no_tool_has_may_be_repaired() {
     let registry = registry();
-    registry.alias("functions.who", "add").unwrap();
+    registry.set_alias("functions.who", "add").unwrap();
     let executor = Executor::new(registry, ExecutorConfig::default());
     let found = |name: &str| executor.find(name).map(|tool| tool.name().to_string());
     for name in [

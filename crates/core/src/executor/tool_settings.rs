@@ -3,9 +3,9 @@ use std::ops::Index;
 
 use serde::Deserialize;
 
-/// A setting of single tools, by name. An environment variable cannot show the capital letters of a
-/// tool's name: a setting [in any case](Self::insert_in_any_case) applies to every tool whose name
-/// differs only in case.
+/// A setting of individual tools, by name. The name of an environment variable does not show which
+/// letters of a tool's name are capitals. Therefore a setting [in any
+/// case](Self::insert_in_any_case) applies to every tool whose name is the same, ignoring case.
 ///
 /// ```
 /// use pillion_core::executor::ToolSettings;
@@ -17,7 +17,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "HashMap<String, T>")]
 pub struct ToolSettings<T> {
-    exact: HashMap<String, T>,
+    exact_settings: HashMap<String, T>,
     /// Settings that apply in any case, by the tools' names in lower case.
     in_any_case: HashMap<String, T>,
 }
@@ -26,16 +26,18 @@ impl<T> ToolSettings<T> {
     /// Returns the setting of a tool.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&T> {
-        self.exact.get(name).or_else(|| match &self.in_any_case {
-            none if none.is_empty() => None,
-            some => some.get(&name.to_ascii_lowercase()),
-        })
+        self.exact_settings
+            .get(name)
+            .or_else(|| match &self.in_any_case {
+                none if none.is_empty() => None,
+                some => some.get(&name.to_ascii_lowercase()),
+            })
     }
 
     /// Returns whether no tool has a setting.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.exact.is_empty() && self.in_any_case.is_empty()
+        self.exact_settings.is_empty() && self.in_any_case.is_empty()
     }
 
     /// Returns whether a tool has a setting.
@@ -46,10 +48,10 @@ impl<T> ToolSettings<T> {
 
     /// Sets the setting of the tool with exactly this name.
     pub fn insert(&mut self, name: String, setting: T) {
-        self.exact.insert(name, setting);
+        self.exact_settings.insert(name, setting);
     }
 
-    /// Sets the setting of all tools whose name differs from `name` at most in case. Replaces the
+    /// Applies `setting` to every tool whose name equals `name`, ignoring case. Replaces the
     /// previous settings of these tools.
     pub fn insert_in_any_case(&mut self, name: &str, setting: T) {
         self.remove_in_any_case(name);
@@ -58,43 +60,49 @@ impl<T> ToolSettings<T> {
 
     /// Removes all settings.
     pub fn clear(&mut self) {
-        self.exact.clear();
+        self.exact_settings.clear();
         self.in_any_case.clear();
     }
 
     /// Removes and returns the setting of the tool with exactly this name.
     pub fn remove(&mut self, name: &str) -> Option<T> {
-        self.exact.remove(name)
+        self.exact_settings.remove(name)
     }
 
-    /// Removes the settings of all tools whose name differs from `name` at most in case, and
-    /// returns one of these settings.
+    /// Removes the settings of all tools whose names equal `name`, ignoring case, and returns one
+    /// of these settings.
     pub fn remove_in_any_case(&mut self, name: &str) -> Option<T> {
-        let is_named = |known: &String, _: &mut T| known.eq_ignore_ascii_case(name);
-        let removed = self.exact.extract_if(is_named).map(|(_, setting)| setting);
-        let last = removed.last();
-        last.or_else(|| self.in_any_case.remove(&name.to_ascii_lowercase()))
+        let is_named = |tool_name: &String, _: &mut T| tool_name.eq_ignore_ascii_case(name);
+        let removed_settings = self
+            .exact_settings
+            .extract_if(is_named)
+            .map(|(_, setting)| setting);
+        let last_setting = removed_settings.last();
+        last_setting.or_else(|| self.in_any_case.remove(&name.to_ascii_lowercase()))
     }
 
     /// Returns all settings, in no order.
     pub fn values(&self) -> impl Iterator<Item = &T> {
-        self.exact.values().chain(self.in_any_case.values())
+        self.exact_settings
+            .values()
+            .chain(self.in_any_case.values())
     }
 
-    /// Returns the settings whose names `resolve` accepts. `resolve` gets a name, and whether the
-    /// name is in any case.
+    /// Returns the settings of the tools whose names `resolve` accepts. The arguments of `resolve`
+    /// are a name, and whether its setting applies in any case.
     pub(super) fn matching(
         &self,
         resolve: impl Fn(&str, bool) -> bool,
     ) -> impl Iterator<Item = &T> {
-        let exact = self
-            .exact
+        let exact_settings = self
+            .exact_settings
             .iter()
             .map(|(name, setting)| (name, false, setting));
-        let ignoring_case = self.in_any_case.iter();
-        let in_any_case = ignoring_case.map(|(name, setting)| (name, true, setting));
-        let all = exact.chain(in_any_case);
-        all.filter_map(move |(name, is_any, setting)| resolve(name, is_any).then_some(setting))
+        let case_insensitive_settings = self.in_any_case.iter();
+        let in_any_case = case_insensitive_settings.map(|(name, setting)| (name, true, setting));
+        let all_settings = exact_settings.chain(in_any_case);
+        all_settings
+            .filter_map(move |(name, is_any, setting)| resolve(name, is_any).then_some(setting))
     }
 }
 
@@ -105,9 +113,12 @@ impl<T> Default for ToolSettings<T> {
 }
 
 impl<T> From<HashMap<String, T>> for ToolSettings<T> {
-    fn from(exact: HashMap<String, T>) -> Self {
+    fn from(exact_settings: HashMap<String, T>) -> Self {
         let in_any_case = HashMap::new();
-        Self { exact, in_any_case }
+        Self {
+            exact_settings,
+            in_any_case,
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use crate::tool::{CallContext, ToolCall, ToolOrigin, ToolResult, TraceContext};
 ///
 /// A tracer runs on the task of the call, so it must neither block nor take long.
 pub trait Tracer: Send + Sync + 'static {
-    /// A call enters the pipeline. The span is a child of the context's trace, if there is one.
-    /// `origin` is `None` if no tool has the call's name.
+    /// Starts the span of a call that enters the pipeline. The span is a child of the context's
+    /// trace, if there is one. `origin` is `None` if no tool has the call's name.
     fn start(
         &self,
         call: &ToolCall,

@@ -2,7 +2,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CallEnd, CallNotification, JobChannel, JobPeer, PeerGone, cancelled};
+use super::{CallEnd, CallNotification, JobChannel, JobPeer, PeerGone, cancelled_failure};
 use crate::executor::{
     ApprovalFuture, ApprovalRequest, Approver, CallGate, Decision, ExecutorHooks, GateFuture,
     Observer, ReadyCall,
@@ -29,12 +29,13 @@ impl<P: JobPeer> Approver for PeerHooks<P> {
     fn decide(&self, request: ApprovalRequest) -> ApprovalFuture {
         let channel = JobChannel::<P>::find(&request.context).map(Arc::clone);
         Box::pin(async move {
-            let Some(channel) = channel.filter(|it| it.peer.handled_jobs().approvals) else {
+            let Some(channel) = channel.filter(|channel| channel.peer.handled_jobs().approvals)
+            else {
                 return Ok(Decision::Undecided);
             };
             let _turn = channel.acquire_turn_unless_held(&request.context).await;
-            let decided = channel.peer.approve(Box::new(request)).await;
-            decided.unwrap_or_else(|PeerGone| Err(cancelled("The approval request")))
+            let outcome = channel.peer.approve(Box::new(request)).await;
+            outcome.unwrap_or_else(|PeerGone| Err(cancelled_failure("The approval request")))
         })
     }
 }
@@ -43,12 +44,12 @@ impl<P: JobPeer> CallGate for PeerHooks<P> {
     fn enter(&self, call: ReadyCall) -> GateFuture {
         let channel = JobChannel::<P>::find(&call.context).map(Arc::clone);
         Box::pin(async move {
-            let Some(channel) = channel.filter(|it| it.peer.handled_jobs().gate) else {
+            let Some(channel) = channel.filter(|channel| channel.peer.handled_jobs().gate) else {
                 return Ok(None);
             };
             let _turn = channel.acquire_turn_unless_held(&call.context).await;
-            let checked = channel.peer.enter(Box::new(call)).await;
-            checked.unwrap_or_else(|PeerGone| Err(cancelled("The check before the call")))
+            let outcome = channel.peer.enter(Box::new(call)).await;
+            outcome.unwrap_or_else(|PeerGone| Err(cancelled_failure("The check before the call")))
         })
     }
 }
@@ -67,7 +68,7 @@ impl<P: JobPeer> Observer for PeerHooks<P> {
         Self::notify(context, || CallNotification {
             tool: call.name.clone(),
             call_id: call.id.clone(),
-            server: origin.and_then(server_of),
+            server: origin.and_then(server_name),
             end: None,
         });
     }
@@ -82,7 +83,7 @@ impl<P: JobPeer> Observer for PeerHooks<P> {
         Self::notify(context, || CallNotification {
             tool: result.tool_name.clone(),
             call_id: result.tool_call_id.clone(),
-            server: origin.and_then(server_of),
+            server: origin.and_then(server_name),
             end: Some(CallEnd {
                 error_code: result.error_code,
                 elapsed,
@@ -91,7 +92,7 @@ impl<P: JobPeer> Observer for PeerHooks<P> {
     }
 }
 
-fn server_of(origin: &ToolOrigin) -> Option<String> {
+fn server_name(origin: &ToolOrigin) -> Option<String> {
     match origin {
         ToolOrigin::Mcp {
             server_label,

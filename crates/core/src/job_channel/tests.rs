@@ -70,7 +70,7 @@ impl JobPeer for FakePeer {
         self.jobs.lock().push(job);
     }
 
-    async fn idle(&self) {
+    async fn wait_until_idle(&self) {
         if let Some(free) = &self.free {
             free.notified().await;
         }
@@ -136,15 +136,15 @@ async fn a_job_of_a_peer_that_is_gone_is_cancelled() {
     let (results, _) = run(peer, &[("1", "greet"), ("2", "native")]).await;
     let failed = results.into_iter().map(|result| result.unwrap());
     let errors: Vec<_> = failed.map(|it| (it.error_code, it.error)).collect();
-    let cancelled = |what: &str| {
+    let cancelled_failure = |what: &str| {
         let message = format!("{what} was cancelled");
         (Some(ErrorCode::Cancelled), Some(message))
     };
     assert_eq!(
         errors,
         [
-            cancelled("The approval request"),
-            cancelled("The check before the call")
+            cancelled_failure("The approval request"),
+            cancelled_failure("The check before the call")
         ]
     );
 }

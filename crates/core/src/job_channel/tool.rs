@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{JobChannel, JobPeer, PeerGone, ToolRun, cancelled};
+use super::{JobChannel, JobPeer, PeerGone, ToolRun, cancelled_failure};
 use crate::tool::{
     ApprovalPolicy, CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure,
     ToolFuture, ToolOrigin,
@@ -41,8 +41,8 @@ impl<P: JobPeer> Tool for PeerTool<P> {
         self.origin.clone()
     }
 
-    /// Returns the address of the server: an approval does not hold for a tool of another server
-    /// with the same label.
+    /// Returns the address of the server, because an approval must not hold for a tool of another
+    /// server with the same label.
     fn digest(&self) -> Option<String> {
         match &self.origin {
             ToolOrigin::Mcp { server_url, .. } => {
@@ -59,10 +59,10 @@ impl<P: JobPeer> Tool for PeerTool<P> {
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
         Box::pin(async move {
             let name = self.definition.name().to_string();
-            let what = format!("Tool '{name}'");
+            let job = format!("Tool '{name}'");
             let channel = JobChannel::<P>::find(&context).ok_or_else(|| {
                 let peer = P::NAME;
-                let message = format!("{what} is PHP code, and no {peer} waits for this call");
+                let message = format!("{job} is PHP code, and no {peer} waits for this call");
                 ToolFailure::new(ErrorCode::Unavailable, message)
             })?;
             let run = ToolRun {
@@ -71,8 +71,8 @@ impl<P: JobPeer> Tool for PeerTool<P> {
                 arguments,
                 call_id: context.call_id.clone(),
             };
-            let ran = channel.peer().run_tool(run).await;
-            ran.unwrap_or_else(|PeerGone| Err(cancelled(&what)))
+            let outcome = channel.peer().run_tool(run).await;
+            outcome.unwrap_or_else(|PeerGone| Err(cancelled_failure(&job)))
         })
     }
 }

@@ -11,7 +11,7 @@ pub enum ResourceChange {
     Updated(String),
     /// The list of resources has changed.
     ListChanged,
-    /// The listener was too slow and missed changes: anything may have changed.
+    /// The listener was too slow and missed changes, so any resource may have changed.
     Missed,
 }
 
@@ -30,14 +30,14 @@ impl Default for ResourceChanges {
 }
 
 impl ResourceChanges {
-    /// Notifies listeners that the contents of this URI have changed. This includes the same URI
-    /// with a query.
-    pub fn updated(&self, uri: impl Into<String>) {
+    /// Notifies listeners that the contents of this URI have changed. The contents of the same URI
+    /// with a query count as changed, too.
+    pub fn notify_updated(&self, uri: impl Into<String>) {
         self.notify(|| ResourceChange::Updated(uri.into()));
     }
 
     /// Notifies listeners that the list of resources has changed.
-    pub fn list_changed(&self) {
+    pub fn notify_list_changed(&self) {
         self.notify(|| ResourceChange::ListChanged);
     }
 
@@ -55,7 +55,7 @@ impl ResourceChanges {
 
     fn notify(&self, change: impl FnOnce() -> ResourceChange) {
         if self.has_listeners() {
-            // The last listener may be gone by now.
+            // The send fails if the last listener is gone, which is fine.
             let _ = self.0.send(change());
         }
     }
@@ -80,12 +80,12 @@ mod tests {
     #[tokio::test]
     async fn a_slow_listener_is_notified_of_lost_changes_and_continues() {
         let changes = ResourceChanges::default();
-        changes.updated("a://before");
+        changes.notify_updated("a://before");
         assert!(!changes.has_listeners());
         let mut listener = changes.listen();
         assert!(changes.has_listeners());
         for number in 0..=MAX_QUEUED_CHANGES {
-            changes.updated(format!("a://{number}"));
+            changes.notify_updated(format!("a://{number}"));
         }
         assert_eq!(listener.next().await, Some(ResourceChange::Missed));
         let next = ResourceChange::Updated("a://1".to_owned());

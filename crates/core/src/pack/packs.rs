@@ -27,7 +27,8 @@ pub struct PackContents {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackError {
-    /// The name of the pack is empty, too long, or has a character that the message does not list.
+    /// The name of the pack is empty or too long, begins with another character than a letter, or
+    /// contains a character other than lowercase letters, digits and `_`.
     #[error(
         "invalid pack name '{0}': use lowercase letters, digits and '_', starting with a letter"
     )]
@@ -109,18 +110,18 @@ impl Packs {
     /// # Errors
     /// A name of the pack is invalid or taken, or a tool cannot be registered.
     pub fn add(&mut self, pack: &dyn Pack, registry: &ToolRegistry) -> Result<(), PackError> {
-        let mut added: Vec<ToolName> = Vec::new();
-        for tool in self.include(pack)? {
+        let mut added_names: Vec<ToolName> = Vec::new();
+        for tool in self.add_without_tools(pack)? {
             let tool_name = tool.definition().name().clone();
             if let Err(source) = registry.register(tool) {
-                for tool in &added {
+                for tool in &added_names {
                     registry.unregister(tool.as_str());
                 }
                 self.0.pop();
                 let pack = pack.name().to_owned();
                 return Err(PackError::Tool { pack, source });
             }
-            added.push(tool_name);
+            added_names.push(tool_name);
         }
         Ok(())
     }
@@ -130,17 +131,20 @@ impl Packs {
     /// # Errors
     /// A name of the pack, of a stream or of a kind of stored items is invalid or taken; nothing is
     /// added then.
-    pub fn include(&mut self, pack: &dyn Pack) -> Result<Vec<Arc<dyn Tool>>, PackError> {
+    pub fn add_without_tools(&mut self, pack: &dyn Pack) -> Result<Vec<Arc<dyn Tool>>, PackError> {
         let name = pack.name().to_owned();
-        if !is_name(&name) {
+        if !is_valid_name(&name) {
             return Err(PackError::BadName(name));
         }
         if self.0.iter().any(|member| member.name == name) {
             return Err(PackError::NameTaken(name));
         }
         let streams = pack.streams();
-        let mut taken: HashSet<&str> = self.streams().map(|stream| stream.name()).collect();
-        if let Some(stream) = streams.iter().find(|stream| !taken.insert(stream.name())) {
+        let mut taken_names: HashSet<&str> = self.streams().map(|stream| stream.name()).collect();
+        if let Some(stream) = streams
+            .iter()
+            .find(|stream| !taken_names.insert(stream.name()))
+        {
             let stream = stream.name().to_owned();
             return Err(PackError::StreamTaken { pack: name, stream });
         }
@@ -258,14 +262,15 @@ fn find_invalid_kind(stored_items: &[Arc<dyn StoredItems>]) -> Option<String> {
     stored_items
         .iter()
         .map(|items| items.kind())
-        .find(|kind| !is_name(kind) || !kinds.insert(*kind))
+        .find(|kind| !is_valid_name(kind) || !kinds.insert(*kind))
         .map(str::to_owned)
 }
 
-fn is_name(name: &str) -> bool {
-    let begins = name.starts_with(|first: char| first.is_ascii_lowercase());
-    let rest = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
-    begins && name.bytes().all(rest) && name.len() <= 64
+fn is_valid_name(name: &str) -> bool {
+    let starts_with_letter =
+        name.starts_with(|first_character: char| first_character.is_ascii_lowercase());
+    let is_allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
+    starts_with_letter && name.bytes().all(is_allowed) && name.len() <= 64
 }
 
 #[cfg(test)]
@@ -392,7 +397,7 @@ mod tests {
             ("c", vec![]),
         ] {
             let stream = name;
-            let tools = packs.include(&Named {
+            let tools = packs.add_without_tools(&Named {
                 name,
                 tools,
                 stream,

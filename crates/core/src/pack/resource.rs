@@ -58,7 +58,7 @@ pub struct ResourceTemplate {
     /// What the resources of the template contain, for people and models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The media type of the contents, if all resources have the same.
+    /// The media type of the contents, if it is the same for all resources of the template.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
 }
@@ -93,13 +93,13 @@ impl ResourceContents {
     }
 }
 
-/// Who reads or lists resources, and what the reader may see.
+/// The caller that reads or lists resources, and the restrictions on what the caller may see.
 #[derive(Debug, Clone, Copy)]
 pub struct ResourceReader<'a> {
     /// The caller: user, interface and so on.
     pub context: &'a CallContext,
     /// The only user whose resources the reader may see, if the reader is restricted.
-    pub confined_to: Option<&'a str>,
+    pub only_user: Option<&'a str>,
 }
 
 impl ResourceReader<'_> {
@@ -107,8 +107,8 @@ impl ResourceReader<'_> {
     /// see what belongs to no user.
     #[must_use]
     pub fn may_see(&self, user: Option<&str>) -> bool {
-        match (self.confined_to, user) {
-            (Some(confined_to), Some(user)) => confined_to == user,
+        match (self.only_user, user) {
+            (Some(only_user), Some(user)) => only_user == user,
             (Some(_), None) => false,
             (None, _) => true,
         }
@@ -141,7 +141,7 @@ impl From<StoreError> for ResourceError {
         tracing::warn!(%error, "Cannot read a resource of a pack");
         Self {
             code: error.code(),
-            message: "The store cannot be read".to_owned(),
+            message: "The resources of the pack cannot be read from the store".to_owned(),
         }
     }
 }
@@ -154,8 +154,9 @@ pub trait ResourceProvider: Send + Sync {
         Vec::new()
     }
 
-    /// Returns whether this provider owns a URI; other providers are then ignored. The resource
-    /// need not exist yet: subscribers are notified when the resource is created.
+    /// Returns whether this provider owns a URI, so that other providers are not asked for it. The
+    /// resource need not exist yet: clients can subscribe to the URI, and are notified when the
+    /// resource is created.
     fn owns(&self, uri: &str) -> bool;
 
     /// Lists the existing resources. An implementation should limit their number to what is useful
@@ -175,7 +176,8 @@ pub trait ResourceProvider: Send + Sync {
         reader: ResourceReader<'_>,
     ) -> Result<ResourceContents, ResourceError>;
 
-    /// Returns a listener for later changes; `None` if the resources of this provider never change.
+    /// Returns a listener for changes of the resources after this call; `None` if the resources of
+    /// this provider never change.
     fn changes(&self) -> Option<ChangeListener> {
         None
     }

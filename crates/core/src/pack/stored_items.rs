@@ -7,8 +7,8 @@ use crate::tool::JsonObject;
 /// Stored items of one kind, such as scenes, that operators can list and remove.
 #[async_trait]
 pub trait StoredItems: Send + Sync {
-    /// Returns the kind, in the plural: lower-case letters, digits and `_`, beginning with a
-    /// letter.
+    /// Returns the name of the items' kind in the plural, such as `scenes`. The name consists of
+    /// lower-case letters, digits and `_`, and begins with a letter.
     fn kind(&self) -> &str;
 
     /// Returns the maximum number of items; `None` for unlimited.
@@ -29,8 +29,8 @@ pub trait StoredItems: Send + Sync {
     /// The store cannot be read.
     async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError>;
 
-    /// Removes an item, and notifies listeners if that changes a resource. Returns `false` if there
-    /// is no such item.
+    /// Removes an item, and notifies listeners if the removal changes a resource. Returns `false`
+    /// if there is no such item.
     ///
     /// # Errors
     /// The store failed; nothing is removed then.
@@ -40,7 +40,7 @@ pub trait StoredItems: Send + Sync {
 /// An item that a pack stores, as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredItem {
-    /// The name; unique within its kind. Any text.
+    /// The name of the item, which may be any text; unique among the items of the same kind.
     pub name: String,
     /// Values that help an operator to identify the item, in display order.
     pub facts: JsonObject,
@@ -57,7 +57,7 @@ impl StoredItem {
 
     /// Adds a value to [`facts`](Self::facts).
     #[must_use]
-    pub fn with(mut self, fact: &str, value: impl Into<Value>) -> Self {
+    pub fn with_fact(mut self, fact: &str, value: impl Into<Value>) -> Self {
         self.facts.insert(fact.to_owned(), value.into());
         self
     }

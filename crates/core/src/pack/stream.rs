@@ -13,10 +13,10 @@ use super::{
 };
 
 /// Maximum number of stored events of a stream.
-const MAX_EVENTS: usize = 1_024;
+const MAX_STORED_EVENTS: usize = 1_024;
 
 /// Maximum size of the stored events of a stream, in bytes.
-const MAX_BYTES: usize = 256 * 1024;
+const MAX_STORED_BYTES: usize = 256 * 1024;
 
 /// Maximum number of events in the resource of a stream.
 const MAX_RESOURCE_EVENTS: usize = 100;
@@ -32,7 +32,7 @@ pub struct EventStream {
     epoch: String,
     ring: Mutex<StreamRing>,
     /// The number of the next event.
-    next: watch::Sender<u64>,
+    next_number: watch::Sender<u64>,
     changes: ResourceChanges,
 }
 
@@ -46,7 +46,7 @@ struct StreamRing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamEvent {
     number: u64,
-    /// The id of the event, for `Last-Event-ID`.
+    /// The id of the event, from which a client can resume the stream with `Last-Event-ID`.
     pub id: String,
     /// The kind of event, which is the `event` field of a server-sent event.
     pub kind: String,
@@ -67,7 +67,7 @@ pub enum StreamMessage {
     },
     /// Events are missing, because the id to resume from is unknown or the listener was too slow.
     Reset {
-        /// The id before the first available event.
+        /// The id of the event before the first available event.
         id: String,
     },
     /// An event of the stream.
@@ -89,7 +89,7 @@ impl EventStream {
             description: description.into(),
             epoch: epoch[..8].to_owned(),
             ring: Mutex::default(),
-            next: watch::Sender::new(1),
+            next_number: watch::Sender::new(1),
             changes: ResourceChanges::default(),
         }
     }
@@ -112,14 +112,14 @@ impl EventStream {
         &self.description
     }
 
-    /// Sends an event, which belongs to `user` if given, to all listeners. The user must be verified
-    /// ([`CallContext::verified_user`](crate::tool::CallContext::verified_user)): clients that may
-    /// act for the user receive the event. `kind` consists of letters, digits, `.`, `_` and `-`.
-    /// Never blocks.
+    /// Sends an event, which belongs to `user` if given, to all listeners. The user must be
+    /// verified ([`CallContext::verified_user`](crate::tool::CallContext::verified_user)): the
+    /// event is sent to clients that may act for this user. `kind` consists of letters, digits,
+    /// `.`, `_` and `-`. Never blocks.
     pub fn emit(&self, kind: &str, user: Option<&str>, data: &Value) {
         let json: Arc<str> = data.to_string().into();
         let mut ring = self.ring.lock();
-        let number = *self.next.borrow();
+        let number = *self.next_number.borrow();
         ring.bytes += json.len();
         ring.events.push_back(StreamEvent {
             number,
@@ -128,38 +128,43 @@ impl EventStream {
             user: user.map(str::to_owned),
             data: json,
         });
-        while ring.events.len() > MAX_EVENTS || ring.bytes > MAX_BYTES {
+        while ring.events.len() > MAX_STORED_EVENTS || ring.bytes > MAX_STORED_BYTES {
             let Some(oldest) = ring.events.pop_front() else {
                 break;
             };
             ring.bytes -= oldest.data.len();
         }
-        // Updated while the lock is held, so that the numbers are in order.
-        self.next.send_replace(number + 1);
+        // The number of the next event is updated while the lock is held, so that listeners get the
+        // numbers in order.
+        self.next_number.send_replace(number + 1);
         drop(ring);
-        self.changes.updated(&self.uri);
+        self.changes.notify_updated(&self.uri);
     }
 
-    /// Creates a listener for the events after `last`, or for later events.
+    /// Creates a listener for the events after `last_event_id`; with `None`, for the events after
+    /// this call.
     #[must_use]
-    pub fn listen(self: &Arc<Self>, last: Option<&str>) -> StreamListener {
-        let updates = self.next.subscribe();
+    pub fn listen(self: &Arc<Self>, last_event_id: Option<&str>) -> StreamListener {
+        let updates = self.next_number.subscribe();
         let ring = self.ring.lock();
-        let now = *self.next.borrow();
-        let first = ring.events.front().map_or(now, |event| event.number);
-        let known = last.map(|last| self.parse_id(last).filter(|number| *number < now));
-        let (next, first_message) = match known {
+        let end_number = *self.next_number.borrow();
+        let first_number = ring.events.front().map_or(end_number, |event| event.number);
+        let resume_after = last_event_id.map(|last_event_id| {
+            self.parse_id(last_event_id)
+                .filter(|number| *number < end_number)
+        });
+        let (next_number, first_message) = match resume_after {
             None => (
-                now,
+                end_number,
                 Some(StreamMessage::Ready {
-                    id: self.id(now - 1),
+                    id: self.id(end_number - 1),
                 }),
             ),
             Some(Some(number)) => (number + 1, None),
             Some(None) => (
-                first,
+                first_number,
                 Some(StreamMessage::Reset {
-                    id: self.id(first - 1),
+                    id: self.id(first_number - 1),
                 }),
             ),
         };
@@ -167,15 +172,15 @@ impl EventStream {
         StreamListener {
             stream: Arc::clone(self),
             updates,
-            next,
+            next_number,
             first_message,
         }
     }
 
     /// Returns the last events that the reader may see, oldest first.
-    fn last(&self, reader: ResourceReader<'_>) -> Vec<Value> {
+    fn last_events(&self, reader: ResourceReader<'_>) -> Vec<Value> {
         let ring = self.ring.lock();
-        let mut shown: Vec<_> = ring
+        let mut event_texts: Vec<_> = ring
             .events
             .iter()
             .rev()
@@ -184,8 +189,8 @@ impl EventStream {
             .map(|event| event.data.clone())
             .collect();
         drop(ring);
-        shown.reverse();
-        shown
+        event_texts.reverse();
+        event_texts
             .iter()
             .filter_map(|data| serde_json::from_str(data).ok())
             .collect()
@@ -219,7 +224,7 @@ impl ResourceProvider for EventStream {
         _uri: &str,
         reader: ResourceReader<'_>,
     ) -> Result<ResourceContents, ResourceError> {
-        let events = json!({"events": self.last(reader)});
+        let events = json!({"events": self.last_events(reader)});
         Ok(ResourceContents::json(&events))
     }
 
@@ -228,13 +233,14 @@ impl ResourceProvider for EventStream {
     }
 }
 
-/// A listener of a stream. The stream has no separate queue for each listener.
+/// A listener of a stream. All listeners read from the stream's one buffer, each at its own
+/// position.
 #[derive(Debug)]
 pub struct StreamListener {
     stream: Arc<EventStream>,
     updates: watch::Receiver<u64>,
     /// The number of the event that the listener receives next.
-    next: u64,
+    next_number: u64,
     first_message: Option<StreamMessage>,
 }
 
@@ -250,7 +256,7 @@ impl StreamListener {
                 return message;
             }
             if self.updates.changed().await.is_err() {
-                // Unreachable while this listener holds the stream.
+                // Cannot happen, because this listener holds a reference to the stream.
                 std::future::pending::<()>().await;
             }
         }
@@ -258,15 +264,15 @@ impl StreamListener {
 
     fn take(&mut self) -> Option<StreamMessage> {
         let ring = self.stream.ring.lock();
-        let first = ring.events.front()?.number;
-        if self.next < first {
-            self.next = first;
-            let id = self.stream.id(first - 1);
+        let first_number = ring.events.front()?.number;
+        if self.next_number < first_number {
+            self.next_number = first_number;
+            let id = self.stream.id(first_number - 1);
             return Some(StreamMessage::Reset { id });
         }
-        let index = usize::try_from(self.next - first).ok()?;
+        let index = usize::try_from(self.next_number - first_number).ok()?;
         let event = ring.events.get(index)?.clone();
-        self.next = event.number + 1;
+        self.next_number = event.number + 1;
         Some(StreamMessage::Event(event))
     }
 }
@@ -323,14 +329,14 @@ mod tests {
     async fn k2_a_slow_listener_is_notified_of_lost_events_and_blocks_nothing() {
         let stream = stream();
         let mut slow = stream.listen(None);
-        let large = "x".repeat(MAX_BYTES / 4);
+        let large = "x".repeat(MAX_STORED_BYTES / 4);
         for number in 0..10 {
             stream.emit("a", None, &json!([number, &large]));
         }
         assert!(matches!(slow.next().await, StreamMessage::Ready { .. }));
         assert!(matches!(slow.next().await, StreamMessage::Reset { .. }));
         assert!(event(&mut slow).await.data.starts_with("[7,"));
-        assert!(stream.ring.lock().bytes <= MAX_BYTES);
+        assert!(stream.ring.lock().bytes <= MAX_STORED_BYTES);
     }
 
     #[tokio::test]
@@ -339,10 +345,10 @@ mod tests {
         stream.emit("a", Some("alice"), &json!("hers"));
         stream.emit("a", Some("bob"), &json!("his"));
         let context = CallContext::default();
-        let read = async |confined_to| {
+        let read = async |only_user| {
             let reader = ResourceReader {
                 context: &context,
-                confined_to,
+                only_user,
             };
             let read = stream.read("events://s", reader).await.unwrap();
             format!("{:?}", read.body)

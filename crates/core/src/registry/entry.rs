@@ -8,23 +8,23 @@ use crate::tool::{JsonObject, Tool, ToolDefinition, ToolName, ToolOrigin};
 use pillion_schema::{LazySchema, PropertyKeys, SchemaError};
 use serde_json::Value;
 
-/// Maximum duration of checking the schemas of one list of tools. Each remaining schema is checked
-/// by the first call of its tool.
+/// Maximum time for checking the schemas of one list of tools. After this time, each unchecked
+/// schema is checked when its tool is first called.
 const MAX_LIST_CHECK_TIME: Duration = Duration::from_secs(5);
 
-/// The time in which the schemas of one list of tools are checked, so that a long list of expensive
+/// The time limit for checking the schemas of one list of tools, so that a long list of expensive
 /// schemas does not occupy a processor.
 #[derive(Debug, Clone, Copy)]
 pub struct SchemaCheckTime {
-    until: Instant,
+    deadline: Instant,
 }
 
 impl SchemaCheckTime {
-    /// Returns the time for a list whose check starts now.
+    /// Returns the time limit of a list whose check starts now.
     #[must_use]
     pub fn start() -> Self {
         Self {
-            until: Instant::now() + MAX_LIST_CHECK_TIME,
+            deadline: Instant::now() + MAX_LIST_CHECK_TIME,
         }
     }
 }
@@ -34,8 +34,7 @@ pub struct RegisteredTool {
     tool: Arc<dyn Tool>,
     origin: ToolOrigin,
     schema: Arc<ArgumentSchema>,
-    /// The properties whose names differ for some models; computed by the first call that needs
-    /// them.
+    /// The properties that have other names for some models; computed when first needed.
     property_keys: Arc<OnceLock<Option<PropertyKeys>>>,
     expected_output_bytes: AtomicUsize,
 }
@@ -50,9 +49,8 @@ enum ArgumentSchema {
 }
 
 impl RegisteredTool {
-    /// Checks the tool's schema, and compiles the schema unless its patterns are costly: a schema
-    /// with costly patterns is compiled by the first call. The tool need not become part of a
-    /// registry.
+    /// Checks the tool's schema and compiles it. A schema with costly patterns is compiled only
+    /// when the tool is first called. The tool need not become part of a registry.
     ///
     /// # Errors
     /// The schema of a native tool cannot be compiled. (An MCP tool with such a schema is accepted.)
@@ -60,13 +58,13 @@ impl RegisteredTool {
         Self::with_schema(tool, LazySchema::check)
     }
 
-    /// Checks a tool of a list like [`new`](Self::new). After `time`, the tool's schema is not
-    /// checked now but by the first call.
+    /// Checks a tool of a list like [`new`](Self::new). If `time` has elapsed, the tool's schema is
+    /// not checked now but by the first call of the tool.
     ///
     /// # Errors
-    /// As for [`new`](Self::new).
+    /// The same errors as [`new`](Self::new).
     pub fn for_list(tool: Arc<dyn Tool>, time: SchemaCheckTime) -> Result<Self, RegistryError> {
-        if Instant::now() < time.until {
+        if Instant::now() < time.deadline {
             return Self::new(tool);
         }
         Self::with_schema(tool, |schema, account| {
@@ -90,7 +88,7 @@ impl RegisteredTool {
             Err(error) if origin.is_mcp() && error.exceeds_limit() => {
                 tracing::warn!(
                     tool.name = %name, %error,
-                    "The schema of MCP tool `{name}` exceeds a limit; its calls are refused"
+                    "The schema of MCP tool `{name}` exceeds a limit; its calls are rejected"
                 );
                 ArgumentSchema::TooLarge(error)
             }
@@ -183,8 +181,8 @@ impl RegisteredTool {
         }
     }
 
-    /// Returns why calls of the tool are refused, if its schema exceeds a limit, or was found to be
-    /// invalid by a call. Calls of an MCP tool with an invalid schema are not refused.
+    /// Returns why calls of the tool are rejected: its schema exceeds a limit, or a call has shown
+    /// that the schema is invalid. Calls of an MCP tool with an invalid schema are not rejected.
     #[must_use]
     pub fn schema_fault(&self) -> Option<&SchemaError> {
         match &*self.schema {
@@ -196,16 +194,16 @@ impl RegisteredTool {
         }
     }
 
-    /// Returns the expected size of the next output, in bytes, which follows from earlier outputs.
+    /// Returns the expected size of the next output, in bytes, estimated from earlier outputs.
     pub(crate) fn expected_output_bytes(&self) -> usize {
         self.expected_output_bytes.load(Ordering::Relaxed)
     }
 
     /// Records the size of an output. The expected size falls slowly after a large output.
     pub(crate) fn record_output_bytes(&self, bytes: usize) {
-        let expected = bytes.max(self.expected_output_bytes() / 4 * 3);
+        let expected_bytes = bytes.max(self.expected_output_bytes() / 4 * 3);
         self.expected_output_bytes
-            .store(expected, Ordering::Relaxed);
+            .store(expected_bytes, Ordering::Relaxed);
     }
 }
 

@@ -25,8 +25,8 @@ fn b1_a_tool_replaces_another_tool_that_is_replaceable() {
     let registry = ToolRegistry::new();
     let put = |category: &str, over: &str| {
         let may_replace = |holder: &RegisteredTool| holder.definition().category() == over;
-        let before = registry.register_preferred(tool("test", category), may_replace)?;
-        Ok::<_, RegistryError>(before.map(|it| it.definition().category().to_owned()))
+        let replaced_tool = registry.register_preferred(tool("test", category), may_replace)?;
+        Ok::<_, RegistryError>(replaced_tool.map(|it| it.definition().category().to_owned()))
     };
     assert_eq!(put("a", "unused"), Ok(None));
     assert_eq!(put("b", "a"), Ok(Some("a".to_owned())));
@@ -121,12 +121,12 @@ fn b4_mcp_tools_are_listed_separately() {
 fn h3_aliases_find_their_tool_and_are_removed_with_it() {
     let registry = ToolRegistry::new();
     registry.register(tool("get_time", "utility")).unwrap();
-    registry.alias("time_tool", "get_time").unwrap();
+    registry.set_alias("time_tool", "get_time").unwrap();
     let found = registry.get("time_tool").unwrap();
     assert_eq!(found.name().as_str(), "get_time");
     assert_eq!(registry.len(), 1);
-    assert!(registry.alias("x", "nope").is_err());
-    assert!(registry.alias("get_time", "get_time").is_err());
+    assert!(registry.set_alias("x", "nope").is_err());
+    assert!(registry.set_alias("get_time", "get_time").is_err());
     registry.unregister("get_time");
     assert!(!registry.contains("time_tool"));
 }
@@ -136,7 +136,7 @@ fn many_tools_are_removed_at_once() {
     let registry = ToolRegistry::new();
     for name in ["a", "b", "c", "d"] {
         registry.register(tool(name, "x")).unwrap();
-        registry.alias(&format!("{name}2"), name).unwrap();
+        registry.set_alias(&format!("{name}2"), name).unwrap();
     }
     registry.put(tool("b", "standby"), |_| false).unwrap();
     registry.unregister_all(["b", "c", "nothing", "a"]);
@@ -171,7 +171,7 @@ fn b2_a_tool_that_is_not_offered_is_unlisted_and_yields_its_name() {
     let unoffered = || unoffered("search");
     let registry = ToolRegistry::new();
     registry.register(unoffered()).unwrap();
-    registry.alias("find", "search").unwrap();
+    registry.set_alias("find", "search").unwrap();
     assert!(registry.contains("search") && registry.contains("find"));
     assert!(registry.is_empty() && registry.names().is_empty());
     assert!(!registry.is_taken("search") && !registry.is_taken("find"));
@@ -191,10 +191,10 @@ fn b1_a_tool_waits_until_its_name_is_free() {
     let category = || Some(registry.get("a")?.definition().category().to_owned());
     registry.register(tool("a", "others")).unwrap();
     let first = registry.put(tool("a", "first"), |_| false).unwrap();
-    assert_eq!(first.outcome, RegistrationState::StandsBy);
+    assert_eq!(first.outcome, RegistrationState::OnStandby);
     let second = registry.put(tool("a", "second"), |_| false).unwrap();
-    assert!(Arc::ptr_eq(&second.before.unwrap(), &first.entry));
-    registry.alias("b", "a").unwrap();
+    assert!(Arc::ptr_eq(&second.replaced_tool.unwrap(), &first.entry));
+    registry.set_alias("b", "a").unwrap();
     assert_eq!(category().as_deref(), Some("others"));
     assert!(!registry.withdraw(&first.entry));
     assert!(registry.unregister("a"));

@@ -11,13 +11,13 @@ pub struct AccessToken {
     pub name: String,
     /// The scopes that the token grants.
     pub scopes: Vec<String>,
-    /// When the token was created.
+    /// The time at which the token was created.
     pub created_at: Timestamp,
-    /// When the token expires; `None` if never.
+    /// The time at which the token expires; `None` if the token never expires.
     pub expires_at: Option<Timestamp>,
-    /// When the token was last used, accurate to about a minute.
+    /// The time of the last use of the token, accurate to about a minute.
     pub last_used_at: Option<Timestamp>,
-    /// When the token was revoked; `None` if the token was not revoked.
+    /// The time at which the token was revoked; `None` if the token was not revoked.
     pub revoked_at: Option<Timestamp>,
 }
 

@@ -14,7 +14,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns the verdict's name in JSON.
+    /// Returns the name of the decision in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -23,7 +23,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the verdict with this JSON name.
+    /// Returns the decision with this JSON name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Approved, Self::Denied]
@@ -38,13 +38,14 @@ pub struct ApprovalDecision {
     /// Whether the call may run.
     pub verdict: Verdict,
     /// The person or program that decided.
-    pub by: String,
-    /// When the decision was made.
-    pub at: Timestamp,
+    pub decider: String,
+    /// The time at which the decision was made.
+    pub decided_at: Timestamp,
     /// The reason for the decision, if the decider gave one.
     pub reason: Option<String>,
     /// The arguments with which the call runs, as JSON, if the decider changed them. A redacted
-    /// value at the same location as in [`ApprovalRecord::arguments`] means the call's own value.
+    /// value that is at the same location in [`ApprovalRecord::arguments`] means the call's
+    /// original value.
     pub arguments: Option<String>,
 }
 
@@ -72,16 +73,16 @@ pub struct ApprovalRecord {
     pub principal: Option<String>,
     /// The channel of the call.
     pub channel: Option<String>,
-    /// What the tool gets from the caller besides the arguments, as JSON, for the person who
-    /// decides.
+    /// The data that the tool gets from the caller besides the arguments, as JSON, for the person
+    /// who decides.
     pub forwarded: Option<String>,
-    /// When the approval was requested.
+    /// The time at which the approval was requested.
     pub created_at: Timestamp,
-    /// When the approval expires; a decision is valid until then.
+    /// The time at which the approval expires; a decision is valid until this time.
     pub expires_at: Timestamp,
     /// The decision, once there is one.
     pub decision: Option<ApprovalDecision>,
-    /// When the approval was used by a call.
+    /// The time at which a call used the approval; `None` if the approval is unused.
     pub used_at: Option<Timestamp>,
 }
 
@@ -135,9 +136,9 @@ pub struct ApprovalFilter {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpenApprovals {
     /// Number of open approvals of all accounts.
-    pub all: u64,
+    pub total: u64,
     /// Number of open approvals of one account.
-    pub of_account: u64,
+    pub account_total: u64,
 }
 
 /// Stores approvals. Of concurrent decisions on one approval, exactly one succeeds.
@@ -179,7 +180,8 @@ pub trait ApprovalStore: Send + Sync {
     /// Stores a decision. Only the first decision on an approval succeeds.
     ///
     /// # Errors
-    /// `not_found`; `conflict` if the approval is already decided or has expired.
+    /// `not_found` if there is no such approval; `conflict` if the approval is already decided or
+    /// has expired.
     async fn decide_approval(
         &self,
         id: &str,
@@ -189,7 +191,8 @@ pub trait ApprovalStore: Send + Sync {
     /// Marks an approval as used. Each approval admits only one call.
     ///
     /// # Errors
-    /// `not_found`; `conflict` if the approval is not approved, has expired, or is already used.
+    /// `not_found` if there is no such approval; `conflict` if the approval is not approved, has
+    /// expired, or is already used.
     async fn use_approval(&self, id: &str, at: Timestamp) -> Result<(), StoreError>;
 
     /// Removes the approvals that expired before this time, and returns their number.

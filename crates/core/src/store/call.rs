@@ -111,14 +111,15 @@ pub struct ToolCallRecord {
     pub caller: Option<String>,
     /// The arguments as JSON, redacted.
     pub arguments: String,
-    /// The arguments after their repair, as JSON, redacted, if a model's arguments had to be
-    /// repaired.
+    /// The redacted arguments after their repair, as JSON; `None` unless a model's arguments had to
+    /// be repaired.
     pub repaired_arguments: Option<String>,
-    /// The arguments with which the tool ran, as JSON, redacted, if an approver changed them.
+    /// The redacted arguments with which the tool ran, as JSON; `None` unless an approver changed
+    /// the arguments.
     pub approved_arguments: Option<String>,
     /// The status of the call at the time of this record.
     pub status: CallStatus,
-    /// When the call ended; `None` for a call that has not ended.
+    /// The time at which the call ended; `None` for a call that has not ended.
     pub completed_at: Option<Timestamp>,
     /// How long the tool ran.
     pub duration: Option<Duration>,
@@ -132,7 +133,7 @@ pub struct ToolCallRecord {
     pub parent: Option<CallId>,
 }
 
-/// The part of a call record that restores rate limits.
+/// The part of a call record that a restarted sidecar needs to restore the counts of rate limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimitRecord {
     /// The id of the call.
@@ -145,7 +146,8 @@ pub struct RateLimitRecord {
     pub tool: String,
     /// The account whose limits the call counts toward.
     pub account: QuotaAccount,
-    /// When the tool started; when the call arrived, if the start is not known.
+    /// The time at which the tool started, or at which the call arrived if the start of the tool is
+    /// not known.
     pub began_at: Timestamp,
 }
 

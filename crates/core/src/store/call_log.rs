@@ -1,26 +1,26 @@
 use async_trait::async_trait;
 
 use super::{
-    CallFilter, CallId, PageRequest, ProcessRun, Pruned, RateLimitRecord, RecordPage, Retention,
-    StoreError, Timestamp, ToolCallRecord, ToolStatistics,
+    CallFilter, CallId, PageRequest, ProcessRun, PruneOutcome, RateLimitRecord, RecordPage,
+    Retention, StoreError, Timestamp, ToolCallRecord, ToolStatistics,
 };
 
 /// Stores all tool calls.
 #[async_trait]
 pub trait CallLog: Send + Sync {
-    /// Stores the current state of a call: before the call runs, and again after each step.
-    /// Identity, arguments and parent are taken from the first write. Returns once the write is
-    /// durable.
+    /// Stores the current state of a call: before the call runs, and again after each change of its
+    /// status. Later writes do not change the stored identity, arguments and parent. Returns once
+    /// the write is durable.
     ///
     /// # Errors
     /// `conflict` if the call has already ended with another outcome; `unavailable` if it is
     /// unknown whether the write succeeded: the same record can be sent again.
     async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError>;
 
-    /// Stores a call like [`record_call`](Self::record_call), for a call that runs at once and
-    /// whose id no other process or task uses. This method can be much faster, because the store
-    /// need not compare the record with another record. Use the same method for all records of a
-    /// call.
+    /// Stores a call like [`record_call`](Self::record_call). Only for a call that waits for no
+    /// approval and whose id no other process or task uses. This method can be much faster, because
+    /// the store need not compare the record with another record. Use the same method for all
+    /// records of a call.
     ///
     /// # Errors
     /// `unavailable` if it is unknown whether the write succeeded: the same record can be sent
@@ -29,11 +29,12 @@ pub trait CallLog: Send + Sync {
         self.record_call(call).await
     }
 
-    /// Stores a call that waits for an approval, or its end, like
+    /// Stores a call that waits for an approval, or the end of such a call, like
     /// [`record_call`](Self::record_call).
     ///
     /// # Errors
-    /// `conflict` also if the call runs: calls that wait for the same approval share a record.
+    /// The same errors as [`record_call`](Self::record_call), and `conflict` if the call already
+    /// runs, because calls that wait for the same approval share a record.
     async fn record_waiting_call(&self, call: ToolCallRecord) -> Result<(), StoreError>;
 
     /// Returns the call with this id.
@@ -52,8 +53,8 @@ pub trait CallLog: Send + Sync {
         page: &PageRequest,
     ) -> Result<RecordPage<ToolCallRecord>, StoreError>;
 
-    /// Returns the calls of an owner since `from` that count toward rate limits: whose tools ran or
-    /// may have run, or that a cached result answered. Newest first.
+    /// Returns the calls of an owner since `from` that count toward rate limits, newest first:
+    /// calls whose tools ran or may have run, and calls whose result came from the cache.
     ///
     /// # Errors
     /// `invalid` if the cursor is not valid.
@@ -82,9 +83,9 @@ pub trait CallLog: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be written.
-    async fn interrupt_run(&self, ended: &ProcessRun, at: Timestamp) -> Result<u64, StoreError>;
+    async fn interrupt_run(&self, run: &ProcessRun, at: Timestamp) -> Result<u64, StoreError>;
 
-    /// Marks the calls as `cancelled` whose approval expired, or was used for another call, before
+    /// Marks as `cancelled` the calls whose approval expired, or was used for another call, before
     /// `before`. Returns their number.
     ///
     /// # Errors
@@ -92,7 +93,7 @@ pub trait CallLog: Send + Sync {
     async fn cancel_undecided(&self, before: Timestamp, at: Timestamp) -> Result<u64, StoreError>;
 
     /// Removes calls beyond the retention limits, in small steps, so that calls can be recorded
-    /// meanwhile.
+    /// between the steps.
     ///
     /// # Errors
     /// The store cannot be written. Calls that were removed before the error stay removed.
@@ -100,10 +101,11 @@ pub trait CallLog: Send + Sync {
         &self,
         retention: &Retention,
         now: Timestamp,
-    ) -> Result<Pruned, StoreError>;
+    ) -> Result<PruneOutcome, StoreError>;
 
-    /// Returns whether a call with this id may have been recorded and removed. If not, and
-    /// [`call`](Self::call) did not find the call before, the call was never recorded.
+    /// Returns whether a call with this id may have been recorded and later removed. If this
+    /// returns `false` after [`find_call`](Self::find_call) found no call, the call was never
+    /// recorded.
     ///
     /// # Errors
     /// The store cannot be read.

@@ -53,8 +53,8 @@ impl ToolStatistics {
         reason = "a share needs no more than 52 bits"
     )]
     pub fn success_rate(&self) -> Option<f64> {
-        let ended = self.succeeded + self.failed;
-        (ended > 0).then(|| self.succeeded as f64 / ended as f64)
+        let ended_calls = self.succeeded + self.failed;
+        (ended_calls > 0).then(|| self.succeeded as f64 / ended_calls as f64)
     }
 }
 
@@ -72,7 +72,7 @@ pub struct Retention {
 
 /// The outcome of pruning the call log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PruneOutcome {
     /// Number of removed calls.
     pub calls: u64,
 }

@@ -2,7 +2,7 @@ use async_trait::async_trait;
 
 use super::{StoreError, Timestamp};
 
-/// A chat with a model, as stored between two steps.
+/// A stored chat with a model.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ChatRecord {
     /// The id of the chat.
@@ -15,9 +15,9 @@ pub struct ChatRecord {
     pub summary: String,
     /// Revision of the chat, starting at 1.
     pub revision: u64,
-    /// When the chat was created.
+    /// The time at which the chat was created.
     pub created_at: Timestamp,
-    /// When the chat was last changed.
+    /// The time at which the chat was last changed.
     pub updated_at: Timestamp,
     /// The process that currently runs the chat. Written when the chat is inserted, and by
     /// [`claim_chat`](ChatStore::claim_chat) afterwards.
@@ -28,9 +28,9 @@ pub struct ChatRecord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatClaim {
     /// The unique name of the claiming process.
-    pub by: String,
-    /// When the claim expires.
-    pub until: Timestamp,
+    pub claimant: String,
+    /// The time at which the claim expires.
+    pub expires_at: Timestamp,
 }
 
 /// A chat in a list of chats.
@@ -69,7 +69,8 @@ pub trait ChatStore: Send + Sync {
     /// The store cannot be read.
     async fn chat(&self, owner: &str, id: &str) -> Result<Option<ChatRecord>, StoreError>;
 
-    /// Replaces a chat with its next revision, if the chat was not changed meanwhile.
+    /// Replaces a chat with its next revision, if no other change has replaced the preceding
+    /// revision.
     ///
     /// # Errors
     /// `conflict` if the stored chat is not at the preceding revision, or is gone.
@@ -94,11 +95,11 @@ pub trait ChatStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool, StoreError>;
 
-    /// Removes the claim of `by`, if there is one.
+    /// Removes the claim of `claimant` to run the chat, if there is one.
     ///
     /// # Errors
     /// The store cannot be written.
-    async fn release_chat(&self, owner: &str, id: &str, by: &str) -> Result<(), StoreError>;
+    async fn release_chat(&self, owner: &str, id: &str, claimant: &str) -> Result<(), StoreError>;
 
     /// Removes the owner's chat with this id.
     ///
@@ -109,7 +110,7 @@ pub trait ChatStore: Send + Sync {
     /// Removes a chat at a known revision. Succeeds if the chat is already gone.
     ///
     /// # Errors
-    /// `conflict` if the chat has another revision, because it was changed meanwhile.
+    /// `conflict` if the chat has another revision, because another process has changed the chat.
     async fn remove_revision(&self, owner: &str, id: &str, revision: u64)
     -> Result<(), StoreError>;
 

@@ -94,25 +94,26 @@ impl StoreError {
         self.kind == StoreErrorKind::Unavailable
     }
 
-    /// Returns whether the record does not exist.
+    /// Returns whether the operation failed because the record does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.kind == StoreErrorKind::NotFound
     }
 
-    /// Returns whether another record or an earlier decision conflicts.
+    /// Returns whether the operation failed because of a conflict with another record or an earlier
+    /// decision.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.kind == StoreErrorKind::Conflict
     }
 
-    /// Returns whether the maximum number of records is reached.
+    /// Returns whether the operation failed because the maximum number of records is reached.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.kind == StoreErrorKind::Full
     }
 
-    /// Returns whether stored data cannot be read.
+    /// Returns whether the operation failed because the stored data cannot be read.
     #[must_use]
     pub fn is_corrupt(&self) -> bool {
         self.kind == StoreErrorKind::Corrupt

@@ -23,8 +23,8 @@ pub enum KeyClaim {
     InProgress {
         /// The fingerprint of the other request.
         fingerprint: String,
-        /// When the claim expires or expired. The store does not know whether the other request
-        /// still runs.
+        /// The time at which the claim expires, which may be in the past. The store does not know
+        /// whether the other request still runs.
         expires_at: Timestamp,
     },
     /// The request with this key has already run.
@@ -33,22 +33,22 @@ pub enum KeyClaim {
         fingerprint: String,
         /// The result of the request that has run.
         result: String,
-        /// When the result expires or expired.
+        /// The time at which the result expires, which may be in the past.
         expires_at: Timestamp,
     },
 }
 
-/// How long an expired claim without a result is kept. No call runs for longer.
+/// How long an expired claim without a result is kept. Longer than the maximum duration of a call.
 pub const UNFINISHED_KEY_TTL: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
 /// Stores the results of requests with an `Idempotency-Key`.
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
-    /// Claims a key that is free, or that expired by `expired_until`, a time of
-    /// [`keys_expired_until`](Self::keys_expired_until). `fingerprint` identifies the request, so
-    /// that the caller can detect reuse of the key for another request. A claim without a result
-    /// remains `InProgress` for [`UNFINISHED_KEY_TTL`] after its expiry: the request may still run,
-    /// or its process died and it is unknown whether the request ran.
+    /// Claims a key that is free, or that expired at or before `expired_until`, a time that
+    /// [`keys_expired_until`](Self::keys_expired_until) returned. `fingerprint` identifies the
+    /// request, so that the caller can detect reuse of the key for another request. A claim without
+    /// a result remains `InProgress` for [`UNFINISHED_KEY_TTL`] after its expiry: the request may
+    /// still run, or its process died and it is unknown whether the request ran.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -60,8 +60,8 @@ pub trait IdempotencyStore: Send + Sync {
         expires_at: Timestamp,
     ) -> Result<KeyClaim, StoreError>;
 
-    /// Returns the time until which keys have surely expired that expire `ttl` after their claim,
-    /// although the system clock can be wrong. `None` if no key has surely expired.
+    /// Returns the latest expiry time of keys that have certainly expired, even if the system clock
+    /// is wrong; `None` if no key has certainly expired. A key expires `ttl` after its claim.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -79,8 +79,9 @@ pub trait IdempotencyStore: Send + Sync {
         result: &str,
     ) -> Result<(), StoreError>;
 
-    /// Releases the claim with this fingerprint, whose request did not run. Does nothing if the key
-    /// has a result or another claim: the release of an earlier claim may arrive late.
+    /// Releases the claim with this fingerprint, because the request did not run. Does nothing if
+    /// the key has a result or a later claim, because the release of an earlier claim may arrive
+    /// late.
     ///
     /// # Errors
     /// The store cannot be written.

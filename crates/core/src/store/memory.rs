@@ -52,9 +52,9 @@ pub struct Memory {
     pub content: String,
     /// The importance of the memory, 1 to 5. Default 1.
     pub importance: u8,
-    /// When the memory was created.
+    /// The time at which the memory was created.
     pub created_at: Timestamp,
-    /// When a search last found the memory.
+    /// The time at which a search last found the memory.
     pub last_accessed_at: Timestamp,
 }
 
@@ -83,8 +83,8 @@ impl MemorySearch {
     /// ```
     #[must_use]
     pub fn words(&self) -> Vec<String> {
-        let lower = self.query.to_lowercase();
-        lower
+        let lower_query = self.query.to_lowercase();
+        lower_query
             .split_whitespace()
             .take(5)
             .map(str::to_owned)
@@ -95,8 +95,8 @@ impl MemorySearch {
 /// Stores memories.
 #[async_trait]
 pub trait MemoryStore: Send + Sync {
-    /// Adds a memory, unless the channel already has `max` memories of its user (or `max`
-    /// memories without a user). Returns whether the memory was added.
+    /// Adds a memory, unless the channel already has `max` memories of the same user (or, for a
+    /// memory without a user, `max` memories without a user). Returns whether the memory was added.
     ///
     /// # Errors
     /// `conflict` if a memory with this id exists.

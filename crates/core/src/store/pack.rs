@@ -2,19 +2,19 @@ use async_trait::async_trait;
 
 use super::{StoreError, Timestamp};
 
-/// An entry in a log of a pack.
+/// An entry of one of the append-only logs in which a [pack](crate::pack::Pack) stores data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
     /// The number of the entry in its log, starting at 1, without gaps; removed entries keep their
     /// numbers.
     pub number: u64,
-    /// When the entry was added.
-    pub at: Timestamp,
+    /// The time at which the entry was added.
+    pub added_at: Timestamp,
     /// The content of the entry, as JSON.
     pub json: String,
 }
 
-/// A log of a pack and its newest entry.
+/// A pack's log, with its newest entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSummary {
     /// The name of the log, unique within its pack.

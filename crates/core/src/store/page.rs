@@ -31,8 +31,8 @@ pub struct PageRequest {
     pub after: Option<Cursor>,
     /// Maximum number of records, 1 to 1,000. Values outside are clamped.
     pub limit: u32,
-    /// Maximum size of the JSON and error messages of the page's records, in bytes. A larger record
-    /// is alone on its page. Without a limit by default.
+    /// Maximum size of the JSON and error messages of the page's records, in bytes. A record that
+    /// is larger than this maximum is alone on its page. No maximum by default.
     pub max_bytes: usize,
 }
 

@@ -9,7 +9,7 @@ pub struct PendingDefinition {
     pub hash: String,
     /// The pending definition, as JSON.
     pub definition: String,
-    /// When the pending definition was first seen.
+    /// The time at which the pending definition was first seen.
     pub seen_at: Timestamp,
 }
 
@@ -36,7 +36,7 @@ pub struct ToolPin {
     pub hash: String,
     /// The accepted definition, as JSON.
     pub definition: String,
-    /// When the definition was accepted.
+    /// The time at which the definition was accepted.
     pub accepted_at: Timestamp,
     /// The definition that the server now offers, if it differs from the accepted definition.
     pub pending: Option<PendingDefinition>,
@@ -45,7 +45,8 @@ pub struct ToolPin {
 /// Stores the accepted definitions of MCP servers' tools.
 #[async_trait]
 pub trait PinStore: Send + Sync {
-    /// Pins a tool, and returns the stored pin: an earlier pin of the tool stays.
+    /// Pins a tool's definition as accepted, and returns the stored pin. If the tool is already
+    /// pinned, its earlier pin stays unchanged and is returned.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -84,7 +85,8 @@ pub trait PinStore: Send + Sync {
     /// Accepts the pending definition with this hash.
     ///
     /// # Errors
-    /// `not_found`; `conflict` if another definition is pending, or none.
+    /// `not_found` if there is no such pin; `conflict` if no definition or another definition is
+    /// pending.
     async fn accept_pin(
         &self,
         owner: PinOwner<'_>,

@@ -6,11 +6,11 @@ use super::StoreError;
 const MAX_ATTEMPTS: u32 = 64;
 
 /// The pauses between the attempts: each is twice as long as the previous pause, up to the maximum.
-const MIN_PAUSE: Duration = Duration::from_millis(200);
-const MAX_PAUSE: Duration = Duration::from_secs(2);
+const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(200);
+const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Repeats a write while the store is unavailable, at most 64 times within at least two minutes.
-/// Meant for records of past events, for which no caller waits.
+/// Repeats a write while the store is unavailable, with at most 64 attempts over at least two
+/// minutes. Intended for records of past events, for which no caller waits.
 ///
 /// # Errors
 /// The error of the last attempt, or an error other than `unavailable`.
@@ -18,13 +18,13 @@ pub async fn write_once_available<F>(write: impl Fn() -> F) -> Result<(), StoreE
 where
     F: Future<Output = Result<(), StoreError>>,
 {
-    let mut pause = MIN_PAUSE;
+    let mut pause = MIN_RETRY_INTERVAL;
     for _ in 1..MAX_ATTEMPTS {
         match write().await {
             Err(error) if error.is_unavailable() => tokio::time::sleep(pause).await,
-            written => return written,
+            outcome => return outcome,
         }
-        pause = (pause * 2).min(MAX_PAUSE);
+        pause = (pause * 2).min(MAX_RETRY_INTERVAL);
     }
     write().await
 }

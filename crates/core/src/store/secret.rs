@@ -18,7 +18,7 @@ pub enum SecretKind {
     ProviderKey,
     /// An API key of a service that a built-in tool uses.
     ToolKey,
-    /// A known text by which the store checks the encryption key.
+    /// A known text with which the encryption key is verified.
     KeyCheck,
 }
 
@@ -39,7 +39,7 @@ impl SecretKind {
     /// Returns the kind with this stored name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        let all = [
+        let kinds = [
             Self::OAuthTokens,
             Self::Credential,
             Self::UserCredential,
@@ -47,7 +47,7 @@ impl SecretKind {
             Self::ToolKey,
             Self::KeyCheck,
         ];
-        all.into_iter().find(|kind| kind.as_str() == name)
+        kinds.into_iter().find(|kind| kind.as_str() == name)
     }
 }
 
@@ -83,9 +83,9 @@ pub struct SecretReplacement {
     /// The key under which the secret is stored.
     pub secret_id: SecretId,
     /// The expected current form of the secret.
-    pub old: SealedSecret,
+    pub old_secret: SealedSecret,
     /// The re-encrypted form of the secret.
-    pub new: SealedSecret,
+    pub new_secret: SealedSecret,
 }
 
 /// Stores encrypted secrets. The caller encrypts and decrypts them.
@@ -122,6 +122,6 @@ pub trait SecretStore: Send + Sync {
     /// Replaces all secrets in one transaction.
     ///
     /// # Errors
-    /// `conflict` if the `old` values are not exactly the stored secrets.
-    async fn replace_secrets(&self, all: &[SecretReplacement]) -> Result<(), StoreError>;
+    /// `conflict` if the `old_secret` values are not exactly the stored secrets.
+    async fn replace_secrets(&self, replacements: &[SecretReplacement]) -> Result<(), StoreError>;
 }

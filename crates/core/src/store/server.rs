@@ -14,21 +14,22 @@ pub struct ServerRecord {
     pub configuration: String,
     /// Whether the server is enabled.
     pub enabled: bool,
-    /// When a connection was last established.
+    /// The time at which a connection to the server was last established.
     pub last_connected_at: Option<Timestamp>,
-    /// When the server was added; never changes.
+    /// The time at which the server was added; never changes.
     pub created_at: Timestamp,
-    /// When the server was last changed.
+    /// The time at which the configuration of the server was last changed.
     pub updated_at: Timestamp,
 }
 
-/// Which server owns the calls, approvals and pins that are recorded under a server's name.
+/// Which of the servers with the same name owns the calls, approvals and pins that are recorded
+/// under this name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordOwner {
     /// The stored server with the name owns the records.
-    Own,
+    StoredServer,
     /// Another server with the name, which is not in the store, owns the records.
-    Anothers,
+    UnstoredServer,
 }
 
 /// Stores configured MCP servers.
@@ -44,7 +45,7 @@ pub trait ServerStore: Send + Sync {
     /// the records under the old name, the records are renamed, too.
     ///
     /// # Errors
-    /// `not_found`; `conflict` if another server has this name.
+    /// `not_found` if there is no such server; `conflict` if another server has this name.
     async fn update_server(
         &self,
         server: &ServerRecord,

@@ -10,15 +10,16 @@ pub type ActingIdentityFuture =
 /// The identity and credential with which a tool acts for a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActingIdentity {
-    /// The acting identity; does not change when the credential is renewed. Approvals are bound to
-    /// the identity, and the tool must not act under another identity.
+    /// The acting identity; does not change when the credential is renewed. An approval is valid
+    /// only for the same acting identity, and the tool must not act under another identity.
     pub identity: String,
-    /// Identifies the credential without containing it; changes with the credential. Cached results
-    /// are bound to this value.
+    /// A value that identifies the credential without containing it, and changes with the
+    /// credential. A cached result is used only for calls with the same value.
     pub credential: String,
-    /// What the tool uses to act, such as a connection that has the credential, so that the tool
-    /// need not read the credential again when it runs. Opaque to the executor. `None` for a call
-    /// that waited for the decision of an approver: the credential may be gone by then.
+    /// The object with which the tool acts, such as a connection that was opened with the
+    /// credential, so that the tool need not read the credential again when it runs. Opaque to the
+    /// executor. `None` for a call that has waited for the decision of an approver, because the
+    /// credential may have been removed during the wait.
     pub connection: Option<Link>,
 }
 

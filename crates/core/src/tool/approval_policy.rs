@@ -1,7 +1,8 @@
 use serde::{Deserialize, Serialize};
 
-/// When a call needs approval, from least to most strict. The values of server configurations are
-/// accepted, too: `never` means `auto`; `always` and `prompt` mean `always-ask`.
+/// Determines whether a call needs approval. The policies are ordered from least to most strict.
+/// The values of server configurations are accepted, too: `never` means `auto`; `always` and
+/// `prompt` mean `always-ask`.
 ///
 /// ```
 /// use pillion_core::tool::ApprovalPolicy;

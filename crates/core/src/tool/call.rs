@@ -38,7 +38,7 @@ fn function() -> String {
 }
 
 impl ToolCall {
-    /// Creates a call of kind `function` without an index.
+    /// Creates a call of type `function` without an index.
     #[must_use]
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: Value) -> Self {
         Self {
@@ -69,8 +69,8 @@ impl ToolCall {
     }
 
     /// Returns the arguments as an object, for the formats of Anthropic and Google. Arguments that
-    /// are not an object (the call has failed because of that) become `{"INVALID_JSON": text}`, in
-    /// which form Anthropic's documentation returns them to the model.
+    /// are not an object, for which the call has failed, become `{"INVALID_JSON": text}`, the form
+    /// in which Anthropic's documentation recommends to return them to the model.
     ///
     /// ```
     /// use pillion_core::tool::ToolCall;
@@ -86,7 +86,8 @@ impl ToolCall {
     }
 }
 
-/// Maximum number of encodings of a model's arguments as a JSON string.
+/// Maximum number of times that a model's arguments may be encoded as a JSON string inside a JSON
+/// string.
 const MAX_ENCODINGS: usize = 4;
 
 /// Parses the arguments that a model has written as text. Some models encode an object twice, as a
@@ -94,27 +95,27 @@ const MAX_ENCODINGS: usize = 4;
 /// object if the text can be read as an object.
 ///
 /// # Errors
-/// If the text, or the text that it encodes, is not JSON.
+/// The text, or a text that it encodes, is not JSON.
 pub(crate) fn parse_arguments(text: &str) -> serde_json::Result<Value> {
-    let mut parsed = parse_text(text)?;
+    let mut value = parse_text(text)?;
     for _ in 1..MAX_ENCODINGS {
-        parsed = match parsed {
-            Value::String(text) => parse_text(&text)?,
-            other => return Ok(other),
+        value = match value {
+            Value::String(inner_text) => parse_text(&inner_text)?,
+            decoded_value => return Ok(decoded_value),
         };
     }
-    Ok(parsed)
+    Ok(value)
 }
 
 fn parse_text(text: &str) -> serde_json::Result<Value> {
-    let empty = || Value::Object(Map::new());
+    let empty_object = || Value::Object(Map::new());
     if text.trim().is_empty() {
-        return Ok(empty());
+        return Ok(empty_object());
     }
     Ok(match json_values::from_str(text)? {
-        Value::Null => empty(),
-        Value::Array(items) if items.is_empty() => empty(),
-        other => other,
+        Value::Null => empty_object(),
+        Value::Array(items) if items.is_empty() => empty_object(),
+        value => value,
     })
 }
 
@@ -125,23 +126,23 @@ pub fn arguments_text(arguments: &Value) -> String {
         Value::String(text) if json_values::from_str::<Map<String, Value>>(text).is_ok() => {
             text.clone()
         }
-        other => arguments_object(other).to_string(),
+        value => arguments_object(value).to_string(),
     }
 }
 
 /// Returns arguments as an object, like [`ToolCall::arguments_object`].
 #[must_use]
 pub fn arguments_object(arguments: &Value) -> Value {
-    let empty = || Value::Object(Map::new());
+    let empty_object = || Value::Object(Map::new());
     match arguments {
         Value::Object(_) => arguments.clone(),
-        Value::Null => empty(),
-        // PHP's encoding of an empty object.
-        Value::Array(items) if items.is_empty() => empty(),
+        Value::Null => empty_object(),
+        // PHP encodes an empty object as `[]`.
+        Value::Array(items) if items.is_empty() => empty_object(),
         Value::String(text) => match parse_arguments(text) {
             Ok(object @ Value::Object(_)) => object,
             _ => json!({ "INVALID_JSON": text }),
         },
-        other => json!({ "INVALID_JSON": other.to_string() }),
+        value => json!({ "INVALID_JSON": value.to_string() }),
     }
 }

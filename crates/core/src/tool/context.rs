@@ -32,8 +32,8 @@ pub struct CallContext {
     /// The authenticated principal: the name of an access token, or the id of a local user. `None`
     /// for interfaces without authentication.
     pub principal: Option<String>,
-    /// Anything else on which the result depends. A cached result is used only for calls with the
-    /// same variant.
+    /// A value that represents anything else on which the result depends. A cached result is used
+    /// only for calls with the same variant.
     pub variant: Option<String>,
     /// The interface or program that the call came through, for the call log.
     pub caller: Option<String>,
@@ -46,26 +46,26 @@ pub struct CallContext {
     /// ([`Tool::acting_identity`](super::Tool::acting_identity)). The executor sets the identity
     /// before it requests an approval.
     pub acting_identity: Option<ActingIdentity>,
-    /// The id for the call-log record; a new id by default. When the tool runs, the id of the
-    /// actual record.
+    /// The id to use for the call's record in the call log; `None` for a new id. When the tool
+    /// runs, contains the id of the actual record.
     pub record: Option<CallId>,
-    /// The tools that the caller may use; `None` means all. The caller of the executor checks the
-    /// call itself against this filter; the executor checks nested calls.
+    /// The tools that the caller may use; `None` means all. The program that passes a call to the
+    /// executor must check that call against this filter; the executor checks only nested calls.
     pub may_use: Option<ToolFilter>,
-    /// The position of the call, if it is nested.
+    /// The position of the call in the tree of nested calls; `None` if the call is not nested.
     pub nesting: Option<Arc<Nesting>>,
     /// Runs nested calls. The executor sets this field before it runs a tool that [makes
     /// calls](super::Tool::makes_calls).
     pub further_calls: Option<FurtherCalls>,
-    /// Ids of granted approvals: calls with these ids run.
+    /// Ids of granted approvals. A call runs if its approval has one of these ids.
     pub approved: HashSet<String>,
     /// Arguments with which approved calls run instead of their own, by the id of the approval.
     pub approved_arguments: HashMap<String, JsonObject>,
-    /// Ids of denied approvals: calls with these ids end as `denied`.
+    /// Ids of denied approvals. A call ends as `denied` if its approval has one of these ids.
     pub denied: HashSet<String>,
     /// The id of the approval under which the call runs, if the call needed one. The executor sets
-    /// the id before the tool runs. A tool that runs under an approval must use nothing of the
-    /// caller that is not part of the approval ([`Tool::forwarded`](super::Tool::forwarded)).
+    /// the id before the tool runs. A tool that runs under an approval must not use any data of the
+    /// caller that the approval does not cover ([`Tool::forwarded`](super::Tool::forwarded)).
     pub approval_id: Option<String>,
     /// Options of the approval that the call may need.
     pub approval: ApprovalRequestOptions,
@@ -100,15 +100,16 @@ impl CallContext {
         self.user.as_deref().filter(|_| self.is_user_verified)
     }
 
-    /// Returns the account whose queue turns, rate limits and pending approvals the call counts
-    /// toward.
+    /// Returns the account to which the call belongs for the turns in the queue, the rate limits
+    /// and the number of pending approvals.
     #[must_use]
     pub fn quota_account(&self) -> QuotaAccount {
         let (user, principal) = (self.user.as_deref(), self.principal.as_deref());
         QuotaAccount::new(user, self.is_user_verified, principal)
     }
 
-    /// Returns the caller's identity as tools see it: part of the key of private results.
+    /// Returns the caller's identity as tools see it, which is part of the cache key of private
+    /// results.
     pub(crate) fn caller_identity(&self) -> Value {
         json!({
             "principal": self.principal,
@@ -117,8 +118,9 @@ impl CallContext {
         })
     }
 
-    /// Returns the caller's identity as nested calls see it: everything on which their results can
-    /// depend. Private results of a tool that makes calls are shared only between equal values.
+    /// Returns the caller's identity as nested calls see it, with everything on which the results
+    /// of nested calls can depend. Two callers share the private results of a tool that makes calls
+    /// only if these values are equal.
     pub(crate) fn nested_call_identity(&self) -> Value {
         let mut caller = self.caller_identity();
         caller["channel"] = json!(self.channel);
@@ -134,7 +136,7 @@ pub struct ApprovalRequestOptions {
     pub named: Option<String>,
     /// How long the caller waits for a decision.
     pub wait: Duration,
-    /// The caller's identity as a decider, if the caller may decide on its own calls and may be
-    /// prompted.
+    /// The name under which the caller decides on its own calls, if the caller may do so and can be
+    /// prompted for a decision.
     pub decider: Option<String>,
 }

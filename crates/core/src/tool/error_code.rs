@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorCode {
-    /// The arguments, the request or its JSON are invalid; repeating the call cannot help.
+    /// The arguments, the request or its JSON are invalid; repeating the call unchanged fails
+    /// again.
     InvalidInput,
     /// There is no tool, or other object, with that name.
     NotFound,

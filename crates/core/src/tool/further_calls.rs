@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::{CallContext, PausableClock, ToolCall, ToolOrigin, ToolResult};
 use crate::call_id::CallId;
 
-/// The return type of [`NestedCallRunner::make`].
+/// The return type of [`NestedCallRunner::run`].
 pub type NestedCallFuture = Pin<Box<dyn Future<Output = ToolResult> + Send>>;
 
 /// Runs the nested calls of a tool; implemented by the executor.
 pub trait NestedCallRunner: Send + Sync + 'static {
     /// Runs one call through the whole pipeline, on behalf of the caller in `context`. With
     /// `is_granted`, the caller itself need not be allowed to use the tool.
-    fn make(&self, call: ToolCall, context: CallContext, is_granted: bool) -> NestedCallFuture;
+    fn run(&self, call: ToolCall, context: CallContext, is_granted: bool) -> NestedCallFuture;
 }
 
 /// Lets a running tool call other tools as part of its own call: on behalf of the same caller,
@@ -23,18 +23,18 @@ pub trait NestedCallRunner: Send + Sync + 'static {
 pub struct FurtherCalls(Arc<dyn NestedCallRunner>);
 
 impl FurtherCalls {
-    /// Creates a handle that runs calls with `maker`.
-    pub fn new(maker: impl NestedCallRunner) -> Self {
-        Self(Arc::new(maker))
+    /// Creates a handle that runs calls with `runner`.
+    pub fn new(runner: impl NestedCallRunner) -> Self {
+        Self(Arc::new(runner))
     }
 
-    /// Runs one call; see [`NestedCallRunner::make`]. Dropping the future cancels the call.
-    pub async fn make(&self, call: ToolCall, context: CallContext, is_granted: bool) -> ToolResult {
-        self.0.make(call, context, is_granted).await
+    /// Runs one call; see [`NestedCallRunner::run`]. Dropping the future cancels the call.
+    pub async fn run(&self, call: ToolCall, context: CallContext, is_granted: bool) -> ToolResult {
+        self.0.run(call, context, is_granted).await
     }
 }
 
-/// Two values are equal if one is a clone of the other.
+/// Two handles are equal if one is a clone of the other.
 impl PartialEq for FurtherCalls {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -47,7 +47,7 @@ impl fmt::Debug for FurtherCalls {
     }
 }
 
-/// The position of a nested call.
+/// The position of a nested call in the tree of calls.
 #[derive(Debug, Clone)]
 pub struct Nesting {
     /// The id of the parent call in the call log.
@@ -57,9 +57,9 @@ pub struct Nesting {
     /// Whether the call may use a tool that its caller may not use.
     pub is_granted: bool,
     /// Number of nested calls of the outermost call so far, at all levels.
-    made: Arc<AtomicUsize>,
+    call_count: Arc<AtomicUsize>,
     /// The pausable clocks of all ancestors of this call.
-    above: Vec<Arc<PausableClock>>,
+    ancestor_clocks: Vec<Arc<PausableClock>>,
 }
 
 impl Nesting {
@@ -69,43 +69,43 @@ impl Nesting {
     /// Maximum number of nested calls of one outermost call, at all levels.
     pub const MAX_CALLS: usize = 256;
 
-    /// Creates the position of the calls that `parent` makes. `time` is the clock of `parent`, and
-    /// `above` the position of `parent`, if `parent` is nested.
-    pub(crate) fn below(
+    /// Creates the position of the calls that `parent` makes. `clock` is the clock of `parent`, and
+    /// `parent_nesting` the position of `parent`, if `parent` is nested.
+    pub(crate) fn for_calls_of(
         parent: Option<CallId>,
-        time: Arc<PausableClock>,
-        above: Option<&Self>,
+        clock: Arc<PausableClock>,
+        parent_nesting: Option<&Self>,
     ) -> Self {
-        let mut nesting = above.cloned().unwrap_or_else(|| Self {
+        let mut nesting = parent_nesting.cloned().unwrap_or_else(|| Self {
             parent: None,
             depth: 0,
             is_granted: false,
-            made: Arc::default(),
-            above: Vec::new(),
+            call_count: Arc::default(),
+            ancestor_clocks: Vec::new(),
         });
         nesting.parent = parent;
         nesting.depth += 1;
         nesting.is_granted = false;
-        nesting.above.push(time);
+        nesting.ancestor_clocks.push(clock);
         nesting
     }
 
     /// Returns the clocks of all ancestors of this call, which are paused while this call waits for
     /// a person.
-    pub(crate) fn clocks_above(&self) -> &[Arc<PausableClock>] {
-        &self.above
+    pub(crate) fn ancestor_clocks(&self) -> &[Arc<PausableClock>] {
+        &self.ancestor_clocks
     }
 
     /// Counts this call, and returns the number of nested calls so far.
     pub(crate) fn count(&self) -> usize {
-        self.made.fetch_add(1, Ordering::Relaxed) + 1
+        self.call_count.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
 impl PartialEq for Nesting {
     fn eq(&self, other: &Self) -> bool {
         (self.parent, self.depth, self.is_granted) == (other.parent, other.depth, other.is_granted)
-            && Arc::ptr_eq(&self.made, &other.made)
+            && Arc::ptr_eq(&self.call_count, &other.call_count)
     }
 }
 
@@ -120,11 +120,11 @@ impl PartialEq for Nesting {
 #[derive(Clone)]
 pub struct ToolFilter {
     fingerprint: Arc<str>,
-    admits: Arc<Admits>,
+    admits: Arc<ToolPredicate>,
 }
 
 /// Returns whether a tool may be used, by its registered name and origin.
-type Admits = dyn Fn(&str, &ToolOrigin) -> bool + Send + Sync;
+type ToolPredicate = dyn Fn(&str, &ToolOrigin) -> bool + Send + Sync;
 
 impl ToolFilter {
     /// Creates a filter that allows the tools for which `admits` returns `true`. Filters may have

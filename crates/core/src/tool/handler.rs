@@ -13,12 +13,12 @@ use super::{
 /// The return type of [`Tool::call`]: a boxed future, so that the trait is object-safe.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolFailure>> + Send>>;
 
-/// What a tool gets from the caller besides its arguments, the user and the channel.
+/// The data that a tool gets from the caller besides its arguments, the user and the channel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForwardedParameters {
     /// The parameters, for the person who decides on an approval.
-    pub shown: Value,
-    /// Identifies the parameters exactly, as the tool gets them.
+    pub parameters: Value,
+    /// A digest that identifies the parameters exactly as the tool gets them.
     pub digest: String,
 }
 
@@ -42,14 +42,15 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
-    /// Returns the tool's own name on its MCP server. Default: `None`, for a tool of no server.
+    /// Returns the tool's own name on its MCP server. Default: `None`, for a tool that belongs to
+    /// no server.
     fn name_on_server(&self) -> Option<&str> {
         None
     }
 
-    /// Returns whether lists show the tool. A tool that is not offered lacks something that the
-    /// tool needs; a call of the tool returns an error that names what is missing. Must not change
-    /// while the tool is registered. Default: `true`.
+    /// Returns whether lists show the tool. A tool that is not offered cannot run, because
+    /// something that it needs is missing; a call returns an error that names what is missing. Must
+    /// not change while the tool is registered. Default: `true`.
     fn is_offered(&self) -> bool {
         true
     }
@@ -79,21 +80,23 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
-    /// Returns what the tool gets from the caller besides its arguments, the user and the channel,
-    /// such as further parameters of an MCP request. An approval is valid only for calls with the
-    /// same digest, and the person who decides sees the parameters. Called only for calls that need
-    /// approval. The returned parameters exclude the position in a distributed trace: the executor
-    /// removes `tracestate` from calls that need approval. Default: `None`.
+    /// Returns the data that the tool gets from the caller besides its arguments, the user and the
+    /// channel, such as further parameters of an MCP request. An approval is valid only for calls
+    /// with the same digest, and the person who decides sees the parameters. Called only for calls
+    /// that need approval. The returned parameters do not include the trace context; the executor
+    /// removes its free text (`tracestate`) from calls that need approval. Default: `None`.
     ///
     /// # Errors
-    /// If a person could not see what the tool gets; the call then ends with the failure.
+    /// The data cannot be shown to the person who decides; the call then ends with the returned
+    /// failure.
     fn forwarded(&self, context: &CallContext) -> Result<Option<ForwardedParameters>, ToolFailure> {
         let _ = context;
         Ok(None)
     }
 
-    /// Returns whether an approver may change the arguments of a call. `false` if something else
-    /// than this tool runs the call, with its own arguments. Default: `true`.
+    /// Returns whether an approver may change the arguments of a call. Returns `false` if, for
+    /// example, a model provider, and not this tool, runs the call with the original arguments.
+    /// Default: `true`.
     fn accepts_edited_arguments(&self) -> bool {
         true
     }

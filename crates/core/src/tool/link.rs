@@ -2,9 +2,9 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// A way for a tool to reach the caller, to report progress or to ask a question. Only the
-/// interface that received the call, and the tools written for that interface, know its type; it is
-/// opaque to the executor and to other tools.
+/// A link from a tool to the caller, for progress notifications and elicitation. Only the interface
+/// that received the call, and the tools written for that interface, know the type of the link's
+/// end; the link is opaque to the executor and to other tools.
 ///
 /// ```
 /// use pillion_core::tool::Link;
@@ -16,12 +16,12 @@ use std::sync::Arc;
 pub struct Link(Arc<dyn Any + Send + Sync>);
 
 impl Link {
-    /// Creates a link to `end`.
+    /// Creates a link. `end` is the object through which a tool reaches the caller.
     pub fn new<T: Any + Send + Sync>(end: T) -> Self {
         Self(Arc::new(end))
     }
 
-    /// Returns the other end of the link, if that end has the type `T`.
+    /// Returns the object through which a tool reaches the caller, if the object has the type `T`.
     #[must_use]
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()

@@ -24,26 +24,26 @@ pub struct ToolName(Arc<str>);
 /// Length of the hash in a shortened name.
 const HASH_LENGTH: usize = 8;
 
-/// Returns a name of `max` characters: the beginning of `name`, which is ASCII and longer, and a
-/// hash of `full`.
+/// Returns a name of `max` characters, which consists of the beginning of `name`, `_` and a hash of
+/// `full_name`. `name` must be ASCII and longer than `max` characters.
 ///
 /// ```
 /// use pillion_core::tool::shortened_name;
 /// assert_eq!(shortened_name("abcdefghijklmn", "abc", 12), "abc_ba7816bf");
 /// ```
 #[must_use]
-pub fn shortened_name(name: &str, full: &str, max: usize) -> String {
-    let hash = &sha256_hex(full)[..HASH_LENGTH];
+pub fn shortened_name(name: &str, full_name: &str, max: usize) -> String {
+    let hash = &sha256_hex(full_name)[..HASH_LENGTH];
     format!("{}_{hash}", &name[..max - HASH_LENGTH - 1])
 }
 
 /// Error for a string that is not a valid tool name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("Invalid tool name '{}': {}", beginning(.0), rule(.0))]
+#[error("Invalid tool name '{}': {}", shorten_name(.0), violated_rule(.0))]
 pub struct InvalidToolName(pub String);
 
 /// Returns the beginning of a name, for error messages.
-fn beginning(name: &str) -> String {
+fn shorten_name(name: &str) -> String {
     const MAX_SHOWN_CHARS: usize = 64;
     match name.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{}...", &name[..end]),
@@ -52,7 +52,7 @@ fn beginning(name: &str) -> String {
 }
 
 /// Returns the rule that a name violates.
-fn rule(name: &str) -> String {
+fn violated_rule(name: &str) -> String {
     if name.len() > ToolName::MAX_LENGTH {
         return format!("use no more than {} characters", ToolName::MAX_LENGTH);
     }
@@ -67,8 +67,9 @@ impl ToolName {
     /// Maximum length of the [short form](Self::short), in characters.
     pub const MAX_SHORT_LENGTH: usize = 64;
 
-    /// Length of the beginning in a [short form](Self::short).
-    const SHORT_BEGINNING: usize = Self::MAX_SHORT_LENGTH - HASH_LENGTH - 1;
+    /// Number of characters of the name that its [short form](Self::short) contains before the
+    /// hash.
+    const SHORT_BEGINNING_LENGTH: usize = Self::MAX_SHORT_LENGTH - HASH_LENGTH - 1;
 
     /// Creates a tool name from `name`.
     ///
@@ -77,12 +78,12 @@ impl ToolName {
     /// contains a character other than ASCII letters, digits, `_` and `-`, or is too long.
     pub fn new(name: &str) -> Result<Self, InvalidToolName> {
         let mut bytes = name.bytes();
-        let starts_well = bytes
+        let has_valid_start = bytes
             .next()
-            .is_some_and(|first| first.is_ascii_alphabetic() || first == b'_');
-        let goes_on_well =
+            .is_some_and(|first_byte| first_byte.is_ascii_alphabetic() || first_byte == b'_');
+        let has_valid_rest =
             bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
-        if starts_well && goes_on_well && name.len() <= Self::MAX_LENGTH {
+        if has_valid_start && has_valid_rest && name.len() <= Self::MAX_LENGTH {
             Ok(Self(Arc::from(name)))
         } else {
             Err(InvalidToolName(name.to_owned()))
@@ -108,12 +109,13 @@ impl ToolName {
     }
 
     /// Returns whether the name is too long for some providers and `short` is its short form.
-    pub(crate) fn is_shortened_to(&self, short: &str) -> bool {
-        // The lengths are compared first, because computing a hash takes long.
+    pub(crate) fn has_short_name(&self, short: &str) -> bool {
+        // The lengths are compared first, because comparing lengths is faster than computing the
+        // hash of the short form.
         self.0.len() > Self::MAX_SHORT_LENGTH
             && short
                 .as_bytes()
-                .starts_with(&self.0.as_bytes()[..Self::SHORT_BEGINNING])
+                .starts_with(&self.0.as_bytes()[..Self::SHORT_BEGINNING_LENGTH])
             && self.short() == short
     }
 

@@ -2,7 +2,7 @@ use std::fmt;
 
 use super::ToolName;
 
-/// The name of a tool, or a prefix of tool names with `*` after it.
+/// The name of a tool, or a prefix of tool names followed by `*`.
 ///
 /// ```
 /// use pillion_core::tool::ToolNamePattern;
@@ -19,7 +19,7 @@ pub enum ToolNamePattern {
 }
 
 impl ToolNamePattern {
-    /// Parses a name, or a prefix with `*` after it.
+    /// Parses a name, or a prefix followed by `*`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let Some(prefix) = text.strip_suffix('*') else {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{ErrorCode, JsonObject, ServerResponse};
+use super::{ErrorCode, JsonObject, ServerResponse, ToolName, ToolOrigin};
 
 /// The output of a successful call.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -35,7 +35,7 @@ impl ToolOutput {
     }
 
     /// Returns a copy of this output for the result cache: without the server's response, which
-    /// would need as much memory as the result again.
+    /// would double the memory that the cached result needs.
     pub(crate) fn without_response(&self) -> Self {
         Self {
             result: self.result.clone(),
@@ -109,6 +109,20 @@ impl ToolFailure {
         Self::new(ErrorCode::InternalError, message)
     }
 
+    /// Creates the failure of a call that exceeded its time limit.
+    pub(crate) fn timed_out(name: &ToolName, origin: &ToolOrigin, limit: Duration) -> Self {
+        let limit = seconds_text(limit);
+        let message = match origin {
+            ToolOrigin::Mcp { server_label, .. } if !server_label.is_empty() => {
+                format!("Tool '{name}' of server '{server_label}' timed out after {limit}")
+            }
+            ToolOrigin::Mcp { .. } | ToolOrigin::Native => {
+                format!("Tool '{name}' timed out after {limit}")
+            }
+        };
+        Self::new(ErrorCode::Timeout, message)
+    }
+
     /// Sets the result that the tool returned despite the failure.
     #[must_use]
     pub fn with_result(mut self, result: Value) -> Self {
@@ -134,6 +148,11 @@ impl ToolFailure {
 /// Rounds a wait up to whole seconds, so that waiting that long is always enough.
 #[must_use]
 pub fn whole_seconds(wait: Duration) -> u64 {
-    let begun = u64::from(wait.subsec_nanos() > 0);
-    wait.as_secs().saturating_add(begun)
+    let partial_second = u64::from(wait.subsec_nanos() > 0);
+    wait.as_secs().saturating_add(partial_second)
+}
+
+/// Formats a duration like a Python float of seconds: `30.0s`, `0.5s`.
+pub(crate) fn seconds_text(duration: Duration) -> String {
+    format!("{:?}s", duration.as_secs_f64())
 }

@@ -166,9 +166,9 @@ impl ToolParameter {
         self
     }
 
-    /// Returns the parameter as a JSON Schema property. `enum` is present only if there are allowed
-    /// values, and `default` only if it is not null; the defaults `0`, `false` and `""` are
-    /// present.
+    /// Returns the parameter as a JSON Schema property. The property has `enum` only if there are
+    /// allowed values, and `default` only if the default is not null; a default of `0`, `false` or
+    /// `""` is included.
     pub(crate) fn to_property(&self) -> Value {
         let mut property = json!({"type": self.kind.as_str()});
         if let Some(description) = &self.description {

@@ -6,27 +6,28 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// The pausable clock of a call that needs a decision, or makes nested calls. The clock is paused
-/// while the call or a nested call waits for a person, because such waits count toward no deadline.
+/// while the call or a nested call waits for a person, because the time of these waits does not
+/// count toward the call's deadline.
 #[derive(Debug, Default)]
 pub(crate) struct PausableClock {
     state: Mutex<State>,
-    changed: Notify,
+    change: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// Number of calls that are waiting for a person.
-    waiting: usize,
-    /// When the current pause began.
-    since: Option<Instant>,
+    waiting_calls: usize,
+    /// The time at which the current pause began; `None` while the clock runs.
+    paused_since: Option<Instant>,
     /// Total duration of earlier pauses.
-    waited: Duration,
+    paused_time: Duration,
 }
 
 /// Keeps the clock paused until dropped.
 pub(crate) struct Pause(Arc<PausableClock>);
 
-/// Lets the clock run in spite of one pause until dropped.
+/// Suspends one pause of the clock until dropped.
 pub(crate) struct Resumption(Arc<PausableClock>);
 
 impl PausableClock {
@@ -44,43 +45,46 @@ impl PausableClock {
     }
 
     /// Returns the total duration of all pauses.
-    pub(crate) fn paused(&self) -> Duration {
+    pub(crate) fn paused_time(&self) -> Duration {
         let state = self.state.lock();
-        state.waited + state.since.map_or(Duration::ZERO, |since| since.elapsed())
+        state.paused_time
+            + state
+                .paused_since
+                .map_or(Duration::ZERO, |paused_since| paused_since.elapsed())
     }
 
     fn begin_wait(&self) {
         let mut state = self.state.lock();
-        state.waiting += 1;
-        state.since.get_or_insert_with(Instant::now);
+        state.waiting_calls += 1;
+        state.paused_since.get_or_insert_with(Instant::now);
         drop(state);
-        self.changed.notify_one();
+        self.change.notify_one();
     }
 
     fn end_wait(&self) {
         let mut state = self.state.lock();
-        state.waiting -= 1;
-        if state.waiting == 0
-            && let Some(since) = state.since.take()
+        state.waiting_calls -= 1;
+        if state.waiting_calls == 0
+            && let Some(paused_since) = state.paused_since.take()
         {
-            state.waited += since.elapsed();
+            state.paused_time += paused_since.elapsed();
         }
         drop(state);
-        self.changed.notify_one();
+        self.change.notify_one();
     }
 
     /// Waits until `deadline`, extended by all pauses. Supports only one waiter.
     pub(crate) async fn wait_until(&self, deadline: Instant) {
         loop {
-            let end = {
+            let extended_deadline = {
                 let state = self.state.lock();
-                (state.waiting == 0).then(|| deadline + state.waited)
+                (state.waiting_calls == 0).then(|| deadline + state.paused_time)
             };
-            match end {
-                None => self.changed.notified().await,
-                Some(end) => tokio::select! {
-                    () = pillion_deadline::sleep_until(end) => return,
-                    () = self.changed.notified() => {}
+            match extended_deadline {
+                None => self.change.notified().await,
+                Some(extended_deadline) => tokio::select! {
+                    () = pillion_deadline::sleep_until(extended_deadline) => return,
+                    () = self.change.notified() => {}
                 },
             }
         }

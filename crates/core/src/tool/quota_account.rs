@@ -1,8 +1,10 @@
-/// The account whose queue turns, rate limits and pending approvals a call counts toward.
+/// The account to which a call belongs for the turns in the queue, the rate limits and the number
+/// of pending approvals.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QuotaAccount {
-    /// A user: a verified user, or the user that the call names if no principal was authenticated.
+    /// A verified user, or the unverified user that the call names if no principal was
+    /// authenticated.
     User(String),
     /// An authenticated principal whose call names no user or an unverified user. All such calls of
     /// the principal count together, whichever users the calls claim.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{ErrorCode, JsonObject, ToolFailure, ToolOutput};
 pub use media::{Media, ResultPart};
-pub(crate) use reading::reading_of;
+pub(crate) use reading::extract_reading;
 
 /// The result of a tool call.
 ///
@@ -75,11 +75,12 @@ impl ToolResult {
         }
     }
 
-    /// Returns what the model reads of the result. For an MCP result with only text blocks, their
-    /// text, joined by newlines; for an MCP result with other blocks, their text, with a marker such
-    /// as `[image image/png, 8 bytes]` in place of encoded data; for an MCP result without blocks,
-    /// its structured content; any other result unchanged, except that encoded data become markers.
-    /// `None` if a failed result contains nothing beyond the error message.
+    /// Returns what the model reads of the result. For an MCP result with only text blocks, returns
+    /// their text, joined by newlines. For an MCP result with other blocks, returns the text of all
+    /// blocks, with a marker such as `[image image/png, 8 bytes]` in place of encoded data. For an
+    /// MCP result without blocks, returns its structured content. Returns any other result
+    /// unchanged, except that markers replace encoded data. Returns `None` if a failed result
+    /// contains nothing beyond the error message.
     ///
     /// ```
     /// use pillion_core::tool::ToolResult;
@@ -90,7 +91,7 @@ impl ToolResult {
     /// ```
     #[must_use]
     pub fn reading(&self) -> Option<Cow<'_, Value>> {
-        let reading = reading_of(&self.result);
+        let reading = extract_reading(&self.result);
         let repeats_error = match reading.as_str() {
             Some(text) => text.is_empty() || self.error.as_deref() == Some(text),
             None => reading.is_null(),
@@ -112,11 +113,11 @@ impl ToolResult {
         self.with_note(self.text())
     }
 
-    /// Returns the text of the result, as [`to_message`](Self::to_message), without a note about
-    /// changed arguments.
+    /// Returns the text of the result like [`to_message`](Self::to_message), but without the
+    /// [note](Self::note) about changed arguments.
     pub(crate) fn text(&self) -> String {
         if self.success {
-            text_of(&reading_of(&self.result))
+            value_to_text(&extract_reading(&self.result))
         } else {
             format!("Error: {}", self.error_text())
         }
@@ -125,7 +126,7 @@ impl ToolResult {
     /// Converts the result of application code to the outcome of its tool.
     ///
     /// # Errors
-    /// If the result is not a success.
+    /// The result is not a success.
     pub fn into_output(self) -> Result<ToolOutput, ToolFailure> {
         if self.success {
             return Ok(ToolOutput {
@@ -142,15 +143,17 @@ impl ToolResult {
         Err(failure)
     }
 
-    /// The key of the metadata with the arguments that an approver set in place of the call's own.
+    /// The metadata key of the arguments that an approver set in place of the call's own.
     pub const APPROVED_ARGUMENTS: &str = "approved_arguments";
 
-    /// The key of the metadata with the arguments that the call ran with, if a model's own arguments
-    /// had to be repaired ([`CallContext::is_by_model`](super::CallContext::is_by_model)).
+    /// The metadata key of the repaired arguments with which the call ran, if a model's own
+    /// arguments had to be repaired
+    /// ([`CallContext::is_by_model`](super::CallContext::is_by_model)).
     pub const REPAIRED_ARGUMENTS: &str = "repaired_arguments";
 
-    /// Returns the note that tells the model with which arguments the call ran, if an approver
-    /// changed them. [`to_message`](Self::to_message) and [`content`](Self::content) end with it.
+    /// Returns the note that tells the model with which arguments the call ran; `None` unless an
+    /// approver changed the arguments. [`to_message`](Self::to_message) and
+    /// [`content`](Self::content) end with it.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         let arguments = self.metadata.get(Self::APPROVED_ARGUMENTS)?;
@@ -167,8 +170,8 @@ impl ToolResult {
     }
 
     /// Returns the message of role `tool`: `{"role", "tool_call_id", "content"}`. `content` is what
-    /// the model [reads](Self::reading): a string as it is, other values as JSON. A failure whose
-    /// result contains nothing beyond the error message gives `{"error": "..."}`.
+    /// the model [reads](Self::reading): a string as it is, other values as JSON. For a failure
+    /// whose result contains nothing beyond the error message, `content` is `{"error": "..."}`.
     #[must_use]
     pub fn to_message_format(&self) -> Value {
         json!({
@@ -182,15 +185,16 @@ impl ToolResult {
     #[must_use]
     pub fn content(&self) -> String {
         self.with_note(match self.reading() {
-            Some(reading) => text_of(&reading),
+            Some(reading) => value_to_text(&reading),
             None => json!({ "error": self.error_text() }).to_string(),
         })
     }
 
-    /// Returns the parts of a successful MCP result that is more than text.
+    /// Returns the parts of a successful MCP result that contains more than text; `None` for any
+    /// other result.
     #[must_use]
     pub fn parts(&self) -> Option<Vec<ResultPart<'_>>> {
-        reading::parts_of(&self.result).filter(|_| self.success)
+        reading::parse_parts(&self.result).filter(|_| self.success)
     }
 
     /// Returns the error message, or a default message if there is none.
@@ -200,10 +204,10 @@ impl ToolResult {
     }
 }
 
-fn text_of(value: &Value) -> String {
+fn value_to_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        other => other.to_string(),
+        value => value.to_string(),
     }
 }
 

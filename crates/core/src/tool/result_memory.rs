@@ -5,18 +5,18 @@ use std::sync::Arc;
 use pillion_deadline::timeout_at;
 use tokio::time::Instant;
 
-/// Resolves when the requested memory is reserved.
+/// A future that resolves when the requested memory is reserved.
 pub type ReserveFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The memory of an interface for results that wait until their client reads them. Many clients
-/// that read slowly could otherwise use up the memory of the process.
+/// A limit on the memory that an interface uses for results until their clients have read them.
+/// Without the limit, many clients that read slowly could use up the memory of the process.
 pub trait ReserveMemory: Send + Sync + 'static {
-    /// Reserves memory for a result. Returns `None` if the memory is reserved, otherwise a future
-    /// that resolves when the memory is reserved.
+    /// Reserves memory for a result. Returns `None` if the memory was reserved at once; otherwise
+    /// returns a future that resolves when the memory is reserved.
     fn reserve(&self, bytes: usize) -> Option<ReserveFuture>;
 
-    /// Reserves memory for a result only if there is room now. Returns whether the memory is
-    /// reserved.
+    /// Reserves memory for a result only if enough memory is free now. Returns whether the memory
+    /// is reserved.
     fn try_reserve(&self, bytes: usize) -> bool;
 
     /// Releases reserved memory that no result needs.
@@ -26,7 +26,7 @@ pub trait ReserveMemory: Send + Sync + 'static {
     fn is_in_use(&self) -> bool;
 }
 
-/// The memory for the results of a client's calls. Cheap to clone.
+/// The limited memory for the results of a client's calls. Cheap to clone.
 #[derive(Clone)]
 pub struct ResultMemory {
     memory: Arc<dyn ReserveMemory>,
@@ -42,8 +42,9 @@ impl ResultMemory {
         }
     }
 
-    /// Returns the memory for several results of one response. Their calls never wait for memory,
-    /// because another result of the same response may use it.
+    /// Returns this memory for calls whose results are sent together in one response. A reservation
+    /// for such a call fails instead of waiting: another result of the same response may hold the
+    /// memory, so waiting could be a deadlock.
     #[must_use]
     pub fn shared(&self) -> Self {
         Self {
@@ -58,7 +59,7 @@ impl ResultMemory {
         self.is_shared
     }
 
-    /// Reserves memory for a result. Waits for room until `deadline`, unless the memory is
+    /// Reserves memory for a result. Waits for free memory until `deadline`, unless the memory is
     /// [shared](Self::shared). Returns whether the memory is reserved.
     pub async fn reserve(&self, bytes: usize, deadline: Instant) -> bool {
         if self.is_shared {
@@ -66,12 +67,12 @@ impl ResultMemory {
         }
         match self.memory.reserve(bytes) {
             None => true,
-            Some(reserved) => timeout_at(deadline, reserved).await.is_ok(),
+            Some(reservation) => timeout_at(deadline, reservation).await.is_ok(),
         }
     }
 
-    /// Reserves memory for a result only if there is room now. Returns whether the memory is
-    /// reserved.
+    /// Reserves memory for a result only if enough memory is free now. Returns whether the memory
+    /// is reserved.
     #[must_use]
     pub fn try_reserve(&self, bytes: usize) -> bool {
         self.memory.try_reserve(bytes)
@@ -89,7 +90,7 @@ impl ResultMemory {
     }
 }
 
-/// Two values are equal if they are the memory of the same client.
+/// Two memories are equal if they belong to the same client.
 impl PartialEq for ResultMemory {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.memory, &other.memory)

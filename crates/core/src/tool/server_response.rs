@@ -13,7 +13,7 @@ pub enum ServerResponse {
 }
 
 impl ServerResponse {
-    /// Adds this response to `outcome`, which was read from the response.
+    /// Adds this response to `outcome`, which was parsed from this response.
     ///
     /// # Errors
     /// The failure of `outcome`, with this response.
@@ -37,9 +37,8 @@ impl ServerResponse {
 impl PartialEq for ServerResponse {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Result(one), Self::Result(other)) | (Self::Error(one), Self::Error(other)) => {
-                one.get() == other.get()
-            }
+            (Self::Result(first), Self::Result(second))
+            | (Self::Error(first), Self::Error(second)) => first.get() == second.get(),
             (Self::Result(_), Self::Error(_)) | (Self::Error(_), Self::Result(_)) => false,
         }
     }

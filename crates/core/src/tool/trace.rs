@@ -17,7 +17,7 @@ pub struct TraceContext {
 }
 
 /// Maximum length of a forwarded `tracestate`, in bytes.
-const MAX_STATE_LEN: usize = 512;
+const MAX_TRACESTATE_BYTES: usize = 512;
 
 impl TraceContext {
     /// Parses the values of `traceparent` and `tracestate`. Returns `None` if `traceparent` is not
@@ -34,7 +34,7 @@ impl TraceContext {
         };
         let is_zero = |text: &str| text.bytes().all(|byte| byte == b'0');
         let is_known = *version == "00";
-        // A later version may append further fields.
+        // A later version of the specification may append further fields.
         let is_well_formed = is_hex(version, 2)
             && *version != "ff"
             && is_hex(trace, 32)
@@ -43,13 +43,13 @@ impl TraceContext {
             && !is_zero(parent)
             && is_hex(flags, 2)
             && (rest.is_empty() || !is_known);
-        let is_fit = |state: &&str| {
-            (1..=MAX_STATE_LEN).contains(&state.len())
+        let can_be_forwarded = |state: &&str| {
+            (1..=MAX_TRACESTATE_BYTES).contains(&state.len())
                 && state.bytes().all(|byte| (b' '..=b'~').contains(&byte))
         };
         is_well_formed.then(|| Self {
             traceparent: format!("00-{trace}-{parent}-{flags}"),
-            tracestate: tracestate.filter(is_fit).map(str::to_owned),
+            tracestate: tracestate.filter(can_be_forwarded).map(str::to_owned),
         })
     }
 
@@ -84,10 +84,11 @@ impl TraceContext {
     #[must_use]
     pub fn to_meta(&self) -> Map<String, Value> {
         let state = self.tracestate.as_ref().map(|state| ("tracestate", state));
-        let present = [("traceparent", &self.traceparent)]
+        let present_members = [("traceparent", &self.traceparent)]
             .into_iter()
             .chain(state);
-        let entries = present.map(|(key, value)| (key.to_owned(), Value::from(value.as_str())));
+        let entries =
+            present_members.map(|(key, value)| (key.to_owned(), Value::from(value.as_str())));
         entries.collect()
     }
 }

@@ -11,8 +11,8 @@ use crate::tool::{Nesting, PausableClock, Pause, Resumption};
 /// counts toward no deadline.
 #[derive(Clone, Default)]
 pub struct DecisionClock {
-    own: Arc<PausableClock>,
-    above: Vec<Arc<PausableClock>>,
+    own_clock: Arc<PausableClock>,
+    ancestor_clocks: Vec<Arc<PausableClock>>,
 }
 
 /// Counts the time until this value is dropped toward the deadline of the call.
@@ -22,10 +22,11 @@ pub struct CountedWork {
 }
 
 impl DecisionClock {
-    pub(super) fn below(nesting: Option<&Nesting>) -> Self {
+    pub(super) fn for_nesting(nesting: Option<&Nesting>) -> Self {
         Self {
-            own: Arc::default(),
-            above: nesting.map_or_else(Vec::new, |nesting| nesting.clocks_above().to_vec()),
+            own_clock: Arc::default(),
+            ancestor_clocks: nesting
+                .map_or_else(Vec::new, |nesting| nesting.ancestor_clocks().to_vec()),
         }
     }
 
@@ -42,16 +43,16 @@ impl DecisionClock {
 
     /// Waits until `deadline`, extended by all pauses.
     pub(super) async fn wait_until(&self, deadline: Instant) {
-        self.own.wait_until(deadline).await;
+        self.own_clock.wait_until(deadline).await;
     }
 
     /// Returns the total duration of all pauses.
-    pub(super) fn paused(&self) -> Duration {
-        self.own.paused()
+    pub(super) fn paused_time(&self) -> Duration {
+        self.own_clock.paused_time()
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<PausableClock>> {
-        self.above.iter().chain([&self.own])
+        self.ancestor_clocks.iter().chain([&self.own_clock])
     }
 }
 

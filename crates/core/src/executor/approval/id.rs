@@ -11,11 +11,13 @@ use crate::tool::{CallContext, ForwardedParameters, JsonObject, ToolOrigin};
 /// `definition` is the description and the schema: an approval does not hold for a tool of the same
 /// name on another server, nor for a changed tool or server. `user` may be null.
 ///
-/// A tool with several acting identities adds `acting_identity`: an approval for the user's identity does
-/// not hold for the server's. A call of a principal for an unverified user adds `principal`: an
-/// approval does not hold for another principal, or for no principal, that claims this user. A call
-/// in a channel adds `channel`, and a call whose tool gets more from the caller
-/// ([`Tool::forwarded`](crate::tool::Tool::forwarded)) adds the digest of that as `forwarded`.
+/// For a tool with several acting identities, the JSON also has `acting_identity`, so that an
+/// approval for the user's identity does not hold for the server's. For a call of a principal for
+/// an unverified user, the JSON also has `principal`, so that an approval does not hold if another
+/// principal, or none, claims this user. For a call in a channel, the JSON also has `channel`. If
+/// the tool gets more from the caller than the arguments
+/// ([`Tool::forwarded`](crate::tool::Tool::forwarded)), the JSON also has the digest of that data
+/// as `forwarded`.
 pub(super) fn compute(
     tool: &RegisteredTool,
     arguments: &JsonObject,

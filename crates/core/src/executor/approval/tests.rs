@@ -433,7 +433,7 @@ async fn g2_the_tools_own_policy_ranks_between_rules_and_the_default() {
 #[tokio::test]
 async fn g1_a_rule_may_use_an_alias_and_the_strictest_rule_wins() {
     let registry = registry();
-    registry.alias("dice", "roll").unwrap();
+    registry.set_alias("dice", "roll").unwrap();
     let cases = [
         (
             json!({"default": "auto", "tools": {"dice": "always-ask"}}),
@@ -472,7 +472,7 @@ impl Approver for Once {
         Box::pin(async { Ok(Decision::Approved) })
     }
 
-    fn spend(&self, _: &ApprovalRequest) -> ConsumeFuture {
+    fn spend(&self, _: &ApprovalRequest) -> SpendFuture {
         *self.used.lock() += 1;
         let spent = self.spent.clone();
         Box::pin(async move { spent })
@@ -531,7 +531,7 @@ impl Tool for Forwards {
             return Err(ToolFailure::invalid_input("unclear"));
         }
         Ok(Some(ForwardedParameters {
-            shown: json!({"variant": variant}),
+            parameters: json!({"variant": variant}),
             digest: variant.clone(),
         }))
     }
@@ -588,13 +588,13 @@ struct Edits(Value, Mutex<Vec<Option<JsonObject>>>);
 
 impl Approver for Edits {
     fn decide(&self, request: ApprovalRequest) -> ApprovalFuture {
-        assert_eq!(request.edited, None);
+        assert_eq!(request.edited_arguments, None);
         let edited = self.0.as_object().cloned().unwrap();
         Box::pin(async move { Ok(Decision::Edited(edited)) })
     }
 
-    fn spend(&self, request: &ApprovalRequest) -> ConsumeFuture {
-        self.1.lock().push(request.edited.clone());
+    fn spend(&self, request: &ApprovalRequest) -> SpendFuture {
+        self.1.lock().push(request.edited_arguments.clone());
         Box::pin(async { Ok(()) })
     }
 }

@@ -14,7 +14,8 @@ const ENTRY_OVERHEAD_BYTES: usize = 256;
 
 /// Cached results by key. Removes the least recently used results first.
 pub(super) struct CacheEntries {
-    /// Hashed with a random seed, because clients choose the arguments in the keys.
+    /// The keys are hashed with a random seed, because clients choose the arguments in the keys,
+    /// and could otherwise choose keys with equal hashes.
     entries: LruCache<String, Entry, RandomState>,
     bytes: usize,
 }
@@ -30,7 +31,7 @@ impl Default for CacheEntries {
 
 struct Entry {
     output: Arc<ToolOutput>,
-    since: Instant,
+    stored_at: Instant,
     ttl: Duration,
     bytes: usize,
 }
@@ -52,9 +53,9 @@ impl CacheEntries {
         ttl: Option<Duration>,
     ) -> Option<(Arc<ToolOutput>, Duration)> {
         let entry = self.entries.get(key)?;
-        let good = ttl.map_or(entry.ttl, |ttl| ttl.min(entry.ttl));
-        let age = entry.since.elapsed();
-        if age >= good {
+        let max_age = ttl.map_or(entry.ttl, |ttl| ttl.min(entry.ttl));
+        let age = entry.stored_at.elapsed();
+        if age >= max_age {
             self.remove(key);
             return None;
         }
@@ -71,7 +72,7 @@ impl CacheEntries {
         bounds: &CacheConfig,
     ) {
         self.remove(&key);
-        let metadata: usize = output
+        let metadata_bytes: usize = output
             .metadata
             .iter()
             .map(|(key, value)| key.len() + json_len(value))
@@ -80,20 +81,20 @@ impl CacheEntries {
             + key.len()
             + json_len(&output.result)
             + output.data.as_ref().map_or(0, json_len)
-            + metadata;
+            + metadata_bytes;
         if bytes > bounds.max_bytes || bounds.max_entries == 0 {
             return;
         }
         while self.entries.len() >= bounds.max_entries || self.bytes + bytes > bounds.max_bytes {
-            let Some((_, oldest)) = self.entries.remove_lru() else {
+            let Some((_, oldest_entry)) = self.entries.remove_lru() else {
                 break;
             };
-            self.bytes -= oldest.bytes;
+            self.bytes -= oldest_entry.bytes;
         }
         self.bytes += bytes;
         let entry = Entry {
             output,
-            since: Instant::now(),
+            stored_at: Instant::now(),
             ttl,
             bytes,
         };

@@ -13,7 +13,7 @@ const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 /// its call.
 pub(super) fn parse(output: &ToolOutput) -> Option<CacheRule> {
     let milliseconds = output.result.get("ttlMs")?.as_f64()?;
-    if !is_end(output) {
+    if !completes_call(output) {
         return None;
     }
     let ttl = Duration::try_from_secs_f64(milliseconds / 1000.0).ok()?;
@@ -30,7 +30,7 @@ pub(super) fn parse(output: &ToolOutput) -> Option<CacheRule> {
 }
 
 /// Returns whether a result completes its call, rather than requesting input from the client.
-pub(super) fn is_end(output: &ToolOutput) -> bool {
+pub(super) fn completes_call(output: &ToolOutput) -> bool {
     let kind = output.result.get("resultType").and_then(Value::as_str);
     kind.is_none_or(|kind| kind == "complete")
 }

@@ -14,10 +14,11 @@ pub(in crate::executor) struct QueueLimits {
     pub(in crate::executor) max_local: usize,
     /// Maximum number of running calls of each MCP server's tools.
     pub(in crate::executor) max_per_server: usize,
-    /// Maximum number of running calls of single MCP servers, by label; overrides `max_per_server`.
+    /// Maximum number of running calls of individual MCP servers, by label; overrides
+    /// `max_per_server`.
     pub(in crate::executor) server_limits: HashMap<String, NonZeroUsize>,
-    /// Maximum number of running calls of single tools, by name; other tools have their source's
-    /// limit.
+    /// Maximum number of running calls of individual tools, by name; other tools have their
+    /// source's limit.
     pub(in crate::executor) tool_limits: ToolSettings<NonZeroUsize>,
     /// Maximum number of running calls of each account.
     pub(in crate::executor) max_per_account: usize,
@@ -48,8 +49,9 @@ impl QueueLimits {
         let max_of_source = match source {
             ToolSource::Local => self.max_local,
             ToolSource::Server(label) => {
-                let own = self.server_limits.get(label).copied();
-                own.map_or(self.max_per_server, NonZeroUsize::get)
+                let own_limit = self.server_limits.get(label).copied();
+                own_limit
+                    .map_or(self.max_per_server, NonZeroUsize::get)
                     .min(self.max_of_all_servers())
             }
         };

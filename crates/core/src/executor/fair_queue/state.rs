@@ -2,7 +2,7 @@ use std::collections::{HashMap, VecDeque};
 
 use tokio::sync::oneshot;
 
-use super::{Full, QueueLimits, QueuePermit, ToolSource};
+use super::{QueueFull, QueueLimits, QueuePermit, ToolSource};
 use crate::executor::QuotaAccount;
 use crate::registry::RegisteredTool;
 use crate::tool::ToolName;
@@ -11,16 +11,18 @@ use crate::tool::ToolName;
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) bounds: QueueLimits,
-    pub(super) running: usize,
-    /// Number of running calls by source; never 0.
+    pub(super) running_count: usize,
+    /// Number of running calls by source. Sources without running calls are absent.
     running_by_source: HashMap<ToolSource, usize>,
-    /// Number of running calls by tool, for tools with their own limit; never 0.
+    /// Number of running calls by tool, for tools with their own limit. Tools without running calls
+    /// are absent.
     running_by_tool: HashMap<ToolName, usize>,
-    /// Number of running calls by account, if accounts have a limit; never 0.
+    /// Number of running calls by account, if accounts have a limit. Accounts without running calls
+    /// are absent.
     running_by_account: HashMap<QuotaAccount, usize>,
-    pub(super) waiting: usize,
-    /// Number of queued calls by account; never 0.
-    waiting_by_account: HashMap<QuotaAccount, usize>,
+    pub(super) queued_count: usize,
+    /// Number of queued calls by account. Accounts without queued calls are absent.
+    queued_by_account: HashMap<QuotaAccount, usize>,
     /// The sources with queued calls, in the order of their turns.
     sources: VecDeque<(ToolSource, SourceQueue)>,
     next_id: u64,
@@ -30,17 +32,17 @@ pub(super) struct State {
 #[derive(Debug, Default)]
 struct SourceQueue {
     /// Queued calls by account, oldest first; never empty.
-    by_account: HashMap<QuotaAccount, VecDeque<Waiter>>,
+    waiters_by_account: HashMap<QuotaAccount, VecDeque<Waiter>>,
     /// The accounts with queued calls, in the order of their turns.
     turns: VecDeque<QuotaAccount>,
-    waiting: usize,
+    queued_count: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Waiter {
     id: u64,
     tool: ToolName,
-    pub(super) sender: oneshot::Sender<Result<QueuePermit, Full>>,
+    pub(super) sender: oneshot::Sender<Result<QueuePermit, QueueFull>>,
 }
 
 /// The counters that a running call increments.
@@ -89,12 +91,12 @@ impl State {
     pub(super) fn new(bounds: QueueLimits) -> Self {
         Self {
             bounds,
-            running: 0,
+            running_count: 0,
             running_by_source: HashMap::new(),
             running_by_tool: HashMap::new(),
             running_by_account: HashMap::new(),
-            waiting: 0,
-            waiting_by_account: HashMap::new(),
+            queued_count: 0,
+            queued_by_account: HashMap::new(),
             sources: VecDeque::new(),
             next_id: 0,
         }
@@ -106,16 +108,17 @@ impl State {
     }
 
     fn has_source_permit(&self, source: &ToolSource) -> bool {
-        let from = |source| {
+        let count_running = |source| {
             self.running_by_source
                 .get(source)
                 .copied()
                 .unwrap_or_default()
         };
-        let of_servers = || self.running - from(&ToolSource::Local);
-        self.running < self.bounds.max_running
-            && from(source) < self.bounds.max_of_source(source)
-            && (*source == ToolSource::Local || of_servers() < self.bounds.max_of_all_servers())
+        let running_of_servers = || self.running_count - count_running(&ToolSource::Local);
+        self.running_count < self.bounds.max_running
+            && count_running(source) < self.bounds.max_of_source(source)
+            && (*source == ToolSource::Local
+                || running_of_servers() < self.bounds.max_of_all_servers())
     }
 
     /// Returns whether the limits of the tool and of the account allow one more call.
@@ -136,7 +139,7 @@ impl State {
 
     /// Counts a call as running.
     pub(super) fn count(&mut self, request: PermitRequest) -> Box<CountedCall> {
-        self.running += 1;
+        self.running_count += 1;
         *self
             .running_by_source
             .entry(request.source.clone())
@@ -158,35 +161,35 @@ impl State {
     }
 
     /// Removes a finished call from the counts.
-    pub(super) fn discount(&mut self, counted: &CountedCall) {
-        self.running -= 1;
-        decrement(&mut self.running_by_source, &counted.source);
-        if let Some(tool) = &counted.tool {
+    pub(super) fn uncount(&mut self, counted_call: &CountedCall) {
+        self.running_count -= 1;
+        decrement(&mut self.running_by_source, &counted_call.source);
+        if let Some(tool) = &counted_call.tool {
             decrement(&mut self.running_by_tool, tool);
         }
-        if let Some(account) = &counted.account {
+        if let Some(account) = &counted_call.account {
             decrement(&mut self.running_by_account, account);
         }
     }
 
     /// Queues a call and returns its id.
-    pub(super) fn wait(
+    pub(super) fn enqueue(
         &mut self,
         request: PermitRequest,
-        sender: oneshot::Sender<Result<QueuePermit, Full>>,
+        sender: oneshot::Sender<Result<QueuePermit, QueueFull>>,
     ) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        self.waiting += 1;
+        self.queued_count += 1;
         *self
-            .waiting_by_account
+            .queued_by_account
             .entry(request.account.clone())
             .or_default() += 1;
-        let known = self
+        let position = self
             .sources
             .iter()
             .position(|(source, _)| *source == request.source);
-        let index = known.unwrap_or_else(|| {
+        let index = position.unwrap_or_else(|| {
             let queue = SourceQueue::default();
             self.sources.push_back((request.source, queue));
             self.sources.len() - 1
@@ -203,94 +206,96 @@ impl State {
     }
 
     /// Removes and returns the queued calls for which permits are free.
-    pub(super) fn next(&mut self) -> Vec<(Waiter, Box<CountedCall>)> {
-        let mut next = Vec::new();
-        while let Some(picked) = self.pick() {
-            next.push(picked);
+    pub(super) fn take_runnable(&mut self) -> Vec<(Waiter, Box<CountedCall>)> {
+        let mut picked_calls = Vec::new();
+        while let Some(picked_call) = self.pick() {
+            picked_calls.push(picked_call);
         }
-        next
+        picked_calls
     }
 
     /// Removes and returns the call that runs next: the oldest call of the source that has the
     /// fewest running calls and is below its limit. Sources with equally many running calls take
     /// turns.
     fn pick(&mut self) -> Option<(Waiter, Box<CountedCall>)> {
-        if self.running >= self.bounds.max_running || self.sources.is_empty() {
+        if self.running_count >= self.bounds.max_running || self.sources.is_empty() {
             return None;
         }
         let sources = self.sources.iter().enumerate();
         let mut order: Vec<_> = sources
             .filter(|(_, (source, _))| self.has_source_permit(source))
             .map(|(index, (source, _))| {
-                let running = self.running_by_source.get(source).copied();
-                (running.unwrap_or_default(), index)
+                let running_count = self.running_by_source.get(source).copied();
+                (running_count.unwrap_or_default(), index)
             })
             .collect();
         order.sort_unstable();
         for (_, index) in order {
             let (source, mut queue) = std::mem::take(self.sources.get_mut(index)?);
-            let taken = queue.take(|tool, account| self.has_permit(tool, account));
-            let Some((account, waiter)) = taken else {
+            let next_call = queue.take(|tool, account| self.has_permit(tool, account));
+            let Some((account, waiter)) = next_call else {
                 *self.sources.get_mut(index)? = (source, queue);
                 continue;
             };
             self.sources.remove(index);
-            if queue.waiting > 0 {
+            if queue.queued_count > 0 {
                 self.sources.push_back((source.clone(), queue));
             }
-            self.waiting -= 1;
-            decrement(&mut self.waiting_by_account, &account);
+            self.queued_count -= 1;
+            decrement(&mut self.queued_by_account, &account);
             let request = PermitRequest {
                 source,
                 tool: waiter.tool.clone(),
                 account,
             };
-            let counted = self.count(request);
-            return Some((waiter, counted));
+            let counted_call = self.count(request);
+            return Some((waiter, counted_call));
         }
         None
     }
 
-    /// Removes a queued call to make room for `request`: the newest call of the account with the most
-    /// queued calls, if that account still has at least as many queued calls as the account of
-    /// `request`; else the newest call of the source with the most queued calls, under the
-    /// corresponding condition.
-    pub(super) fn evict_for(&mut self, request: &PermitRequest) -> Result<Waiter, Full> {
-        let own = self.waiting_by_account.get(&request.account).copied();
-        let busiest = self
-            .waiting_by_account
+    /// Removes a queued call to make room for `request`. Considers accounts first: if the account
+    /// with the most queued calls has at least two more queued calls than the account of `request`,
+    /// removes that account's newest call. Otherwise applies the same rule to sources.
+    pub(super) fn evict_call(&mut self, request: &PermitRequest) -> Result<Waiter, QueueFull> {
+        let own_count = self.queued_by_account.get(&request.account).copied();
+        let busiest_account = self
+            .queued_by_account
             .iter()
-            .max_by_key(|(_, waiting)| **waiting)
-            .filter(|(_, waiting)| **waiting > own.unwrap_or_default() + 1);
-        if let Some(account) = busiest.map(|(account, _)| account.clone()) {
+            .max_by_key(|(_, queued_count)| **queued_count)
+            .filter(|(_, queued_count)| **queued_count > own_count.unwrap_or_default() + 1);
+        if let Some(account) = busiest_account.map(|(account, _)| account.clone()) {
             let queues = self.sources.iter().enumerate();
-            let last = queues
-                .filter_map(|(index, (_, queue))| Some((queue.newest_of(&account)?, index)))
+            let newest_call = queues
+                .filter_map(|(index, (_, queue))| Some((queue.newest_call_id(&account)?, index)))
                 .max();
-            let (_, index) = last.ok_or(Full)?;
-            return self.remove_last(index, &account).ok_or(Full);
+            let (_, index) = newest_call.ok_or(QueueFull)?;
+            return self.remove_newest(index, &account).ok_or(QueueFull);
         }
         let mut sources = self.sources.iter();
         let own_source = sources.find(|(source, _)| *source == request.source);
-        let own_waiting = own_source.map_or(0, |(_, queue)| queue.waiting);
+        let own_source_count = own_source.map_or(0, |(_, queue)| queue.queued_count);
         let sources = self.sources.iter().enumerate();
-        let busiest = sources
-            .max_by_key(|(_, (_, queue))| queue.waiting)
-            .filter(|(_, (_, queue))| queue.waiting > own_waiting + 1);
-        let (index, (_, queue)) = busiest.ok_or(Full)?;
-        let account = queue.busiest_account().cloned().ok_or(Full)?;
-        self.remove_last(index, &account).ok_or(Full)
+        let busiest_source = sources
+            .max_by_key(|(_, (_, queue))| queue.queued_count)
+            .filter(|(_, (_, queue))| queue.queued_count > own_source_count + 1);
+        let (index, (_, queue)) = busiest_source.ok_or(QueueFull)?;
+        let account = queue.busiest_account().cloned().ok_or(QueueFull)?;
+        self.remove_newest(index, &account).ok_or(QueueFull)
     }
 
-    fn remove_last(&mut self, index: usize, account: &QuotaAccount) -> Option<Waiter> {
+    fn remove_newest(&mut self, index: usize, account: &QuotaAccount) -> Option<Waiter> {
         let (_, queue) = self.sources.get_mut(index)?;
-        let id = queue.newest_of(account)?;
+        let id = queue.newest_call_id(account)?;
         self.remove(index, account, id)
     }
 
     /// Removes a queued call. Does nothing if the call already has its permit.
-    pub(super) fn leave(&mut self, source: &ToolSource, account: &QuotaAccount, id: u64) {
-        let index = self.sources.iter().position(|(other, _)| other == source);
+    pub(super) fn remove_queued(&mut self, source: &ToolSource, account: &QuotaAccount, id: u64) {
+        let index = self
+            .sources
+            .iter()
+            .position(|(queued_source, _)| queued_source == source);
         if let Some(index) = index {
             drop(self.remove(index, account, id));
         }
@@ -299,23 +304,23 @@ impl State {
     fn remove(&mut self, index: usize, account: &QuotaAccount, id: u64) -> Option<Waiter> {
         let (_, queue) = self.sources.get_mut(index)?;
         let waiter = queue.remove(account, id)?;
-        if queue.waiting == 0 {
+        if queue.queued_count == 0 {
             self.sources.remove(index);
         }
-        self.waiting -= 1;
-        decrement(&mut self.waiting_by_account, account);
+        self.queued_count -= 1;
+        decrement(&mut self.queued_by_account, account);
         Some(waiter)
     }
 }
 
 impl SourceQueue {
     fn push(&mut self, account: QuotaAccount, waiter: Waiter) {
-        self.waiting += 1;
-        if let Some(waiters) = self.by_account.get_mut(&account) {
+        self.queued_count += 1;
+        if let Some(waiters) = self.waiters_by_account.get_mut(&account) {
             waiters.push_back(waiter);
         } else {
             self.turns.push_back(account.clone());
-            self.by_account.insert(account, [waiter].into());
+            self.waiters_by_account.insert(account, [waiter].into());
         }
     }
 
@@ -327,58 +332,60 @@ impl SourceQueue {
     ) -> Option<(QuotaAccount, Waiter)> {
         for turn in 0..self.turns.len() {
             let account = self.turns.get(turn)?;
-            let waiters = self.by_account.get_mut(account)?;
-            let index = waiters.iter().position(|one| may_run(&one.tool, account));
+            let waiters = self.waiters_by_account.get_mut(account)?;
+            let index = waiters
+                .iter()
+                .position(|waiter| may_run(&waiter.tool, account));
             let Some(waiter) = index.and_then(|index| waiters.remove(index)) else {
                 continue;
             };
             let is_last = waiters.is_empty();
             let account = self.turns.remove(turn)?;
             if is_last {
-                self.by_account.remove(&account);
+                self.waiters_by_account.remove(&account);
             } else {
                 self.turns.push_back(account.clone());
             }
-            self.waiting -= 1;
+            self.queued_count -= 1;
             return Some((account, waiter));
         }
         None
     }
 
     /// Returns the id of the account's newest queued call.
-    fn newest_of(&self, account: &QuotaAccount) -> Option<u64> {
-        let last = self.by_account.get(account)?.back()?;
-        Some(last.id)
+    fn newest_call_id(&self, account: &QuotaAccount) -> Option<u64> {
+        let newest_waiter = self.waiters_by_account.get(account)?.back()?;
+        Some(newest_waiter.id)
     }
 
     /// Returns the account with the most queued calls of this source.
     fn busiest_account(&self) -> Option<&QuotaAccount> {
-        let busiest = self
-            .by_account
+        let busiest_entry = self
+            .waiters_by_account
             .iter()
             .max_by_key(|(_, waiters)| waiters.len());
-        busiest.map(|(account, _)| account)
+        busiest_entry.map(|(account, _)| account)
     }
 
     fn remove(&mut self, account: &QuotaAccount, id: u64) -> Option<Waiter> {
-        let waiters = self.by_account.get_mut(account)?;
+        let waiters = self.waiters_by_account.get_mut(account)?;
         let index = waiters.iter().position(|waiter| waiter.id == id)?;
         let waiter = waiters.remove(index)?;
         if waiters.is_empty() {
-            self.by_account.remove(account);
+            self.waiters_by_account.remove(account);
             self.turns.retain(|turn| turn != account);
         }
-        self.waiting -= 1;
+        self.queued_count -= 1;
         Some(waiter)
     }
 }
 
 /// Decrements a count, and removes the entry when the count is 0.
-fn decrement<K: std::hash::Hash + Eq>(numbers: &mut HashMap<K, usize>, key: &K) {
-    if let Some(number) = numbers.get_mut(key) {
-        *number -= 1;
-        if *number == 0 {
-            numbers.remove(key);
+fn decrement<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
         }
     }
 }

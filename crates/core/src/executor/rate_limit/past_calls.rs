@@ -5,37 +5,37 @@ use tokio::sync::Notify;
 
 /// Whether calls of earlier processes are still being counted. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PastCallCounts(Arc<Counts>);
+pub(super) struct PastCallCounts(Arc<SharedCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
-    running: AtomicUsize,
-    ended: Notify,
+struct SharedCounts {
+    running_counts: AtomicUsize,
+    completion: Notify,
 }
 
-/// Calls of earlier processes are being counted until this value is dropped. Calls of tools with a
-/// rate limit or a cooldown wait until then.
+/// Shows that calls of earlier processes are still being counted. Calls of tools with a rate limit
+/// or a cooldown wait until this value is dropped.
 #[derive(Debug)]
 pub struct PastCallCount(PastCallCounts);
 
 impl PastCallCounts {
     pub(super) fn begin(&self) -> PastCallCount {
-        self.0.running.fetch_add(1, Ordering::AcqRel);
+        self.0.running_counts.fetch_add(1, Ordering::AcqRel);
         PastCallCount(self.clone())
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        self.0.running.load(Ordering::Acquire) == 0
+        self.0.running_counts.load(Ordering::Acquire) == 0
     }
 
-    /// Waits until all calls are counted.
-    pub(super) async fn completed(&self) {
+    /// Waits until all calls of earlier processes are counted.
+    pub(super) async fn wait_for_completion(&self) {
         loop {
-            let ended = self.0.ended.notified();
+            let completion = self.0.completion.notified();
             if self.is_complete() {
                 return;
             }
-            ended.await;
+            completion.await;
         }
     }
 }
@@ -43,7 +43,7 @@ impl PastCallCounts {
 impl Drop for PastCallCount {
     fn drop(&mut self) {
         let PastCallCounts(counts) = &self.0;
-        counts.running.fetch_sub(1, Ordering::AcqRel);
-        counts.ended.notify_waiters();
+        counts.running_counts.fetch_sub(1, Ordering::AcqRel);
+        counts.completion.notify_waiters();
     }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{
-    Key, MAX_ACCOUNTS, PastCall, RateLimiter, SWEEP_TARGET_ACCOUNTS, Subject, UNREGISTERED_TOOL_TTL,
+    LedgerKey, LimitSubject, MAX_ACCOUNTS, PastCall, RateLimiter, SWEEP_TARGET_ACCOUNTS,
+    UNREGISTERED_TOOL_TTL,
 };
 use crate::executor::{Executor, ExecutorConfig, QuotaAccount, RateLimits, RateWindows};
 use crate::registry::ToolRegistry;
@@ -168,9 +169,9 @@ fn c7_of_too_many_rate_limit_accounts_the_newest_are_kept() {
         let ledger = limiter.ledger.lock();
         assert_eq!(ledger.times.len(), SWEEP_TARGET_ACCOUNTS);
         let has_account = |user: u64| {
-            let subject = Subject::Tool("ping".to_owned());
+            let subject = LimitSubject::Tool("ping".to_owned());
             let account = QuotaAccount::User(user.to_string());
-            ledger.times.contains_key(&Key { account, subject })
+            ledger.times.contains_key(&LedgerKey { account, subject })
         };
         assert!(has_account(0) && !has_account(count - 1));
     });

@@ -12,12 +12,12 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 impl RateWindows {
     /// Returns whether the number of calls is limited in any window.
     pub(super) fn has_limit(&self) -> bool {
-        self.each().next().is_some()
+        self.limits().next().is_some()
     }
 
     /// Returns the limits that are set as name, window length and number of calls, shortest window
     /// first.
-    pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, Duration, u32)> {
+    pub(super) fn limits(&self) -> impl Iterator<Item = (&'static str, Duration, u32)> {
         [
             ("minute", MINUTE, self.per_minute),
             ("hour", HOUR, self.per_hour),
@@ -29,19 +29,19 @@ impl RateWindows {
 
     /// Returns the length of the longest window; zero if no limit is set.
     pub(super) fn max_length(&self) -> Duration {
-        self.each()
+        self.limits()
             .map(|(_, length, _)| length)
             .max()
             .unwrap_or_default()
     }
 
-    /// Returns the largest number of calls that a window allows; zero if no limit is set.
+    /// Returns the largest of the limits of all windows, in calls; zero if no limit is set.
     pub(super) fn max_calls(&self) -> u32 {
-        self.each().map(|(_, _, limit)| limit).max().unwrap_or(0)
+        self.limits().map(|(_, _, limit)| limit).max().unwrap_or(0)
     }
 }
 
-/// When calls of one account to one tool or server were admitted, oldest first.
+/// The times at which calls of one account to one tool or server were admitted, oldest first.
 ///
 /// Never has more entries than the largest limit that applies: rejected calls are not added, and
 /// calls outside the longest window are dropped.
@@ -66,8 +66,9 @@ impl CallTimes {
         self.times.push_back(now);
     }
 
-    /// Inserts a past call in order. Drops the oldest entry if there are more than `max_calls` (and more
-    /// than one), because older entries change no decision.
+    /// Inserts a past call in order. Drops the oldest entry if there are more than `max_calls`
+    /// entries (but keeps at least one), because older entries do not affect whether a call is
+    /// admitted.
     pub(super) fn insert_past(&mut self, at: Instant, horizon: Duration, max_calls: u32) {
         self.horizon = self.horizon.max(horizon);
         let index = self.times.partition_point(|time| *time <= at);
@@ -92,14 +93,19 @@ impl CallTimes {
 
     /// Returns the time until one more call is within `limit` calls per `length`; `None` if one
     /// more call is within the limit now.
-    pub(super) fn wait_for(&self, limit: u32, length: Duration, now: Instant) -> Option<Duration> {
+    pub(super) fn time_until_allowed(
+        &self,
+        limit: u32,
+        length: Duration,
+        now: Instant,
+    ) -> Option<Duration> {
         let limit = limit as usize;
         if limit == 0 {
             return Some(length);
         }
-        // The next call is allowed when this call leaves the window.
-        let blocking = self.times.len().checked_sub(limit)?;
-        let age = now.saturating_duration_since(*self.times.get(blocking)?);
+        // The next call is allowed as soon as this past call is older than the window.
+        let blocking_index = self.times.len().checked_sub(limit)?;
+        let age = now.saturating_duration_since(*self.times.get(blocking_index)?);
         let wait = length.saturating_sub(age);
         (!wait.is_zero()).then_some(wait)
     }

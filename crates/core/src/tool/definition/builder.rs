@@ -67,8 +67,8 @@ impl ToolDefinitionBuilder {
 
     /// Sets whether each call needs approval.
     #[must_use]
-    pub fn requires_confirmation(mut self, yes: bool) -> Self {
-        self.requires_confirmation = yes;
+    pub fn requires_confirmation(mut self, requires_confirmation: bool) -> Self {
+        self.requires_confirmation = requires_confirmation;
         self
     }
 
@@ -103,21 +103,21 @@ impl ToolDefinitionBuilder {
         if self.description.trim().is_empty() {
             return Err(DefinitionError::EmptyDescription { tool: name });
         }
-        let mut seen = std::collections::HashSet::new();
+        let mut seen_names = std::collections::HashSet::new();
         if !self
             .parameters
             .iter()
-            .all(|parameter| seen.insert(&parameter.name))
+            .all(|parameter| seen_names.insert(&parameter.name))
         {
             return Err(DefinitionError::DuplicateParameters { tool: name });
         }
         let mut input_schema = match self.schema {
             Some(mut schema) => {
                 repair(&mut schema);
-                object_schema(schema)
+                to_object_schema(schema)
                     .ok_or_else(|| DefinitionError::SchemaNotAnObject { tool: name.clone() })?
             }
-            None => schema_of(&self.parameters),
+            None => build_schema(&self.parameters),
         };
         coerce_defaults(&mut input_schema);
         Ok(ToolDefinition {
@@ -134,7 +134,7 @@ impl ToolDefinitionBuilder {
     }
 }
 
-fn schema_of(parameters: &[ToolParameter]) -> Value {
+fn build_schema(parameters: &[ToolParameter]) -> Value {
     let properties: serde_json::Map<_, _> = parameters
         .iter()
         .map(|parameter| (parameter.name.clone(), parameter.to_property()))
@@ -149,7 +149,7 @@ fn schema_of(parameters: &[ToolParameter]) -> Value {
 
 /// Converts a repaired schema to an object schema: adds missing `type` and `properties`. `[]` is
 /// PHP's encoding of an empty schema.
-fn object_schema(schema: Value) -> Option<Value> {
+fn to_object_schema(schema: Value) -> Option<Value> {
     let mut schema = match schema {
         Value::Object(schema) => schema,
         Value::Array(items) if items.is_empty() => serde_json::Map::new(),

@@ -6,16 +6,18 @@ use serde_json::Value;
 
 use crate::truncated;
 
-/// Maximum length of a URI, a name or a media type in a marker, in bytes. A URI may contain data.
+/// Maximum length of a URI, a name or a media type in a marker, in bytes. The length is limited
+/// because a URI may contain encoded data.
 const MAX_SHOWN_BYTES: usize = 512;
 
-/// Minimum length of a member outside a content block that counts as encoded data, in characters.
-const MIN_DATA_LEN: usize = 256;
+/// Minimum length, in characters, from which a member outside a content block is regarded as
+/// encoded data.
+const MIN_DATA_CHARS: usize = 256;
 
-/// The names of members that hold encoded data beside a media type.
+/// The names of members that contain encoded data, in objects that also have a media type.
 const DATA_MEMBERS: [&str; 2] = ["data", "blob"];
 
-/// The beginning of the data in Base64, by media type.
+/// The Base64 text with which data of a media type begin, for each type.
 const MAGIC_NUMBERS: [(&str, &str); 4] = [
     ("iVBORw0KGgo", "image/png"),
     ("/9j/", "image/jpeg"),
@@ -57,31 +59,31 @@ impl<'a> Media<'a> {
     /// Returns the marker: the text that replaces the data.
     #[must_use]
     pub fn marker(&self) -> String {
-        let uri = self.uri.map(|uri| format!(" {}", shown(uri)));
+        let uri = self.uri.map(|uri| format!(" {}", to_line(uri)));
         format!(
             "[{}{} {}, {} bytes]",
             self.kind,
             uri.unwrap_or_default(),
-            shown(self.media_type),
+            to_line(self.media_type),
             decoded_len(self.data)
         )
     }
 
     /// Returns the media type in the form that providers expect. If the beginning of the data
-    /// identifies the format, the format determines the media type: providers reject an image with
-    /// the media type of another format.
+    /// identifies the format, returns the media type of that format, because providers reject an
+    /// image whose declared media type is that of another format.
     #[must_use]
     pub fn media_type(&self) -> String {
-        let detected = MAGIC_NUMBERS
+        let detected_format = MAGIC_NUMBERS
             .iter()
             .find(|(start, _)| self.data.starts_with(start));
-        if let Some((_, media_type)) = detected {
+        if let Some((_, media_type)) = detected_format {
             return (*media_type).to_owned();
         }
-        let declared = self.media_type.split(';').next().unwrap_or_default();
-        match declared.trim().to_ascii_lowercase().as_str() {
+        let declared_type = self.media_type.split(';').next().unwrap_or_default();
+        match declared_type.trim().to_ascii_lowercase().as_str() {
             "image/jpg" => "image/jpeg".to_owned(),
-            declared => declared.to_owned(),
+            declared_type => declared_type.to_owned(),
         }
     }
 
@@ -111,25 +113,25 @@ impl<'a> Media<'a> {
     }
 }
 
-/// Returns the parts of the content of an MCP result: `None` if no block is an image, audio, an
+/// Returns the parts of the content of an MCP result; `None` if no block is an image, audio, an
 /// embedded resource or a resource link.
-pub(super) fn parts_of<'a>(
+pub(super) fn parse_parts<'a>(
     blocks: &'a [Value],
     structured: Option<&'a Value>,
 ) -> Option<Vec<ResultPart<'a>>> {
-    let is_text = |block: &Value| super::reading::text_in(block).is_some();
-    // Most results contain only text.
+    let is_text = |block: &Value| super::reading::block_text(block).is_some();
+    // Results that contain only text, which are the most frequent, are recognized first.
     if blocks.iter().all(is_text) {
         return None;
     }
-    let mut parts: Vec<_> = blocks.iter().map(part_of).collect();
+    let mut parts: Vec<_> = blocks.iter().map(parse_part).collect();
     if parts.iter().all(Option::is_none) {
         return None;
     }
     for (part, block) in parts.iter_mut().zip(blocks) {
         // The block is text, or of a type that this version does not know.
         part.get_or_insert_with(|| {
-            ResultPart::Text(match super::reading::text_in(block) {
+            ResultPart::Text(match super::reading::block_text(block) {
                 Some(text) => text.into(),
                 None => without_data(block).to_string().into(),
             })
@@ -143,7 +145,7 @@ pub(super) fn parts_of<'a>(
 }
 
 /// Returns the part of a block that is not text; `None` for any other block.
-fn part_of(block: &Value) -> Option<ResultPart<'_>> {
+fn parse_part(block: &Value) -> Option<ResultPart<'_>> {
     match block.get("type")?.as_str()? {
         "image" => Media::read(block, "image", "data").map(ResultPart::Media),
         "audio" => Media::read(block, "audio", "data").map(ResultPart::Media),
@@ -152,34 +154,34 @@ fn part_of(block: &Value) -> Option<ResultPart<'_>> {
             let uri = resource.get("uri")?.as_str()?;
             match resource.get("text").and_then(Value::as_str) {
                 Some(text) => {
-                    let text = format!("[resource {}]\n{text}", shown(uri));
+                    let text = format!("[resource {}]\n{text}", to_line(uri));
                     Some(ResultPart::Text(text.into()))
                 }
                 None => Media::read(resource, "resource", "blob").map(ResultPart::Media),
             }
         }
-        "resource_link" => link(block).map(|text| ResultPart::Text(text.into())),
+        "resource_link" => link_text(block).map(|text| ResultPart::Text(text.into())),
         _ => None,
     }
 }
 
-fn link(block: &Value) -> Option<String> {
-    let text = |key: &str| block.get(key).and_then(Value::as_str).map(shown);
-    let mut words = format!("[resource link {}", text("uri")?);
+fn link_text(block: &Value) -> Option<String> {
+    let text = |key: &str| block.get(key).and_then(Value::as_str).map(to_line);
+    let mut line = format!("[resource link {}", text("uri")?);
     if let Some(name) = text("title").or_else(|| text("name")) {
-        words += &format!(" {name}");
+        line += &format!(" {name}");
     }
     if let Some(media_type) = text("mimeType") {
-        words += &format!(", {media_type}");
+        line += &format!(", {media_type}");
     }
     if let Some(bytes) = block.get("size").and_then(Value::as_u64) {
-        words += &format!(", {bytes} bytes");
+        line += &format!(", {bytes} bytes");
     }
-    words.push(']');
+    line.push(']');
     if let Some(description) = block.get("description").and_then(Value::as_str) {
-        words += &format!("\n{description}");
+        line += &format!("\n{description}");
     }
-    Some(words)
+    Some(line)
 }
 
 /// Returns the value with a marker in place of each encoded image, audio or file.
@@ -215,24 +217,24 @@ fn put_markers(value: &mut Value) {
 fn data_member(value: &Value) -> Option<(&'static str, String)> {
     let text = |key: &str| value.get(key).and_then(Value::as_str);
     let media_type = ["mimeType", "mime_type", "media_type"].into_iter();
-    let declared = media_type.filter_map(text).next();
+    let declared_type = media_type.filter_map(text).next();
     let kind = text("type").filter(|kind| matches!(*kind, "image" | "audio"));
-    declared.or(kind)?;
+    declared_type.or(kind)?;
     let mut members = DATA_MEMBERS.into_iter();
     members.find_map(|member| {
         let media = Media {
             kind: kind.unwrap_or("file"),
             uri: None,
-            media_type: declared.unwrap_or("application/octet-stream"),
+            media_type: declared_type.unwrap_or("application/octet-stream"),
             data: text(member)?,
         };
-        let is_data = media.data.len() >= MIN_DATA_LEN && media.base64().is_some();
+        let is_data = media.data.len() >= MIN_DATA_CHARS && media.base64().is_some();
         is_data.then(|| (member, media.marker()))
     })
 }
 
-/// Returns a text of a server on one line, without the end of a long text.
-fn shown(text: &str) -> Cow<'_, str> {
+/// Returns a server's text on one line, truncated if it is too long.
+fn to_line(text: &str) -> Cow<'_, str> {
     let start = truncated(text, MAX_SHOWN_BYTES);
     if start.len() == text.len() && !start.contains(char::is_control) {
         return Cow::Borrowed(text);

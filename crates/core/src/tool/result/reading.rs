@@ -7,42 +7,47 @@ use serde_json::{Map, Value};
 use super::media::{self, ResultPart};
 
 /// Returns what a model reads of a tool's result. For an MCP result (`CallToolResult`) with only
-/// text blocks, their text, one block per line; for an MCP result with images, audio or resources,
-/// the text of its blocks, with a marker in place of encoded data; for an MCP result without
-/// blocks, its structured content; any other result unchanged, except that encoded data become
-/// markers.
+/// text blocks, returns their text, one block per line. For an MCP result with images, audio or
+/// resources, returns the text of its blocks, with a marker in place of encoded data. For an MCP
+/// result without blocks, returns its structured content. Returns any other result unchanged,
+/// except that markers replace encoded data. An object with members that a `CallToolResult` does
+/// not have is not treated as an MCP result.
 ///
 /// Objects with members that a `CallToolResult` does not have are a tool's own format.
-pub(crate) fn reading_of(result: &Value) -> Cow<'_, Value> {
-    if let Some(parts) = parts_of(result) {
+pub(crate) fn extract_reading(result: &Value) -> Cow<'_, Value> {
+    if let Some(parts) = parse_parts(result) {
         let texts = parts.into_iter().map(|part| match part {
             ResultPart::Text(text) => text,
             ResultPart::Media(media) => media.marker().into(),
         });
         return Cow::Owned(texts.collect::<Vec<_>>().join("\n").into());
     }
-    let envelope = result.as_object().filter(|it| is_call_tool_result(it));
+    let envelope = result
+        .as_object()
+        .filter(|object| is_call_tool_result(object));
     envelope
         .and_then(text_blocks)
         .unwrap_or_else(|| media::without_data(result))
 }
 
 /// Returns the parts of an MCP result with images, audio or resources; `None` for any other result.
-pub(super) fn parts_of(result: &Value) -> Option<Vec<ResultPart<'_>>> {
-    let envelope = result.as_object().filter(|it| is_call_tool_result(it))?;
+pub(super) fn parse_parts(result: &Value) -> Option<Vec<ResultPart<'_>>> {
+    let envelope = result
+        .as_object()
+        .filter(|object| is_call_tool_result(object))?;
     let blocks = envelope.get("content")?.as_array()?;
-    media::parts_of(blocks, structured(envelope))
+    media::parse_parts(blocks, structured_content(envelope))
 }
 
-fn structured(envelope: &Map<String, Value>) -> Option<&Value> {
+fn structured_content(envelope: &Map<String, Value>) -> Option<&Value> {
     envelope
         .get("structuredContent")
-        .filter(|structured| !structured.is_null())
+        .filter(|structured_content| !structured_content.is_null())
 }
 
 /// The members of a `CallToolResult` (MCP 2025-11-25), and `resultType`, which every result has
 /// since 2026-07-28.
-const MEMBERS: [&str; 5] = [
+const RESULT_MEMBERS: [&str; 5] = [
     "content",
     "structuredContent",
     "isError",
@@ -51,8 +56,8 @@ const MEMBERS: [&str; 5] = [
 ];
 
 fn is_call_tool_result(result: &Map<String, Value>) -> bool {
-    let is_known = |name: &String| MEMBERS.contains(&name.as_str());
-    // Without one of these members, the object need not be an MCP result.
+    let is_known = |name: &String| RESULT_MEMBERS.contains(&name.as_str());
+    // An object without any of these members is not treated as an MCP result.
     let is_mcp = result.contains_key("content") || result.contains_key("structuredContent");
     is_mcp && result.keys().all(is_known)
 }
@@ -65,14 +70,14 @@ fn text_blocks(envelope: &Map<String, Value>) -> Option<Cow<'_, Value>> {
         None => &[],
     };
     if blocks.is_empty() {
-        let structured = structured(envelope).map(media::without_data);
-        return Some(structured.unwrap_or_else(|| Cow::Owned("".into())));
+        let structured_content = structured_content(envelope).map(media::without_data);
+        return Some(structured_content.unwrap_or_else(|| Cow::Owned("".into())));
     }
-    let texts: Option<Vec<_>> = blocks.iter().map(text_in).collect();
+    let texts: Option<Vec<_>> = blocks.iter().map(block_text).collect();
     Some(Cow::Owned(texts?.join("\n").into()))
 }
 
-pub(super) fn text_in(block: &Value) -> Option<&str> {
+pub(super) fn block_text(block: &Value) -> Option<&str> {
     let is_text = block.get("type")? == "text";
     block.get("text")?.as_str().filter(|_| is_text)
 }
@@ -89,7 +94,7 @@ mod tests {
             "content": [block("one"), block("two")],
             "structuredContent": {"a": 1}, "isError": false, "_meta": {}, "resultType": "complete",
         });
-        assert_eq!(*reading_of(&result), "one\ntwo");
+        assert_eq!(*extract_reading(&result), "one\ntwo");
     }
 
     #[test]
@@ -98,17 +103,17 @@ mod tests {
             json!({"content": [], "structuredContent": {"a": 1.0}}),
             json!({"structuredContent": {"a": 1.0}}),
         ] {
-            assert_eq!(*reading_of(&result), json!({"a": 1.0}));
+            assert_eq!(*extract_reading(&result), json!({"a": 1.0}));
         }
         assert_eq!(
-            *reading_of(&json!({"structuredContent": false, "content": []})),
+            *extract_reading(&json!({"structuredContent": false, "content": []})),
             false
         );
         for nothing in [
             json!({"content": []}),
             json!({"content": [], "structuredContent": null}),
         ] {
-            assert_eq!(*reading_of(&nothing), "");
+            assert_eq!(*extract_reading(&nothing), "");
         }
     }
 
@@ -128,7 +133,7 @@ mod tests {
             json!("a"),
             json!({"total": 15, "rolls": [15]}),
         ] {
-            assert_eq!(*reading_of(&result), result);
+            assert_eq!(*extract_reading(&result), result);
         }
     }
 }

@@ -45,7 +45,7 @@ fn e10_every_kind_of_block_is_text_or_a_marker() {
         let text = json!({"type": "text", "text": "Done."});
         let result = json!({"content": [text, block, {"type": "hologram", "depth": 3}]});
         let expected = format!("Done.\n{expected}\n{{\"type\":\"hologram\",\"depth\":3}}");
-        assert_eq!(*reading::reading_of(&result), expected.as_str());
+        assert_eq!(*reading::extract_reading(&result), expected.as_str());
     }
 }
 
@@ -54,7 +54,7 @@ fn e10_structured_content_is_read_beside_blocks_without_text() {
     let image = json!({"type": "image", "data": "AAAA", "mimeType": "image/png"});
     let result = json!({"content": [image], "structuredContent": {"total": 15}});
     assert_eq!(
-        *reading::reading_of(&result),
+        *reading::extract_reading(&result),
         "[image image/png, 3 bytes]\n{\"total\":15}"
     );
 }
@@ -75,7 +75,7 @@ fn e10_encoded_data_of_any_form_are_never_text() {
         json!({"content": [{"type": "resource_link", "uri": format!("data:image/png;base64,{data}")}]}),
         json!({"content": [image], "structuredContent": {"shot": image}}),
     ] {
-        let text = reading::reading_of(&result).to_string();
+        let text = reading::extract_reading(&result).to_string();
         assert!(
             !text.contains("QUJDQUJDQUJDQUJD") || text.len() < 700,
             "{text}"
@@ -86,7 +86,7 @@ fn e10_encoded_data_of_any_form_are_never_text() {
         json!({"data": data}),
         json!({"mimeType": "image/png", "data": "AAAA"}),
     ] {
-        assert_eq!(*reading::reading_of(&text), text);
+        assert_eq!(*reading::extract_reading(&text), text);
     }
 }
 

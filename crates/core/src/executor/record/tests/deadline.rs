@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::executor::{
-    CacheConfig, CacheRule, CacheScope, ConsumeFuture, OversizedResult, RESPONSE_ALLOWANCE,
-    ResultStore, StoreResultFuture, StoredResult,
+    CacheConfig, CacheRule, CacheScope, OversizedResult, RESPONSE_ALLOWANCE, ResultStore,
+    SpendFuture, StoreResultFuture, StoredResult,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ impl Approver for Store {
         })
     }
 
-    fn spend(&self, _: &ApprovalRequest) -> ConsumeFuture {
+    fn spend(&self, _: &ApprovalRequest) -> SpendFuture {
         let (log, is_spent) = (Arc::clone(&self.log), Arc::clone(&self.is_spent));
         Box::pin(async move {
             log.operate().await;

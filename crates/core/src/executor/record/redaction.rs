@@ -12,7 +12,7 @@ use crate::tool::parse_arguments;
 pub(super) const REDACTED: &str = "[redacted]";
 
 /// Maximum size of a recorded error message, in bytes.
-const MAX_ERROR_LEN: usize = 4 * 1024;
+const MAX_ERROR_BYTES: usize = 4 * 1024;
 
 /// Determines how much of arguments and results is recorded.
 ///
@@ -82,7 +82,8 @@ impl Redaction {
         match arguments {
             Value::Null => "{}".to_owned(),
             Value::String(text) => match json_values::from_str::<Value>(text) {
-                // Encoded twice: the keys to redact are in the inner text.
+                // The arguments were encoded as JSON twice, so the keys to redact are in the inner
+                // text.
                 Ok(Value::String(inner)) => match parse_arguments(&inner) {
                     Ok(parsed) => self.text(&parsed),
                     Err(_) => json!({ "unreadable_bytes": inner.len() }).to_string(),
@@ -90,11 +91,12 @@ impl Redaction {
                 Ok(parsed) => self.text(&parsed),
                 Err(_) => json!({ "unreadable_bytes": text.len() }).to_string(),
             },
-            other => self.text(other),
+            value => self.text(value),
         }
     }
 
-    /// Returns the recorded form of a call's result; `None` if the result is null.
+    /// Returns the form of a call's result that the call log contains; `None` if the result is
+    /// null.
     #[must_use]
     pub fn result(&self, result: &Value) -> Option<String> {
         match result {
@@ -105,17 +107,17 @@ impl Redaction {
     }
 
     /// Returns the recorded form of an error message, cut if it is too long. A message of the tool
-    /// (`is_of_tool`) is redacted like a result.
+    /// (`is_tool_message`) is redacted like a result.
     #[must_use]
-    pub(super) fn error(&self, error: &str, is_of_tool: bool) -> String {
-        if is_of_tool && !self.results {
+    pub(super) fn error(&self, error: &str, is_tool_message: bool) -> String {
+        if is_tool_message && !self.results {
             return REDACTED.to_owned();
         }
         let mut text = match json_values::from_str(error) {
             Ok(value @ (Value::Object(_) | Value::Array(_))) => self.text(&value),
             _ => error.to_owned(),
         };
-        let (bytes, max_bytes) = (text.len(), MAX_ERROR_LEN.min(self.max_bytes));
+        let (bytes, max_bytes) = (text.len(), MAX_ERROR_BYTES.min(self.max_bytes));
         if bytes > max_bytes {
             truncate(&mut text, max_bytes);
             text += &format!(" [truncated: {bytes} bytes in total]");
@@ -123,40 +125,41 @@ impl Redaction {
         text
     }
 
-    /// Returns a value as an approver sees it. In members whose value is not recorded, each scalar
-    /// is replaced by its type and length. Objects and arrays in such members stay, because a tool
-    /// uses their structure whatever the member is named.
+    /// Returns a value in the form for an approver. In members whose values are redacted, each
+    /// scalar is replaced by its type and length. Objects and arrays in such members stay, because
+    /// a tool uses their structure whatever the member is named.
     ///
     /// ```
     /// use pillion_core::executor::Redaction;
     /// use serde_json::json;
-    /// let shown = Redaction::default().shown(&json!({"to": "bob", "token": {"all": true, "key": "hunter2"}}));
-    /// assert_eq!(shown, json!({"to": "bob", "token": {
+    /// let arguments = json!({"to": "bob", "token": {"all": true, "key": "hunter2"}});
+    /// let redacted = Redaction::default().redact(&arguments);
+    /// assert_eq!(redacted, json!({"to": "bob", "token": {
     ///     "all": "[redacted: boolean]", "key": "[redacted: string, 7 characters]"}}));
     /// ```
     #[must_use]
-    pub fn shown(&self, value: &Value) -> Value {
-        self.described(value, false)
+    pub fn redact(&self, value: &Value) -> Value {
+        self.describe(value, false)
     }
 
-    fn described(&self, value: &Value, is_hidden: bool) -> Value {
+    fn describe(&self, value: &Value, is_hidden: bool) -> Value {
         match value {
             Value::Array(items) => {
                 let items = items.iter();
-                items.map(|item| self.described(item, is_hidden)).collect()
+                items.map(|item| self.describe(item, is_hidden)).collect()
             }
             Value::Object(members) => {
                 let members = members.iter().map(|(key, member)| {
                     let is_hidden = is_hidden || self.hides(key);
-                    (key.clone(), self.described(member, is_hidden))
+                    (key.clone(), self.describe(member, is_hidden))
                 });
                 Value::Object(members.collect())
             }
             scalar if !is_hidden => scalar.clone(),
             Value::Null => Value::Null,
             Value::Bool(_) => "[redacted: boolean]".into(),
-            Value::Number(number) => redacted("number", &number.to_string()),
-            Value::String(text) => redacted("string", text),
+            Value::Number(number) => redacted_text("number", &number.to_string()),
+            Value::String(text) => redacted_text("string", text),
         }
     }
 
@@ -171,13 +174,13 @@ impl Redaction {
     /// Returns whether the value of an object's member with this name is redacted.
     #[must_use]
     pub fn hides(&self, key: &str) -> bool {
-        let mut hidden = self.keys.iter();
-        hidden.any(|hidden| hidden.eq_ignore_ascii_case(key))
+        let mut redacted_keys = self.keys.iter();
+        redacted_keys.any(|redacted_key| redacted_key.eq_ignore_ascii_case(key))
     }
 }
 
 /// Returns the text that an approver sees in place of a scalar that is not recorded.
-fn redacted(kind: &str, text: &str) -> Value {
+fn redacted_text(kind: &str, text: &str) -> Value {
     format!("[redacted: {kind}, {} characters]", text.chars().count()).into()
 }
 
@@ -206,7 +209,7 @@ impl Serialize for Redacted<'_> {
                 }
                 map.end()
             }
-            plain => plain.serialize(serializer),
+            scalar => scalar.serialize(serializer),
         }
     }
 }

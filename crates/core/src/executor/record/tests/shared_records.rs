@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::executor::ConsumeFuture;
+use crate::executor::SpendFuture;
 
 /// Pseudorandom numbers that depend only on a seed.
 #[derive(Clone)]
@@ -74,7 +74,7 @@ impl Approver for Shared {
         })
     }
 
-    fn spend(&self, request: &ApprovalRequest) -> ConsumeFuture {
+    fn spend(&self, request: &ApprovalRequest) -> SpendFuture {
         let (this, call) = (Arc::clone(&self.0), request.call);
         Box::pin(async move {
             this.numbers.pause().await;

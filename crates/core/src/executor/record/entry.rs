@@ -14,8 +14,9 @@ use crate::store::{
 };
 use crate::tool::{ErrorCode, JsonObject, ToolFailure, ToolResult};
 
-/// Maximum time that a call waits for the log if the call ended as `unavailable` before its tool
-/// ran. Such a call has already waited for a log or store that did not respond.
+/// Timeout for writing the end of a call to the call log if the call failed as `unavailable` before
+/// its tool ran. The timeout is short, because such a call has already waited for a log or store
+/// that did not respond.
 const MAX_UNAVAILABLE_WAIT: Duration = Duration::from_millis(100);
 
 /// The call-log entry of one call. Dropping the entry before the call has ended records
@@ -26,22 +27,23 @@ const MAX_UNAVAILABLE_WAIT: Duration = Duration::from_millis(100);
 pub(in crate::executor) struct Entry {
     writer: Arc<Writer>,
     record: ToolCallRecord,
-    /// When the tool started; `None` before its start.
-    ran: Option<Instant>,
+    /// The time at which the tool started; `None` before that.
+    started_at: Option<Instant>,
     /// Whether the end of the call was written, or rejected by the log.
     is_closed: bool,
-    /// Whether the log reported that it did not write the beginning of the call.
+    /// Whether the log reported that it could not write the beginning of the call.
     is_rejected: bool,
     /// Whether the beginning of the call may be in the log.
     may_have_begun: bool,
-    /// Whether others may write to the record: the person who decides on the approval, and calls
-    /// that wait for the same approval.
+    /// Whether others may write to the record, such as the approver or calls that wait for the same
+    /// approval.
     is_shared: bool,
     /// Whether an earlier call, which waits for the same approval, has begun the record.
     is_continued: bool,
     /// Whether the approval was used up for this call.
     is_approved: bool,
-    /// Whether the open approval completes the record, when the approval is decided or expires.
+    /// Whether an open approval refers to this record. The decision or the expiry of the approval
+    /// completes the record.
     is_waiting: bool,
 }
 
@@ -50,7 +52,7 @@ impl Entry {
         Self {
             writer: Arc::clone(writer),
             record,
-            ran: None,
+            started_at: None,
             is_closed: false,
             is_rejected: false,
             may_have_begun: false,
@@ -96,12 +98,13 @@ impl Entry {
     /// Sets the arguments of the call after their repair.
     pub(in crate::executor) fn record_repaired(&mut self, arguments: &JsonObject) {
         let arguments = Value::Object(arguments.clone());
-        let repaired = self.writer.redaction.arguments(&arguments);
-        if repaired.contains(REDACTED) {
-            // The redacted value was text in the original arguments, in which no keys are redacted.
-            self.record.arguments.clone_from(&repaired);
+        let repaired_arguments = self.writer.redaction.arguments(&arguments);
+        if repaired_arguments.contains(REDACTED) {
+            // The recorded original arguments are replaced, too: there, the redacted value is part
+            // of a text, in which no keys can be redacted.
+            self.record.arguments.clone_from(&repaired_arguments);
         }
-        self.record.repaired_arguments = Some(repaired);
+        self.record.repaired_arguments = Some(repaired_arguments);
     }
 
     /// Sets the arguments that an approver set in place of the call's own.
@@ -128,33 +131,34 @@ impl Entry {
     /// `unavailable` if the log cannot be written; the tool must not run.
     pub(in crate::executor) async fn record_running(&mut self) -> Result<(), ToolFailure> {
         self.begin(CallStatus::Running).await?;
-        self.ran = Some(Instant::now());
+        self.started_at = Some(Instant::now());
         Ok(())
     }
 
     async fn begin(&mut self, status: CallStatus) -> Result<(), ToolFailure> {
         self.record.status = status;
-        // Set before the write: the call may be dropped while it waits for the log.
+        // The flag is set before the write, because the call may be dropped while it waits for the
+        // log.
         self.may_have_begun = true;
-        let mut written = self.write().await;
-        if self.is_continued && is_conflict(&written) {
-            // The earlier call of the record has ended, for example because its caller cancelled
-            // it.
+        let mut outcome = self.write().await;
+        if self.is_continued && is_conflict(&outcome) {
+            // A conflict means that the earlier call with this record has ended, for example
+            // because its caller cancelled it. The new call therefore gets its own record.
             self.separate();
-            written = self.write().await;
+            outcome = self.write().await;
         }
-        self.may_have_begun = written
+        self.may_have_begun = outcome
             .as_ref()
             .err()
             .is_none_or(StoreError::is_unavailable);
-        self.is_rejected = written.is_err();
-        if written.is_ok()
-            && let Some(repeated) = self.writer.failures.succeeded()
+        self.is_rejected = outcome.is_err();
+        if outcome.is_ok()
+            && let Some(repeated) = self.writer.failures.record_success()
         {
             tracing::warn!(repeated, "Tool calls can be written to the call log again");
         }
-        written.map_err(|error| {
-            if let Some(repeated) = self.writer.failures.failed() {
+        outcome.map_err(|error| {
+            if let Some(repeated) = self.writer.failures.record_failure() {
                 tracing::error!(
                     tool.name = %self.record.tool, %error, repeated,
                     "Cannot write a tool call to the call log; the call is rejected"
@@ -173,20 +177,21 @@ impl Entry {
     }
 
     /// Records the end of the call. Adds `record_id` to the metadata of `result`, and `"recorded":
-    /// false` if the end is not recorded by `respond_by`: dropping this entry then records the end.
+    /// false` if the end is not recorded by `response_deadline`: dropping this entry then records
+    /// the end.
     pub(in crate::executor) async fn end(
         &mut self,
         result: &mut ToolResult,
-        respond_by: TokioInstant,
+        response_deadline: TokioInstant,
     ) {
         self.close(result);
         let is_unavailable = result.error_code == Some(ErrorCode::Unavailable);
-        let until = if is_unavailable && self.ran.is_none() {
+        let deadline = if is_unavailable && self.started_at.is_none() {
             TokioInstant::now() + MAX_UNAVAILABLE_WAIT
         } else {
-            respond_by
+            response_deadline
         };
-        let is_recorded = timeout_at(until, self.write_end()).await == Ok(true);
+        let is_recorded = timeout_at(deadline, self.write_end()).await == Ok(true);
         if !is_recorded {
             result.metadata.insert("recorded".to_owned(), json!(false));
         }
@@ -196,27 +201,29 @@ impl Entry {
 
     /// Writes the end of the call. Returns whether it is recorded.
     async fn write_end(&mut self) -> bool {
-        let waits = matches!(self.record.status, CallStatus::Pending | CallStatus::Denied);
+        let needs_decision = matches!(self.record.status, CallStatus::Pending | CallStatus::Denied);
         if !self.is_own() {
-            if waits {
-                // The record in the log already has this status.
+            if needs_decision {
+                // Nothing is written, because the record in the log already has this status.
                 self.is_closed = true;
                 return true;
             }
             self.separate();
         }
-        let mut written = self.write().await;
-        if is_conflict(&written) && waits {
-            // The approver's process has written the end already.
-            written = Ok(());
-        } else if is_conflict(&written) && self.is_shared {
-            // The record belongs to another call by now.
+        let mut outcome = self.write().await;
+        if is_conflict(&outcome) && needs_decision {
+            // A conflict is ignored: it means that the approver's process has already written the
+            // end of the call.
+            outcome = Ok(());
+        } else if is_conflict(&outcome) && self.is_shared {
+            // A conflict means that the shared record now belongs to another call, so this call
+            // gets its own record.
             self.separate();
-            written = self.write().await;
+            outcome = self.write().await;
         }
-        let is_repeated = written.as_ref().is_err_and(StoreError::is_unavailable);
+        let is_repeated = outcome.as_ref().is_err_and(StoreError::is_unavailable);
         self.is_closed = !(is_repeated && self.needs_end());
-        match written {
+        match outcome {
             Ok(()) => true,
             Err(error) => {
                 self.log_write_error(&error);
@@ -225,10 +232,10 @@ impl Entry {
         }
     }
 
-    /// Returns whether the log would otherwise show the call as unfinished, so that dropping this
-    /// entry tries again to write the end.
+    /// Returns whether the log still shows the call as unfinished. Dropping this entry then tries
+    /// again to write the end of the call.
     fn needs_end(&self) -> bool {
-        self.record.status.is_final() && (self.ran.is_some() || self.may_have_begun)
+        self.record.status.is_final() && (self.started_at.is_some() || self.may_have_begun)
     }
 
     async fn write(&self) -> Result<(), StoreError> {
@@ -248,18 +255,22 @@ impl Entry {
     fn close(&mut self, result: &ToolResult) {
         let record = &mut self.record;
         record.status = match CallStatus::from_result(result) {
-            // Nothing would complete the record: a nested call waits, or the approval names another
-            // call.
-            CallStatus::Pending if self.ran.is_some() || !self.is_waiting => CallStatus::Error,
+            // The record must not stay pending if nothing would complete it. That is the case if a
+            // nested call, not this call, waits for an approval, or if the open approval names the
+            // record of another call.
+            CallStatus::Pending if self.started_at.is_some() || !self.is_waiting => {
+                CallStatus::Error
+            }
             status => status,
         };
         record.completed_at = record.status.is_final().then(Timestamp::now);
-        record.duration = self.ran.map(|ran| ran.elapsed());
+        record.duration = self.started_at.map(|started_at| started_at.elapsed());
         record.result = self.writer.redaction.result(&result.result);
-        // Independent of the error code: a tool may fail with any code.
-        let is_of_tool = !result.result.is_null() || self.ran.is_some();
+        // The error code does not reveal whether the tool wrote the error message, because a tool
+        // may fail with any code.
+        let is_tool_message = !result.result.is_null() || self.started_at.is_some();
         let error = result.error.as_deref();
-        record.error = error.map(|error| self.writer.redaction.error(error, is_of_tool));
+        record.error = error.map(|error| self.writer.redaction.error(error, is_tool_message));
         record.error_code = result.error_code;
     }
 
@@ -267,7 +278,7 @@ impl Entry {
         if self.is_rejected {
             return;
         }
-        if let Some(repeated) = self.writer.failures.failed() {
+        if let Some(repeated) = self.writer.failures.record_failure() {
             tracing::error!(
                 call.record = %self.record.id, tool.name = %self.record.tool, %error, repeated,
                 "Cannot write the end of a tool call to the call log"
@@ -285,38 +296,41 @@ impl Drop for Entry {
         if !self.record.status.is_final() {
             self.record.status = CallStatus::Cancelled;
             self.record.completed_at = Some(Timestamp::now());
-            self.record.duration = self.ran.map(|ran| ran.elapsed());
+            self.record.duration = self.started_at.map(|started_at| started_at.elapsed());
             self.record.error_code = Some(ErrorCode::Cancelled);
         }
-        // Without a runtime the process is ending; the next process finds the call unfinished.
+        // Without a runtime, the process is ending, so nothing is written: the next process finds
+        // the call unfinished.
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
         let (writer, mut record) = (Arc::clone(&self.writer), self.record.clone());
         let use_of_record = self.use_of_record();
-        let has_run = self.ran.is_some();
+        let has_run = self.started_at.is_some();
         let may_separate = self.is_shared && (self.is_continued || has_run);
         let permit = if !has_run && self.needs_end() {
-            Arc::clone(&writer.repeats).try_acquire_owned().ok()
+            Arc::clone(&writer.repeat_permits).try_acquire_owned().ok()
         } else {
             None
         };
-        let background = async move {
-            let write = |record: &ToolCallRecord, used| writer.write(record.clone(), used);
-            let mut written = if has_run || permit.is_some() {
-                // No other call and no approver would end the record.
+        let write_in_background = async move {
+            let write =
+                |record: &ToolCallRecord, record_use| writer.write(record.clone(), record_use);
+            let mut outcome = if has_run || permit.is_some() {
+                // The write is repeated while the store is unavailable, because no other call and
+                // no approver would end the record.
                 write_once_available(|| write(&record, use_of_record)).await
             } else {
                 write(&record, use_of_record).await
             };
-            if may_separate && is_conflict(&written) {
+            if may_separate && is_conflict(&outcome) {
                 record.id = CallId::new();
-                written = write_once_available(|| write(&record, RecordUse::Own)).await;
+                outcome = write_once_available(|| write(&record, RecordUse::Own)).await;
             }
-            // With a conflict, the record already has an end.
-            if let Err(error) = written
+            // A conflict is no failure: it shows that the record already has an end.
+            if let Err(error) = outcome
                 && !error.is_conflict()
-                && let Some(repeated) = writer.failures.failed()
+                && let Some(repeated) = writer.failures.record_failure()
             {
                 tracing::error!(
                     call.record = %record.id, %error, repeated,
@@ -324,7 +338,9 @@ impl Drop for Entry {
                 );
             }
         };
-        self.writer.background.spawn_on(background, &runtime);
+        self.writer
+            .background
+            .spawn_on(write_in_background, &runtime);
     }
 }
 
@@ -340,14 +356,14 @@ enum RecordUse {
 }
 
 impl Writer {
-    /// Returns the log's own future: the future of an `async fn` would hold the record a second
-    /// time.
+    /// Returns the future of the call log directly, because the future of an `async fn` would hold
+    /// a second copy of the record.
     fn write(
         &self,
         record: ToolCallRecord,
-        used: RecordUse,
+        record_use: RecordUse,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        match used {
+        match record_use {
             RecordUse::Own => self.log.record_local_call(record),
             RecordUse::Waiting => self.log.record_waiting_call(record),
             RecordUse::Approved => self.log.record_call(record),
@@ -355,6 +371,6 @@ impl Writer {
     }
 }
 
-fn is_conflict(written: &Result<(), StoreError>) -> bool {
-    written.as_ref().is_err_and(StoreError::is_conflict)
+fn is_conflict(outcome: &Result<(), StoreError>) -> bool {
+    outcome.as_ref().is_err_and(StoreError::is_conflict)
 }
