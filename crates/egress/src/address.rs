@@ -26,12 +26,12 @@ pub enum AddressClass {
 }
 
 /// Addresses of metadata services outside the link-local networks, by cloud provider.
-const METADATA_V4: [Ipv4Addr; 3] = [
+const METADATA_SERVICES_V4: [Ipv4Addr; 3] = [
     Ipv4Addr::new(100, 100, 100, 200), // Alibaba Cloud
     Ipv4Addr::new(168, 63, 129, 16),   // Azure, also its DNS and health checks
     Ipv4Addr::new(192, 0, 0, 192),     // Oracle Cloud
 ];
-const METADATA_V6: [Ipv6Addr; 3] = [
+const METADATA_SERVICES_V6: [Ipv6Addr; 3] = [
     Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), // AWS
     Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),  // Google Cloud
     Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe), // Oracle Cloud
@@ -48,7 +48,7 @@ impl AddressClass {
         }
     }
 
-    fn text(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Public => "public",
             Self::Private => "private",
@@ -64,12 +64,12 @@ impl AddressClass {
 
 impl fmt::Display for AddressClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
+        f.write_str(self.as_str())
     }
 }
 
 fn classify_v4(address: Ipv4Addr) -> AddressClass {
-    if METADATA_V4.contains(&address) {
+    if METADATA_SERVICES_V4.contains(&address) {
         return AddressClass::Metadata;
     }
     match address.octets() {
@@ -90,7 +90,7 @@ fn classify_v4(address: Ipv4Addr) -> AddressClass {
 }
 
 fn classify_v6(address: Ipv6Addr) -> AddressClass {
-    if METADATA_V6.contains(&address) {
+    if METADATA_SERVICES_V6.contains(&address) {
         return AddressClass::Metadata;
     }
     match address.segments() {
@@ -108,16 +108,17 @@ fn classify_v6(address: Ipv6Addr) -> AddressClass {
 
 /// Returns the IPv4 addresses to which a gateway may forward packets for an IPv6 address. Returns
 /// no address for an IPv4 address.
-pub(super) fn embedded(address: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
-    let found = match address {
+pub(super) fn embedded_ipv4_addresses(address: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
+    let addresses = match address {
         IpAddr::V4(_) => [None, None],
-        IpAddr::V6(address) => embedded_v6(address),
+        IpAddr::V6(address) => ipv4_addresses_in_ipv6(address),
     };
-    found.into_iter().flatten()
+    addresses.into_iter().flatten()
 }
 
-fn embedded_v6(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
-    let v4 = |high: u16, low: u16| Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)));
+fn ipv4_addresses_in_ipv6(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
+    let to_ipv4 =
+        |high: u16, low: u16| Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)));
     match address.segments() {
         // The addresses `::` and `::1` embed no IPv4 address.
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => [None, None],
@@ -125,23 +126,24 @@ fn embedded_v6(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
         // (RFC 6052).
         [0, 0, 0, 0, 0, 0, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
-        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => [v4(high, low), None],
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => [to_ipv4(high, low), None],
         // Local-use NAT64: the operator chooses the prefix length, usually 48 or 96 bits.
         [0x64, 0xff9b, 1, first, second, third, high, low] => {
-            // With a prefix of 48 bits, the IPv4 address is split around a zero octet.
-            let found = [v4(first, second << 8 | third >> 8), v4(high, low)];
-            // If one of the two forms is used, the address in the other form is unspecified.
-            found.map(|address| address.filter(|address| !address.is_unspecified()))
+            // With a prefix of 48 bits, a zero octet separates the two halves of the IPv4 address.
+            let candidates = [to_ipv4(first, second << 8 | third >> 8), to_ipv4(high, low)];
+            // The prefix length is unknown, so both forms are decoded. A form that results in an
+            // unspecified address is ignored, because that is not the form that the operator uses.
+            candidates.map(|address| address.filter(|address| !address.is_unspecified()))
         }
         // 6to4 (RFC 3056).
-        [0x2002, high, low, ..] => [v4(high, low), None],
+        [0x2002, high, low, ..] => [to_ipv4(high, low), None],
         // Teredo (RFC 4380): embeds the address of the server, and the client's address with all
         // bits inverted.
         [0x2001, 0, server_high, server_low, _, _, high, low] => {
-            [v4(server_high, server_low), v4(!high, !low)]
+            [to_ipv4(server_high, server_low), to_ipv4(!high, !low)]
         }
         // ISATAP (RFC 5214), under any prefix.
-        [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => [v4(high, low), None],
+        [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => [to_ipv4(high, low), None],
         _ => [None, None],
     }
 }

@@ -16,45 +16,45 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Idle time after which a pool closes a connection, unless the caller has a shorter limit.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Maximum number of clients with a shorter idle time. When the number is exceeded, all these
-/// clients are dropped.
+/// Maximum number of clients that close idle connections sooner than usual. When the number is
+/// exceeded, all these clients are dropped.
 const MAX_LIMITED_CLIENTS: usize = 64;
 
 /// The `User-Agent` of every request.
-pub(super) const PRODUCT: HeaderValue =
+pub(super) const USER_AGENT_PRODUCT: HeaderValue =
     HeaderValue::from_static(concat!("pillion/", env!("CARGO_PKG_VERSION")));
 
 /// The certificates that a client trusts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
     /// The client trusts the certificates of the system.
-    System,
-    /// No certificates are trusted: for plain `http` servers only. Reading the system's
-    /// certificates takes longer than a call on this machine.
-    Nothing,
+    SystemCertificates,
+    /// The client trusts no certificates, so it can only use plain `http`. Reading the system's
+    /// certificates takes longer than a call to a server on this machine.
+    NoCertificates,
 }
 
 /// The settings of an [`EgressClient`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Purpose {
+pub struct EgressClientSettings {
     /// The certificates that the client trusts.
     pub trust: Trust,
-    /// Whether to use HTTP/1.1 only. WebSocket over HTTP/2 works differently, and few servers
-    /// support it.
-    pub http1_only: bool,
+    /// Whether to use HTTP/1.1 only, for WebSocket connections: few servers support WebSocket over
+    /// HTTP/2.
+    pub is_http1_only: bool,
     /// Whether to follow redirects within the origin.
-    pub redirects: bool,
+    pub follows_redirects: bool,
     /// Timeout of one request; `None` if the caller enforces one.
     pub timeout: Option<Duration>,
 }
 
-impl Purpose {
-    /// Returns the settings for a server whose certificates are checked by `trust`.
-    pub fn server(trust: Trust) -> Self {
+impl EgressClientSettings {
+    /// Returns the default settings, with these trusted certificates.
+    pub fn for_server(trust: Trust) -> Self {
         Self {
             trust,
-            http1_only: false,
-            redirects: true,
+            is_http1_only: false,
+            follows_redirects: true,
             timeout: None,
         }
     }
@@ -64,9 +64,9 @@ impl Purpose {
 /// Creates requests of `reqwest`, which the caller sends; [`HttpClient`](super::HttpClient) also
 /// repeats requests and limits their time and size.
 ///
-/// The runtime that opened a connection drives the connection, and the connection ends with the
-/// runtime. Each runtime therefore has separate connections, so that no runtime waits for another
-/// runtime's thread.
+/// A connection makes progress only on the runtime that opened it, and ends with that runtime. Each
+/// runtime therefore has separate connections, so that no runtime waits for the thread of another
+/// runtime.
 #[derive(Clone)]
 pub struct EgressClient {
     shared: Arc<SharedEgressClients>,
@@ -74,16 +74,17 @@ pub struct EgressClient {
 
 struct SharedEgressClients {
     policy: Arc<EgressPolicy>,
-    purpose: Purpose,
+    settings: EgressClientSettings,
     lookup: Lookup,
     proxies: Proxies,
-    /// Clients that use the environment's proxy, if there is one.
+    /// Clients that use the proxy that the environment names, if any.
     clients: Clients,
-    /// Clients whose connections have a shorter idle time, or are closed after one request.
-    limited: RwLock<Vec<LimitedClient>>,
-    /// Clients for requests to this machine, without a proxy: for a proxy, `localhost` is the
-    /// proxy's own machine. `None` if the environment names no proxy.
-    direct: Option<Clients>,
+    /// Clients that close idle connections sooner than usual, or close a connection after one
+    /// request.
+    limited_clients: RwLock<Vec<LimitedClient>>,
+    /// Clients for requests to this machine, which use no proxy, because for a proxy, `localhost`
+    /// is the proxy's own machine. `None` if the environment names no proxy.
+    direct_clients: Option<Clients>,
 }
 
 /// HTTP clients by tokio runtime. The first client may be created outside a runtime, and then
@@ -93,8 +94,8 @@ type Clients = RwLock<Vec<(Option<runtime::Id>, reqwest::Client)>>;
 /// A client whose pool closes connections after `max_idle`. Zero means that the pool keeps no
 /// connections.
 struct LimitedClient {
-    /// The runtime of the connections; `None` if the client keeps no connections, because only a
-    /// kept connection belongs to a runtime.
+    /// The runtime of the connections; `None` if the client keeps no connections and can therefore
+    /// be used on every runtime.
     runtime: Option<runtime::Id>,
     route: Route,
     max_idle: Duration,
@@ -122,31 +123,33 @@ impl EgressClient {
     ///
     /// # Errors
     /// [`ClientError`]: the environment names an invalid proxy, or the system has no certificates.
-    pub fn new(policy: &EgressPolicy, purpose: Purpose) -> Result<Self, ClientError> {
-        Self::with_lookup(policy, purpose, resolver::system())
+    pub fn new(policy: &EgressPolicy, settings: EgressClientSettings) -> Result<Self, ClientError> {
+        Self::with_lookup(policy, settings, resolver::system_lookup())
     }
 
     fn with_lookup(
         policy: &EgressPolicy,
-        purpose: Purpose,
+        settings: EgressClientSettings,
         lookup: Lookup,
     ) -> Result<Self, ClientError> {
         let proxies = Proxies::from_environment()?;
         let policy = Arc::new(policy.clone());
-        let first = |route: Route| {
+        let create_clients = |route: Route| {
             let proxies = route.proxies(&proxies);
-            let client = build_client(&policy, purpose, &lookup, &proxies, POOL_IDLE_TIMEOUT)?;
+            let client = build_client(&policy, settings, &lookup, &proxies, POOL_IDLE_TIMEOUT)?;
             Ok::<_, reqwest::Error>(RwLock::new(vec![(None, client)]))
         };
-        let clients = first(Route::Environment)?;
+        let clients = create_clients(Route::Environment)?;
         let has_proxy = !proxies.is_empty();
-        let direct = has_proxy.then(|| first(Route::Direct)).transpose()?;
+        let direct_clients = has_proxy
+            .then(|| create_clients(Route::Direct))
+            .transpose()?;
         let shared = SharedEgressClients {
             clients,
-            limited: RwLock::default(),
-            direct,
+            limited_clients: RwLock::default(),
+            direct_clients,
             policy,
-            purpose,
+            settings,
             lookup,
             proxies,
         };
@@ -156,7 +159,7 @@ impl EgressClient {
     }
 
     /// Creates a request with these headers. All requests must be created by this client, because
-    /// the resolver does not see IP addresses in URLs.
+    /// an IP address in a URL does not reach the resolver and must be checked here.
     ///
     /// # Errors
     /// The policy forbids the URL: see [`EgressPolicy::check_url`].
@@ -166,7 +169,7 @@ impl EgressClient {
         url: &Url,
         headers: HeaderMap,
     ) -> Result<reqwest::RequestBuilder, EgressError> {
-        self.request_with(method, url, headers, self.client(url))
+        self.create_request(method, url, headers, self.client(url))
     }
 
     /// Creates a request like [`request`](Self::request) that is sent over a new connection.
@@ -179,16 +182,16 @@ impl EgressClient {
         url: &Url,
         headers: HeaderMap,
     ) -> Result<reqwest::RequestBuilder, EgressError> {
-        self.request_using(PoolUse::New, method, url, headers)
+        self.request_over_pool(PoolUse::New, method, url, headers)
     }
 
     /// Creates a request like [`request`](Self::request) that uses only the connections that
-    /// `pool_use` allows. A new connection is kept for later requests with a similar idle time,
-    /// unless `pool_use` is [`PoolUse::New`].
+    /// `pool_use` allows. A new connection is reused for later requests with a similar maximum
+    /// idle time, unless `pool_use` is [`PoolUse::New`].
     ///
     /// # Errors
     /// The policy forbids the URL: see [`EgressPolicy::check_url`].
-    pub fn request_using(
+    pub fn request_over_pool(
         &self,
         pool_use: PoolUse,
         method: Method,
@@ -200,10 +203,10 @@ impl EgressClient {
             PoolUse::Pooled { max_idle, .. } if max_idle >= POOL_IDLE_TIMEOUT => self.client(url),
             PoolUse::Pooled { max_idle, .. } => self.limited_client(url, max_idle),
         };
-        self.request_with(method, url, headers, client)
+        self.create_request(method, url, headers, client)
     }
 
-    fn request_with(
+    fn create_request(
         &self,
         method: Method,
         url: &Url,
@@ -219,37 +222,44 @@ impl EgressClient {
     /// Returns the clients for this URL, and whether they use the proxies of the environment.
     fn clients(&self, url: &Url) -> (&Clients, Route) {
         let is_local = url.host().is_some_and(|host| is_local_host(&host));
-        match &self.shared.direct {
-            Some(direct) if is_local => (direct, Route::Direct),
+        match &self.shared.direct_clients {
+            Some(direct_clients) if is_local => (direct_clients, Route::Direct),
             _ => (&self.shared.clients, Route::Environment),
         }
     }
 
     /// Returns the client of the current runtime for this URL whose pool closes connections after
-    /// `max_idle`. Idle times are rounded down, so that there are few clients.
+    /// `max_idle`. `max_idle` is rounded down, so that requests with similar idle times share a
+    /// client.
     fn limited_client(&self, url: &Url, max_idle: Duration) -> reqwest::Client {
         let millis = u64::try_from(max_idle.as_millis()).unwrap_or(u64::MAX);
-        let log = millis.checked_ilog2();
-        let max_idle = log.map_or(Duration::ZERO, |log| Duration::from_millis(1 << log));
-        let runtime = current_runtime().filter(|_| !max_idle.is_zero());
+        let exponent = millis.checked_ilog2();
+        let max_idle = exponent.map_or(Duration::ZERO, |exponent| {
+            Duration::from_millis(1 << exponent)
+        });
+        let runtime = current_runtime_id().filter(|_| !max_idle.is_zero());
         let shared = &self.shared;
         let (_, route) = self.clients(url);
         let find = |clients: &[LimitedClient]| {
-            let found = clients.iter().find(|limited| {
-                (limited.runtime, limited.route, limited.max_idle) == (runtime, route, max_idle)
+            let matching_client = clients.iter().find(|limited_client| {
+                (
+                    limited_client.runtime,
+                    limited_client.route,
+                    limited_client.max_idle,
+                ) == (runtime, route, max_idle)
             });
-            found.map(|limited| limited.client.clone())
+            matching_client.map(|limited_client| limited_client.client.clone())
         };
-        if let Some(client) = find(&shared.limited.read()) {
+        if let Some(client) = find(&shared.limited_clients.read()) {
             return client;
         }
-        let mut clients = shared.limited.write();
+        let mut clients = shared.limited_clients.write();
         if let Some(client) = find(&clients) {
             return client;
         }
         let (policy, lookup) = (&shared.policy, &shared.lookup);
         let proxies = route.proxies(&shared.proxies);
-        let Ok(client) = build_client(policy, shared.purpose, lookup, &proxies, max_idle) else {
+        let Ok(client) = build_client(policy, shared.settings, lookup, &proxies, max_idle) else {
             // Creating a client is unlikely to fail, because the first client was created with the
             // same certificates.
             return self.client(url);
@@ -268,12 +278,12 @@ impl EgressClient {
 
     /// Returns the client of the current runtime for this URL.
     fn client(&self, url: &Url) -> reqwest::Client {
-        let current = current_runtime();
+        let runtime_id = current_runtime_id();
         let shared = &self.shared;
         let (shared_clients, route) = self.clients(url);
         let find = |clients: &[(Option<runtime::Id>, reqwest::Client)]| {
-            let found = clients.iter().find(|(runtime, _)| *runtime == current);
-            found.map(|(_, client)| client.clone())
+            let matching_client = clients.iter().find(|(runtime, _)| *runtime == runtime_id);
+            matching_client.map(|(_, client)| client.clone())
         };
         if let Some(client) = find(&shared_clients.read()) {
             return client;
@@ -283,14 +293,14 @@ impl EgressClient {
             return client;
         }
         if let Some((runtime @ None, client)) = clients.first_mut() {
-            *runtime = current;
+            *runtime = runtime_id;
             return client.clone();
         }
         let (policy, lookup) = (&shared.policy, &shared.lookup);
         let proxies = route.proxies(&shared.proxies);
-        match build_client(policy, shared.purpose, lookup, &proxies, POOL_IDLE_TIMEOUT) {
+        match build_client(policy, shared.settings, lookup, &proxies, POOL_IDLE_TIMEOUT) {
             Ok(client) => {
-                clients.push((current, client.clone()));
+                clients.push((runtime_id, client.clone()));
                 client
             }
             // Creating a client is unlikely to fail, because the first client was created with the
@@ -300,34 +310,35 @@ impl EgressClient {
     }
 }
 
-fn current_runtime() -> Option<runtime::Id> {
+fn current_runtime_id() -> Option<runtime::Id> {
     Handle::try_current().ok().map(|runtime| runtime.id())
 }
 
-/// Creates a client without connections, which keeps idle connections for `max_idle`.
+/// Creates a client with an empty pool, which keeps idle connections for `max_idle`.
 fn build_client(
     policy: &Arc<EgressPolicy>,
-    purpose: Purpose,
+    settings: EgressClientSettings,
     lookup: &Lookup,
     proxies: &Proxies,
     max_idle: Duration,
 ) -> Result<reqwest::Client, reqwest::Error> {
-    // The installation fails only if a provider is already installed, which is fine.
+    // Installing the cryptography provider fails only if a provider is already installed, which is
+    // fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
-        .user_agent(PRODUCT)
+        .user_agent(USER_AGENT_PRODUCT)
         .connect_timeout(CONNECT_TIMEOUT)
         // A client must accept folded header lines in responses (RFC 9112, section 5.2).
         .http1_allow_obsolete_multiline_headers_in_responses(true)
-        .redirect(if purpose.redirects {
+        .redirect(if settings.follows_redirects {
             redirect::same_origin_only()
         } else {
             reqwest::redirect::Policy::none()
         })
         .dns_resolver(CheckingResolver {
             policy: Arc::clone(policy),
-            // The host name of a proxy is exempt from the address check only when the connection is
-            // to that proxy.
+            // The host name of a proxy is exempt from the address check only in a client that uses
+            // the proxy.
             proxies: proxies.hosts(),
             lookup: Arc::clone(lookup),
         });
@@ -336,20 +347,20 @@ fn build_client(
     } else {
         builder.pool_idle_timeout(max_idle)
     };
-    builder = proxies.apply_to(builder)?;
-    if purpose.trust == Trust::Nothing {
-        builder = builder.tls_backend_preconfigured(no_certificates());
+    builder = proxies.configure_client(builder)?;
+    if settings.trust == Trust::NoCertificates {
+        builder = builder.tls_backend_preconfigured(tls_config_without_certificates());
     }
-    if purpose.http1_only {
+    if settings.is_http1_only {
         builder = builder.http1_only();
     }
-    if let Some(timeout) = purpose.timeout {
+    if let Some(timeout) = settings.timeout {
         builder = builder.timeout(timeout);
     }
     builder.build()
 }
 
-fn no_certificates() -> rustls::ClientConfig {
+fn tls_config_without_certificates() -> rustls::ClientConfig {
     rustls::ClientConfig::builder()
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_no_client_auth()

@@ -14,8 +14,9 @@ const BYTES_PER_UNIT: usize = 512;
 
 /// A stream whose bytes count toward the budget of the task that reads them.
 ///
-/// Tokio counts reads, however many bytes a read returns. Without this type, a peer that sends
-/// frames of one or two bytes would occupy the thread of the task that handles each frame.
+/// Tokio counts only the number of reads, but one read can return many small frames. Without this
+/// type, a peer that sends frames of one or two bytes could occupy the thread of the task that
+/// handles the frames.
 #[derive(Debug)]
 pub struct CooperativeStream<S> {
     stream: S,
@@ -38,16 +39,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for CooperativeStream<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let filled = buffer.filled().len();
-        let mut limited = (&mut self.stream).take(MAX_READ_BYTES);
-        let read = Pin::new(&mut limited).poll_read(context, buffer);
-        for _ in 0..(buffer.filled().len() - filled) / BYTES_PER_UNIT {
+        let filled_len = buffer.filled().len();
+        let mut limited_stream = (&mut self.stream).take(MAX_READ_BYTES);
+        let poll = Pin::new(&mut limited_stream).poll_read(context, buffer);
+        for _ in 0..(buffer.filled().len() - filled_len) / BYTES_PER_UNIT {
             match poll_proceed(context) {
                 Poll::Ready(unit) => unit.made_progress(),
                 Poll::Pending => break,
             }
         }
-        read
+        poll
     }
 }
 

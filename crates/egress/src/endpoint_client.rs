@@ -4,10 +4,10 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Response};
 use url::Url;
 
-use super::{EgressPolicy, HttpClient, HttpError, HttpRequest, Purpose, Trust};
+use super::{EgressClientSettings, EgressPolicy, HttpClient, HttpError, HttpRequest, Trust};
 
 /// Maximum number of bytes of a response that are read; the rest is ignored.
-const MAX_RESPONSE_LEN: usize = 64 * 1024;
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 /// Sends POST requests to one URL that the operator configured, and reads short responses. Cheap to
 /// clone; clones share the connections.
@@ -30,15 +30,15 @@ impl EndpointClient {
         policy.allow_http_for(&url);
         policy.check_url(&url)?;
         let trust = match url.scheme() {
-            "https" => Trust::System,
-            _ => Trust::Nothing,
+            "https" => Trust::SystemCertificates,
+            _ => Trust::NoCertificates,
         };
-        let purpose = Purpose {
-            redirects: false,
-            ..Purpose::server(trust)
+        let settings = EgressClientSettings {
+            follows_redirects: false,
+            ..EgressClientSettings::for_server(trust)
         };
         Ok(Self {
-            client: HttpClient::for_purpose(&policy, purpose)?,
+            client: HttpClient::with_settings(&policy, settings)?,
             url,
             timeout,
         })
@@ -61,14 +61,14 @@ impl EndpointClient {
         let mut head = Response::new(());
         *head.status_mut() = response.status();
         *head.headers_mut() = response.headers().clone();
-        let mut read = BytesMut::new();
-        while read.len() < MAX_RESPONSE_LEN {
+        let mut response_body = BytesMut::new();
+        while response_body.len() < MAX_RESPONSE_BYTES {
             match response.chunk().await? {
-                Some(chunk) => read.extend_from_slice(&chunk),
+                Some(chunk) => response_body.extend_from_slice(&chunk),
                 None => break,
             }
         }
-        Ok(head.map(|()| read.freeze()))
+        Ok(head.map(|()| response_body.freeze()))
     }
 }
 

@@ -21,7 +21,7 @@ pub enum EgressError {
     /// The URL contains a forbidden address.
     #[error("connections to the {class} address {address} are not allowed")]
     Address {
-        /// The host, as the address in its usual notation.
+        /// The host of the URL: the canonical text of the address, IPv6 without brackets.
         host: HostName,
         /// The forbidden address.
         address: IpAddr,
@@ -46,7 +46,7 @@ pub enum EgressError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// An environment variable does not name a proxy.
+    /// The value of an environment variable is not a proxy.
     #[error(transparent)]
     Proxy(#[from] InvalidProxy),
     /// The client cannot be set up, for example because there are no trusted certificates.
@@ -68,21 +68,21 @@ impl EgressError {
     }
 }
 
-/// Message of the TLS library about a response that is not a TLS record.
-const NO_TLS: &str = "received corrupt message of type InvalidContentType";
+/// The TLS library's error message if the server's response is not a TLS record.
+const NO_TLS_MESSAGE: &str = "received corrupt message of type InvalidContentType";
 
-/// Returns the innermost cause of an error, such as `Connection refused (os error 111)`: outer
-/// errors contain the URL, which may contain a token.
+/// Returns the innermost cause of an error, such as `Connection refused (os error 111)`. The outer
+/// errors are omitted, because they contain the URL, which may contain a token.
 pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
+    while let Some(source) = cause.source() {
+        cause = source;
     }
     if std::ptr::addr_eq(cause, error) {
         return "the request failed".to_owned();
     }
     match cause.to_string() {
-        text if text == NO_TLS => "the server does not use TLS at this port".to_owned(),
+        text if text == NO_TLS_MESSAGE => "the server does not use TLS at this port".to_owned(),
         text => text,
     }
 }
@@ -92,15 +92,16 @@ pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 pub fn suggests_restart(error: &reqwest::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error_cause) = cause {
-        // A canceled request was never sent: its connection was closed before.
-        if let Some(canceled) = error_cause.downcast_ref::<hyper::Error>()
-            && canceled.is_canceled()
+        // A request that hyper reports as canceled was never sent, because its connection was
+        // closed first.
+        if let Some(hyper_error) = error_cause.downcast_ref::<hyper::Error>()
+            && hyper_error.is_canceled()
         {
             return true;
         }
-        if let Some(io) = error_cause.downcast_ref::<std::io::Error>()
+        if let Some(io_error) = error_cause.downcast_ref::<std::io::Error>()
             && error.is_connect()
-            && is_connection_loss(io.kind())
+            && is_connection_loss(io_error.kind())
         {
             return true;
         }

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Deserializer};
 use url::Host;
 
-/// The host of a URL: a name in lower-case ASCII without a final dot, or an address in its usual
-/// notation, IPv6 without brackets.
+/// The host of a URL: a name in lower-case ASCII without a final dot, or the canonical text of an
+/// IP address, IPv6 without brackets.
 ///
 /// ```
 /// use pillion_egress::HostName;
@@ -24,7 +24,8 @@ pub struct HostName(String);
 pub struct InvalidHostName;
 
 impl HostName {
-    /// Maximum length of a DNS name, in characters. A server may announce a longer name.
+    /// Maximum length of a DNS name, in characters. A URL that a server has sent may contain a
+    /// longer name.
     const MAX_CHARACTERS: usize = 253;
 
     /// Returns the host in its normalized form, with which configured hosts are compared.
@@ -33,28 +34,28 @@ impl HostName {
         &self.0
     }
 
-    /// Normalizes the host of a URL. A name that is too long for DNS is cut, and then equals no
-    /// valid name.
+    /// Normalizes the host of a URL. A name that is too long for DNS is truncated to a text that
+    /// equals no valid name.
     pub(super) fn from_host(host: &Host<&str>) -> Self {
         Self(match host {
             Host::Ipv4(address) => address.to_string(),
             Host::Ipv6(address) => IpAddr::from(*address).to_canonical().to_string(),
-            Host::Domain(name) => Self::normalized(name),
+            Host::Domain(name) => Self::normalize(name),
         })
     }
 
     /// Normalizes a name that is being resolved: the host name of a URL or of a proxy.
     pub(super) fn from_name(name: &str) -> Self {
-        Self(Self::normalized(name))
+        Self(Self::normalize(name))
     }
 
-    fn normalized(name: &str) -> String {
+    fn normalize(name: &str) -> String {
         let name = name.strip_suffix('.').unwrap_or(name);
         if name.len() <= Self::MAX_CHARACTERS {
             return name.to_ascii_lowercase();
         }
-        let start = name.chars().take(Self::MAX_CHARACTERS - 1);
-        start.collect::<String>().to_ascii_lowercase() + "…"
+        let prefix = name.chars().take(Self::MAX_CHARACTERS - 1);
+        prefix.collect::<String>().to_ascii_lowercase() + "…"
     }
 }
 

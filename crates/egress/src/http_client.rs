@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use url::{Origin, Url};
 
 use super::{
-    Attempts, EgressClient, EgressError, EgressPolicy, Purpose, Reachability, SendFailure, Trust,
-    root_cause, suggests_restart,
+    Attempts, EgressClient, EgressClientSettings, EgressError, EgressPolicy, Reachability,
+    SendFailure, Trust, root_cause, suggests_restart,
 };
 
 /// Maximum number of origins whose reachability a client knows. When the number is exceeded, the
@@ -21,10 +21,10 @@ const MAX_ORIGINS: usize = 64;
 /// The HTTP client of tools and model providers. Enforces an egress policy, timeouts and size
 /// limits. Cheap to clone; clones share the connections.
 ///
-/// Waits up to 4 seconds, within the timeout, for a server that refuses connections and has
-/// responded before: it may be restarting. A request that the server may have received is sent again
-/// only if its method is safe, such as GET (RFC 9110, section 9.2.1). Other requests use a kept
-/// connection only if the server is known to keep connections.
+/// If a server that has responded before refuses connections, it may be restarting, so the client
+/// waits for it for up to 4 seconds within the timeout. A request that the server may have received
+/// is sent again only if its method is safe, such as GET (RFC 9110, section 9.2.1). Requests with
+/// other methods use an idle connection only if the server is known to keep idle connections open.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -55,7 +55,8 @@ pub struct LazyHttpClient {
 /// An HTTP request. `Debug` hides URL, headers and body, because each may contain a credential.
 #[derive(Clone)]
 pub struct HttpRequest {
-    /// The method. After a broken connection, the request is repeated only if the method is safe.
+    /// The method. If the connection breaks after the server may have received the request, the
+    /// request is repeated only if the method is safe.
     pub method: Method,
     /// The URL, which is checked against the egress policy.
     pub url: Url,
@@ -107,11 +108,17 @@ impl HttpClient {
     /// # Errors
     /// The environment names an invalid proxy, or the system has no certificates.
     pub fn new(policy: &EgressPolicy) -> Result<Self, HttpError> {
-        Self::for_purpose(policy, Purpose::server(Trust::System))
+        Self::with_settings(
+            policy,
+            EgressClientSettings::for_server(Trust::SystemCertificates),
+        )
     }
 
-    pub(super) fn for_purpose(policy: &EgressPolicy, purpose: Purpose) -> Result<Self, HttpError> {
-        let client = EgressClient::new(policy, purpose)
+    pub(super) fn with_settings(
+        policy: &EgressPolicy,
+        settings: EgressClientSettings,
+    ) -> Result<Self, HttpError> {
+        let client = EgressClient::new(policy, settings)
             .map_err(|error| HttpError::Client(error.to_string()))?;
         let origins = Arc::default();
         Ok(Self { client, origins })
@@ -140,12 +147,14 @@ impl HttpClient {
         let response = loop {
             let pool_use = reachability.pool_use(attempts.choice()).await;
             let (method, headers) = (method.clone(), headers.clone());
-            let mut sending = self.client.request_using(pool_use, method, &url, headers)?;
+            let mut request_builder = self
+                .client
+                .request_over_pool(pool_use, method, &url, headers)?;
             if !body.is_empty() {
-                sending = sending.body(body.clone());
+                request_builder = request_builder.body(body.clone());
             }
-            let sent = timeout_at(deadline, sending.send()).await;
-            let error = match sent.map_err(|_| HttpError::Timeout)? {
+            let send_outcome = timeout_at(deadline, request_builder.send()).await;
+            let error = match send_outcome.map_err(|_| HttpError::Timeout)? {
                 Ok(mut response) => {
                     reachability.note_response();
                     reachability.learn_response(pool_use, &mut response);
@@ -247,10 +256,10 @@ impl HttpResponse {
     /// [`HttpError::Timeout`]: the deadline of the request has passed. [`HttpError::Failed`]: the
     /// body was cut off or malformed.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
-        let read = timeout_at(self.deadline, self.response.chunk()).await;
-        read.map_err(|_| HttpError::Timeout)?.map_err(|error| {
-            let idle = Reachability::idle_before(&self.response);
-            self.reachability.note_cut_off(idle);
+        let chunk = timeout_at(self.deadline, self.response.chunk()).await;
+        chunk.map_err(|_| HttpError::Timeout)?.map_err(|error| {
+            let idle_time = Reachability::idle_before(&self.response);
+            self.reachability.note_cut_off(idle_time);
             HttpError::from_reqwest(&error)
         })
     }
@@ -258,17 +267,17 @@ impl HttpResponse {
     /// Returns the complete body, if it is no larger than `limit` bytes.
     ///
     /// # Errors
-    /// [`HttpError::TooLong`]: the body is larger than `limit`. Also the errors of
-    /// [`chunk`](Self::chunk).
+    /// The same errors as [`chunk`](Self::chunk), and [`HttpError::TooLong`] if the body is larger
+    /// than `limit`.
     pub async fn bytes(mut self, limit: usize) -> Result<Bytes, HttpError> {
-        let mut read = BytesMut::new();
+        let mut body = BytesMut::new();
         while let Some(chunk) = self.chunk().await? {
-            if chunk.len() > limit - read.len() {
+            if chunk.len() > limit - body.len() {
                 return Err(HttpError::TooLong { limit });
             }
-            read.extend_from_slice(&chunk);
+            body.extend_from_slice(&chunk);
         }
-        Ok(read.freeze())
+        Ok(body.freeze())
     }
 }
 

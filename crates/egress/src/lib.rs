@@ -41,7 +41,7 @@ use serde::Deserialize;
 use url::{Host, Url};
 
 pub use address::AddressClass;
-pub use client::{EgressClient, Purpose, Trust};
+pub use client::{EgressClient, EgressClientSettings, Trust};
 pub use cooperative_stream::CooperativeStream;
 pub use endpoint_client::EndpointClient;
 pub use error::{ClientError, EgressError};
@@ -55,8 +55,8 @@ pub use reachability::{Attempts, MAX_REPEATS, PoolUse, Reachability, SendFailure
 pub use restarts::{KnownDown, RestartPace, Restarts};
 pub use shortcut::{DirectClient, DirectError, SendOutcome};
 
-/// Request headers, in lower case, that the HTTP client sets for the connection: operators, tools
-/// and components cannot set these headers.
+/// Request headers, in lower case, that only the HTTP client sets, because they describe the
+/// connection. Operators, tools and components cannot set these headers.
 pub const CONNECTION_HEADERS: [&str; 8] = [
     "connection",
     "content-length",
@@ -101,11 +101,12 @@ pub struct EgressPolicy {
     pub allow_private: bool,
     /// Whether addresses of this machine are allowed. Default `true`.
     pub allow_loopback: bool,
-    /// Networks that are allowed although they are private or loopback, as `10.1.0.0/16`,
+    /// Networks that are allowed although they are private or loopback, such as `10.1.0.0/16`,
     /// `fd12::/16` or a single address. Default: none.
     pub allow_networks: Vec<Network>,
-    /// Forbidden networks. If networks of both lists contain an address, the smaller network
-    /// decides; for equal sizes, the address is forbidden. Default: none.
+    /// Networks that are forbidden. If an allowed network and a forbidden network both contain an
+    /// address, the smaller network takes precedence; if they are equally large, the address is
+    /// forbidden. Default: none.
     pub deny_networks: Vec<Network>,
 }
 
@@ -162,7 +163,8 @@ impl EgressPolicy {
     pub fn check_address(&self, address: IpAddr) -> Result<(), AddressClass> {
         let address = address.to_canonical();
         self.classify_address(address)?;
-        address::embedded(address).try_for_each(|inner| self.classify_address(inner.into()))
+        address::embedded_ipv4_addresses(address)
+            .try_for_each(|embedded_address| self.classify_address(embedded_address.into()))
     }
 
     /// Allows plain `http` to the host of a URL.
@@ -171,8 +173,8 @@ impl EgressPolicy {
         self.allow_http.extend(host);
     }
 
-    /// Returns this policy for URLs that a server, and not the operator, has named: such URLs may
-    /// point to this machine only if the server runs on this machine.
+    /// Returns the policy for URLs that `server`, not the operator, has chosen: a copy of this
+    /// policy that allows this machine's own addresses only if `server` runs on this machine.
     ///
     /// ```
     /// use pillion_egress::EgressPolicy;
@@ -191,7 +193,7 @@ impl EgressPolicy {
 
     fn classify_address(&self, address: IpAddr) -> Result<(), AddressClass> {
         let class = AddressClass::from_ip(address);
-        let allowed_by_class = match class {
+        let is_allowed_by_class = match class {
             AddressClass::Public => true,
             AddressClass::Private => self.allow_private,
             AddressClass::Loopback => self.allow_loopback,
@@ -201,10 +203,10 @@ impl EgressPolicy {
             | AddressClass::Multicast
             | AddressClass::Broadcast => return Err(class),
         };
-        let allowed = network::narrowest(&self.allow_networks, address);
-        let denied = network::narrowest(&self.deny_networks, address);
-        match (allowed, denied) {
-            (None, None) if allowed_by_class => Ok(()),
+        let allowed_prefix_len = network::longest_prefix_len(&self.allow_networks, address);
+        let denied_prefix_len = network::longest_prefix_len(&self.deny_networks, address);
+        match (allowed_prefix_len, denied_prefix_len) {
+            (None, None) if is_allowed_by_class => Ok(()),
             (Some(allowed), denied) if denied.is_none_or(|denied| allowed > denied) => Ok(()),
             _ => Err(class),
         }
@@ -223,8 +225,8 @@ fn is_local_host(host: &Host<&str>) -> bool {
 
 fn is_localhost(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
-    let last = name.rsplit('.').next().unwrap_or(name);
-    last.eq_ignore_ascii_case("localhost")
+    let last_label = name.rsplit('.').next().unwrap_or(name);
+    last_label.eq_ignore_ascii_case("localhost")
 }
 
 #[cfg(test)]

@@ -24,11 +24,11 @@ pub struct Network(IpNet);
 pub enum InvalidNetwork {
     /// The text is neither an address nor an address with a prefix length.
     #[error("a network must be written like '10.1.0.0/16' or 'fd12::/16', or as a single address")]
-    Form,
+    NotANetwork,
     /// The network is IPv4-mapped. Addresses are compared in IPv4 form, so the network would match
     /// no address.
     #[error("write a network of IPv4 addresses in IPv4 notation, not within '::ffff:0:0/96'")]
-    Mapped,
+    Ipv4Mapped,
 }
 
 impl Network {
@@ -46,11 +46,11 @@ impl FromStr for Network {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let network = match text.parse::<IpAddr>() {
             Ok(address) => IpNet::from(address),
-            Err(_) => text.parse().map_err(|_| InvalidNetwork::Form)?,
+            Err(_) => text.parse().map_err(|_| InvalidNetwork::NotANetwork)?,
         };
         match network {
             IpNet::V6(v6) if v6.addr().to_ipv4_mapped().is_some() && v6.prefix_len() >= 96 => {
-                Err(InvalidNetwork::Mapped)
+                Err(InvalidNetwork::Ipv4Mapped)
             }
             _ => Ok(Self(network)),
         }
@@ -71,7 +71,9 @@ impl<'de> Deserialize<'de> for Network {
 }
 
 /// Returns the prefix length of the smallest network that contains the address.
-pub(super) fn narrowest(networks: &[Network], address: IpAddr) -> Option<u8> {
-    let containing = networks.iter().filter(|network| network.contains(address));
-    containing.map(|network| network.0.prefix_len()).max()
+pub(super) fn longest_prefix_len(networks: &[Network], address: IpAddr) -> Option<u8> {
+    let containing_networks = networks.iter().filter(|network| network.contains(address));
+    containing_networks
+        .map(|network| network.0.prefix_len())
+        .max()
 }

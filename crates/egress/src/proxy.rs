@@ -10,11 +10,11 @@ const HTTP_VARIABLES: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all
 const HTTPS_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
 /// The variables that name hosts which are reached without a proxy, in the order of precedence.
-const EXCEPTION_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
+const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// The proxies that environment variables name. An HTTP client would ignore an invalid variable and
-/// send requests directly. This type parses the variables instead, and HTTP clients get their
-/// proxies from this type.
+/// The proxies that environment variables name. This type parses the variables for the HTTP
+/// clients, because an HTTP client that parsed them itself would ignore an invalid variable and
+/// send requests directly.
 #[derive(Clone, Default)]
 pub struct Proxies {
     http: Option<Url>,
@@ -22,8 +22,8 @@ pub struct Proxies {
     exceptions: String,
 }
 
-/// An environment variable does not name a proxy. The message does not contain the value, which may
-/// contain a password.
+/// The value of an environment variable is not a proxy. The message does not contain the value,
+/// which may contain a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "environment variable {variable}: {reason}: expected http://HOST:PORT, https://HOST:PORT or \
@@ -38,7 +38,7 @@ impl Proxies {
     /// Returns the proxies that the environment of this process names.
     ///
     /// # Errors
-    /// The errors of [`from_variables`](Self::from_variables).
+    /// The same errors as [`from_variables`](Self::from_variables).
     pub fn from_environment() -> Result<Self, InvalidProxy> {
         Self::from_variables(|name| {
             let value = std::env::var_os(name)?;
@@ -46,8 +46,8 @@ impl Proxies {
         })
     }
 
-    /// Returns the proxies that variables name. `variable` returns the value of a variable, or
-    /// `Err` if the value is not UTF-8. An empty variable counts as unset.
+    /// Returns the proxies that environment variables name. `variable` returns the value of a
+    /// variable, or `Err` if the value is not UTF-8. An empty variable counts as unset.
     ///
     /// ```
     /// use pillion_egress::Proxies;
@@ -63,31 +63,31 @@ impl Proxies {
     pub fn from_variables(
         variable: impl Fn(&str) -> Option<Result<String, ()>>,
     ) -> Result<Self, InvalidProxy> {
-        // In a CGI process, the client of the web server can set `HTTP_PROXY` with a header
-        // `Proxy`.
+        // `HTTP_PROXY` is ignored in a CGI process, because there, the web server's client can set
+        // the variable by sending a header `Proxy`.
         let is_cgi = variable("REQUEST_METHOD").is_some();
-        let proxy = |names: [&'static str; 4]| {
+        let find_proxy = |names: [&'static str; 4]| {
             let names = names.into_iter();
             for name in names.filter(|name| !(is_cgi && *name == "HTTP_PROXY")) {
-                let invalid = |reason| InvalidProxy {
+                let invalid_proxy = |reason| InvalidProxy {
                     variable: name,
                     reason,
                 };
                 match variable(name) {
                     None => {}
-                    Some(Err(())) => return Err(invalid("the value is not valid UTF-8")),
+                    Some(Err(())) => return Err(invalid_proxy("the value is not valid UTF-8")),
                     Some(Ok(value)) if value.is_empty() => {}
-                    Some(Ok(value)) => return parse(&value).map(Some).map_err(invalid),
+                    Some(Ok(value)) => return parse_proxy(&value).map(Some).map_err(invalid_proxy),
                 }
             }
             Ok(None)
         };
-        let exceptions = EXCEPTION_VARIABLES
+        let exceptions = NO_PROXY_VARIABLES
             .iter()
             .find_map(|name| variable(name)?.ok());
         Ok(Self {
-            http: proxy(HTTP_VARIABLES)?,
-            https: proxy(HTTPS_VARIABLES)?,
+            http: find_proxy(HTTP_VARIABLES)?,
+            https: find_proxy(HTTPS_VARIABLES)?,
             exceptions: exceptions.unwrap_or_default(),
         })
     }
@@ -97,7 +97,8 @@ impl Proxies {
         self.http.is_none() && self.https.is_none()
     }
 
-    /// Returns the host names of the proxies, whose addresses are the operator's choice.
+    /// Returns the host names of the proxies. Their addresses are not checked, because the operator
+    /// has chosen the proxies.
     pub(super) fn hosts(&self) -> BTreeSet<HostName> {
         let urls = self.http.iter().chain(&self.https);
         urls.filter_map(|url| Some(HostName::from_host(&url.host()?)))
@@ -105,7 +106,10 @@ impl Proxies {
     }
 
     /// Lets a client use these proxies, and no other proxies.
-    pub(super) fn apply_to(&self, builder: ClientBuilder) -> Result<ClientBuilder, reqwest::Error> {
+    pub(super) fn configure_client(
+        &self,
+        builder: ClientBuilder,
+    ) -> Result<ClientBuilder, reqwest::Error> {
         let mut builder = builder.no_proxy();
         let http = self.http.clone().map(Proxy::http);
         let https = self.https.clone().map(Proxy::https);
@@ -119,8 +123,8 @@ impl Proxies {
 
 /// Parses the URL of a proxy, which may lack a scheme. Accepts only the forms that the HTTP client
 /// uses.
-fn parse(value: &str) -> Result<Url, &'static str> {
-    if value.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
+fn parse_proxy(value: &str) -> Result<Url, &'static str> {
+    if value.contains(|character: char| character.is_whitespace() || character.is_control()) {
         return Err("the proxy contains white space or a control character");
     }
     let url = match value.split_once("://") {
@@ -132,19 +136,19 @@ fn parse(value: &str) -> Result<Url, &'static str> {
     }
     .map_err(|_| "the proxy is not a valid URL")?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err("the scheme of the proxy is not supported");
+        return Err("the scheme of the proxy is neither http nor https");
     }
     let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
     let uri: Option<http::Uri> = url.as_str().parse().ok();
     if !is_bare || uri.is_none_or(|uri| uri.host().is_none_or(str::is_empty)) {
-        return Err("the proxy is not the URL of a host");
+        return Err("the proxy has no host, or has a path, a query or a fragment");
     }
     Ok(url)
 }
 
 impl std::fmt::Debug for Proxies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Omits the URLs, which may contain passwords.
+        // Debug output omits the URLs, which may contain passwords.
         f.debug_struct("Proxies")
             .field("hosts", &self.hosts())
             .finish_non_exhaustive()
@@ -158,7 +162,9 @@ mod tests {
     fn proxies(variables: &[(&str, &str)]) -> Result<Proxies, InvalidProxy> {
         Proxies::from_variables(|name| {
             let mut variables = variables.iter();
-            let value = variables.find(|(known, _)| *known == name)?.1;
+            let value = variables
+                .find(|(variable_name, _)| *variable_name == name)?
+                .1;
             Some(Ok(value.to_owned()))
         })
     }

@@ -10,22 +10,22 @@ use super::{ConnectionChoice, KeepAliveEstimate, RestartPace, Restarts};
 pub const MAX_REPEATS: u32 = 3;
 
 /// Pause before the second repetition; doubles with each further repetition. The first repetition
-/// follows at once, because usually the server has closed a kept connection.
+/// follows at once, because the usual cause is that the server has closed an idle connection.
 const REPEAT_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What is known about a server's availability and its connections.
+/// The observed availability of a server and of its connections.
 pub struct Reachability {
     restarts: Restarts,
-    /// What is known about how long the server keeps idle connections.
+    /// The estimate of the time for which the server keeps idle connections.
     keep_alive: KeepAliveEstimate,
     last_response: Mutex<Option<LastResponse>>,
 }
 
-/// The last response that arrived over a kept connection. Responses over other connections show
-/// nothing about the kept connections.
+/// The last response over a connection of the client's pool. Responses over other connections do
+/// not show whether the server keeps idle connections open.
 #[derive(Debug, Clone, Copy)]
 struct LastResponse {
-    at: Instant,
+    received_at: Instant,
     /// The local address of the connection, which identifies the connection while it is open.
     connection: Option<SocketAddr>,
 }
@@ -33,31 +33,35 @@ struct LastResponse {
 /// Which connections a request uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolUse {
-    /// The request uses a new connection, which is not kept.
+    /// The request uses a new connection, which is closed after the request.
     New,
-    /// The request uses a kept connection that has been idle for at most `max_idle`, or a new
-    /// connection, which is then kept.
+    /// The request uses a connection of the client's pool that has been idle for at most
+    /// `max_idle`, or a new connection, which is added to the pool after the request.
     Pooled {
         /// Maximum idle time of the connection. Connections that have been idle for longer are
         /// closed.
         max_idle: Duration,
         /// How long the connection has been idle; `None` if the connection is new.
-        idle: Option<Duration>,
+        idle_time: Option<Duration>,
     },
 }
 
 impl PoolUse {
     /// Returns how long the connection of the request has been idle; `None` if the connection is
     /// new.
-    fn idle(self) -> Option<Duration> {
+    fn idle_time(self) -> Option<Duration> {
         match self {
             Self::New => None,
-            Self::Pooled { max_idle, idle } => idle.filter(|idle| *idle <= max_idle),
+            Self::Pooled {
+                max_idle,
+                idle_time,
+            } => idle_time.filter(|idle_time| *idle_time <= max_idle),
         }
     }
 }
 
-/// Marks a response whose connection had been idle for this time before the request.
+/// An extension of a response that contains how long its connection had been idle before the
+/// request.
 #[derive(Debug, Clone, Copy)]
 struct IdleBefore(Duration);
 
@@ -73,15 +77,22 @@ impl Default for Reachability {
 
 impl Reachability {
     /// Returns which connections a request may use. If `choice` allows only reliable connections,
-    /// first lets the client's tasks detect which of the kept connections the server has closed.
+    /// first lets the client's tasks detect which idle connections the server has closed.
     pub async fn pool_use(&self, choice: ConnectionChoice) -> PoolUse {
         if choice == ConnectionChoice::Reliable {
-            // Yielding lets the runtime poll the operating system.
+            // The task yields once, so that the runtime polls the operating system and detects
+            // closed connections.
             tokio::task::yield_now().await;
         }
-        let idle = self.last_response.lock().map(|last| last.at.elapsed());
-        match self.keep_alive.max_idle(idle, choice) {
-            Some(max_idle) => PoolUse::Pooled { max_idle, idle },
+        let idle_time = self
+            .last_response
+            .lock()
+            .map(|last_response| last_response.received_at.elapsed());
+        match self.keep_alive.max_idle(idle_time, choice) {
+            Some(max_idle) => PoolUse::Pooled {
+                max_idle,
+                idle_time,
+            },
             None => PoolUse::New,
         }
     }
@@ -91,38 +102,38 @@ impl Reachability {
         self.restarts.note_response();
     }
 
-    /// Updates the record of kept connections with the response to a request.
+    /// Updates the keep-alive estimate with the response to a request.
     pub fn learn_response(&self, pool_use: PoolUse, response: &mut reqwest::Response) {
         if pool_use == PoolUse::New {
             return;
         }
         let connection = local_address(response);
-        let at = Instant::now();
-        let previous = self
-            .last_response
-            .lock()
-            .replace(LastResponse { at, connection });
-        let previous_connection = previous.and_then(|previous| previous.connection);
+        let received_at = Instant::now();
+        let previous_response = self.last_response.lock().replace(LastResponse {
+            received_at,
+            connection,
+        });
+        let previous_connection =
+            previous_response.and_then(|previous_response| previous_response.connection);
         if previous_connection.is_some() && previous_connection == connection {
             self.keep_alive.note_reused();
         }
-        if let Some(idle) = pool_use.idle() {
-            response.extensions_mut().insert(IdleBefore(idle));
+        if let Some(idle_time) = pool_use.idle_time() {
+            response.extensions_mut().insert(IdleBefore(idle_time));
         }
     }
 
-    /// Updates the record of kept connections with a request whose connection broke before the
-    /// response.
+    /// Updates the keep-alive estimate with a request whose connection broke before the response.
     pub fn learn_break(&self, pool_use: PoolUse) {
-        self.note_cut_off(pool_use.idle());
+        self.note_cut_off(pool_use.idle_time());
     }
 
-    /// Updates the record of kept connections with a response whose body was cut off. `idle` is the
-    /// result of [`idle_before`](Self::idle_before). A server may cut off the body on every
-    /// connection that the server has kept.
-    pub fn note_cut_off(&self, idle: Option<Duration>) {
-        if let Some(idle) = idle {
-            self.keep_alive.note_broken(idle);
+    /// Updates the keep-alive estimate with a response whose body was cut off. `idle_time` is the
+    /// result of [`idle_before`](Self::idle_before). A cut-off body counts like a broken
+    /// connection, because some servers cut off the body whenever a connection is reused.
+    pub fn note_cut_off(&self, idle_time: Option<Duration>) {
+        if let Some(idle_time) = idle_time {
+            self.keep_alive.note_broken(idle_time);
         }
     }
 
@@ -131,11 +142,11 @@ impl Reachability {
     /// [`learn_response`](Self::learn_response).
     #[must_use]
     pub fn idle_before(response: &reqwest::Response) -> Option<Duration> {
-        let idle: Option<&IdleBefore> = response.extensions().get();
-        idle.map(|idle| idle.0)
+        let idle_time: Option<&IdleBefore> = response.extensions().get();
+        idle_time.map(|idle_time| idle_time.0)
     }
 
-    /// Returns what is known about how long the server keeps connections.
+    /// Returns the estimate of the time for which the server keeps idle connections.
     #[must_use]
     pub fn keep_alive(&self) -> &KeepAliveEstimate {
         &self.keep_alive
@@ -145,8 +156,8 @@ impl Reachability {
 /// Returns the local address of the connection over which a response arrived. The address
 /// identifies the connection while the connection is open.
 fn local_address(response: &reqwest::Response) -> Option<SocketAddr> {
-    let info: Option<&HttpInfo> = response.extensions().get();
-    info.map(HttpInfo::local_addr)
+    let http_info: Option<&HttpInfo> = response.extensions().get();
+    http_info.map(HttpInfo::local_addr)
 }
 
 /// Why an attempt to send a request failed.
@@ -156,7 +167,7 @@ pub enum SendFailure {
     ConnectionRefused,
     /// The connection broke, and the server may have received the request.
     Broken,
-    /// The request failed with another error, and is not sent again.
+    /// The request failed with another error, after which it is not sent again.
     Other,
 }
 
@@ -167,24 +178,25 @@ pub struct Attempts<'a> {
     reachability: &'a Reachability,
     is_harmless: bool,
     /// Number of attempts whose connection broke.
-    broken: u32,
+    broken_attempts: u32,
 }
 
 impl<'a> Attempts<'a> {
-    /// Begins to send a request. `is_harmless` is whether the server may run the request twice.
+    /// Begins to send a request. `is_harmless` is whether it does no harm if the server handles the
+    /// request twice.
     #[must_use]
     pub fn new(reachability: &'a Reachability, is_harmless: bool) -> Self {
         Self {
             reachability,
             is_harmless,
-            broken: 0,
+            broken_attempts: 0,
         }
     }
 
     /// Returns which connection the next attempt may use.
     #[must_use]
     pub fn choice(&self) -> ConnectionChoice {
-        if self.broken > 0 {
+        if self.broken_attempts > 0 {
             ConnectionChoice::New
         } else if self.is_harmless {
             ConnectionChoice::Any
@@ -196,7 +208,7 @@ impl<'a> Attempts<'a> {
     /// Returns whether the request was sent again because its connection broke.
     #[must_use]
     pub fn has_repeated(&self) -> bool {
-        self.broken > 0
+        self.broken_attempts > 0
     }
 
     /// Waits until the request may be sent again. Returns `false` if the request must not be sent
@@ -209,19 +221,19 @@ impl<'a> Attempts<'a> {
         } = self.reachability;
         match failure {
             SendFailure::ConnectionRefused => {
-                let may_restart = restarts.wait_to_reconnect().await;
-                if may_restart {
+                let can_retry = restarts.wait_to_reconnect().await;
+                if can_retry {
                     // A restart closes every connection, and does not show how long the server
-                    // keeps connections.
+                    // keeps idle connections open.
                     keep_alive.forget_closes();
                 }
-                may_restart
+                can_retry
             }
-            SendFailure::Broken if self.is_harmless && self.broken < MAX_REPEATS => {
-                if let Some(doublings) = self.broken.checked_sub(1) {
+            SendFailure::Broken if self.is_harmless && self.broken_attempts < MAX_REPEATS => {
+                if let Some(doublings) = self.broken_attempts.checked_sub(1) {
                     tokio::time::sleep(REPEAT_INTERVAL * (1 << doublings)).await;
                 }
-                self.broken += 1;
+                self.broken_attempts += 1;
                 true
             }
             SendFailure::Broken | SendFailure::Other => false,

@@ -16,11 +16,11 @@ struct RedirectRejected;
 /// is not followed; the redirect's response is returned.
 pub(super) fn same_origin_only() -> Policy {
     Policy::custom(|attempt: Attempt<'_>| {
-        let leaves = attempt
+        let leaves_origin = attempt
             .previous()
             .first()
             .is_none_or(|first| first.origin() != attempt.url().origin());
-        if leaves || attempt.previous().len() > MAX_REDIRECTS {
+        if leaves_origin || attempt.previous().len() > MAX_REDIRECTS {
             attempt.error(RedirectRejected)
         } else if keeps_method(attempt.status()) {
             attempt.follow()
@@ -30,33 +30,33 @@ pub(super) fn same_origin_only() -> Policy {
     })
 }
 
-/// How [`DirectClient`](super::DirectClient) treats a response, under the rules of
+/// What [`DirectClient`](super::DirectClient) does with a response, by the rules of
 /// [`same_origin_only`].
 pub(super) enum Redirect {
     /// The client returns the response.
-    None,
+    NotRedirected,
     /// The client follows the redirect to this URL.
-    Within(Url),
+    SameOrigin(Url),
     /// The client rejects the redirect, because the redirect leaves the origin.
     Rejected,
 }
 
 impl Redirect {
-    /// Decides how to treat the response from `url`.
+    /// Decides what to do with the response from `url`.
     pub(super) fn for_response(url: &Url, status: StatusCode, headers: &HeaderMap) -> Self {
         if !keeps_method(status) && !matches!(status.as_u16(), 301..=303) {
-            return Self::None;
+            return Self::NotRedirected;
         }
         let location = headers.get(LOCATION).and_then(|value| value.to_str().ok());
-        let Some(Ok(next)) = location.map(|location| url.join(location)) else {
-            return Self::None;
+        let Some(Ok(target)) = location.map(|location| url.join(location)) else {
+            return Self::NotRedirected;
         };
-        if next.origin() != url.origin() {
+        if target.origin() != url.origin() {
             Self::Rejected
         } else if keeps_method(status) {
-            Self::Within(next)
+            Self::SameOrigin(target)
         } else {
-            Self::None
+            Self::NotRedirected
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) type Lookup = Arc<
 >;
 
 /// Returns a lookup with the system's resolver.
-pub(super) fn system() -> Lookup {
+pub(super) fn system_lookup() -> Lookup {
     Arc::new(|name| Box::pin(async move { lookups::for_process().lookup(name).await }))
 }
 
@@ -37,12 +37,12 @@ impl Resolve for CheckingResolver {
         Box::pin(async move {
             let mut addresses = lookup.await?;
             if let Some(policy) = policy {
-                addresses = allowed(&policy, host, addresses)?;
+                addresses = filter_addresses(&policy, host, addresses)?;
             }
-            let sockets = addresses
+            let socket_addresses = addresses
                 .into_iter()
                 .map(|address| SocketAddr::new(address, 0));
-            Ok(Box::new(sockets) as Addrs)
+            Ok(Box::new(socket_addresses) as Addrs)
         })
     }
 }
@@ -51,22 +51,23 @@ impl Resolve for CheckingResolver {
 ///
 /// # Errors
 /// [`EgressError::Resolved`] if all addresses are forbidden.
-pub(super) fn allowed(
+pub(super) fn filter_addresses(
     policy: &EgressPolicy,
     host: HostName,
     addresses: Vec<IpAddr>,
 ) -> Result<Vec<IpAddr>, EgressError> {
-    // Plain `http` is allowed to these names only because they refer to this machine.
+    // A name such as `localhost` must resolve to this machine, because plain `http` to the name is
+    // allowed only on that condition.
     let must_be_loopback = is_localhost(host.as_str());
     let mut first_forbidden = None;
-    let mut allowed = Vec::with_capacity(addresses.len());
+    let mut allowed_addresses = Vec::with_capacity(addresses.len());
     for address in addresses {
         let class = match policy.check_address(address) {
             Ok(()) if must_be_loopback && !address.to_canonical().is_loopback() => {
                 AddressClass::from_ip(address)
             }
             Ok(()) => {
-                allowed.push(address);
+                allowed_addresses.push(address);
                 continue;
             }
             Err(class) => class,
@@ -78,11 +79,11 @@ pub(super) fn allowed(
         first_forbidden.get_or_insert((address, class));
     }
     match first_forbidden {
-        Some((address, class)) if allowed.is_empty() => Err(EgressError::Resolved {
+        Some((address, class)) if allowed_addresses.is_empty() => Err(EgressError::Resolved {
             host,
             address,
             class,
         }),
-        _ => Ok(allowed),
+        _ => Ok(allowed_addresses),
     }
 }

@@ -7,12 +7,13 @@ use tokio::time::Instant;
 
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Maximum number of consecutive failures for which callers wait: failed starts of a program, or
-/// refused connections of a server that has never responded. After more failures, calls fail until
-/// the backoff has elapsed.
+/// Maximum number of consecutive failures after which callers still wait for the server. A failure
+/// is a failed start of a program, or a refused connection of a server that has never responded.
+/// After more failures, calls fail until the backoff has elapsed.
 const MAX_AWAITED_CRASHES: u32 = 3;
 
-/// A crash after this run time starts a new series of crashes.
+/// Minimum run time after which a crash begins a new series of crashes, because the program was
+/// stable until then.
 const STABLE_RUN_TIME: Duration = Duration::from_secs(10);
 
 /// Minimum run time after which a program that has responded counts as stable.
@@ -20,9 +21,9 @@ const STABLE_RUN_TIME_AFTER_RESPONSE: Duration = Duration::from_secs(1);
 
 /// Error for a server that has failed so often in a row that callers no longer wait for the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the server keeps failing")]
+#[error("the server has failed repeatedly and is not started again yet")]
 pub struct KnownDown {
-    /// When the server may be started again.
+    /// The time that remains until the server may be started again.
     pub retry_after: Duration,
 }
 
@@ -31,7 +32,8 @@ pub struct KnownDown {
 pub struct RestartPace {
     /// Backoff after the first crash; doubles with each further crash.
     min_backoff: Duration,
-    /// Maximum backoff of a server that responds after each start; callers wait for its restart.
+    /// Maximum backoff of a server that responds after each start. Short, because callers wait for
+    /// such a server.
     max_responding_backoff: Duration,
     /// Maximum number of consecutive failed starts for which callers wait for a server that has
     /// responded before.
@@ -39,15 +41,16 @@ pub struct RestartPace {
 }
 
 impl RestartPace {
-    /// The pace for a program that this process starts: a start is expensive.
+    /// The pace for a program that this process starts. Slow, because starting a program is
+    /// expensive.
     pub const STDIO: Self = Self {
         min_backoff: Duration::from_millis(100),
         max_responding_backoff: Duration::from_secs(1),
         max_awaited_crashes: MAX_AWAITED_CRASHES,
     };
 
-    /// The pace for a server that this process does not start: a refused connection costs hardly
-    /// anything. A caller waits for 2 to 4 seconds in total.
+    /// The pace for a server that this process does not start. Fast, because a refused connection
+    /// costs hardly anything. A caller waits for 2 to 4 seconds in total.
     pub const HTTP: Self = Self {
         min_backoff: Duration::from_millis(10),
         max_responding_backoff: Duration::from_millis(200),
@@ -63,19 +66,19 @@ pub struct Restarts {
     /// Whether the server has responded and has not failed since. If `true`, requests need not lock
     /// `crashes`.
     is_healthy: AtomicBool,
-    crashes: Mutex<Crashes>,
+    crashes: Mutex<CrashRecord>,
 }
 
 #[derive(Default)]
-struct Crashes {
+struct CrashRecord {
     /// Number of crashes in a row.
-    in_a_row: u32,
+    consecutive_crashes: u32,
     /// Number of consecutive starts without a response.
     failed_starts: u32,
-    /// Whether the program responded after the last successful start, so that a restart may
+    /// Whether the program responded after the last successful start. If so, a restart is likely to
     /// succeed.
     has_responded: bool,
-    next_start: Option<Instant>,
+    next_start_at: Option<Instant>,
 }
 
 impl Restarts {
@@ -97,12 +100,13 @@ impl Restarts {
             let mut crashes = self.crashes.lock();
             self.is_healthy.store(false, Ordering::Release);
             let now = Instant::now();
-            if crashes.next_start.is_none_or(|next| next <= now) {
+            if crashes.next_start_at.is_none_or(|start_at| start_at <= now) {
                 crashes.failed_starts = crashes.failed_starts.saturating_add(1);
                 let max_backoff = self.pace.max_responding_backoff;
-                crashes.next_start = Some(now + self.backoff(crashes.failed_starts, max_backoff));
+                crashes.next_start_at =
+                    Some(now + self.backoff(crashes.failed_starts, max_backoff));
             }
-            if crashes.failed_starts > self.max_awaited(&crashes) {
+            if crashes.failed_starts > self.max_awaited_failures(&crashes) {
                 return false;
             }
         }
@@ -113,16 +117,16 @@ impl Restarts {
     pub fn note_response(&self) {
         if !self.is_healthy.load(Ordering::Acquire) {
             let mut crashes = self.crashes.lock();
-            *crashes = Crashes {
+            *crashes = CrashRecord {
                 has_responded: true,
-                ..Crashes::default()
+                ..CrashRecord::default()
             };
             self.is_healthy.store(true, Ordering::Release);
         }
     }
 
     /// Returns the number of consecutive failed starts for which callers wait.
-    fn max_awaited(&self, crashes: &Crashes) -> u32 {
+    fn max_awaited_failures(&self, crashes: &CrashRecord) -> u32 {
         if crashes.has_responded {
             self.pace.max_awaited_crashes
         } else {
@@ -145,23 +149,23 @@ impl Restarts {
     /// # Errors
     /// [`KnownDown`], at once, if the program keeps ending before it responds.
     pub async fn wait(&self) -> Result<(), KnownDown> {
-        let (is_awaited, next_start) = {
+        let (is_awaited, next_start_at) = {
             let crashes = self.crashes.lock();
-            let is_awaited = crashes.failed_starts <= self.max_awaited(&crashes);
-            (is_awaited, crashes.next_start)
+            let is_awaited = crashes.failed_starts <= self.max_awaited_failures(&crashes);
+            (is_awaited, crashes.next_start_at)
         };
-        let Some(next_start) = next_start else {
+        let Some(next_start_at) = next_start_at else {
             return Ok(());
         };
-        let retry_after = next_start.saturating_duration_since(Instant::now());
+        let retry_after = next_start_at.saturating_duration_since(Instant::now());
         if !is_awaited && !retry_after.is_zero() {
             return Err(KnownDown { retry_after });
         }
-        tokio::time::sleep_until(next_start).await;
+        tokio::time::sleep_until(next_start_at).await;
         Ok(())
     }
 
-    /// Records that a process ended after running for `run_time`, with or without a response.
+    /// Records that a process ended after running for `run_time`, and whether it had responded.
     pub fn record_crash(&self, run_time: Duration, has_responded: bool) {
         let mut crashes = self.crashes.lock();
         let (stable_run_time, max_backoff) = if has_responded {
@@ -172,22 +176,29 @@ impl Restarts {
         } else {
             (STABLE_RUN_TIME, MAX_BACKOFF)
         };
-        let is_first = run_time >= stable_run_time;
-        let incremented = |count: u32| if is_first { 1 } else { count.saturating_add(1) };
-        crashes.in_a_row = incremented(crashes.in_a_row);
+        let starts_new_series = run_time >= stable_run_time;
+        let increment = |count: u32| {
+            if starts_new_series {
+                1
+            } else {
+                count.saturating_add(1)
+            }
+        };
+        crashes.consecutive_crashes = increment(crashes.consecutive_crashes);
         if has_responded {
             crashes.failed_starts = 0;
             crashes.has_responded = true;
         } else {
-            crashes.failed_starts = incremented(crashes.failed_starts);
+            crashes.failed_starts = increment(crashes.failed_starts);
         }
-        // Crashes after a response and failed starts have separate backoffs.
+        // The backoff depends either on the crashes after a response, or on the failed starts,
+        // which are counted separately.
         let count = if has_responded {
-            crashes.in_a_row
+            crashes.consecutive_crashes
         } else {
             crashes.failed_starts
         };
-        crashes.next_start = Some(Instant::now() + self.backoff(count, max_backoff));
+        crashes.next_start_at = Some(Instant::now() + self.backoff(count, max_backoff));
     }
 
     /// Returns whether a program whose start failed should be started again at once, because the
@@ -195,16 +206,16 @@ impl Restarts {
     #[must_use]
     pub fn may_start_again(&self) -> bool {
         let crashes = self.crashes.lock();
-        crashes.has_responded && crashes.failed_starts <= self.max_awaited(&crashes)
+        crashes.has_responded && crashes.failed_starts <= self.max_awaited_failures(&crashes)
     }
 
-    /// Discards the last recorded crash: some servers exit when they receive a request before the
-    /// handshake.
+    /// Discards the last recorded crash, for a server that exits when it receives a request before
+    /// the handshake.
     pub fn undo_crash(&self) {
         let mut crashes = self.crashes.lock();
-        crashes.in_a_row = crashes.in_a_row.saturating_sub(1);
+        crashes.consecutive_crashes = crashes.consecutive_crashes.saturating_sub(1);
         crashes.failed_starts = crashes.failed_starts.saturating_sub(1);
-        crashes.next_start = None;
+        crashes.next_start_at = None;
     }
 }
 
@@ -283,15 +294,15 @@ mod tests {
     async fn callers_wait_a_few_seconds_for_a_server_that_refuses_connections() {
         let restarts = Restarts::new(RestartPace::HTTP);
         // A server that has never responded is probably not running.
-        let started = Instant::now();
+        let started_at = Instant::now();
         while restarts.wait_to_reconnect().await {}
         assert!(
-            started.elapsed() <= Duration::from_millis(100),
+            started_at.elapsed() <= Duration::from_millis(100),
             "{:?}",
-            started.elapsed()
+            started_at.elapsed()
         );
         restarts.note_response();
-        let started = Instant::now();
+        let started_at = Instant::now();
         let caller = async || {
             let mut attempts = 0;
             while restarts.wait_to_reconnect().await {
@@ -302,7 +313,7 @@ mod tests {
         // Refusals of concurrent callers count as one refusal.
         let (first, second) = tokio::join!(caller(), caller());
         assert_eq!((first, second), (24, 24));
-        let waited = started.elapsed();
+        let waited = started_at.elapsed();
         assert!(waited >= Duration::from_secs(2), "{waited:?}");
         assert!(waited <= Duration::from_millis(4300), "{waited:?}");
         assert!(!restarts.wait_to_reconnect().await);

@@ -30,23 +30,23 @@ use tokio_util::task::AbortOnDropHandle;
 use url::{Host, Position, Url};
 
 use self::driven::{DrivenBody, DrivenConnection};
-use super::client::PRODUCT;
+use super::client::USER_AGENT_PRODUCT;
 use super::redirect::Redirect;
 use super::resolver::{self, Lookup};
 use super::{ConnectionChoice, EgressPolicy, HostName, KeepAliveEstimate, is_local_host};
 
-/// Timeout for connecting. After the timeout, the full HTTP client is used.
+/// Timeout for connecting. After the timeout, the caller uses the full HTTP client instead.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Interval of the sweeps, each of which closes the connections that have been idle for at least
-/// this time: an idle connection is closed after 90 to 180 s. Servers close idle connections, too.
+/// Interval of the sweeps. Each sweep closes the connections that have been idle for at least this
+/// time, so an idle connection is closed after 90 to 180 s.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Maximum number of idle connections of a runtime.
 const MAX_IDLE_CONNECTIONS: usize = 128;
 
-/// Maximum number of idle connections of a runtime while the server has not yet kept a connection.
-/// Calls use none of these connections until then.
+/// Maximum number of idle connections of a runtime until the server has been found to keep
+/// connections. Calls do not use idle connections before that.
 const MAX_UNPROVEN_CONNECTIONS: usize = 8;
 
 /// The outcome of a request.
@@ -78,13 +78,14 @@ pub struct DirectClient {
     host_header: HeaderValue,
     idle_connections: Mutex<IdleConnections>,
     keep_alive: KeepAliveEstimate,
-    /// Whether the server redirects requests, so that the full HTTP client is faster.
-    redirects: AtomicBool,
+    /// Whether the server has redirected a request. If so, using only the full HTTP client is
+    /// faster.
+    has_redirected: AtomicBool,
 }
 
 #[derive(Default)]
 struct IdleConnections {
-    by_runtime: Vec<RuntimeConnections>,
+    connections_by_runtime: Vec<RuntimeConnections>,
     /// Closes expired idle connections; ends when this client is dropped.
     sweeper: Option<AbortOnDropHandle<()>>,
 }
@@ -93,18 +94,18 @@ struct IdleConnections {
 struct RuntimeConnections {
     runtime: runtime::Id,
     /// The idle connections in the order of their last use.
-    idle: Vec<IdleConnection>,
+    idle_connections: Vec<IdleConnection>,
 }
 
 struct IdleConnection {
     connection: DrivenConnection,
-    since: Instant,
+    idle_since: Instant,
 }
 
 impl IdleConnections {
     fn get_mut(&mut self, runtime: runtime::Id) -> Option<&mut RuntimeConnections> {
-        let mut all = self.by_runtime.iter_mut();
-        all.find(|connections| connections.runtime == runtime)
+        let mut runtimes = self.connections_by_runtime.iter_mut();
+        runtimes.find(|connections| connections.runtime == runtime)
     }
 }
 
@@ -123,7 +124,7 @@ impl DirectClient {
         let authority = &url[Position::BeforeHost..Position::AfterPort];
         Some(Arc::new(Self {
             policy: policy.clone(),
-            lookup: resolver::system(),
+            lookup: resolver::system_lookup(),
             url: url.clone(),
             target: url[Position::BeforePath..Position::AfterQuery]
                 .parse()
@@ -131,7 +132,7 @@ impl DirectClient {
             host_header: HeaderValue::from_str(authority).ok()?,
             idle_connections: Mutex::default(),
             keep_alive: KeepAliveEstimate::default(),
-            redirects: AtomicBool::new(false),
+            has_redirected: AtomicBool::new(false),
         }))
     }
 
@@ -142,7 +143,7 @@ impl DirectClient {
         body: Bytes,
         choice: ConnectionChoice,
     ) -> SendOutcome {
-        if self.redirects.load(Ordering::Relaxed) {
+        if self.has_redirected.load(Ordering::Relaxed) {
             return SendOutcome::NotSent;
         }
         let mut request = self.request(headers, body);
@@ -150,26 +151,26 @@ impl DirectClient {
             let Some(mut connection) = self.connection(choice).await else {
                 return SendOutcome::NotSent;
             };
-            let idle = connection.idle;
+            let idle_time = connection.idle_time;
             let (error, unsent) = match connection.send(request).await {
                 Ok(response) => {
-                    if idle.is_some() {
+                    if idle_time.is_some() {
                         self.keep_alive.note_reused();
                     }
                     return self.read_response(response, connection).await;
                 }
                 Err(failure) => failure,
             };
-            match (unsent, idle) {
+            match (unsent, idle_time) {
                 // The server closed the connection while the connection was idle.
-                (Some(unsent), Some(idle)) => {
-                    self.keep_alive.note_closed(idle);
-                    request = unsent;
+                (Some(unsent_request), Some(idle_time)) => {
+                    self.keep_alive.note_closed(idle_time);
+                    request = unsent_request;
                 }
                 (Some(_), None) => return SendOutcome::NotSent,
-                (None, idle) => {
-                    if let Some(idle) = idle {
-                        self.keep_alive.note_broken(idle);
+                (None, idle_time) => {
+                    if let Some(idle_time) = idle_time {
+                        self.keep_alive.note_broken(idle_time);
                     }
                     return SendOutcome::Broken(DirectError(error));
                 }
@@ -177,7 +178,7 @@ impl DirectClient {
         }
     }
 
-    /// Forgets how long the server keeps connections, because the server has restarted.
+    /// Forgets how long the server keeps idle connections open, because the server has restarted.
     pub fn forget_closes(&self) {
         self.keep_alive.forget_closes();
     }
@@ -186,10 +187,14 @@ impl DirectClient {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.target.clone();
-        let all = request.headers_mut();
-        all.clone_from(headers);
-        all.entry(HOST).or_insert_with(|| self.host_header.clone());
-        all.entry(USER_AGENT).or_insert(PRODUCT);
+        let request_headers = request.headers_mut();
+        request_headers.clone_from(headers);
+        request_headers
+            .entry(HOST)
+            .or_insert_with(|| self.host_header.clone());
+        request_headers
+            .entry(USER_AGENT)
+            .or_insert(USER_AGENT_PRODUCT);
         request
     }
 
@@ -201,15 +206,15 @@ impl DirectClient {
     ) -> SendOutcome {
         let (head, incoming) = response.into_parts();
         match Redirect::for_response(&self.url, head.status, &head.headers) {
-            Redirect::None => {}
+            Redirect::NotRedirected => {}
             Redirect::Rejected => return SendOutcome::RedirectRejected,
-            Redirect::Within(url) => {
-                self.redirects.store(true, Ordering::Relaxed);
+            Redirect::SameOrigin(url) => {
+                self.has_redirected.store(true, Ordering::Relaxed);
                 return SendOutcome::Redirected(url);
             }
         }
-        // A response without a body does not return its connection, so the connection is released
-        // here.
+        // The body of a response normally makes its connection idle when it has been read. A
+        // response without a body does not, so the connection is released here.
         let body_connection = if incoming.is_end_stream() && connection.is_free_now().await {
             self.release(connection)
         } else {
@@ -220,30 +225,31 @@ impl DirectClient {
             connection: Mutex::new(body_connection),
             client: Arc::clone(self),
         });
-        // Without an explicit URL, reqwest would parse a placeholder, which takes long.
-        let with_url = Response::builder().url(self.url.clone()).body(());
-        let mut with_body = with_url.unwrap_or_default().map(|()| body);
-        *with_body.status_mut() = head.status;
-        *with_body.headers_mut() = head.headers;
-        SendOutcome::Response(with_body.into())
+        // The URL is set explicitly, because reqwest would otherwise parse a placeholder URL for
+        // every response.
+        let response_with_url = Response::builder().url(self.url.clone()).body(());
+        let mut response_with_body = response_with_url.unwrap_or_default().map(|()| body);
+        *response_with_body.status_mut() = head.status;
+        *response_with_body.headers_mut() = head.headers;
+        SendOutcome::Response(response_with_body.into())
     }
 
     /// Returns an idle or a new connection; `None` if connecting fails.
     async fn connection(&self, choice: ConnectionChoice) -> Option<DrivenConnection> {
         let runtime = Handle::current().id();
-        while let Some((mut connection, idle)) = self.take(runtime, choice) {
+        while let Some((mut connection, idle_time)) = self.take(runtime, choice) {
             if connection.is_open_now().await {
                 if choice == ConnectionChoice::Reliable {
                     self.keep_alive.note_reused();
                 }
-                connection.idle = Some(idle);
+                connection.idle_time = Some(idle_time);
                 return Some(connection);
             }
-            self.keep_alive.note_closed(idle);
+            self.keep_alive.note_closed(idle_time);
         }
         for address in self.addresses().await {
-            let connected = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
-            if let Ok(Ok(stream)) = connected {
+            let connect_outcome = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
+            if let Ok(Ok(stream)) = connect_outcome {
                 return DrivenConnection::new(stream, runtime).await;
             }
         }
@@ -262,26 +268,30 @@ impl DirectClient {
         }
         // The connections are dropped after the lock is released, because closing a connection is a
         // system call.
-        let _expired = {
+        let _expired_connections = {
             let mut idle_connections = self.idle_connections.lock();
-            let idle = &mut idle_connections.get_mut(runtime)?.idle;
-            let time = idle.last()?.since.elapsed();
-            if self.keep_alive.allows(time, choice) {
-                return idle.pop().map(|taken| (taken.connection, time));
+            let connections = &mut idle_connections.get_mut(runtime)?.idle_connections;
+            let idle_time = connections.last()?.idle_since.elapsed();
+            if self.keep_alive.allows(idle_time, choice) {
+                return connections
+                    .pop()
+                    .map(|idle_connection| (idle_connection.connection, idle_time));
             }
-            if !self.keep_alive.is_expired(time) {
+            if !self.keep_alive.is_expired(idle_time) {
                 return None;
             }
-            // All other connections have been idle for longer.
-            mem::take(idle)
+            // The remaining connections have been idle for even longer, so they are too old as
+            // well.
+            mem::take(connections)
         };
         None
     }
 
     /// Makes a connection idle for the next request. Closes the connection if the server keeps no
-    /// connections, or if enough connections are idle. Always returns `None`.
+    /// connections, or if enough connections are idle. Always returns `None`, because the caller no
+    /// longer has a connection.
     fn release(self: &Arc<Self>, connection: DrivenConnection) -> Option<DrivenConnection> {
-        let max = match (
+        let max_connections = match (
             self.keep_alive.keeps_connections(),
             self.keep_alive.is_proven(),
         ) {
@@ -289,15 +299,25 @@ impl DirectClient {
             (true, false) => MAX_UNPROVEN_CONNECTIONS,
             (true, true) => MAX_IDLE_CONNECTIONS,
         };
-        let (since, runtime) = (Instant::now(), connection.runtime);
+        let (idle_since, runtime) = (Instant::now(), connection.runtime);
         let mut idle_connections = self.idle_connections.lock();
         match idle_connections.get_mut(runtime) {
-            Some(connections) if connections.idle.len() >= max => return None,
-            Some(connections) => connections.idle.push(IdleConnection { connection, since }),
-            None => idle_connections.by_runtime.push(RuntimeConnections {
-                runtime,
-                idle: vec![IdleConnection { connection, since }],
+            Some(connections) if connections.idle_connections.len() >= max_connections => {
+                return None;
+            }
+            Some(connections) => connections.idle_connections.push(IdleConnection {
+                connection,
+                idle_since,
             }),
+            None => idle_connections
+                .connections_by_runtime
+                .push(RuntimeConnections {
+                    runtime,
+                    idle_connections: vec![IdleConnection {
+                        connection,
+                        idle_since,
+                    }],
+                }),
         }
         let sweeper = idle_connections.sweeper.as_ref();
         if sweeper.is_none_or(AbortOnDropHandle::is_finished)
@@ -316,19 +336,20 @@ impl DirectClient {
             let Some(client) = client.upgrade() else {
                 return;
             };
-            let by_runtime = &mut client.idle_connections.lock().by_runtime;
-            by_runtime.retain_mut(|connections| {
-                let idle = &mut connections.idle;
-                idle.retain(|idle| idle.since.elapsed() < IDLE_TIMEOUT);
-                !idle.is_empty()
+            let connections_by_runtime = &mut client.idle_connections.lock().connections_by_runtime;
+            connections_by_runtime.retain_mut(|connections| {
+                let idle_connections = &mut connections.idle_connections;
+                idle_connections
+                    .retain(|idle_connection| idle_connection.idle_since.elapsed() < IDLE_TIMEOUT);
+                !idle_connections.is_empty()
             });
-            if by_runtime.is_empty() {
+            if connections_by_runtime.is_empty() {
                 return;
             }
         }
     }
 
-    /// Returns the addresses of the host that the policy allows.
+    /// Returns those addresses of the server's host that the policy allows.
     async fn addresses(&self) -> Vec<SocketAddr> {
         let (Some(host), Some(port)) = (self.url.host(), self.url.port_or_known_default()) else {
             return Vec::new(); // Every `http` URL has a host and a port.
@@ -338,7 +359,7 @@ impl DirectClient {
             Host::Ipv6(address) => vec![address.into()],
             Host::Domain(name) => match (self.lookup)(name.to_owned()).await {
                 Ok(addresses) => {
-                    resolver::allowed(&self.policy, HostName::from_name(name), addresses)
+                    resolver::filter_addresses(&self.policy, HostName::from_name(name), addresses)
                         .unwrap_or_default()
                 }
                 Err(_) => Vec::new(),

@@ -38,11 +38,11 @@ fn policy(value: serde_json::Value) -> EgressPolicy {
 }
 
 async fn get(policy: &EgressPolicy, lookup: Lookup, url: &str) -> Result<u16, reqwest::Error> {
-    let purpose = Purpose {
+    let settings = EgressClientSettings {
         timeout: Some(Duration::from_secs(20)),
-        ..Purpose::server(Trust::Nothing)
+        ..EgressClientSettings::for_server(Trust::NoCertificates)
     };
-    let client = EgressClient::with_lookup(policy, purpose, lookup).unwrap();
+    let client = EgressClient::with_lookup(policy, settings, lookup).unwrap();
     let request = client.request(Method::GET, &url.parse().unwrap(), HeaderMap::new());
     let response = request.unwrap().send().await?;
     Ok(response.status().as_u16())
@@ -164,14 +164,18 @@ fn keeping_server() -> (Url, Arc<AtomicUsize>) {
 async fn a_kept_connection_is_not_used_after_its_idle_time() {
     let (url, connections) = keeping_server();
     let policy = EgressPolicy::default();
-    let client = EgressClient::new(&policy, Purpose::server(Trust::Nothing)).unwrap();
+    let client = EgressClient::new(
+        &policy,
+        EgressClientSettings::for_server(Trust::NoCertificates),
+    )
+    .unwrap();
     let send = async |max_idle| {
         let headers = HeaderMap::new();
         let pool_use = PoolUse::Pooled {
             max_idle,
-            idle: None,
+            idle_time: None,
         };
-        let request = client.request_using(pool_use, Method::GET, &url, headers);
+        let request = client.request_over_pool(pool_use, Method::GET, &url, headers);
         request.unwrap().send().await.unwrap();
         connections.load(Ordering::SeqCst)
     };
@@ -188,7 +192,7 @@ async fn a_kept_connection_is_not_used_after_its_idle_time() {
     }
     assert_eq!(send(Duration::ZERO).await, 4);
     assert_eq!(send(Duration::ZERO).await, 5);
-    let limited = client.shared.limited.read();
+    let limited = client.shared.limited_clients.read();
     let keeps_connections = |limited: &&LimitedClient| !limited.max_idle.is_zero();
     assert_eq!(limited.iter().filter(keeps_connections).count(), 1);
     assert_eq!(limited.len(), 2, "one client keeps no connections");

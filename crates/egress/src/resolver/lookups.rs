@@ -17,27 +17,27 @@ const MAX_LOOKUPS: usize = 32;
 /// respond leave room for other names.
 const MAX_LOOKUPS_PER_NAME: usize = 2;
 
-/// Age of a lookup after which a caller starts another lookup of the name: the DNS server may
-/// respond by now.
+/// Age of an unfinished lookup after which a new caller starts another lookup of the name, because
+/// the DNS server may be responding again.
 const MAX_SHARED_AGE: Duration = Duration::from_secs(2);
 
 type Outcome = Result<Vec<IpAddr>, Arc<io::Error>>;
 type OutcomeReceiver = watch::Receiver<Option<Outcome>>;
 type ResolveFn = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
 
-/// Looks up names with the system's resolver, each on a new thread: on the runtime's pool of
-/// blocking threads, an unlimited number of lookups would delay the pool's other work.
+/// Looks up names with the system's resolver. Each lookup runs on a new thread, not on the
+/// runtime's pool of blocking threads, where many lookups would delay the pool's other work.
 ///
 /// Concurrent lookups of a name share one thread. Results are not cached.
 pub(super) struct Lookups {
     permits: Arc<Semaphore>,
-    running: Mutex<HashMap<String, Vec<RunningLookup>>>,
+    running_lookups: Mutex<HashMap<String, Vec<RunningLookup>>>,
     resolve: ResolveFn,
 }
 
 struct RunningLookup {
     id: u64,
-    started: Instant,
+    started_at: Instant,
     outcome: OutcomeReceiver,
 }
 
@@ -49,9 +49,9 @@ struct LookupGuard {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Returns the lookups of this process, which all clients share, because the limit is for the
-/// process. A forked process begins without lookups: the threads of the parent process do not exist
-/// in the forked process.
+/// Returns the lookups of this process, which all clients share, because the maximum number of
+/// lookups applies to the process. A forked process begins without lookups: the threads of the
+/// parent process do not exist in the forked process.
 pub(super) fn for_process() -> Arc<Lookups> {
     static LOOKUPS: Mutex<Option<(u32, Arc<Lookups>)>> = Mutex::new(None);
     let mut shared = LOOKUPS.lock();
@@ -72,7 +72,7 @@ impl Lookups {
     fn new(resolve: ResolveFn) -> Arc<Self> {
         Arc::new(Self {
             permits: Arc::new(Semaphore::new(MAX_LOOKUPS)),
-            running: Mutex::default(),
+            running_lookups: Mutex::default(),
             resolve,
         })
     }
@@ -91,15 +91,15 @@ impl Lookups {
             None => {
                 let permits = Arc::clone(&self.permits);
                 let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
-                // Another caller may have started a lookup of the name meanwhile.
+                // Another caller may have started a lookup of the name while this caller waited.
                 match self.join(&name) {
                     Some(outcome) => outcome,
                     None => self.start(name, permit)?,
                 }
             }
         };
-        let ended = outcome.wait_for(Option::is_some).await;
-        match ended.map(|outcome| outcome.clone()) {
+        let received_outcome = outcome.wait_for(Option::is_some).await;
+        match received_outcome.map(|outcome| outcome.clone()) {
             Ok(Some(Ok(addresses))) => Ok(addresses),
             Ok(Some(Err(error))) => Err(io::Error::new(error.kind(), error)),
             Ok(None) | Err(_) => Err(io::Error::other("the lookup of the host name was aborted")),
@@ -109,12 +109,12 @@ impl Lookups {
     /// Returns the receiver of a running lookup's outcome, unless the caller should start another
     /// lookup.
     fn join(&self, name: &str) -> Option<OutcomeReceiver> {
-        let running = self.running.lock();
-        let same_name = running.get(name)?;
-        let newest = same_name.last()?;
-        let is_shared =
-            newest.started.elapsed() < MAX_SHARED_AGE || same_name.len() >= MAX_LOOKUPS_PER_NAME;
-        is_shared.then(|| newest.outcome.clone())
+        let running_lookups = self.running_lookups.lock();
+        let lookups_of_name = running_lookups.get(name)?;
+        let newest_lookup = lookups_of_name.last()?;
+        let is_shared = newest_lookup.started_at.elapsed() < MAX_SHARED_AGE
+            || lookups_of_name.len() >= MAX_LOOKUPS_PER_NAME;
+        is_shared.then(|| newest_lookup.outcome.clone())
     }
 
     fn start(
@@ -124,12 +124,14 @@ impl Lookups {
     ) -> io::Result<OutcomeReceiver> {
         let (sender, outcome) = watch::channel(None);
         let id = {
-            let mut running = self.running.lock();
-            let same_name = running.entry(name.clone()).or_default();
-            let id = same_name.last().map_or(0, |newest| newest.id + 1);
-            same_name.push(RunningLookup {
+            let mut running_lookups = self.running_lookups.lock();
+            let lookups_of_name = running_lookups.entry(name.clone()).or_default();
+            let id = lookups_of_name
+                .last()
+                .map_or(0, |newest_lookup| newest_lookup.id + 1);
+            lookups_of_name.push(RunningLookup {
                 id,
-                started: Instant::now(),
+                started_at: Instant::now(),
                 outcome: outcome.clone(),
             });
             id
@@ -142,11 +144,11 @@ impl Lookups {
         };
         let thread = thread::Builder::new().name("dns-lookup".to_owned());
         thread.spawn(move || {
-            let found = (guard.lookups.resolve)(&guard.name).map_err(Arc::new);
+            let addresses = (guard.lookups.resolve)(&guard.name).map_err(Arc::new);
             // The lookup is removed before its outcome is sent, so that a later caller does not
             // join a finished lookup.
             drop(guard);
-            sender.send_replace(Some(found));
+            sender.send_replace(Some(addresses));
         })?;
         Ok(outcome)
     }
@@ -154,11 +156,11 @@ impl Lookups {
 
 impl Drop for LookupGuard {
     fn drop(&mut self) {
-        let mut running = self.lookups.running.lock();
-        if let Some(same_name) = running.get_mut(&self.name) {
-            same_name.retain(|lookup| lookup.id != self.id);
-            if same_name.is_empty() {
-                running.remove(&self.name);
+        let mut running_lookups = self.lookups.running_lookups.lock();
+        if let Some(lookups_of_name) = running_lookups.get_mut(&self.name) {
+            lookups_of_name.retain(|lookup| lookup.id != self.id);
+            if lookups_of_name.is_empty() {
+                running_lookups.remove(&self.name);
             }
         }
     }
@@ -212,12 +214,12 @@ mod tests {
 
     /// Looks up each name, and gives up after a short time.
     async fn give_up(lookups: &Arc<Lookups>, names: impl Iterator<Item = String>) {
-        let mut waiting = JoinSet::new();
+        let mut tasks = JoinSet::new();
         for name in names {
             let lookups = Arc::clone(lookups);
-            waiting.spawn(async move { timeout(SHORT, lookups.lookup(name)).await });
+            tasks.spawn(async move { timeout(SHORT, lookups.lookup(name)).await });
         }
-        for outcome in waiting.join_all().await {
+        for outcome in tasks.join_all().await {
             assert!(outcome.is_err(), "{outcome:?}");
         }
     }
@@ -242,18 +244,18 @@ mod tests {
         let lookups = dns.lookups();
         give_up(&lookups, (0..200).map(|number| format!("slow-{number}"))).await;
         assert_eq!(dns.threads.load(Ordering::SeqCst), MAX_LOOKUPS);
-        let waiting = tokio::spawn({
+        let tasks = tokio::spawn({
             let lookups = Arc::clone(&lookups);
             async move { lookups.lookup("good".to_owned()).await }
         });
         sleep(SHORT).await;
-        assert!(!waiting.is_finished());
+        assert!(!tasks.is_finished());
         dns.open();
-        waiting.await.unwrap().unwrap();
+        tasks.await.unwrap().unwrap();
         while lookups.permits.available_permits() < MAX_LOOKUPS {
             sleep(SHORT).await;
         }
-        assert!(lookups.running.lock().is_empty());
+        assert!(lookups.running_lookups.lock().is_empty());
     }
 
     #[tokio::test]
@@ -263,7 +265,7 @@ mod tests {
             let error = lookups.lookup("bad".to_owned()).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::NotFound);
             assert_eq!(error.to_string(), "no such host");
-            assert!(lookups.running.lock().is_empty());
+            assert!(lookups.running_lookups.lock().is_empty());
         }
         // An address needs no lookup, and thus no permit.
         let _all = Arc::clone(&lookups.permits)
@@ -274,7 +276,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_system_resolves_the_names_of_this_machine() {
-        let found = for_process().lookup("localhost".to_owned()).await.unwrap();
-        assert!(!found.is_empty() && found.iter().all(IpAddr::is_loopback));
+        let addresses = for_process().lookup("localhost".to_owned()).await.unwrap();
+        assert!(!addresses.is_empty() && addresses.iter().all(IpAddr::is_loopback));
     }
 }

@@ -28,15 +28,15 @@ pub(super) struct DrivenConnection {
     sender: SendRequest<Full<Bytes>>,
     /// The connection; `None` after the connection has ended, so that pending responses fail.
     connection: Option<Connection<TokioIo<WatchedStream>, Full<Bytes>>>,
-    check: SocketCheck,
+    socket_check: SocketCheck,
     /// How long the connection was idle before its current request; `None` for the first request.
-    pub(super) idle: Option<Duration>,
+    pub(super) idle_time: Option<Duration>,
 }
 
 impl DrivenConnection {
     pub(super) async fn new(stream: TcpStream, runtime: runtime::Id) -> Option<Self> {
         let _ = stream.set_nodelay(true); // An error only makes the connection slower.
-        let (stream, check) = WatchedStream::new(stream);
+        let (stream, socket_check) = WatchedStream::new(stream);
         // A client must accept folded header lines in responses (RFC 9112, section 5.2).
         let handshake = Builder::new()
             .allow_obsolete_multiline_headers_in_responses(true)
@@ -46,8 +46,8 @@ impl DrivenConnection {
             runtime,
             sender,
             connection: Some(connection),
-            check,
-            idle: None,
+            socket_check,
+            idle_time: None,
         })
     }
 
@@ -70,14 +70,14 @@ impl DrivenConnection {
         poll_fn(|context| Poll::Ready(self.is_free(context))).await
     }
 
-    /// Returns whether the connection is ready, and this machine has not received the server's
-    /// close.
+    /// Returns whether the connection is ready for a request, and the server has not closed it, as
+    /// far as this machine knows.
     pub(super) async fn is_open_now(&mut self) -> bool {
-        self.check.request();
-        self.is_free_now().await && !self.check.is_pending()
+        self.socket_check.request();
+        self.is_free_now().await && !self.socket_check.is_pending()
     }
 
-    /// Sends a request. An error contains the request if the server cannot have received it.
+    /// Sends a request. The error contains the request if the server certainly has not received it.
     pub(super) async fn send(
         &mut self,
         request: Request<Full<Bytes>>,
@@ -89,8 +89,8 @@ impl DrivenConnection {
         })
         .await
         .map_err(|mut error| {
-            let unsent = error.take_message();
-            (error.into_error(), unsent)
+            let unsent_request = error.take_message();
+            (error.into_error(), unsent_request)
         })
     }
 }
@@ -99,7 +99,7 @@ impl DrivenConnection {
 /// connection becomes idle.
 pub(super) struct DrivenBody {
     pub(super) incoming: Incoming,
-    /// The connection, in a mutex only because the body must be `Sync`.
+    /// The connection over which the body arrives. In a mutex only because the body must be `Sync`.
     pub(super) connection: Mutex<Option<DrivenConnection>>,
     pub(super) client: Arc<DirectClient>,
 }
@@ -113,16 +113,17 @@ impl Body for DrivenBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = self.get_mut();
-        // A frame can be as small as a byte, and a single read contains many frames.
+        // Each frame uses up a unit of the task's budget, because a single read may contain many
+        // frames of one byte.
         let unit = ready!(poll_proceed(context));
-        let mut polled = Pin::new(&mut this.incoming).poll_frame(context);
-        if polled.is_pending()
+        let mut frame_poll = Pin::new(&mut this.incoming).poll_frame(context);
+        if frame_poll.is_pending()
             && let Some(connection) = this.connection.get_mut()
         {
             connection.advance(context);
-            polled = Pin::new(&mut this.incoming).poll_frame(context);
+            frame_poll = Pin::new(&mut this.incoming).poll_frame(context);
         }
-        match &polled {
+        match &frame_poll {
             Poll::Ready(None) => {
                 if let Some(mut connection) = this.connection.get_mut().take()
                     && connection.is_free(context)
@@ -132,20 +133,20 @@ impl Body for DrivenBody {
             }
             Poll::Ready(Some(Err(_))) => {
                 let connection = this.connection.get_mut().take();
-                if let Some(idle) = connection.and_then(|connection| connection.idle) {
-                    this.client.keep_alive.note_broken(idle);
+                if let Some(idle_time) = connection.and_then(|connection| connection.idle_time) {
+                    this.client.keep_alive.note_broken(idle_time);
                 }
             }
             _ => {}
         }
-        if polled.is_ready() {
+        if frame_poll.is_ready() {
             unit.made_progress();
         }
-        polled
+        frame_poll
     }
 
     fn is_end_stream(&self) -> bool {
-        // If this returned `true`, the body would not be polled to its end, and the connection
+        // Always `false`: otherwise the body would not be polled to its end, and the connection
         // would never become idle.
         false
     }

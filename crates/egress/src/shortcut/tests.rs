@@ -100,8 +100,10 @@ async fn text(shortcut: &Arc<DirectClient>) -> String {
 /// Returns the number of idle connections of all runtimes.
 fn idle_connections(shortcut: &DirectClient) -> usize {
     let idle_connections = shortcut.idle_connections.lock();
-    let counts = idle_connections.by_runtime.iter();
-    counts.map(|connections| connections.idle.len()).sum()
+    let counts = idle_connections.connections_by_runtime.iter();
+    counts
+        .map(|connections| connections.idle_connections.len())
+        .sum()
 }
 
 fn url(text: &str) -> Url {
@@ -330,9 +332,16 @@ async fn an_idle_connection_is_closed_after_a_timeout() {
     let shortcut = server.shortcut();
     assert_eq!(text(&shortcut).await, "{}");
     assert_eq!(idle_connections(&shortcut), 1);
-    shortcut.idle_connections.lock().by_runtime[0].idle[0].since -= IDLE_TIMEOUT;
+    shortcut.idle_connections.lock().connections_by_runtime[0].idle_connections[0].idle_since -=
+        IDLE_TIMEOUT;
     sleep(IDLE_TIMEOUT * 2).await;
-    assert!(shortcut.idle_connections.lock().by_runtime.is_empty());
+    assert!(
+        shortcut
+            .idle_connections
+            .lock()
+            .connections_by_runtime
+            .is_empty()
+    );
     assert_eq!(text(&shortcut).await, "{}");
     assert_eq!(server.connections(), 2);
 }

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::CooperativeStream;
 
-/// Requests that the next read checks the socket itself.
+/// A handle that requests that the next read checks the socket itself.
 ///
 /// The runtime detects a close only when the runtime polls the operating system between tasks.
 /// Until then, a read returns `Pending` even if the server has closed the connection.
@@ -23,7 +23,7 @@ impl SocketCheck {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether no read has happened since the request.
+    /// Returns whether the stream has not been read since the check was requested.
     pub(super) fn is_pending(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -39,11 +39,11 @@ pub(super) struct WatchedStream {
 impl WatchedStream {
     pub(super) fn new(stream: TcpStream) -> (Self, SocketCheck) {
         let check = SocketCheck::default();
-        let watched = Self {
+        let watched_stream = Self {
             stream: CooperativeStream::new(stream),
             check: check.clone(),
         };
-        (watched, check)
+        (watched_stream, check)
     }
 
     /// Returns whether nothing has arrived on the socket: no data, no end of the stream and no

@@ -84,7 +84,7 @@ async fn whatever_a_server_does_with_connections_few_stay_open() {
     let notes: [(&str, Note); 7] = [
         ("kept", |keep_alive| keep_alive.note_reused()),
         ("broken at once", |keep_alive| {
-            keep_alive.note_broken(Duration::ZERO)
+            keep_alive.note_broken(Duration::ZERO);
         }),
         ("broken", |keep_alive| {
             keep_alive.note_broken(Duration::from_millis(40));
@@ -93,7 +93,7 @@ async fn whatever_a_server_does_with_connections_few_stay_open() {
             keep_alive.note_broken(Duration::from_secs(9));
         }),
         ("closed at once", |keep_alive| {
-            keep_alive.note_closed(Duration::ZERO)
+            keep_alive.note_closed(Duration::ZERO);
         }),
         ("closed late", |keep_alive| {
             keep_alive.note_closed(Duration::from_secs(9));
