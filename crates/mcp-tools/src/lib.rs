@@ -33,10 +33,10 @@ pub struct McpTool {
 pub enum McpToolError {
     /// The entry of `tools/list` has no name.
     #[error("the entry has an unexpected form: {0}")]
-    Form(#[from] serde_json::Error),
+    InvalidEntry(#[from] serde_json::Error),
     /// The tool's name or schema is invalid.
     #[error(transparent)]
-    Definition(#[from] DefinitionError),
+    InvalidDefinition(#[from] DefinitionError),
 }
 
 /// The members of a `tools/list` entry. A `title` or `description` that is not a string is ignored.
@@ -62,21 +62,21 @@ struct ListedToolEntry {
 /// ```
 #[must_use]
 pub fn registered_name(prefix: &str, name: &str) -> String {
-    let allowed = |character: char| match character {
+    let to_allowed = |character: char| match character {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => character,
         _ => '_',
     };
-    let mut registered = prefix.to_owned();
+    let mut tool_name = prefix.to_owned();
     if prefix.is_empty()
         && !name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
     {
-        registered.push('_');
+        tool_name.push('_');
     }
-    registered.extend(name.chars().map(allowed));
-    if registered.len() > ToolName::MAX_LENGTH {
-        return shortened_name(&registered, name, ToolName::MAX_LENGTH);
+    tool_name.extend(name.chars().map(to_allowed));
+    if tool_name.len() > ToolName::MAX_LENGTH {
+        return shortened_name(&tool_name, name, ToolName::MAX_LENGTH);
     }
-    registered
+    tool_name
 }
 
 impl McpTool {
@@ -100,24 +100,24 @@ impl McpTool {
     pub fn from_listed(
         client: McpClient,
         prefix: &str,
-        listed: &RawValue,
+        entry_json: &RawValue,
     ) -> Result<Self, McpToolError> {
-        let listed: ListedToolEntry = serde_json::from_str(listed.get())?;
-        let mut descriptions = [&listed.description, &listed.title]
+        let entry: ListedToolEntry = serde_json::from_str(entry_json.get())?;
+        let mut descriptions = [&entry.description, &entry.title]
             .into_iter()
             .filter_map(Value::as_str);
         let description = descriptions.find(|text| !text.trim().is_empty());
         let definition = ToolDefinition::builder(
-            registered_name(prefix, &listed.name),
-            description.unwrap_or(&listed.name),
+            registered_name(prefix, &entry.name),
+            description.unwrap_or(&entry.name),
         )
-        .schema(listed.input_schema.unwrap_or_else(|| serde_json::json!({})))
+        .schema(entry.input_schema.unwrap_or_else(|| serde_json::json!({})))
         .category("mcp")
         .build()?;
         Ok(Self {
             client,
             definition,
-            remote_name: listed.name,
+            remote_name: entry.name,
             approval_policy: None,
         })
     }
@@ -131,8 +131,8 @@ impl McpTool {
         prefix: &str,
     ) -> Result<Vec<Arc<dyn Tool>>, McpError> {
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
-        for listed in client.list_tools().await? {
-            match Self::from_listed(client.clone(), prefix, &listed) {
+        for entry in client.list_tools().await? {
+            match Self::from_listed(client.clone(), prefix, &entry) {
                 Ok(tool) => tools.push(Arc::new(tool)),
                 Err(error) => tracing::warn!(
                     mcp.server = client.config().label, %error,
@@ -159,7 +159,7 @@ impl McpTool {
     /// Calls the tool over another client of its server, for example with another credential.
     ///
     /// # Errors
-    /// The tool failed or could not be called: see the error codes of the crate.
+    /// The tool failed or could not be called; [`error_code`] defines the code of an error.
     pub async fn call_with_client(
         &self,
         client: &McpClient,
@@ -175,11 +175,11 @@ impl McpTool {
             name: &self.remote_name,
             arguments,
         };
-        let trace = context.trace.map(|trace| trace.to_meta());
+        let trace_members = context.trace.map(|trace| trace.to_meta());
         let mut options = RequestOptions::default();
-        options.meta = trace.unwrap_or_default();
-        let called = client.call_tool_with_params(&self.remote_name, &params, &options);
-        let (_, outcome) = outcome(client, called.await).await;
+        options.meta = trace_members.unwrap_or_default();
+        let call = client.call_tool_with_params(&self.remote_name, &params, &options);
+        let (_, outcome) = to_outcome(client, call.await).await;
         outcome
     }
 
@@ -190,17 +190,17 @@ impl McpTool {
     /// [name on the server](Self::remote_name), and `arguments`, which is an object.
     ///
     /// # Errors
-    /// The tool failed or could not be called: see the error codes of the crate.
+    /// The tool failed or could not be called; [`error_code`] defines the code of an error.
     pub async fn forward<P: Serialize + ?Sized>(
         &self,
         client: &McpClient,
         params: &P,
         options: &RequestOptions,
     ) -> Result<ToolOutput, ToolFailure> {
-        let called = client.call_tool_with_params(&self.remote_name, params, options);
-        let (called, outcome) = outcome(client, called.await).await;
-        let response = match called {
-            Ok(called) => Some(ServerResponse::Result(called.result)),
+        let call = client.call_tool_with_params(&self.remote_name, params, options);
+        let (server_outcome, outcome) = to_outcome(client, call.await).await;
+        let response = match server_outcome {
+            Ok(tool_result) => Some(ServerResponse::Result(tool_result.result)),
             Err(error) => {
                 let error = error.rpc_error().and_then(|error| to_raw_value(error).ok());
                 error.map(ServerResponse::Error)
@@ -268,25 +268,25 @@ pub fn error_code(class: ErrorClass) -> ErrorCode {
 
 /// Converts the response of a server to `tools/call` into the outcome of the call, and returns the
 /// outcome with the response. A long result is parsed on another thread.
-async fn outcome(
+async fn to_outcome(
     client: &McpClient,
-    called: Result<ToolCallResult, McpError>,
+    server_outcome: Result<ToolCallResult, McpError>,
 ) -> (
     Result<ToolCallResult, McpError>,
     Result<ToolOutput, ToolFailure>,
 ) {
-    match called {
+    match server_outcome {
         Err(error) => {
-            let failure = failure(&error);
+            let failure = to_failure(&error);
             (Err(error), Err(failure))
         }
-        Ok(called) => {
-            let (account, bytes) = (&client.config().label, called.result.get().len());
+        Ok(tool_result) => {
+            let (server_label, bytes) = (&client.config().label, tool_result.result.get().len());
             let parse = move || {
-                let outcome = parse(&called);
-                (Ok(called), outcome)
+                let outcome = parse_result(&tool_result);
+                (Ok(tool_result), outcome)
             };
-            compute::run(account, bytes, parse).await
+            compute::run(server_label, bytes, parse).await
         }
     }
 }
@@ -295,33 +295,33 @@ async fn outcome(
 ///
 /// # Errors
 /// The text of a result with `isError`, with the result itself.
-fn parse(called: &ToolCallResult) -> Result<ToolOutput, ToolFailure> {
-    let result: Value = serde_json::from_str(called.result.get()).map_err(|error| {
+fn parse_result(tool_result: &ToolCallResult) -> Result<ToolOutput, ToolFailure> {
+    let result: Value = serde_json::from_str(tool_result.result.get()).map_err(|error| {
         ToolFailure::internal(format!(
             "The MCP server's result is not valid JSON: {error}"
         ))
     })?;
     if result.get("isError") == Some(&Value::Bool(true)) {
-        let message = text_content(&result);
+        let message = join_text_blocks(&result);
         return Err(ToolFailure::new(ErrorCode::InternalError, message).with_result(result));
     }
     let output = ToolOutput::value(result);
-    Ok(match &called.output_mismatch {
+    Ok(match &tool_result.output_mismatch {
         Some(mismatch) => output.with_metadata("output_mismatch", mismatch.as_str().into()),
         None => output,
     })
 }
 
-fn failure(error: &McpError) -> ToolFailure {
+fn to_failure(error: &McpError) -> ToolFailure {
     let failure = ToolFailure::new(error_code(error.class()), error.to_string());
     match error.retry_after() {
-        Some(wait) => failure.with_retry_after(wait),
+        Some(retry_after) => failure.with_retry_after(retry_after),
         None => failure,
     }
 }
 
 /// Returns the text blocks of a result, joined by newlines.
-fn text_content(result: &Value) -> String {
+fn join_text_blocks(result: &Value) -> String {
     let blocks = result.get("content").and_then(Value::as_array);
     let texts: Vec<_> = blocks
         .into_iter()
