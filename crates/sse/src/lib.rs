@@ -1,7 +1,7 @@
 //! A decoder for server-sent events that enforces its limits while reading.
 //!
-//! The decoder accepts bytes as they arrive, takes linear time, and never holds more than one event
-//! plus the last input. ADR 0001 explains why Pillion has its own decoder.
+//! The decoder accepts bytes as they arrive, takes linear time, and never buffers more than one
+//! event and the most recent input. ADR 0001 explains why Pillion has its own decoder.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -59,10 +59,10 @@ pub struct SseDecoder {
     /// The current line, without its line break.
     line: Vec<u8>,
     /// Whether the last line ended with a CR: an LF that follows is part of the same line break.
-    after_cr: bool,
+    is_after_cr: bool,
     /// Whether the next line is the first one, which may start with a byte order mark.
-    at_start: bool,
-    /// The `event` field of the current event; `None` stands for `message`.
+    is_at_start: bool,
+    /// The `event` field of the current event; `None` means `message`.
     event: Option<String>,
     data: String,
     /// Whether the current event has a `data` field, which may be empty.
@@ -72,7 +72,7 @@ pub struct SseDecoder {
     /// The `id` field as of the last complete event.
     last_event_id: Option<Arc<str>>,
     retry: Option<Duration>,
-    ready: VecDeque<SseEvent>,
+    complete_events: VecDeque<SseEvent>,
 }
 
 impl SseDecoder {
@@ -82,15 +82,15 @@ impl SseDecoder {
         Self {
             max_event_bytes,
             line: Vec::new(),
-            after_cr: false,
-            at_start: true,
+            is_after_cr: false,
+            is_at_start: true,
             event: None,
             data: String::new(),
             has_data: false,
             id: None,
             last_event_id: None,
             retry: None,
-            ready: VecDeque::new(),
+            complete_events: VecDeque::new(),
         }
     }
 
@@ -102,12 +102,12 @@ impl SseDecoder {
     /// except that events completed before can still be taken.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), SseError> {
         while !bytes.is_empty() {
-            if std::mem::take(&mut self.after_cr) && bytes[0] == b'\n' {
+            if std::mem::take(&mut self.is_after_cr) && bytes[0] == b'\n' {
                 bytes = &bytes[1..];
                 continue;
             }
-            let end = memchr::memchr2(b'\n', b'\r', bytes);
-            let (part, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+            let line_end = memchr::memchr2(b'\n', b'\r', bytes);
+            let (part, rest) = bytes.split_at(line_end.unwrap_or(bytes.len()));
             let event_len = self.event.as_ref().map_or(0, String::len);
             let size = self.line.len() + part.len() + self.data.len() + event_len;
             if size > self.max_event_bytes {
@@ -119,7 +119,7 @@ impl SseDecoder {
                 self.line.extend_from_slice(part);
                 return Ok(());
             };
-            self.after_cr = *terminator == b'\r';
+            self.is_after_cr = *terminator == b'\r';
             bytes = &rest[1..];
             if self.line.is_empty() {
                 self.end_line(part)?;
@@ -139,14 +139,14 @@ impl SseDecoder {
 
     /// Returns the next complete event, if any.
     pub fn next_event(&mut self) -> Option<SseEvent> {
-        self.ready.pop_front()
+        self.complete_events.pop_front()
     }
 
-    /// Returns the value of `Last-Event-ID` for resuming the stream: the last `id` field before a
-    /// blank line, with or without data (a priming event has none). The id of an incomplete event
-    /// does not count, so that the server sends that event again; ids of events that
-    /// [`next_event`](Self::next_event) has not returned yet count. Returns `None` if the stream
-    /// has no `id`, or if the last one was empty.
+    /// Returns the value of `Last-Event-ID` for resuming the stream: the last `id` field that a
+    /// blank line follows, even if its event has no data (such as a priming event). Ignores the id
+    /// of an incomplete event, so that the server sends that event again, but includes ids of
+    /// events that [`next_event`](Self::next_event) has not returned yet. Returns `None` if the
+    /// stream has no `id`, or if the last one was empty.
     ///
     /// ```
     /// use pillion_sse::SseDecoder;
@@ -161,7 +161,7 @@ impl SseDecoder {
     }
 
     /// Returns the reconnection time that the server requests: the last valid `retry` field, in
-    /// milliseconds. The caller must limit this time.
+    /// milliseconds. The server may send any number, so the caller must limit this time.
     #[must_use]
     pub fn retry(&self) -> Option<Duration> {
         self.retry
@@ -175,13 +175,13 @@ impl SseDecoder {
         self.data.clear();
         self.has_data = false;
         self.id = self.last_event_id.clone();
-        self.after_cr = false;
-        self.at_start = true;
+        self.is_after_cr = false;
+        self.is_at_start = true;
     }
 
-    /// Ends the stream regularly. The standard drops an event without a final blank line, but some
-    /// servers omit that line at the end of a stream. The event is therefore returned, but does not
-    /// count for [`last_event_id`](Self::last_event_id), because it may be incomplete.
+    /// Ends a stream that was not cut off. The standard drops an event without a final blank line,
+    /// but some servers omit that line at the end of a stream. The event is therefore returned, but
+    /// does not count for [`last_event_id`](Self::last_event_id), because it may be incomplete.
     ///
     /// # Errors
     /// [`SseError::InvalidUtf8`] if the last line is not UTF-8.
@@ -196,7 +196,7 @@ impl SseDecoder {
 
     fn end_line(&mut self, line: &[u8]) -> Result<(), SseError> {
         let mut line = std::str::from_utf8(line).map_err(|_| SseError::InvalidUtf8)?;
-        if std::mem::take(&mut self.at_start) {
+        if std::mem::take(&mut self.is_at_start) {
             line = line.strip_prefix('\u{feff}').unwrap_or(line);
         }
         if line.is_empty() {
@@ -233,7 +233,7 @@ impl SseDecoder {
         let event = self.event.take();
         let data = std::mem::take(&mut self.data);
         if std::mem::take(&mut self.has_data) {
-            self.ready.push_back(SseEvent {
+            self.complete_events.push_back(SseEvent {
                 event: event.map_or(Cow::Borrowed("message"), Cow::Owned),
                 data,
                 id: self.id.clone(),
