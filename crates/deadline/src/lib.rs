@@ -1,9 +1,9 @@
 //! Timeouts for work that depends on another process, such as reading a response.
 //!
-//! A process that was stopped (`SIGSTOP`, a paused container) finds its timers expired when it
-//! continues, while the response may have arrived long ago. These timeouts give such work another
-//! second: a timer that expires much too late shows that the process did not run. In a process that
-//! was not stopped, they behave like the timeouts of `tokio::time`.
+//! When a stopped process (`SIGSTOP`, a paused container) continues, its timers have expired,
+//! although the response may have arrived long ago. These timeouts therefore give the work another
+//! second if the timer expires much too late, which shows that this process was stopped. In a
+//! process that was not stopped, these timeouts behave like the timeouts of `tokio::time`.
 
 use std::fmt;
 use std::pin::{Pin, pin};
@@ -15,7 +15,7 @@ use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 /// Minimum delay of a timer that counts as proof that the process was stopped.
-const MIN_DELAY: Duration = Duration::from_millis(250);
+const MIN_STOP_DELAY: Duration = Duration::from_millis(250);
 
 /// Additional time for work whose process was stopped, enough to read what has arrived.
 const EXTRA_TIME: Duration = Duration::from_secs(1);
@@ -53,13 +53,13 @@ pin_project! {
         #[pin]
         timer: tokio::time::Sleep,
         // The time at which the timer should expire; `None` before the first poll.
-        expected: Option<Instant>,
+        expected_at: Option<Instant>,
         has_extra_time: bool,
     }
 }
 
 /// Waits for `future` for at most `duration`, and for another second if the process was stopped
-/// meanwhile.
+/// during this time.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -71,13 +71,16 @@ pin_project! {
 /// ```
 pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
     // The replacement for a duration that overflows the clock, as in `tokio::time::timeout`.
-    const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
+    const FALLBACK_TIMEOUT: Duration = Duration::from_secs(86_400 * 365 * 30);
     let now = Instant::now();
-    let deadline = now.checked_add(duration).unwrap_or_else(|| now + FAR);
+    let deadline = now
+        .checked_add(duration)
+        .unwrap_or_else(|| now + FALLBACK_TIMEOUT);
     timeout_at(deadline, future)
 }
 
-/// Waits for `future` until `deadline`, and for another second if the process was stopped meanwhile.
+/// Waits for `future` until `deadline`, and for another second if the process was stopped during
+/// this time.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -96,27 +99,27 @@ pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
     }
 }
 
-/// Sleeps for `duration`, and for another second if the process was stopped meanwhile. Intended for
-/// a `select!` whose other branches wait for another process.
+/// Sleeps for `duration`, and for another second if the process was stopped during this time.
+/// Intended for a `select!` whose other branches wait for another process.
 pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(Instant::now() + duration)
 }
 
-/// Sleeps until `deadline`, and for another second if the process was stopped meanwhile.
+/// Sleeps until `deadline`, and for another second if the process was stopped during this time.
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
         timer: tokio::time::sleep_until(deadline),
-        expected: None,
+        expected_at: None,
         has_extra_time: false,
     }
 }
 
 impl Sleep {
-    /// Starts the sleep again, with another deadline.
+    /// Restarts the sleep with a new deadline.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let this = self.project();
         this.timer.reset(deadline);
-        *this.expected = None;
+        *this.expected_at = None;
         *this.has_extra_time = false;
     }
 }
@@ -139,27 +142,28 @@ impl Future for Sleep {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
         let deadline = this.timer.deadline();
-        let expected = *this
-            .expected
+        let expected_at = *this
+            .expected_at
             .get_or_insert_with(|| deadline.max(Instant::now()));
         // The timer is polled unconstrained, because it must expire even if other work has used up
         // the task's budget.
         ready!(pin!(unconstrained(this.timer.as_mut())).poll(context));
-        if *this.has_extra_time || !was_stopped(expected) {
+        if *this.has_extra_time || !was_stopped(expected_at) {
             return Poll::Ready(());
         }
         *this.has_extra_time = true;
         this.timer.as_mut().reset(Instant::now() + EXTRA_TIME);
-        // Polling the new timer registers the task for it.
+        // The new timer is polled at once, because only a poll registers the task to be woken by
+        // the timer.
         pin!(unconstrained(this.timer)).poll(context)
     }
 }
 
-/// Returns whether the process was stopped, if a timer that was to expire at `expected` expires
-/// now: whether the timer is at least 250 ms late.
+/// Returns whether a timer that should have expired at `expected_at`, and expires now, is at least
+/// 250 ms late, which shows that the process was stopped.
 #[must_use]
-pub fn was_stopped(expected: Instant) -> bool {
-    Instant::now() >= expected + MIN_DELAY
+pub fn was_stopped(expected_at: Instant) -> bool {
+    Instant::now() >= expected_at + MIN_STOP_DELAY
 }
 
 #[cfg(test)]
@@ -180,39 +184,39 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_response_that_arrived_while_the_process_was_stopped_is_in_time() {
         let (sender, receiver) = oneshot::channel();
-        let waiting = tokio::spawn(timeout(LIMIT, receiver));
+        let timeout_task = tokio::spawn(timeout(LIMIT, receiver));
         stop_for_a_minute().await;
         // The task that reads the response may run after the task that waits for the response.
         tokio::time::sleep(Duration::from_millis(100)).await;
         sender.send(7).unwrap();
-        assert_eq!(waiting.await.unwrap().unwrap(), Ok(7));
+        assert_eq!(timeout_task.await.unwrap().unwrap(), Ok(7));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_deadline_holds_while_the_process_runs() {
-        let began = Instant::now();
+        let started_at = Instant::now();
         assert!(timeout(LIMIT, std::future::pending::<()>()).await.is_err());
-        assert!(began.elapsed() < LIMIT + MIN_DELAY);
+        assert!(started_at.elapsed() < LIMIT + MIN_STOP_DELAY);
         // A deadline in the past does not mean that the process was stopped.
-        let past = Instant::now() - LIMIT / 2;
-        let began = Instant::now();
+        let past_deadline = Instant::now() - LIMIT / 2;
+        let started_at = Instant::now();
         assert!(
-            timeout_at(past, std::future::pending::<()>())
+            timeout_at(past_deadline, std::future::pending::<()>())
                 .await
                 .is_err()
         );
-        sleep_until(past).await;
-        assert!(began.elapsed() < MIN_DELAY);
+        sleep_until(past_deadline).await;
+        assert!(started_at.elapsed() < MIN_STOP_DELAY);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_extra_time_is_limited() {
-        let waiting = tokio::spawn(timeout(LIMIT, std::future::pending::<()>()));
-        let sleeping = tokio::spawn(sleep(LIMIT));
+        let timeout_task = tokio::spawn(timeout(LIMIT, std::future::pending::<()>()));
+        let sleep_task = tokio::spawn(sleep(LIMIT));
         stop_for_a_minute().await;
-        let began = Instant::now();
-        assert!(waiting.await.unwrap().is_err());
-        sleeping.await.unwrap();
-        assert!(began.elapsed() < EXTRA_TIME + MIN_DELAY);
+        let started_at = Instant::now();
+        assert!(timeout_task.await.unwrap().is_err());
+        sleep_task.await.unwrap();
+        assert!(started_at.elapsed() < EXTRA_TIME + MIN_STOP_DELAY);
     }
 }
