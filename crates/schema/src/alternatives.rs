@@ -12,16 +12,16 @@ const NUMBER: JsonTypes = 16;
 pub(super) const STRING: JsonTypes = 32;
 const ANY: JsonTypes = 63;
 
-/// Schemas that a value must all match.
+/// A list of schemas, all of which a value must match.
 type Alternative<'s> = Vec<&'s Map<String, Value>>;
-/// Alternatives, of which a value must match at least one.
+/// A list of alternatives, of which a value must match at least one.
 type Alternatives<'s> = Vec<Alternative<'s>>;
 
 /// Maximum number of alternatives at one location; with more, any value is assumed to be allowed.
 const MAX_ALTERNATIVES: usize = 64;
 /// Maximum nesting of schemas at one location, including references.
 const MAX_LEVELS: usize = 32;
-/// Maximum number of schemas that a reader visits for one value.
+/// Maximum number of steps of a reader for one value. Visiting a schema is one step.
 pub(super) const MAX_STEPS: u32 = 100_000;
 /// Number of comparisons that count as one step.
 const COMPARISONS_PER_STEP: usize = 16;
@@ -37,8 +37,8 @@ pub(super) struct SchemaReader<'s> {
 pub(super) struct ValueLocation<'s>(Alternatives<'s>);
 
 impl<'s> SchemaReader<'s> {
-    /// Creates a reader that takes at most `max_steps`. After the last step, the reader treats every
-    /// schema as allowing any value.
+    /// Creates a reader that takes at most `max_steps` steps. After the last step, the reader
+    /// treats every schema as allowing any value.
     pub(super) fn new(root: &'s Value, max_steps: u32) -> Self {
         Self {
             root,
@@ -51,34 +51,38 @@ impl<'s> SchemaReader<'s> {
         self.steps_left == 0
     }
 
-    /// Returns the location to which `schema` alone applies.
-    pub(super) fn location(&mut self, schema: &'s Value) -> ValueLocation<'s> {
+    /// Returns the location of a value to which only `schema` applies.
+    pub(super) fn root_location(&mut self, schema: &'s Value) -> ValueLocation<'s> {
         ValueLocation(self.expand(schema, 0))
     }
 
     /// Returns the location of a member of an object at `location`.
-    pub(super) fn member(&mut self, location: &ValueLocation<'s>, name: &str) -> ValueLocation<'s> {
+    pub(super) fn member_location(
+        &mut self,
+        location: &ValueLocation<'s>,
+        name: &str,
+    ) -> ValueLocation<'s> {
         self.descend(location, |reader, schema| {
             reader.member_alternatives(schema, name)
         })
     }
 
     /// Returns the location of an element of an array at `location`.
-    pub(super) fn element(
+    pub(super) fn element_location(
         &mut self,
         location: &ValueLocation<'s>,
         index: usize,
     ) -> ValueLocation<'s> {
         self.descend(location, |reader, schema| {
             let items = schema.get("items");
-            let tuple = schema
+            let tuple_items = schema
                 .get("prefixItems")
                 .or(items)
                 .and_then(Value::as_array);
-            let item = tuple.and_then(|tuple| tuple.get(index));
+            let item = tuple_items.and_then(|tuple_items| tuple_items.get(index));
             match item.or(items.filter(|items| !items.is_array())) {
                 Some(schema) => reader.expand(schema, 1),
-                None => anything(),
+                None => any_value(),
             }
         })
     }
@@ -88,16 +92,16 @@ impl<'s> SchemaReader<'s> {
         location: &ValueLocation<'s>,
         mut alternatives_in: impl FnMut(&mut Self, &'s Map<String, Value>) -> Alternatives<'s>,
     ) -> ValueLocation<'s> {
-        let mut found = Alternatives::new();
+        let mut alternatives = Alternatives::new();
         for alternative in &location.0 {
-            let mut all = anything();
+            let mut combined_alternatives = any_value();
             for &schema in alternative {
-                let one = alternatives_in(self, schema);
-                all = self.combine(&all, &one);
+                let schema_alternatives = alternatives_in(self, schema);
+                combined_alternatives = self.combine(&combined_alternatives, &schema_alternatives);
             }
-            found.extend(all);
+            alternatives.extend(combined_alternatives);
         }
-        ValueLocation(limit(found))
+        ValueLocation(limit_count(alternatives))
     }
 
     fn member_alternatives(
@@ -105,80 +109,88 @@ impl<'s> SchemaReader<'s> {
         schema: &'s Map<String, Value>,
         name: &str,
     ) -> Alternatives<'s> {
-        let known = schema.get("properties").and_then(|known| known.get(name));
-        if let Some(known) = known {
-            return self.expand(known, 1);
+        let property = schema
+            .get("properties")
+            .and_then(|properties| properties.get(name));
+        if let Some(property) = property {
+            return self.expand(property, 1);
         }
-        let mut either = match schema.get("additionalProperties") {
-            Some(others) => self.expand(others, 1),
-            None => anything(),
+        let mut alternatives = match schema.get("additionalProperties") {
+            Some(additional) => self.expand(additional, 1),
+            None => any_value(),
         };
         // The schemas of all pattern properties are included, whether or not the name matches the
         // pattern.
-        let by_pattern = schema.get("patternProperties").and_then(Value::as_object);
-        for schema in by_pattern.into_iter().flat_map(Map::values) {
-            either.extend(self.expand(schema, 1));
+        let pattern_properties = schema.get("patternProperties").and_then(Value::as_object);
+        for schema in pattern_properties.into_iter().flat_map(Map::values) {
+            alternatives.extend(self.expand(schema, 1));
         }
-        limit(either)
+        limit_count(alternatives)
     }
 
     fn expand(&mut self, schema: &'s Value, level: usize) -> Alternatives<'s> {
         let schema = match schema {
             Value::Object(schema) => schema,
             Value::Bool(false) => return Alternatives::new(),
-            _ => return anything(),
+            _ => return any_value(),
         };
-        if level > MAX_LEVELS || !self.step() {
-            return anything();
+        if level > MAX_LEVELS || !self.take_step() {
+            return any_value();
         }
-        let mut found = vec![vec![schema]];
+        let mut alternatives = vec![vec![schema]];
         if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
             let target = match reference_target(self.root, reference) {
                 Some(target) => self.expand(target, level + 1),
-                None => anything(),
+                None => any_value(),
             };
-            found = self.combine(&found, &target);
+            alternatives = self.combine(&alternatives, &target);
         }
-        for part in list(schema, "allOf").unwrap_or_default() {
-            let part = self.expand(part, level + 1);
-            found = self.combine(&found, &part);
+        for subschema in keyword_list(schema, "allOf").unwrap_or_default() {
+            let subschema_alternatives = self.expand(subschema, level + 1);
+            alternatives = self.combine(&alternatives, &subschema_alternatives);
         }
         for keyword in ["anyOf", "oneOf"] {
-            let Some(parts) = list(schema, keyword) else {
+            let Some(subschemas) = keyword_list(schema, keyword) else {
                 continue;
             };
-            let mut either = Alternatives::new();
-            for part in parts {
-                either.extend(self.expand(part, level + 1));
+            let mut any_of = Alternatives::new();
+            for subschema in subschemas {
+                any_of.extend(self.expand(subschema, level + 1));
             }
-            found = self.combine(&found, &limit(either));
+            alternatives = self.combine(&alternatives, &limit_count(any_of));
         }
-        found
+        alternatives
     }
 
-    /// Returns the combinations of an alternative of `one` with an alternative of `other`.
-    fn combine(&mut self, one: &Alternatives<'s>, other: &Alternatives<'s>) -> Alternatives<'s> {
-        if one.len() * other.len() > MAX_ALTERNATIVES {
-            return anything();
+    /// Returns all combinations of an item of `left_alternatives` and an item of
+    /// `right_alternatives`.
+    fn combine(
+        &mut self,
+        left_alternatives: &Alternatives<'s>,
+        right_alternatives: &Alternatives<'s>,
+    ) -> Alternatives<'s> {
+        if left_alternatives.len() * right_alternatives.len() > MAX_ALTERNATIVES {
+            return any_value();
         }
-        let mut found = Alternatives::with_capacity(one.len() * other.len());
-        for one in one {
-            for other in other {
-                if !self.step() {
-                    return anything();
+        let mut combinations =
+            Alternatives::with_capacity(left_alternatives.len() * right_alternatives.len());
+        for left in left_alternatives {
+            for right in right_alternatives {
+                if !self.take_step() {
+                    return any_value();
                 }
-                found.push(one.iter().chain(other).copied().collect());
+                combinations.push(left.iter().chain(right).copied().collect());
             }
         }
-        found
+        combinations
     }
 
-    /// Returns whether any alternative requires the member `name`. Also returns `true` if all steps
-    /// are used up.
-    pub(super) fn requires(&mut self, location: &ValueLocation<'s>, name: &str) -> bool {
+    /// Returns `true` if any alternative requires the member `name`, or if all steps are used up.
+    pub(super) fn is_required(&mut self, location: &ValueLocation<'s>, name: &str) -> bool {
         location.0.iter().flatten().any(|schema| {
-            let required = list(schema, "required").unwrap_or_default();
-            !self.compare(required.len()) || required.iter().any(|other| other == name)
+            let required = keyword_list(schema, "required").unwrap_or_default();
+            !self.take_comparison_steps(required.len())
+                || required.iter().any(|required_name| required_name == name)
         })
     }
 
@@ -187,14 +199,14 @@ impl<'s> SchemaReader<'s> {
         if location.0.len() < 2 {
             return;
         }
-        let mut matching = location.0.clone();
-        matching.retain(|alternative| {
+        let mut matching_alternatives = location.0.clone();
+        matching_alternatives.retain(|alternative| {
             alternative
                 .iter()
                 .all(|schema| self.may_match(schema, value))
         });
-        if !matching.is_empty() {
-            location.0 = matching;
+        if !matching_alternatives.is_empty() {
+            location.0 = matching_alternatives;
         }
     }
 
@@ -202,34 +214,38 @@ impl<'s> SchemaReader<'s> {
     /// `const` and `enum` allow the object's strings.
     fn may_match(&mut self, schema: &Map<String, Value>, value: &Map<String, Value>) -> bool {
         let properties = schema.get("properties").and_then(Value::as_object);
-        let strings_match = properties.is_none_or(|properties| {
+        let has_allowed_strings = properties.is_none_or(|properties| {
             value.iter().all(|(name, member)| {
                 let Some(property) = properties.get(name).filter(|_| member.is_string()) else {
                     return true;
                 };
-                let is_other = property.get("const").is_some_and(|only| only != member);
-                let allowed = property.get("enum").and_then(Value::as_array);
-                !is_other
-                    && allowed.is_none_or(|allowed| {
-                        !self.compare(allowed.len()) || allowed.contains(member)
+                let differs_from_const = property
+                    .get("const")
+                    .is_some_and(|constant| constant != member);
+                let allowed_values = property.get("enum").and_then(Value::as_array);
+                !differs_from_const
+                    && allowed_values.is_none_or(|allowed_values| {
+                        !self.take_comparison_steps(allowed_values.len())
+                            || allowed_values.contains(member)
                     })
             })
         });
-        let required = list(schema, "required").unwrap_or_default();
+        let required = keyword_list(schema, "required").unwrap_or_default();
         let mut required_names = required.iter().filter_map(Value::as_str);
-        strings_match
+        has_allowed_strings
             && allowed_types(schema) & OBJECT != 0
-            && (!self.compare(value.len().max(required.len()))
+            && (!self.take_comparison_steps(value.len().max(required.len()))
                 || required_names.all(|name| value.contains_key(name)))
     }
 
-    fn step(&mut self) -> bool {
+    fn take_step(&mut self) -> bool {
         self.steps_left = self.steps_left.saturating_sub(1);
         self.steps_left > 0
     }
 
-    /// Uses the steps of comparing a value with `count` other values.
-    fn compare(&mut self, count: usize) -> bool {
+    /// Subtracts the steps for comparing a value with `count` other values from the remaining
+    /// steps.
+    fn take_comparison_steps(&mut self, count: usize) -> bool {
         let steps = u32::try_from(count / COMPARISONS_PER_STEP).unwrap_or(u32::MAX);
         self.steps_left = self.steps_left.saturating_sub(steps);
         self.steps_left > 0
@@ -246,51 +262,53 @@ impl ValueLocation<'_> {
     pub(super) fn types(&self) -> JsonTypes {
         let alternative_types = |alternative: &Alternative<'_>| {
             let types = alternative.iter().map(|schema| allowed_types(schema));
-            types.fold(ANY, |all, one| all & one)
+            types.fold(ANY, |left, right| left & right)
         };
         self.0
             .iter()
             .map(alternative_types)
-            .fold(0, |all, one| all | one)
+            .fold(0, |left, right| left | right)
     }
 }
 
 /// Returns the alternatives for a location that allows any value.
-fn anything<'s>() -> Alternatives<'s> {
+fn any_value<'s>() -> Alternatives<'s> {
     vec![Alternative::new()]
 }
 
 /// Returns the alternatives, or alternatives that allow any value if there are too many.
-fn limit(alternatives: Alternatives<'_>) -> Alternatives<'_> {
+fn limit_count(alternatives: Alternatives<'_>) -> Alternatives<'_> {
     if alternatives.len() > MAX_ALTERNATIVES {
-        return anything();
+        return any_value();
     }
     alternatives
 }
 
-fn list<'s>(schema: &'s Map<String, Value>, keyword: &str) -> Option<&'s [Value]> {
+fn keyword_list<'s>(schema: &'s Map<String, Value>, keyword: &str) -> Option<&'s [Value]> {
     schema.get(keyword)?.as_array().map(Vec::as_slice)
 }
 
 fn allowed_types(schema: &Map<String, Value>) -> JsonTypes {
     let mut types = match schema.get("type") {
-        Some(Value::String(name)) => type_named(name),
+        Some(Value::String(name)) => type_from_name(name),
         Some(Value::Array(names)) => names
             .iter()
             .filter_map(Value::as_str)
-            .fold(0, |all, name| all | type_named(name)),
+            .fold(0, |union, name| union | type_from_name(name)),
         _ => ANY,
     };
     if let Some(value) = schema.get("const") {
         types &= value_type(value);
     }
-    if let Some(values) = list(schema, "enum") {
-        types &= values.iter().fold(0, |all, value| all | value_type(value));
+    if let Some(values) = keyword_list(schema, "enum") {
+        types &= values
+            .iter()
+            .fold(0, |union, value| union | value_type(value));
     }
     types
 }
 
-fn type_named(name: &str) -> JsonTypes {
+fn type_from_name(name: &str) -> JsonTypes {
     match name {
         "null" => NULL,
         "object" => OBJECT,
@@ -315,6 +333,6 @@ pub(super) fn value_type(value: &Value) -> JsonTypes {
 
 /// Returns the target of a reference within the document.
 fn reference_target<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
-    let pointer = super::instrumented::percent_decoded(reference.strip_prefix('#')?)?;
+    let pointer = super::instrumented::percent_decode(reference.strip_prefix('#')?)?;
     root.pointer(&pointer)
 }

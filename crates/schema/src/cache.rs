@@ -10,34 +10,34 @@ use parking_lot::Mutex;
 use super::{CompiledSchema, SchemaError};
 
 /// Maximum estimated size of all compiled schemas of the process, in bytes.
-const MAX_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_CACHED_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The compiled form of one schema, which may be dropped at any time.
 #[derive(Debug, Default)]
 pub(super) struct SchemaSlot {
-    compiled: ArcSwapOption<CompiledSchema>,
+    compiled_schema: ArcSwapOption<CompiledSchema>,
     /// Whether the compiled form was used since the cache last looked at this slot.
     was_used: AtomicBool,
     /// Why the schema cannot be compiled, once an attempt has failed.
     pub(super) error: OnceLock<SchemaError>,
     /// Locked while the schema is compiled.
-    pub(super) compiling: Mutex<()>,
+    pub(super) compile_lock: Mutex<()>,
 }
 
 impl SchemaSlot {
     /// Returns the compiled schema, if the schema is compiled, without a lock.
     pub(super) fn get(&self) -> Guard<Option<Arc<CompiledSchema>>> {
-        // The flag is usually set already, and writing it each time would slow down concurrent
-        // calls.
+        // The flag is written only if it is not set yet, because writing it each time would slow
+        // down concurrent calls.
         if !self.was_used.load(Ordering::Relaxed) {
             self.was_used.store(true, Ordering::Relaxed);
         }
-        self.compiled.load()
+        self.compiled_schema.load()
     }
 }
 
 /// One cache for the process, because the limit protects the memory of the process.
-static CACHE: LazyLock<Mutex<SchemaCache>> = LazyLock::new(Mutex::default);
+static SCHEMA_CACHE: LazyLock<Mutex<SchemaCache>> = LazyLock::new(Mutex::default);
 
 #[derive(Default)]
 struct SchemaCache {
@@ -48,55 +48,64 @@ struct SchemaCache {
 #[derive(Default)]
 struct CachedAccount {
     bytes: u64,
-    /// The entries of the account. Recently used entries are closer to the back.
+    /// The entries of the account, with recently used entries closer to the back.
     entries: VecDeque<SlotEntry>,
 }
 
 struct SlotEntry {
-    /// Cannot be upgraded after the schema was dropped.
+    /// A weak reference, so that the cache does not keep the slot of a dropped schema.
     slot: Weak<SchemaSlot>,
     bytes: u64,
 }
 
-/// Stores a compiled schema in its slot, and drops other compiled schemas beyond the size limit.
-pub(super) fn insert(account: &Arc<str>, slot: &Arc<SchemaSlot>, compiled: Arc<CompiledSchema>) {
-    let bytes = compiled.bytes;
-    slot.compiled.store(Some(compiled));
-    let mut dropped = Vec::new();
-    let mut cache = CACHE.lock();
+/// Stores a compiled schema in its slot, and drops other compiled schemas until their total size is
+/// within the limit.
+pub(super) fn insert(
+    account: &Arc<str>,
+    slot: &Arc<SchemaSlot>,
+    compiled_schema: Arc<CompiledSchema>,
+) {
+    let bytes = compiled_schema.bytes;
+    slot.compiled_schema.store(Some(compiled_schema));
+    let mut evicted_schemas = Vec::new();
+    let mut cache = SCHEMA_CACHE.lock();
     cache.bytes += bytes;
-    let entries = cache.accounts.entry(Arc::clone(account)).or_default();
-    entries.bytes += bytes;
-    entries.entries.push_back(SlotEntry {
+    let cached_account = cache.accounts.entry(Arc::clone(account)).or_default();
+    cached_account.bytes += bytes;
+    cached_account.entries.push_back(SlotEntry {
         slot: Arc::downgrade(slot),
         bytes,
     });
-    while cache.bytes > MAX_BYTES {
-        dropped.extend(cache.evict());
+    while cache.bytes > MAX_CACHED_BYTES {
+        evicted_schemas.extend(cache.evict());
     }
     drop(cache);
-    // The schemas are dropped after the lock, because dropping large schemas takes time.
-    drop(dropped);
+    // The schemas are dropped after the lock is released, because dropping large schemas takes
+    // time.
+    drop(evicted_schemas);
 }
 
 impl SchemaCache {
-    /// Removes an entry of the account with the most bytes: the oldest entry whose schema was not
-    /// used since the cache last looked at the entry.
+    /// Removes an entry of the account that uses the most bytes. Chooses the oldest entry whose
+    /// schema was not used since the cache last looked at the entry.
     fn evict(&mut self) -> Option<Arc<CompiledSchema>> {
-        let heaviest = self.accounts.iter_mut().max_by_key(|(_, it)| it.bytes);
-        let Some((name, account)) = heaviest else {
+        let heaviest_account = self
+            .accounts
+            .iter_mut()
+            .max_by_key(|(_, account)| account.bytes);
+        let Some((account_name, account)) = heaviest_account else {
             self.bytes = 0;
             return None;
         };
         let entry = account.take_oldest();
-        let name = Arc::clone(name);
+        let account_name = Arc::clone(account_name);
         let Some(SlotEntry { slot, bytes }) = entry else {
-            self.accounts.remove(&name);
+            self.accounts.remove(&account_name);
             return None;
         };
         account.bytes -= bytes;
         self.bytes -= bytes;
-        slot.upgrade()?.compiled.swap(None)
+        slot.upgrade()?.compiled_schema.swap(None)
     }
 }
 

@@ -17,17 +17,17 @@ const UNBOUNDED_PATTERN: &str =
 /// Maximum size of a compiled regular expression, in bytes.
 const MAX_PATTERN_BYTES: u64 = 1024 * 1024;
 
-/// Maximum number of characters that are read to translate the patterns of one schema: some 200
-/// milliseconds.
-const MAX_TRANSLATION: u64 = 400_000;
+/// Maximum number of characters that are read to translate the patterns of one schema. Reading this
+/// number takes some 200 milliseconds.
+const MAX_TRANSLATED_CHARS: u64 = 400_000;
 
-/// Limits of the patterns that are compiled together with the check of a schema, which takes about
-/// a millisecond.
+/// Maximum size and translation work of the patterns of one schema for which the patterns are
+/// compiled as soon as the schema is checked. Compiling such patterns takes about a millisecond.
 const MAX_SMALL_PATTERN_BYTES: u64 = 128 * 1024;
-const MAX_SMALL_TRANSLATION: u64 = 2_000;
+const MAX_SMALL_TRANSLATED_CHARS: u64 = 2_000;
 
-/// Estimated sizes, measured with the allocator: the size of a compiled keyword without its
-/// location, and the size of a JSON value without its text, by type.
+/// Estimated sizes in memory, from measurements with the allocator: of a compiled keyword without
+/// its location, and of a JSON value, an array item and an object without their texts.
 const BYTES_PER_KEYWORD: u64 = 350;
 const BYTES_PER_VALUE: u64 = 64;
 const BYTES_PER_ITEM: u64 = 192;
@@ -37,11 +37,11 @@ const BYTES_PER_OBJECT: u64 = 1024;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CompiledSize {
     /// Size of everything except the patterns, in bytes.
-    parts: u64,
+    subschema_bytes: u64,
     /// Size of the patterns, in bytes.
-    patterns: u64,
+    pattern_bytes: u64,
     /// Number of characters that are read to translate the patterns.
-    translation: u64,
+    translated_chars: u64,
 }
 
 impl CompiledSize {
@@ -50,19 +50,19 @@ impl CompiledSize {
     ///
     /// # Errors
     /// The schema is too large.
-    pub(super) fn add_part(
+    pub(super) fn add_subschema(
         &mut self,
         entries: &Map<String, Value>,
         path_bytes: usize,
     ) -> Result<(), SchemaError> {
-        // The step counter of the subschema adds two keywords.
+        // Each subschema gets a step counter, which adds two keywords.
         let keywords = entries.len() as u64 + 2;
         let keyword_bytes: u64 = entries.keys().map(|keyword| keyword.len() as u64).sum();
-        self.parts += keywords * (BYTES_PER_KEYWORD + path_bytes as u64) + keyword_bytes;
+        self.subschema_bytes += keywords * (BYTES_PER_KEYWORD + path_bytes as u64) + keyword_bytes;
         for (keyword, value) in entries {
-            // Other subschemas in this keyword are counted by their own calls of `add_part`.
-            if SubschemaKind::from_keyword(keyword).is_nothing() {
-                self.parts += value_bytes(value);
+            // Other subschemas in this keyword are counted by their own calls of `add_subschema`.
+            if SubschemaKind::from_keyword(keyword).has_no_schemas() {
+                self.subschema_bytes += value_bytes(value);
             }
         }
         self.check()
@@ -71,52 +71,58 @@ impl CompiledSize {
     /// Adds the size and the translation of a pattern.
     ///
     /// # Errors
-    /// The patterns of the schema are too large, or the size of this pattern cannot be bounded.
+    /// The patterns of the schema are too large, or the size of `pattern` cannot be bounded.
     pub(super) fn add_pattern(
         &mut self,
         pattern: &str,
         sizes: &mut PatternSizes,
     ) -> Result<(), SchemaError> {
-        // The work is checked before the pattern is read, because reading a very long pattern takes
-        // too long.
-        self.translation = self.translation.saturating_add(translation_work(pattern));
+        // The length is checked against the limit before the pattern is parsed, because reading a
+        // very long pattern takes too long.
+        self.translated_chars = self
+            .translated_chars
+            .saturating_add(translation_work(pattern));
         self.check()?;
         let bytes = sizes
             .compiled_bytes(pattern)
             .map_err(|Unbounded| too_large(UNBOUNDED_PATTERN))?;
-        self.patterns = self.patterns.saturating_add(bytes);
+        self.pattern_bytes = self.pattern_bytes.saturating_add(bytes);
         self.check()
     }
 
     fn check(&self) -> Result<(), SchemaError> {
-        if self.patterns > MAX_SCHEMA_BYTES || self.translation > MAX_TRANSLATION {
+        if self.pattern_bytes > MAX_SCHEMA_BYTES || self.translated_chars > MAX_TRANSLATED_CHARS {
             return Err(too_large(
                 "the patterns of the schema take too much time and memory to compile",
             ));
         }
-        if self.parts > MAX_SCHEMA_BYTES {
-            return Err(too_large("the schema takes too much memory to compile"));
+        if self.subschema_bytes > MAX_SCHEMA_BYTES {
+            return Err(too_large(&format!(
+                "the compiled schema would take more than {} MiB of memory",
+                MAX_SCHEMA_BYTES / 1024 / 1024
+            )));
         }
         Ok(())
     }
 
     /// Returns the estimated size of the compiled schema, in bytes.
     pub(super) fn bytes(&self) -> u64 {
-        self.parts + self.patterns
+        self.subschema_bytes + self.pattern_bytes
     }
 
     /// Returns the size limit of each pattern, in bytes. The meta-schemas, to which a schema may
     /// refer, contain only small patterns.
     pub(super) fn max_pattern_bytes(&self) -> usize {
         let bytes = self
-            .patterns
+            .pattern_bytes
             .clamp(MAX_SMALL_PATTERN_BYTES, MAX_PATTERN_BYTES);
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// Returns whether the patterns are compiled in less than a millisecond.
+    /// Returns whether compiling the patterns is estimated to take about a millisecond at most.
     pub(super) fn has_small_patterns(&self) -> bool {
-        self.patterns <= MAX_SMALL_PATTERN_BYTES && self.translation <= MAX_SMALL_TRANSLATION
+        self.pattern_bytes <= MAX_SMALL_PATTERN_BYTES
+            && self.translated_chars <= MAX_SMALL_TRANSLATED_CHARS
     }
 }
 
@@ -126,14 +132,14 @@ fn value_bytes(value: &Value) -> u64 {
         + match value {
             Value::String(text) => text.len() as u64,
             Value::Array(items) => {
-                let bytes = items.iter().map(|item| BYTES_PER_ITEM + value_bytes(item));
-                bytes.sum()
+                let sizes = items.iter().map(|item| BYTES_PER_ITEM + value_bytes(item));
+                sizes.sum()
             }
             Value::Object(members) => {
-                let bytes = members
+                let sizes = members
                     .iter()
                     .map(|(name, member)| BYTES_PER_ITEM + name.len() as u64 + value_bytes(member));
-                BYTES_PER_OBJECT + bytes.sum::<u64>()
+                BYTES_PER_OBJECT + sizes.sum::<u64>()
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         }

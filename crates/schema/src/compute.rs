@@ -14,12 +14,13 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// Maximum size of data that is processed on the current thread, in bytes, because a change of
-/// thread takes longer. Only for work whose time is proportional to the size.
+/// Maximum size of data that is processed on the current thread, in bytes, because moving the work
+/// to another thread would take longer than the work. Applies only to work whose time is
+/// proportional to the size.
 pub const MAX_INLINE_BYTES: usize = 64 * 1024;
 
-/// The permits of the processors: one limit for the process, because all accounts share the
-/// processors.
+/// One permit for each processor. All computations of the process share the permits, because they
+/// share the processors.
 static PROCESSORS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     let processors = available_parallelism().map_or(1, NonZeroUsize::get);
     Arc::new(Semaphore::new(processors))
@@ -29,9 +30,9 @@ static PROCESSORS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
 static ACCOUNTS: LazyLock<Mutex<HashMap<String, Arc<Semaphore>>>> = LazyLock::new(Mutex::default);
 
 /// Runs `work` over `bytes` bytes of data: at once if the data are small, or else on another thread
-/// when it is the turn of `account`. If the time of `work` is not proportional to the size, as when
-/// schemas are compiled, `bytes` is [`usize::MAX`]. `work` that has begun is finished even if the
-/// future is dropped.
+/// when `account` has its turn. If the time of `work` is not proportional to the size, as for
+/// compiling schemas, the caller passes [`usize::MAX`] as `bytes`. `work` that has begun is
+/// finished even if the future is dropped.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -51,7 +52,8 @@ pub async fn run<T: Send + 'static>(
     if bytes <= MAX_INLINE_BYTES {
         return work();
     }
-    // Boxed, because the futures of requests and calls with little data would be larger otherwise.
+    // The future is boxed, because the futures of requests and calls with little data would be
+    // larger otherwise.
     Box::pin(run_in_turn(account, work)).await
 }
 
@@ -60,19 +62,20 @@ async fn run_in_turn<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
     let turn = AccountTurn::for_account(account);
-    // The semaphores are never closed.
-    let permit = Arc::clone(&turn.semaphore).acquire_owned().await;
-    let processor = Arc::clone(&PROCESSORS).acquire_owned().await;
+    // Acquiring the permits cannot fail, because the semaphores are never closed.
+    let account_permit = Arc::clone(&turn.semaphore).acquire_owned().await;
+    let processor_permit = Arc::clone(&PROCESSORS).acquire_owned().await;
     let task = spawn_blocking(move || {
         let output = work();
-        drop((processor, permit, turn));
+        drop((processor_permit, account_permit, turn));
         output
     });
     match task.await {
         Ok(output) => output,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
-            // The runtime is shutting down, and will drop this future.
+            // The task was cancelled, because the runtime is shutting down. The runtime also drops
+            // this future.
             Err(_) => std::future::pending().await,
         },
     }
@@ -100,7 +103,8 @@ impl AccountTurn {
 impl Drop for AccountTurn {
     fn drop(&mut self) {
         let mut accounts = ACCOUNTS.lock();
-        // Only the map and this value refer to the semaphore.
+        // If only the map and this value refer to the semaphore, the account has no other
+        // computation.
         if Arc::strong_count(&self.semaphore) <= 2 {
             accounts.remove(&self.account);
         }
@@ -117,26 +121,26 @@ mod tests {
 
     #[tokio::test]
     async fn an_account_with_many_computations_delays_others_by_one() {
-        let slow = || std::thread::sleep(Duration::from_millis(300));
-        let many: Vec<_> = (0..20)
-            .map(|_| tokio::spawn(run("compute-many", LARGE, slow)))
+        let slow_work = || std::thread::sleep(Duration::from_millis(300));
+        let tasks: Vec<_> = (0..20)
+            .map(|_| tokio::spawn(run("compute-many", LARGE, slow_work)))
             .collect();
         tokio::time::sleep(Duration::from_millis(50)).await;
         run("compute-one", LARGE, || ()).await;
-        let finished = many.iter().filter(|task| task.is_finished()).count();
-        assert!(finished < 10, "{finished}");
-        many.iter().for_each(tokio::task::JoinHandle::abort);
+        let finished_count = tasks.iter().filter(|task| task.is_finished()).count();
+        assert!(finished_count < 10, "{finished_count}");
+        tasks.iter().for_each(tokio::task::JoinHandle::abort);
     }
 
     #[tokio::test]
     async fn accounts_are_forgotten() {
-        let thread = run("compute-gone", LARGE, || std::thread::current().id()).await;
-        assert_ne!(thread, std::thread::current().id());
-        let here = run("compute-gone", 1, || std::thread::current().id()).await;
-        assert_eq!(here, std::thread::current().id());
+        let thread_id = run("compute-gone", LARGE, || std::thread::current().id()).await;
+        assert_ne!(thread_id, std::thread::current().id());
+        let current_thread_id = run("compute-gone", 1, || std::thread::current().id()).await;
+        assert_eq!(current_thread_id, std::thread::current().id());
         // The thread drops its permits only after it has sent its result.
-        let is_gone = || !ACCOUNTS.lock().contains_key("compute-gone");
-        while !is_gone() {
+        let is_removed = || !ACCOUNTS.lock().contains_key("compute-gone");
+        while !is_removed() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let panicked = tokio::spawn(run("compute-gone", LARGE, || panic!("on purpose")));

@@ -18,7 +18,8 @@ pub(super) const STEP_KEYWORD: &str = "x-pillion-step";
 const MAX_PARTS: usize = 50_000;
 /// Maximum nesting of subschemas. Parsed JSON is never nested more deeply.
 const MAX_LEVELS: usize = 128;
-/// Maximum number of references. The compiler follows chains of references on the stack.
+/// Maximum number of references. The number is limited, because the compiler follows chains of
+/// references recursively, on the stack.
 const MAX_REFERENCES: usize = 1_000;
 /// Maximum number of regular expressions, each of which takes time to compile.
 const MAX_PATTERNS: usize = 512;
@@ -28,18 +29,19 @@ pub(super) struct InstrumentedSchema {
     /// The schema with its step counters.
     pub(super) schema: Value,
     /// Number of subschemas in the schema.
-    pub(super) parts: usize,
+    pub(super) subschema_count: usize,
     pub(super) patterns: Patterns,
     pub(super) size: CompiledSize,
 }
 
 #[derive(Default)]
 struct SchemaCounts {
-    parts: usize,
+    subschema_count: usize,
     references: Vec<String>,
     patterns: Patterns,
-    /// The patterns that are already counted: the validator compiles equal patterns once.
-    seen_patterns: HashSet<String>,
+    /// The patterns that are already counted. Equal patterns are counted once, because the
+    /// validator compiles them once.
+    counted_patterns: HashSet<String>,
     pattern_sizes: PatternSizes,
     size: CompiledSize,
     /// Whether a subschema has an identifier. References in such a subschema are relative to the
@@ -47,22 +49,22 @@ struct SchemaCounts {
     has_named_subschemas: bool,
 }
 
-/// The location of a subschema, as far as instrumenting the subschema depends on it.
+/// The properties of a subschema's location that affect how the subschema is instrumented.
 #[derive(Clone, Copy, Default)]
 struct SubschemaLocation {
     level: usize,
     /// Length of the JSON pointer to this location, in bytes.
     path_bytes: usize,
-    /// Whether `$ref` overrides its sibling keywords, as up to draft 7.
-    references_stand_alone: bool,
+    /// Whether `$ref` overrides its sibling keywords, as in the drafts up to 7.
+    overrides_siblings: bool,
 }
 
 impl SubschemaLocation {
     /// Returns this location with the dialect that `schema` declares, if it declares one.
-    fn within(self, schema: &Value) -> Self {
+    fn with_dialect_of(self, schema: &Value) -> Self {
         match schema.get("$schema").and_then(Value::as_str) {
             Some(dialect) => Self {
-                references_stand_alone: dialect.contains("draft-0"),
+                overrides_siblings: dialect.contains("draft-0"),
                 ..self
             },
             None => self,
@@ -70,11 +72,11 @@ impl SubschemaLocation {
     }
 
     /// Returns the location of a subschema under these keys.
-    fn below(self, keys: [&str; 2]) -> Self {
-        let bytes: usize = keys.iter().map(|key| key.len() + 1).sum();
+    fn descend(self, keys: [&str; 2]) -> Self {
+        let key_bytes: usize = keys.iter().map(|key| key.len() + 1).sum();
         Self {
             level: self.level + 1,
-            path_bytes: self.path_bytes + bytes,
+            path_bytes: self.path_bytes + key_bytes,
             ..self
         }
     }
@@ -82,60 +84,68 @@ impl SubschemaLocation {
 
 /// Returns `schema` with a step counter in each subschema, its patterns and its compiled size.
 ///
-/// The counter is in `allOf`, which the validator evaluates before all keywords that multiply the
-/// work of a check (`anyOf`, `oneOf`, `not`, `if`, references), and which leaves the targets of
-/// references in place. A subschema that fails before its `allOf` has multiplied no work. A
-/// `pattern`, which may take long by itself, is moved behind the counter.
+/// The counter is in `allOf`, so that the locations to which references point do not change. The
+/// validator evaluates `allOf` before all keywords that multiply the work of a check (`anyOf`,
+/// `oneOf`, `not`, `if`, references). If a subschema fails before its `allOf`, its work is not
+/// counted, but it has not multiplied any work either. A `pattern`, which may take long by itself,
+/// is moved behind the counter.
 ///
 /// # Errors
 /// The schema is too large, or a reference leads to a location that does not exist or is not a
 /// schema.
 pub(super) fn instrument(schema: &Value) -> Result<InstrumentedSchema, SchemaError> {
     let mut counts = SchemaCounts::default();
-    let mut instrumented = schema.clone();
-    visit(&mut instrumented, SubschemaLocation::default(), &mut counts)?;
-    // A reference can use a value at a location that is not a schema as a schema.
-    let location = SubschemaLocation::default().within(schema);
+    let mut instrumented_schema = schema.clone();
+    instrument_part(
+        &mut instrumented_schema,
+        SubschemaLocation::default(),
+        &mut counts,
+    )?;
+    // A reference can point to a value at a location where schemas do not normally occur. The
+    // validator uses such a value as a schema, so the value gets step counters, too.
+    let location = SubschemaLocation::default().with_dialect_of(schema);
     let mut has_unusual_targets = false;
-    let mut followed = 0;
-    while let Some(reference) = counts.references.get(followed) {
-        followed += 1;
+    let mut next_reference = 0;
+    while let Some(reference) = counts.references.get(next_reference) {
+        next_reference += 1;
         if let Some(pointer) = unusual_target(reference)? {
             has_unusual_targets = true;
-            let target = location.below([&pointer, ""]);
-            visit_unusual_target(&mut instrumented, &pointer, target, &mut counts)?;
+            let target = location.descend([&pointer, ""]);
+            instrument_unusual_target(&mut instrumented_schema, &pointer, target, &mut counts)?;
         }
     }
     if has_unusual_targets && counts.has_named_subschemas {
-        // The reference is relative to one of several identifiers, so its base is ambiguous.
+        // A reference may be relative to the identifier of a subschema, so it is uncertain to which
+        // location it points.
         return Err(invalid("a $ref points to something that is not a schema"));
     }
     Ok(InstrumentedSchema {
-        schema: instrumented,
-        parts: counts.parts,
+        schema: instrumented_schema,
+        subschema_count: counts.subschema_count,
         patterns: counts.patterns,
         size: counts.size,
     })
 }
 
-fn visit(
+fn instrument_part(
     schema: &mut Value,
     mut location: SubschemaLocation,
     counts: &mut SchemaCounts,
 ) -> Result<(), SchemaError> {
-    location = location.within(schema);
+    location = location.with_dialect_of(schema);
     let Value::Object(entries) = schema else {
         return Ok(());
     };
-    counts.parts += 1;
-    if counts.parts > MAX_PARTS || location.level > MAX_LEVELS {
-        return Err(too_large(
-            "the schema has too many subschemas or is nested too deeply",
-        ));
+    counts.subschema_count += 1;
+    if counts.subschema_count > MAX_PARTS || location.level > MAX_LEVELS {
+        return Err(too_large(&format!(
+            "the schema has more than {MAX_PARTS} subschemas, or is nested more than {MAX_LEVELS} \
+             levels deep"
+        )));
     }
-    counts.size.add_part(entries, location.path_bytes)?;
-    let is_name = |keyword| entries.get(keyword).is_some_and(Value::is_string);
-    counts.has_named_subschemas |= location.level > 0 && (is_name("$id") || is_name("id"));
+    counts.size.add_subschema(entries, location.path_bytes)?;
+    let is_string = |keyword| entries.get(keyword).is_some_and(Value::is_string);
+    counts.has_named_subschemas |= location.level > 0 && (is_string("$id") || is_string("id"));
     for (keyword, value) in entries.iter_mut() {
         match (
             keyword.as_str(),
@@ -145,34 +155,36 @@ fn visit(
             ("$ref" | "$dynamicRef" | "$recursiveRef", _, Value::String(reference)) => {
                 counts.references.push(reference.clone());
                 if counts.references.len() > MAX_REFERENCES {
-                    return Err(too_large("the schema has too many references"));
+                    return Err(too_large(&format!(
+                        "the schema has more than {MAX_REFERENCES} references"
+                    )));
                 }
             }
             // The compiler rejects a pattern that is not a string.
             ("pattern", _, pattern) => counts.add_pattern(pattern.as_str().unwrap_or_default())?,
-            (_, SubschemaKind::Schema | SubschemaKind::Either, schema @ Value::Object(_)) => {
-                visit(schema, location.below([keyword, ""]), counts)?;
+            (_, SubschemaKind::Schema | SubschemaKind::SchemaOrList, schema @ Value::Object(_)) => {
+                instrument_part(schema, location.descend([keyword, ""]), counts)?;
             }
-            (_, SubschemaKind::List | SubschemaKind::Either, Value::Array(schemas)) => {
+            (_, SubschemaKind::List | SubschemaKind::SchemaOrList, Value::Array(schemas)) => {
                 for schema in schemas {
-                    visit(schema, location.below([keyword, "00000"]), counts)?;
+                    instrument_part(schema, location.descend([keyword, "00000"]), counts)?;
                 }
             }
-            (keyword, SubschemaKind::Named, Value::Object(named)) => {
+            (keyword, SubschemaKind::Map, Value::Object(schemas)) => {
                 if keyword == "patternProperties" {
-                    for pattern in named.keys() {
+                    for pattern in schemas.keys() {
                         counts.add_pattern(pattern)?;
-                        counts.patterns.add_for_names(pattern);
+                        counts.patterns.add_name_pattern(pattern);
                     }
                 }
-                for (name, schema) in named {
-                    visit(schema, location.below([keyword, name]), counts)?;
+                for (name, schema) in schemas {
+                    instrument_part(schema, location.descend([keyword, name]), counts)?;
                 }
             }
             _ => {}
         }
     }
-    if location.references_stand_alone && entries.get("$ref").is_some_and(Value::is_string) {
+    if location.overrides_siblings && entries.get("$ref").is_some_and(Value::is_string) {
         move_ref_to_all_of(entries);
     }
     add_counter(entries);
@@ -183,9 +195,11 @@ impl SchemaCounts {
     fn add_pattern(&mut self, pattern: &str) -> Result<(), SchemaError> {
         self.patterns.add(pattern);
         if self.patterns.count > MAX_PATTERNS {
-            return Err(too_large("the schema has too many patterns"));
+            return Err(too_large(&format!(
+                "the schema has more than {MAX_PATTERNS} patterns"
+            )));
         }
-        if self.seen_patterns.insert(pattern.to_owned()) {
+        if self.counted_patterns.insert(pattern.to_owned()) {
             self.size.add_pattern(pattern, &mut self.pattern_sizes)?;
         }
         Ok(())
@@ -195,8 +209,8 @@ impl SchemaCounts {
 /// Moves a `$ref` that overrides its siblings into `allOf`, beside a step counter.
 fn move_ref_to_all_of(entries: &mut Map<String, Value>) {
     let reference = entries.shift_remove("$ref");
-    let holds_others = |keyword: &str| matches!(keyword, "$schema" | "definitions" | "$defs");
-    entries.retain(|keyword, _| holds_others(keyword));
+    let is_retained = |keyword: &str| matches!(keyword, "$schema" | "definitions" | "$defs");
+    entries.retain(|keyword, _| is_retained(keyword));
     let all_of = json!([{ STEP_KEYWORD: true }, { "$ref": reference }]);
     entries.insert("allOf".to_owned(), all_of);
 }
@@ -214,23 +228,28 @@ fn add_counter(entries: &mut Map<String, Value>) {
     }
 }
 
-/// Replaces the patterns of a schema by patterns that compile at once, for a check of everything
-/// else. Returns `None` if a reference leads to a pattern.
+/// Replaces the patterns of a schema with simple patterns, so that a check of the other keywords
+/// takes little time. Returns `None` if a reference leads into `patternProperties`, because its
+/// target could not be found under a changed pattern.
 pub(super) fn without_patterns(schema: &Value) -> Option<Value> {
     Some(match schema {
         Value::Array(items) => {
-            let plain = items.iter().map(without_patterns);
-            Value::Array(plain.collect::<Option<_>>()?)
+            let simplified_items = items.iter().map(without_patterns);
+            Value::Array(simplified_items.collect::<Option<_>>()?)
         }
         Value::Object(entries) => {
-            let plain = entries.iter().map(|(keyword, value)| {
-                let plain_value = match (keyword.as_str(), value) {
+            let simplified_members = entries.iter().map(|(keyword, value)| {
+                let simple_value = match (keyword.as_str(), value) {
                     ("pattern", Value::String(_)) => json!("^a"),
-                    ("patternProperties", Value::Object(named)) => {
-                        let renamed = named.values().enumerate().map(|(nth, schema)| {
-                            Some((format!("^p{nth}"), without_patterns(schema)?))
-                        });
-                        Value::Object(renamed.collect::<Option<_>>()?)
+                    ("patternProperties", Value::Object(schemas_by_pattern)) => {
+                        let renamed_patterns =
+                            schemas_by_pattern
+                                .values()
+                                .enumerate()
+                                .map(|(index, schema)| {
+                                    Some((format!("^p{index}"), without_patterns(schema)?))
+                                });
+                        Value::Object(renamed_patterns.collect::<Option<_>>()?)
                     }
                     ("$ref" | "$dynamicRef", Value::String(target))
                         if target.contains("patternProperties") =>
@@ -239,11 +258,11 @@ pub(super) fn without_patterns(schema: &Value) -> Option<Value> {
                     }
                     (_, value) => without_patterns(value)?,
                 };
-                Some((keyword.clone(), plain_value))
+                Some((keyword.clone(), simple_value))
             });
-            Value::Object(plain.collect::<Option<_>>()?)
+            Value::Object(simplified_members.collect::<Option<_>>()?)
         }
-        other => other.clone(),
+        value => value.clone(),
     })
 }
 
@@ -260,26 +279,26 @@ pub(super) fn remove_counters(part: &mut Value) {
             let Some(counter) = all_of.iter().position(is_counter) else {
                 return;
             };
-            // Only parts that `instrument` has moved follow the counter.
-            let moved = all_of.split_off(counter);
+            // All items of `allOf` after the counter were moved there by `instrument`.
+            let moved_schemas = all_of.split_off(counter);
             if all_of.is_empty() {
                 entries.shift_remove("allOf");
             }
-            for part in moved {
-                let Value::Object(mut moved) = part else {
+            for part in moved_schemas {
+                let Value::Object(mut moved_keywords) = part else {
                     continue;
                 };
-                moved.shift_remove(STEP_KEYWORD);
-                entries.append(&mut moved);
+                moved_keywords.shift_remove(STEP_KEYWORD);
+                entries.append(&mut moved_keywords);
             }
         }
         _ => {}
     }
 }
 
-/// Returns the target of a reference if the target is not normally a schema. Returns `None` for
-/// references by name, which resolve only to schemas, and for references to the JSON Schema
-/// meta-schemas.
+/// Returns the target of a reference if the target is at a location where schemas do not normally
+/// occur. Returns `None` for references by name, which resolve only to schemas, and for references
+/// to the JSON Schema meta-schemas.
 fn unusual_target(reference: &str) -> Result<Option<String>, SchemaError> {
     let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
     let is_meta_schema = ["https://json-schema.org/", "http://json-schema.org/"]
@@ -288,29 +307,31 @@ fn unusual_target(reference: &str) -> Result<Option<String>, SchemaError> {
     if is_meta_schema || !fragment.starts_with('/') {
         return Ok(None);
     }
-    let pointer = percent_decoded(fragment).ok_or_else(|| invalid("a $ref is not a valid URL"))?;
+    let pointer = percent_decode(fragment).ok_or_else(|| invalid("a $ref is not a valid URL"))?;
     let mut keys = pointer.split('/').skip(1);
     while let Some(keyword) = keys.next() {
-        let leads_on = match SubschemaKind::from_keyword(keyword) {
+        let is_schema = match SubschemaKind::from_keyword(keyword) {
             SubschemaKind::Schema => true,
-            SubschemaKind::List | SubschemaKind::Named => keys.next().is_some(),
-            SubschemaKind::Either | SubschemaKind::Nothing => false,
+            SubschemaKind::List | SubschemaKind::Map => keys.next().is_some(),
+            SubschemaKind::SchemaOrList | SubschemaKind::NoSchema => false,
         };
-        if !leads_on {
+        if !is_schema {
             return Ok(Some(pointer.into_owned()));
         }
     }
     Ok(None)
 }
 
-fn visit_unusual_target(
+fn instrument_unusual_target(
     root: &mut Value,
     pointer: &str,
     location: SubschemaLocation,
     counts: &mut SchemaCounts,
 ) -> Result<(), SchemaError> {
     let Some(target) = root.pointer_mut(pointer) else {
-        return Err(invalid("a $ref points to nothing"));
+        return Err(invalid(
+            "a $ref points to a location that the schema does not have",
+        ));
     };
     let all_of = target.get("allOf").and_then(Value::as_array);
     if all_of.is_some_and(|all| all.iter().any(|part| part.get(STEP_KEYWORD).is_some())) {
@@ -324,19 +345,19 @@ fn visit_unusual_target(
     {
         return Err(invalid("a $ref points to something that is not a schema"));
     }
-    visit(target, location, counts)
+    instrument_part(target, location, counts)
 }
 
-pub(super) fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
+pub(super) fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));
     }
     let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
+    let mut encoded_bytes = text.bytes();
+    while let Some(byte) = encoded_bytes.next() {
         if byte == b'%' {
-            let mut digit = || char::from(rest.next()?).to_digit(16);
-            let value = digit()? * 16 + digit()?;
+            let mut next_digit = || char::from(encoded_bytes.next()?).to_digit(16);
+            let value = next_digit()? * 16 + next_digit()?;
             bytes.push(u8::try_from(value).ok()?);
         } else {
             bytes.push(byte);

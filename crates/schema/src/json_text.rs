@@ -9,41 +9,42 @@ use super::alternatives::{
 };
 use super::{CheckAborted, CompiledSchema, Effort, InvalidArguments, OptionalNull, json_values};
 
-/// Maximum number of encodings around a value.
+/// Maximum number of times that a value may be encoded as a JSON string inside a JSON string.
 const MAX_ENCODINGS: usize = 4;
 
 impl CompiledSchema {
     /// Validates like [`validate_within`](Self::validate_within), and repairs arguments that do not
-    /// match: text is replaced by the JSON value that the text contains, where the schema allows no
-    /// text but a value of that type. Returns whether the arguments were repaired.
+    /// match: where the schema does not allow a string, a string is replaced by the JSON value that
+    /// it contains, if the schema allows a value of that type. Returns whether the arguments were
+    /// repaired.
     ///
     /// ```
     /// use pillion_schema::{CompiledSchema, MAX_CHECK_TIME, OptionalNull};
     /// use serde_json::json;
     /// let schema = CompiledSchema::compile(&json!({"properties": {"ids": {"type": "array"}}}))?;
     /// let mut arguments = json!({"ids": "[1, 2]"}).as_object().cloned().unwrap_or_default();
-    /// let repaired = schema.repair_within(&mut arguments, OptionalNull::Wrong, MAX_CHECK_TIME);
+    /// let repaired = schema.repair_within(&mut arguments, OptionalNull::Invalid, MAX_CHECK_TIME);
     /// assert_eq!(repaired, Ok(Ok(true)));
     /// assert_eq!(arguments["ids"], json!([1, 2]));
     /// # Ok::<(), pillion_schema::SchemaError>(())
     /// ```
     ///
     /// # Errors
-    /// As for [`validate_within`](Self::validate_within). If the repaired arguments do not match
-    /// either, the error is the violation of the original arguments.
+    /// The same errors as [`validate_within`](Self::validate_within). If the repaired arguments do
+    /// not match either, the error is the violation of the original arguments.
     pub fn repair_within(
         &self,
         arguments: &mut Map<String, Value>,
         nulls: OptionalNull,
-        time: Duration,
+        time_limit: Duration,
     ) -> Result<Result<bool, InvalidArguments>, CheckAborted> {
-        let effort = Effort::full(time);
+        let effort = Effort::for_time(time_limit);
         let Err(violation) = self.read_arguments(arguments, nulls, &effort)? else {
             return Ok(Ok(false));
         };
         let mut decoded_value = Value::Object(arguments.clone());
         let mut reader = SchemaReader::new(&self.schema, MAX_STEPS);
-        let location = reader.location(&self.schema);
+        let location = reader.root_location(&self.schema);
         if !decode_texts(&mut reader, location, &mut decoded_value) {
             return Ok(Err(violation));
         }
@@ -60,8 +61,8 @@ impl CompiledSchema {
     }
 }
 
-/// Decodes the texts in `value` at locations that allow no text. Returns whether any text was
-/// decoded.
+/// Replaces strings in `value` by the JSON values that they contain, where the schema does not
+/// allow a string. Returns whether any string was replaced.
 fn decode_texts<'s>(
     reader: &mut SchemaReader<'s>,
     mut location: ValueLocation<'s>,
@@ -69,7 +70,7 @@ fn decode_texts<'s>(
 ) -> bool {
     let mut is_changed = false;
     if let Value::String(text) = value
-        && let Some(json) = decoded(text, location.types())
+        && let Some(json) = decode_text(text, location.types())
     {
         *value = json;
         is_changed = true;
@@ -77,15 +78,15 @@ fn decode_texts<'s>(
     match value {
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
-                let below = reader.element(&location, index);
-                is_changed |= decode_texts(reader, below, item);
+                let element_location = reader.element_location(&location, index);
+                is_changed |= decode_texts(reader, element_location, item);
             }
         }
         Value::Object(members) => {
             reader.narrow(&mut location, members);
             for (name, member) in members.iter_mut() {
-                let below = reader.member(&location, name);
-                is_changed |= decode_texts(reader, below, member);
+                let member_location = reader.member_location(&location, name);
+                is_changed |= decode_texts(reader, member_location, member);
             }
         }
         _ => {}
@@ -93,8 +94,9 @@ fn decode_texts<'s>(
     is_changed
 }
 
-/// Returns the value of one of the `types` that a text contains; `None` if `types` include text.
-fn decoded(text: &str, types: JsonTypes) -> Option<Value> {
+/// Returns the JSON value that a text contains, if the value has one of the `types`. Returns `None`
+/// if the `types` include strings, because the text itself is then allowed.
+fn decode_text(text: &str, types: JsonTypes) -> Option<Value> {
     if types & STRING != 0 {
         return None;
     }
@@ -106,7 +108,7 @@ fn decoded(text: &str, types: JsonTypes) -> Option<Value> {
             Err(_) => break,
         }
     }
-    // Python writes booleans and null in this way.
+    // Some models write booleans as Python does.
     match text.trim() {
         "True" if types & BOOLEAN != 0 => Some(Value::Bool(true)),
         "False" if types & BOOLEAN != 0 => Some(Value::Bool(false)),
@@ -115,10 +117,10 @@ fn decoded(text: &str, types: JsonTypes) -> Option<Value> {
 }
 
 fn is_allowed(text: &str, value: &Value, types: JsonTypes) -> bool {
-    let types = match value {
-        // PHP's encoding of an empty object.
+    let allowed_types = match value {
+        // PHP encodes an empty object as `[]`.
         Value::Array(items) if items.is_empty() && types & OBJECT != 0 => types | ARRAY,
-        // A float would lose digits of an integer that is too large.
+        // An integer that is too large was parsed as a float, which may have lost digits.
         Value::Number(number) if number.is_f64() => {
             let is_integer = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
             let digits = text.trim();
@@ -130,7 +132,7 @@ fn is_allowed(text: &str, value: &Value, types: JsonTypes) -> bool {
         }
         _ => types,
     };
-    types & value_type(value) != 0
+    allowed_types & value_type(value) != 0
 }
 
 #[cfg(test)]

@@ -38,8 +38,8 @@ pub fn count(json: &[u8]) -> usize {
 }
 
 /// Returns an upper bound of the number of values of a JSON text and of the JSON texts in its
-/// strings together, such as the arguments of calls. Strings that do not begin like an array or an
-/// object are one value.
+/// strings together, such as the arguments of calls. A string that does not begin like an array or
+/// an object counts as one value.
 ///
 /// ```
 /// use pillion_schema::json_values::count_with_texts;
@@ -70,7 +70,7 @@ pub fn count_with_strings(json: &[u8]) -> usize {
 /// # Errors
 /// The text has more than [`MAX_VALUES`] values.
 pub fn check(json: &[u8]) -> Result<(), TooManyValues> {
-    // Each value except the first adds at least one byte.
+    // The text has at least as many bytes as values, so a short text cannot have too many values.
     if json.len() < MAX_VALUES || scan(json, MAX_VALUES, |_| 0) <= MAX_VALUES {
         Ok(())
     } else {
@@ -98,7 +98,7 @@ pub fn from_str<'de, T: Deserialize<'de>>(json: &'de str) -> serde_json::Result<
 /// Parses a JSON text of another party like [`serde_json::from_slice`].
 ///
 /// # Errors
-/// As for [`from_str`].
+/// The same errors as [`from_str`].
 pub fn from_slice<'de, T: Deserialize<'de>>(json: &'de [u8]) -> serde_json::Result<T> {
     check(json).map_err(Error::custom)?;
     serde_json::from_slice(json)
@@ -106,24 +106,24 @@ pub fn from_slice<'de, T: Deserialize<'de>>(json: &'de [u8]) -> serde_json::Resu
 
 /// Counts `,`, `[` and `{` everywhere, also in strings, because each may be followed by a value.
 fn count_separators(json: &[u8]) -> usize {
-    // Three passes, because this iterator searches for one byte much faster than for one of several
-    // bytes.
+    // The text is searched three times, because searching for a single byte is much faster than
+    // searching for any of several bytes.
     let count_byte = |byte| memchr_iter(byte, json).count();
     count_byte(b',') + count_byte(b'[') + count_byte(b'{')
 }
 
-/// Counts values until there are more than `max`, and adds the result of `count_string` for each
-/// string.
+/// Counts values, and adds the result of `count_string` for each string. Stops when the count
+/// exceeds `max`.
 fn scan(json: &[u8], max: usize, count_string: impl Fn(&[u8]) -> usize) -> usize {
     let mut values = 1;
     let mut rest = json;
     while values <= max {
         let is_syntax = |byte: &u8| matches!(byte, b',' | b'[' | b'{' | b'"');
-        let Some(at) = rest.iter().position(is_syntax) else {
+        let Some(offset) = rest.iter().position(is_syntax) else {
             break;
         };
-        let is_string = rest[at] == b'"';
-        rest = &rest[at + 1..];
+        let is_string = rest[offset] == b'"';
+        rest = &rest[offset + 1..];
         if is_string {
             let end = string_end(rest);
             values += count_string(&rest[..end]);
@@ -137,13 +137,13 @@ fn scan(json: &[u8], max: usize, count_string: impl Fn(&[u8]) -> usize) -> usize
 
 /// Returns the length of a string in JSON; `json` is the text after the string's first quote.
 fn string_end(json: &[u8]) -> usize {
-    let mut from = 0;
-    while let Some(found) = memchr2(b'"', b'\\', json.get(from..).unwrap_or_default()) {
-        let at = from + found;
-        if json[at] == b'"' {
-            return at;
+    let mut start = 0;
+    while let Some(distance) = memchr2(b'"', b'\\', json.get(start..).unwrap_or_default()) {
+        let offset = start + distance;
+        if json[offset] == b'"' {
+            return offset;
         }
-        from = at + 2;
+        start = offset + 2;
     }
     json.len()
 }
@@ -222,7 +222,7 @@ mod tests {
             let error = from_str::<Value>(&many).unwrap_err();
             assert_eq!(error.to_string(), TooManyValues.to_string(), "{value}");
             assert!(from_slice::<Value>(many.as_bytes()).is_err(), "{value}");
-            // The same text counts as one value if it is a string.
+            // A JSON text inside a string counts as one value.
             let text = Value::from(many).to_string();
             assert!(from_str::<Value>(&text).is_ok(), "{value}");
             assert!(count_with_texts(text.as_bytes()) > MAX_VALUES, "{value}");

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// The values of `type`.
-pub(super) const TYPES: [&str; 7] = [
+pub(super) const TYPE_NAMES: [&str; 7] = [
     "array", "boolean", "integer", "null", "number", "object", "string",
 ];
 
@@ -11,8 +11,8 @@ pub(super) const TYPES: [&str; 7] = [
 ///
 /// ```
 /// use pillion_schema::SubschemaKind;
-/// assert_eq!(SubschemaKind::from_keyword("properties"), SubschemaKind::Named);
-/// assert_eq!(SubschemaKind::from_keyword("enum"), SubschemaKind::Nothing);
+/// assert_eq!(SubschemaKind::from_keyword("properties"), SubschemaKind::Map);
+/// assert_eq!(SubschemaKind::from_keyword("enum"), SubschemaKind::NoSchema);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubschemaKind {
@@ -21,17 +21,17 @@ pub enum SubschemaKind {
     /// The keyword contains a list of schemas.
     List,
     /// The keyword contains a schema or a list of schemas.
-    Either,
+    SchemaOrList,
     /// The keyword contains a map of schemas, whose keys are not keywords.
-    Named,
+    Map,
     /// The keyword contains no schemas, only data, or is unknown.
-    Nothing,
+    NoSchema,
 }
 
 impl SubschemaKind {
     /// Returns whether the keyword contains no schemas.
-    pub(super) fn is_nothing(self) -> bool {
-        matches!(self, Self::Nothing)
+    pub(super) fn has_no_schemas(self) -> bool {
+        matches!(self, Self::NoSchema)
     }
 
     /// Returns the kind of schemas that `keyword` contains.
@@ -50,10 +50,10 @@ impl SubschemaKind {
             | "unevaluatedItems"
             | "unevaluatedProperties" => Self::Schema,
             "allOf" | "anyOf" | "oneOf" | "prefixItems" => Self::List,
-            "items" => Self::Either,
+            "items" => Self::SchemaOrList,
             "$defs" | "definitions" | "dependencies" | "dependentSchemas" | "patternProperties"
-            | "properties" => Self::Named,
-            _ => Self::Nothing,
+            | "properties" => Self::Map,
+            _ => Self::NoSchema,
         }
     }
 }
@@ -68,31 +68,36 @@ impl SubschemaKind {
 /// assert_eq!(subschemas("default", &value).count(), 0);
 /// ```
 pub fn subschemas<'s>(keyword: &str, value: &'s Value) -> impl Iterator<Item = &'s Value> {
-    let (one, list, named) = match (SubschemaKind::from_keyword(keyword), value) {
-        (SubschemaKind::Nothing, _) => (None, None, None),
-        (SubschemaKind::Named, Value::Object(named)) => (None, None, Some(named.values())),
-        (_, Value::Array(list)) => (None, Some(list.iter()), None),
-        (_, one) => (Some(one), None, None),
+    let (schema, schemas, schemas_by_name) = match (SubschemaKind::from_keyword(keyword), value) {
+        (SubschemaKind::NoSchema, _) => (None, None, None),
+        (SubschemaKind::Map, Value::Object(schemas_by_name)) => {
+            (None, None, Some(schemas_by_name.values()))
+        }
+        (_, Value::Array(schemas)) => (None, Some(schemas.iter()), None),
+        (_, schema) => (Some(schema), None, None),
     };
-    let list = list.into_iter().flatten();
-    one.into_iter()
-        .chain(list)
-        .chain(named.into_iter().flatten())
+    schema
+        .into_iter()
+        .chain(schemas.into_iter().flatten())
+        .chain(schemas_by_name.into_iter().flatten())
 }
 
-/// Returns the schemas in the value of a keyword, like [`subschemas`], for changes.
+/// Returns mutable references to the schemas in the value of a keyword; otherwise like
+/// [`subschemas`].
 pub fn subschemas_mut<'s>(
     keyword: &str,
     value: &'s mut Value,
 ) -> impl Iterator<Item = &'s mut Value> {
-    let (one, list, named) = match (SubschemaKind::from_keyword(keyword), value) {
-        (SubschemaKind::Nothing, _) => (None, None, None),
-        (SubschemaKind::Named, Value::Object(named)) => (None, None, Some(named.values_mut())),
-        (_, Value::Array(list)) => (None, Some(list.iter_mut()), None),
-        (_, one) => (Some(one), None, None),
+    let (schema, schemas, schemas_by_name) = match (SubschemaKind::from_keyword(keyword), value) {
+        (SubschemaKind::NoSchema, _) => (None, None, None),
+        (SubschemaKind::Map, Value::Object(schemas_by_name)) => {
+            (None, None, Some(schemas_by_name.values_mut()))
+        }
+        (_, Value::Array(schemas)) => (None, Some(schemas.iter_mut()), None),
+        (_, schema) => (Some(schema), None, None),
     };
-    let list = list.into_iter().flatten();
-    one.into_iter()
-        .chain(list)
-        .chain(named.into_iter().flatten())
+    schema
+        .into_iter()
+        .chain(schemas.into_iter().flatten())
+        .chain(schemas_by_name.into_iter().flatten())
 }

@@ -54,8 +54,9 @@ impl LazySchema {
         let slot = Arc::new(SchemaSlot::default());
         let account: Arc<str> = account.into();
         if instrumented.size.has_small_patterns() {
-            let compiled = CompiledSchema::compile_counted(Arc::clone(&schema), &instrumented)?;
-            cache::insert(&account, &slot, Arc::new(compiled));
+            let compiled_schema =
+                CompiledSchema::compile_counted(Arc::clone(&schema), &instrumented)?;
+            cache::insert(&account, &slot, Arc::new(compiled_schema));
         } else {
             check(&schema, &instrumented)?;
         }
@@ -90,7 +91,10 @@ impl LazySchema {
 
     /// Calls `check` with the compiled schema, if the schema is compiled.
     pub fn if_compiled<T>(&self, check: impl FnOnce(&CompiledSchema) -> T) -> Option<T> {
-        self.slot.get().as_ref().map(|compiled| check(compiled))
+        self.slot
+            .get()
+            .as_ref()
+            .map(|compiled_schema| check(compiled_schema))
     }
 
     /// Validates arguments like [`CompiledSchema::validate_briefly`]. Also returns `None` if the
@@ -112,36 +116,36 @@ impl LazySchema {
         if let Some(error) = self.error() {
             return Err(error.clone());
         }
-        // Concurrent callers wait until the first caller has compiled the schema.
-        let _compiling = self.slot.compiling.lock();
-        if let Some(compiled) = self.slot.get().as_ref() {
-            return Ok(Arc::clone(compiled));
+        // The lock makes concurrent callers wait until the first caller has compiled the schema.
+        let _compile_guard = self.slot.compile_lock.lock();
+        if let Some(compiled_schema) = self.slot.get().as_ref() {
+            return Ok(Arc::clone(compiled_schema));
         }
-        let compiled = self.compile_source();
-        if let Err(error) = &compiled
+        let compiled_schema = self.compile_source();
+        if let Err(error) = &compiled_schema
             && error.kind != SchemaErrorKind::TooSlow
         {
-            // If two callers get here, both have the same error, and only the first is stored.
+            // Concurrent callers get equal errors, so it is sufficient to store the first one.
             drop(self.slot.error.set(error.clone()));
         }
-        compiled
+        compiled_schema
     }
 
     fn compile_source(&self) -> Result<Arc<CompiledSchema>, SchemaError> {
         let schema = match &self.source {
             SchemaSource::Value(schema) => Arc::clone(schema),
             SchemaSource::Text(text) => {
-                let mut schema = serde_json::from_str(text.get()).map_err(|error| {
+                let mut parsed = serde_json::from_str(text.get()).map_err(|error| {
                     SchemaError::new(SchemaErrorKind::Invalid, &error.to_string())
                 })?;
-                repair(&mut schema);
-                Arc::new(schema)
+                repair(&mut parsed);
+                Arc::new(parsed)
             }
         };
         let instrumented = instrument(&schema)?;
-        let compiled = Arc::new(CompiledSchema::compile_counted(schema, &instrumented)?);
-        cache::insert(&self.account, &self.slot, Arc::clone(&compiled));
-        Ok(compiled)
+        let compiled_schema = Arc::new(CompiledSchema::compile_counted(schema, &instrumented)?);
+        cache::insert(&self.account, &self.slot, Arc::clone(&compiled_schema));
+        Ok(compiled_schema)
     }
 
     /// Returns why the schema cannot be compiled, if an attempt to compile it has failed.
@@ -151,15 +155,15 @@ impl LazySchema {
     }
 }
 
-/// Checks a schema in which simple patterns replace the costly patterns, because compiling costly
-/// patterns takes long.
+/// Checks that a schema can be compiled. Costly patterns are first replaced with simple patterns,
+/// because compiling costly patterns is slow.
 pub(super) fn check(schema: &Value, instrumented: &InstrumentedSchema) -> Result<(), SchemaError> {
     if instrumented.size.has_small_patterns() {
         build(&instrumented.schema, schema, instrumented)?;
-    } else if let Some(plain) = without_patterns(schema)
-        && let Some(with_counters) = without_patterns(&instrumented.schema)
+    } else if let Some(simple_schema) = without_patterns(schema)
+        && let Some(simple_instrumented) = without_patterns(&instrumented.schema)
     {
-        build(&with_counters, &plain, instrumented)?;
+        build(&simple_instrumented, &simple_schema, instrumented)?;
     }
     Ok(())
 }
@@ -179,52 +183,57 @@ mod tests {
         let schema = LazySchema::check(Arc::new(costly("a")), "lazy").unwrap();
         assert!(schema.if_compiled(|_| ()).is_none());
         let mut arguments = json!({"a": "1"}).as_object().cloned().unwrap();
-        let briefly = schema.validate_briefly(&mut arguments, OptionalNull::Wrong);
-        assert_eq!(briefly, None);
+        let brief_verdict = schema.validate_briefly(&mut arguments, OptionalNull::Invalid);
+        assert_eq!(brief_verdict, None);
         assert!(schema.compile().unwrap().validate(&mut arguments).is_err());
         assert!(schema.if_compiled(|_| ()).is_some());
-        let usual = json!({"properties": {"a": {"pattern": "^[a-z]+$"}}});
-        let usual = LazySchema::check(Arc::new(usual), "lazy").unwrap();
-        assert!(usual.if_compiled(|_| ()).is_some());
+        let simple = json!({"properties": {"a": {"pattern": "^[a-z]+$"}}});
+        let simple_schema = LazySchema::check(Arc::new(simple), "lazy").unwrap();
+        assert!(simple_schema.if_compiled(|_| ()).is_some());
     }
 
     #[test]
     fn a_fault_beside_a_costly_pattern_is_reported_at_once() {
-        for (fault, path) in [
+        for (invalid_property, path) in [
             (json!({"type": 5}), "/properties/b/type"),
             (json!({"minLength": "x"}), "/properties/b/minLength"),
             (json!({"patternProperties": {"^[0-9]{1,3000}$": 5}}), ""),
             (json!({"$ref": "#/$defs/none"}), ""),
         ] {
             let mut schema = costly("a");
-            schema["properties"]["b"] = fault.clone();
+            schema["properties"]["b"] = invalid_property.clone();
             let error = LazySchema::check(Arc::new(schema), "lazy").unwrap_err();
             assert!(!error.exceeds_limit());
-            assert!(error.path.starts_with(path), "{fault}: {error:?}");
+            assert!(
+                error.path.starts_with(path),
+                "{invalid_property}: {error:?}"
+            );
         }
         let pattern = json!({"pattern": format!("^({}", "a".repeat(70_000))});
-        let late = LazySchema::check(Arc::new(pattern), "lazy").unwrap();
-        let error = late.compile().unwrap_err();
+        let unchecked_schema = LazySchema::check(Arc::new(pattern), "lazy").unwrap();
+        let error = unchecked_schema.compile().unwrap_err();
         assert!(!error.exceeds_limit());
-        assert_eq!(late.error(), Some(&error));
+        assert_eq!(unchecked_schema.error(), Some(&error));
     }
 
     #[test]
     fn compiled_schemas_are_dropped_beyond_the_limit_and_compiled_again() {
         let schemas: Vec<_> = (0..400)
-            .map(|nth| LazySchema::check(Arc::new(costly(&format!("p{nth}"))), "evict").unwrap())
+            .map(|index| {
+                LazySchema::check(Arc::new(costly(&format!("p{index}"))), "evict").unwrap()
+            })
             .collect();
         for schema in &schemas {
             schema.compile().unwrap();
         }
         let is_compiled = |schema: &&LazySchema| schema.if_compiled(|_| ()).is_some();
-        let cached = schemas.iter().filter(is_compiled).count();
-        assert!((1..400).contains(&cached), "{cached}");
+        let compiled_count = schemas.iter().filter(is_compiled).count();
+        assert!((1..400).contains(&compiled_count), "{compiled_count}");
         assert!(schemas.last().as_ref().is_some_and(is_compiled));
         let first = &schemas[0];
         assert!(!is_compiled(&first));
-        let compiled = first.compile().unwrap();
-        assert!(compiled.mismatch(&json!({"p0": "1"})).is_some());
+        let compiled_schema = first.compile().unwrap();
+        assert!(compiled_schema.mismatch(&json!({"p0": "1"})).is_some());
         assert!(is_compiled(&first));
     }
 }

@@ -1,7 +1,8 @@
 //! Compiled JSON Schemas of tools, and the error messages for invalid arguments.
 //!
 //! The `jsonschema` crate validates, without network and file access: a remote `$ref` is never
-//! fetched. The first violation, in the order of the parameters, becomes the error message.
+//! fetched. If the arguments violate the schema, the error message describes the first violation,
+//! in the order of the parameters.
 //!
 //! Schemas may come from untrusted servers, so the size of a schema, the size of its compiled form
 //! and the work of a check are limited. [`LazySchema`] compiles a schema on first use, and the
@@ -49,7 +50,7 @@ use jsonschema::{PatternOptions, ValidationError, ValidationOptions};
 use serde_json::{Map, Value};
 
 pub use allowance::CheckAborted;
-use allowance::{Limits, StepKeyword, within};
+use allowance::{Limits, StepKeyword, run_within_limits};
 use instrumented::{InstrumentedSchema, instrument};
 pub use keywords::{SubschemaKind, subschemas, subschemas_mut};
 pub use lazy::LazySchema;
@@ -75,12 +76,12 @@ const MAX_BACKTRACKS: usize = 50_000;
 /// compilation sooner.
 const MAX_COMPILE_TIME: Duration = Duration::from_secs(5);
 
-/// Maximum number of copies of subschemas in a compiled schema, and the maximum size of a copy, in
-/// bytes.
+/// Maximum number of copies of subschemas in a compiled schema, and the maximum estimated size of
+/// one copy, in bytes.
 const MAX_COPIES: usize = 6_000;
 const BYTES_PER_COPY: u64 = 10 * 1024;
 
-const TOO_MANY_COPIES: &str = "the references of the schema multiply too much";
+const TOO_MANY_COPIES: &str = "the references of the schema lead to too many copies of subschemas";
 
 /// A compiled JSON Schema for the arguments of one tool.
 ///
@@ -167,7 +168,7 @@ impl CompiledSchema {
     /// Checks a schema like [`LazySchema::check`], without storing the compiled form.
     ///
     /// # Errors
-    /// As for [`compile`](Self::compile), except that costly patterns are not checked.
+    /// The same errors as [`compile`](Self::compile), except that costly patterns are not checked.
     pub fn check(schema: &Value) -> Result<(), SchemaError> {
         lazy::check(schema, &instrument(schema)?)
     }
@@ -176,7 +177,8 @@ impl CompiledSchema {
         schema: Arc<Value>,
         instrumented: &InstrumentedSchema,
     ) -> Result<Self, SchemaError> {
-        let Built { validator, copies } = build(&instrumented.schema, &schema, instrumented)?;
+        let BuiltValidator { validator, copies } =
+            build(&instrumented.schema, &schema, instrumented)?;
         Ok(Self {
             validator,
             schema,
@@ -188,7 +190,8 @@ impl CompiledSchema {
 
     /// Returns whether the schema has regular expressions. A match of a regular expression cannot
     /// be interrupted and takes an unpredictable time, so a check with such a schema may overrun
-    /// its limit by some milliseconds: run the check on a thread that serves no other requests.
+    /// its limit by some milliseconds: therefore, run the check on a thread that serves no other
+    /// requests.
     #[must_use]
     pub fn has_patterns(&self) -> bool {
         self.patterns.count > 0
@@ -201,10 +204,11 @@ impl CompiledSchema {
     /// The first violation in the order of the parameters; `arguments` is then unchanged. Arguments
     /// that take longer than two seconds to validate are rejected, too.
     pub fn validate(&self, arguments: &mut Map<String, Value>) -> Result<(), InvalidArguments> {
-        self.validate_reading(arguments, OptionalNull::Wrong)
+        self.validate_with_nulls(arguments, OptionalNull::Invalid)
     }
 
-    /// Validates like [`validate`](Self::validate), with a choice of what `null` means.
+    /// Validates like [`validate`](Self::validate); `nulls` determines what `null` means for an
+    /// optional parameter.
     ///
     /// ```
     /// use pillion_schema::{CompiledSchema, OptionalNull};
@@ -214,35 +218,35 @@ impl CompiledSchema {
     ///     "properties": {"unit": {"type": "string"}},
     /// }))?;
     /// let mut arguments = json!({"unit": null}).as_object().cloned().unwrap_or_default();
-    /// schema.validate_reading(&mut arguments, OptionalNull::LeftOut).unwrap();
+    /// schema.validate_with_nulls(&mut arguments, OptionalNull::Absent).unwrap();
     /// assert!(arguments.is_empty());
     /// # Ok::<(), pillion_schema::SchemaError>(())
     /// ```
     ///
     /// # Errors
-    /// As for [`validate`](Self::validate).
-    pub fn validate_reading(
+    /// The same errors as [`validate`](Self::validate).
+    pub fn validate_with_nulls(
         &self,
         arguments: &mut Map<String, Value>,
         nulls: OptionalNull,
     ) -> Result<(), InvalidArguments> {
-        let checked = self.validate_within(arguments, nulls, MAX_CHECK_TIME);
-        checked.unwrap_or_else(|unchecked| Err(InvalidArguments::unchecked(unchecked)))
+        let verdict = self.validate_within(arguments, nulls, MAX_CHECK_TIME);
+        verdict.unwrap_or_else(|abort_reason| Err(InvalidArguments::from_abort(abort_reason)))
     }
 
-    /// Validates like [`validate_reading`](Self::validate_reading), but aborts the check after
-    /// `time`.
+    /// Validates like [`validate_with_nulls`](Self::validate_with_nulls), but aborts the check
+    /// after `time_limit`.
     ///
     /// # Errors
-    /// [`CheckAborted`] if the check would exceed `time` or the stack limit, or if the arguments
-    /// have too many names for the schema's patterns; `arguments` is then unchanged.
+    /// [`CheckAborted`] if the check would exceed `time_limit` or the stack limit, or if the
+    /// arguments have too many names for the schema's patterns; `arguments` is then unchanged.
     pub fn validate_within(
         &self,
         arguments: &mut Map<String, Value>,
         nulls: OptionalNull,
-        time: Duration,
+        time_limit: Duration,
     ) -> Result<Result<(), InvalidArguments>, CheckAborted> {
-        self.read_arguments(arguments, nulls, &Effort::full(time))
+        self.read_arguments(arguments, nulls, &Effort::for_time(time_limit))
     }
 
     fn read_arguments(
@@ -252,12 +256,12 @@ impl CompiledSchema {
         effort: &Effort,
     ) -> Result<Result<(), InvalidArguments>, CheckAborted> {
         let instance = Value::Object(std::mem::take(arguments));
-        let verdict = self.mend_if_invalid(&instance, nulls, effort);
-        if let Value::Object(taken) = instance {
-            *arguments = taken;
+        let verdict = self.coerce_if_invalid(&instance, nulls, effort);
+        if let Value::Object(original_arguments) = instance {
+            *arguments = original_arguments;
         }
         match verdict? {
-            Ok(Some(Value::Object(mended))) => *arguments = mended,
+            Ok(Some(Value::Object(coerced_arguments))) => *arguments = coerced_arguments,
             Ok(_) => {}
             Err(violation) => return Ok(Err(violation)),
         }
@@ -271,9 +275,9 @@ impl CompiledSchema {
         Ok(Ok(()))
     }
 
-    /// Returns the intended value ([`mend::coerce_value`]) if `instance` is invalid but the intended
-    /// value is valid, and `None` if `instance` is valid.
-    fn mend_if_invalid(
+    /// Returns `None` if `instance` is valid. If only the intended value ([`mend::coerce_value`])
+    /// is valid, returns the intended value. Otherwise fails with the first violation.
+    fn coerce_if_invalid(
         &self,
         instance: &Value,
         nulls: OptionalNull,
@@ -282,11 +286,13 @@ impl CompiledSchema {
         if self.is_valid_with(instance, effort)? {
             return Ok(Ok(None));
         }
-        let mended =
+        let coerced_value =
             mend::coerce_value(&self.schema, instance, nulls, effort.max_coercion_steps())?;
-        match mended {
-            Some(mended) if self.is_valid_with(&mended, effort)? => Ok(Ok(Some(mended))),
-            Some(mended) => Ok(Err(self.first_violation(&mended, effort)?)),
+        match coerced_value {
+            Some(coerced_value) if self.is_valid_with(&coerced_value, effort)? => {
+                Ok(Ok(Some(coerced_value)))
+            }
+            Some(coerced_value) => Ok(Err(self.first_violation(&coerced_value, effort)?)),
             None => Ok(Err(self.first_violation(instance, effort)?)),
         }
     }
@@ -300,25 +306,25 @@ impl CompiledSchema {
     /// value matches. A value that takes longer than two seconds to validate does not match.
     #[must_use]
     pub fn mismatch(&self, value: &Value) -> Option<String> {
-        let checked = self.mismatch_within(value, MAX_CHECK_TIME);
-        checked.unwrap_or_else(|unchecked| Some(unchecked.to_string()))
+        let verdict = self.mismatch_within(value, MAX_CHECK_TIME);
+        verdict.unwrap_or_else(|abort_reason| Some(abort_reason.to_string()))
     }
 
     /// Returns the result of [`mismatch`](Self::mismatch), with a time limit.
     ///
     /// # Errors
-    /// [`CheckAborted`] if the check would exceed `time` or the stack limit, or if the value has
-    /// too many names for the schema's patterns.
+    /// [`CheckAborted`] if the check would exceed `time_limit` or the stack limit, or if the value
+    /// has too many names for the schema's patterns.
     pub fn mismatch_within(
         &self,
         value: &Value,
-        time: Duration,
+        time_limit: Duration,
     ) -> Result<Option<String>, CheckAborted> {
-        let effort = Effort::full(time);
+        let effort = Effort::for_time(time_limit);
         if self.is_valid_with(value, &effort)? {
             return Ok(None);
         }
-        let message = within(&self.message_limits(&effort), || {
+        let message = run_within_limits(&self.message_limits(&effort), || {
             let error = self.validator.validate(value).err()?;
             let pointer = error.instance_path().to_string();
             let path = if pointer.is_empty() { "/" } else { &pointer };
@@ -328,23 +334,23 @@ impl CompiledSchema {
                 violation::reason(&error, "value")
             ))
         });
-        Ok(message.unwrap_or_else(|_| Some("it does not match its schema".to_owned())))
+        Ok(message.unwrap_or_else(|_| Some("the value does not match its schema".to_owned())))
     }
 
     fn is_valid_with(&self, value: &Value, effort: &Effort) -> Result<bool, CheckAborted> {
-        self.patterns.admit(value)?;
+        self.patterns.check_names(value)?;
         let limits = Limits {
-            until: effort.until,
+            deadline: effort.deadline,
             max_steps: effort.max_steps,
             has_slow_steps: self.has_patterns(),
         };
-        within(&limits, || self.validator.is_valid(value))
+        run_within_limits(&limits, || self.validator.is_valid(value))
     }
 
-    /// Returns the limits for finding the error message.
+    /// Returns the limits for finding the violation that the error message describes.
     fn message_limits(&self, effort: &Effort) -> Limits {
         Limits {
-            until: effort.until,
+            deadline: effort.deadline,
             max_steps: effort.max_steps.min(MAX_MESSAGE_STEPS),
             has_slow_steps: self.has_patterns(),
         }
@@ -353,7 +359,8 @@ impl CompiledSchema {
     /// Returns the violation of the first parameter in the order of the schema.
     ///
     /// # Errors
-    /// [`CheckAborted`] if a brief effort is not enough to find the first violation.
+    /// [`CheckAborted`] if `effort` is that of a brief check, and is not sufficient to find the
+    /// first violation.
     fn first_violation(
         &self,
         instance: &Value,
@@ -363,33 +370,33 @@ impl CompiledSchema {
             let index = self.properties().position(|(name, _)| name == parameter);
             index.unwrap_or(usize::MAX)
         };
-        let first = within(&self.message_limits(effort), || {
+        let first_violation = run_within_limits(&self.message_limits(effort), || {
             self.validator
                 .iter_errors(instance)
                 .map(|error| InvalidArguments::from_error(&error))
                 .min_by_key(|violation| rank(violation.parameter()))
         });
-        match first {
-            Ok(Some(first)) => Ok(first),
-            Err(unchecked) if effort.is_brief() => Err(unchecked),
-            // There are too many violations to find the first violation in time.
-            Ok(None) | Err(_) => Ok(InvalidArguments::unexplained()),
+        match first_violation {
+            Ok(Some(first_violation)) => Ok(first_violation),
+            Err(abort_reason) if effort.is_brief() => Err(abort_reason),
+            // There are too many violations to determine in time which one is the first.
+            Ok(None) | Err(_) => Ok(InvalidArguments::without_reason()),
         }
     }
 }
 
-/// The maximum work of a whole check.
+/// The time and the number of steps that a check may take.
 struct Effort {
-    until: Instant,
+    deadline: Instant,
     /// Maximum number of steps of each part of the check.
     max_steps: u64,
 }
 
 impl Effort {
-    fn full(time: Duration) -> Self {
+    fn for_time(time_limit: Duration) -> Self {
         let now = Instant::now();
         Self {
-            until: now.checked_add(time).unwrap_or(now),
+            deadline: now.checked_add(time_limit).unwrap_or(now),
             max_steps: u64::MAX,
         }
     }
@@ -406,7 +413,7 @@ impl Effort {
 }
 
 /// The result of [`build`]: a compiled schema, and the number of copies of subschemas in it.
-struct Built {
+struct BuiltValidator {
     validator: jsonschema::Validator,
     copies: u64,
 }
@@ -420,32 +427,33 @@ fn build(
     with_counters: &Value,
     schema: &Value,
     instrumented: &InstrumentedSchema,
-) -> Result<Built, SchemaError> {
-    let until = Instant::now() + MAX_COMPILE_TIME;
-    let max_steps = instrumented.parts + MAX_COPIES;
+) -> Result<BuiltValidator, SchemaError> {
+    let deadline = Instant::now() + MAX_COMPILE_TIME;
+    let max_steps = instrumented.subschema_count + MAX_COPIES;
     let steps = Arc::new(AtomicUsize::new(0));
     let is_aborted = Arc::new(AtomicBool::new(false));
-    let (step, abort) = (Arc::clone(&steps), Arc::clone(&is_aborted));
+    let (step_counter, abort_flag) = (Arc::clone(&steps), Arc::clone(&is_aborted));
     // The engine enforces the estimated size, so a wrong estimate results in an error rather than
     // in unaccounted memory.
     let max_pattern_bytes = instrumented.size.max_pattern_bytes();
-    let built = options(max_pattern_bytes)
-        // The compiler calls this function for each subschema.
+    let build_result = create_options(max_pattern_bytes)
+        // The compiler calls this function for each subschema, including copies, so that the copies
+        // can be counted.
         .with_keyword(instrumented::STEP_KEYWORD, move |_, _, _| {
-            let is_over = step.fetch_add(1, Ordering::Relaxed) >= max_steps;
-            if is_over || Instant::now() > until {
-                abort.store(!is_over, Ordering::Relaxed);
+            let has_too_many_steps = step_counter.fetch_add(1, Ordering::Relaxed) >= max_steps;
+            if has_too_many_steps || Instant::now() > deadline {
+                abort_flag.store(!has_too_many_steps, Ordering::Relaxed);
                 return Err(ValidationError::custom(TOO_MANY_COPIES));
             }
             Ok(Box::new(StepKeyword))
         })
         .build(with_counters);
-    match built {
-        Ok(validator) => Ok(Built {
+    match build_result {
+        Ok(validator) => Ok(BuiltValidator {
             validator,
             copies: steps
                 .load(Ordering::Relaxed)
-                .saturating_sub(instrumented.parts) as u64,
+                .saturating_sub(instrumented.subschema_count) as u64,
         }),
         Err(_) if is_aborted.load(Ordering::Relaxed) => Err(SchemaError::new(
             SchemaErrorKind::TooSlow,
@@ -458,11 +466,11 @@ fn build(
     }
 }
 
-/// Returns the error of the original schema, which has the same fault as the schema with step
-/// counters.
+/// Returns the compilation error of the original schema, because the error of the schema with step
+/// counters would describe a schema that its author does not know.
 fn compile_error(
     schema: &Value,
-    found: &ValidationError<'_>,
+    original_error: &ValidationError<'_>,
     max_pattern_bytes: usize,
 ) -> SchemaError {
     let schema_error = |error: &ValidationError<'_>| SchemaError {
@@ -470,13 +478,13 @@ fn compile_error(
         reason: error.to_string(),
         kind: SchemaErrorKind::Invalid,
     };
-    match options(max_pattern_bytes).build(schema) {
+    match create_options(max_pattern_bytes).build(schema) {
         Err(error) => schema_error(&error),
-        Ok(_) => schema_error(found),
+        Ok(_) => schema_error(original_error),
     }
 }
 
-fn options(max_pattern_bytes: usize) -> ValidationOptions<'static> {
+fn create_options(max_pattern_bytes: usize) -> ValidationOptions<'static> {
     let patterns = PatternOptions::fancy_regex()
         .size_limit(max_pattern_bytes)
         .backtrack_limit(MAX_BACKTRACKS);

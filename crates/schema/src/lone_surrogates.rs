@@ -1,17 +1,17 @@
-//! Halves of surrogate pairs in JSON texts of other parties.
+//! Replaces unpaired surrogates in JSON texts of other parties.
 //!
 //! Programs that count text in UTF-16 units cut emoji in half, and write the half as an escape such
 //! as `\ud83d`. The grammar of JSON allows such an escape (RFC 8259, section 8.2), but no Unicode
-//! text contains half of a surrogate pair.
+//! text contains an unpaired surrogate.
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 
 /// The escape of the replacement character.
-const REPLACEMENT: &str = r"\ufffd";
+const REPLACEMENT_ESCAPE: &str = r"\ufffd";
 
-/// Replaces each escape that is half of a surrogate pair by the escape of U+FFFD.
+/// Replaces the escape of each unpaired surrogate with the escape of U+FFFD.
 ///
 /// ```
 /// use pillion_schema::lone_surrogates::replace;
@@ -21,42 +21,44 @@ const REPLACEMENT: &str = r"\ufffd";
 #[must_use]
 pub fn replace(json: &str) -> Cow<'_, str> {
     let bytes = json.as_bytes();
-    let mut replaced = String::new();
-    let (mut copied, mut at) = (0, 0);
-    while let Some(found) = memchr(b'\\', &bytes[at..]) {
-        at += found;
-        let is_lone = match unit(bytes, at) {
+    let mut output = String::new();
+    let (mut copied_until, mut offset) = (0, 0);
+    while let Some(distance) = memchr(b'\\', &bytes[offset..]) {
+        offset += distance;
+        let is_lone = match utf16_unit(bytes, offset) {
             None => {
                 // The backslash escapes the next character, which is skipped.
-                at = bytes.len().min(at + 2);
+                offset = bytes.len().min(offset + 2);
                 continue;
             }
-            Some(0xd800..=0xdbff) if matches!(unit(bytes, at + 6), Some(0xdc00..=0xdfff)) => {
-                at += 12;
+            Some(0xd800..=0xdbff)
+                if matches!(utf16_unit(bytes, offset + 6), Some(0xdc00..=0xdfff)) =>
+            {
+                offset += 12;
                 continue;
             }
             Some(unit) => matches!(unit, 0xd800..=0xdfff),
         };
         if is_lone {
-            replaced.push_str(&json[copied..at]);
-            replaced.push_str(REPLACEMENT);
-            copied = at + REPLACEMENT.len();
+            output.push_str(&json[copied_until..offset]);
+            output.push_str(REPLACEMENT_ESCAPE);
+            copied_until = offset + REPLACEMENT_ESCAPE.len();
         }
-        at += REPLACEMENT.len();
+        offset += REPLACEMENT_ESCAPE.len();
     }
-    if copied == 0 {
+    if copied_until == 0 {
         return Cow::Borrowed(json);
     }
-    replaced.push_str(&json[copied..]);
-    Cow::Owned(replaced)
+    output.push_str(&json[copied_until..]);
+    Cow::Owned(output)
 }
 
 /// Returns the UTF-16 unit of the escape at this position.
-fn unit(bytes: &[u8], at: usize) -> Option<u16> {
-    let digits = bytes.get(at..)?.strip_prefix(br"\u")?.get(..4)?;
+fn utf16_unit(bytes: &[u8], offset: usize) -> Option<u16> {
+    let digits = bytes.get(offset..)?.strip_prefix(br"\u")?.get(..4)?;
     digits.iter().try_fold(0, |unit: u16, digit| {
-        let digit = char::from(*digit).to_digit(16)?;
-        Some(unit << 4 | u16::try_from(digit).ok()?)
+        let digit_value = char::from(*digit).to_digit(16)?;
+        Some(unit << 4 | u16::try_from(digit_value).ok()?)
     })
 }
 

@@ -11,10 +11,10 @@ use super::keywords::SubschemaKind;
 pub enum OptionalNull {
     /// `null` is an invalid value, like any other value of the wrong type.
     #[default]
-    Wrong,
+    Invalid,
     /// `null` means that the parameter is absent. With OpenAI's `strict`, a model must send every
     /// parameter, and sends `null` for an absent parameter.
-    LeftOut,
+    Absent,
 }
 
 /// Returns the intended form of `value`, if that differs from `value`:
@@ -25,57 +25,62 @@ pub enum OptionalNull {
 ///   `nulls`
 ///
 /// # Errors
-/// [`CheckAborted::Time`] if reading the schema takes more than `max_steps` steps, if `max_steps`
-/// is given.
+/// [`CheckAborted::TimeLimit`] if `max_steps` is given and reading the schema takes more than
+/// `max_steps` steps.
 pub(super) fn coerce_value(
     schema: &Value,
     value: &Value,
     nulls: OptionalNull,
     max_steps: Option<u32>,
 ) -> Result<Option<Value>, CheckAborted> {
-    let may_need_mending = |value: &Value| is_empty_list(value) || value.is_null();
-    if !contains(value, &may_need_mending) {
+    let may_need_coercion = |value: &Value| is_empty_list(value) || value.is_null();
+    if !contains_match(value, &may_need_coercion) {
         return Ok(None);
     }
-    let mut mended = value.clone();
+    let mut coerced_value = value.clone();
     let mut reader = SchemaReader::new(schema, max_steps.unwrap_or(MAX_STEPS));
-    let location = reader.location(schema);
-    mend(&mut reader, location, &mut mended, nulls);
+    let location = reader.root_location(schema);
+    coerce_nested(&mut reader, location, &mut coerced_value, nulls);
     if max_steps.is_some() && reader.is_exhausted() {
-        return Err(CheckAborted::Time);
+        return Err(CheckAborted::TimeLimit);
     }
-    Ok((mended != *value).then_some(mended))
+    Ok((coerced_value != *value).then_some(coerced_value))
 }
 
 /// Replaces `[]` by `{}` in each `default` whose schema allows objects but no arrays, because PHP
-/// encodes an empty object as `[]`. In a schema with a huge number of such defaults, only the first
-/// ones are replaced.
+/// encodes an empty object as `[]`. If a schema has a huge number of such defaults, only some of
+/// them are replaced.
 pub fn coerce_defaults(schema: &mut Value) {
     let mut defaults = DefaultPointers::default();
     find_defaults(schema, &mut String::new(), &mut defaults);
     let mut steps_left = MAX_STEPS;
     for pointer in defaults.pointers {
-        let Some(part) = schema.pointer(&pointer) else {
+        let Some(subschema) = schema.pointer(&pointer) else {
             continue;
         };
-        let Some(mut mended) = part.get("default").cloned() else {
+        let Some(mut coerced_default) = subschema.get("default").cloned() else {
             continue;
         };
         let mut reader = SchemaReader::new(schema, steps_left);
-        let location = reader.location(part);
-        mend(&mut reader, location, &mut mended, OptionalNull::Wrong);
+        let location = reader.root_location(subschema);
+        coerce_nested(
+            &mut reader,
+            location,
+            &mut coerced_default,
+            OptionalNull::Invalid,
+        );
         steps_left = reader.steps_left();
         if reader.is_exhausted() {
             return;
         }
-        if let Some(part) = schema.pointer_mut(&pointer) {
-            part["default"] = mended;
+        if let Some(subschema) = schema.pointer_mut(&pointer) {
+            subschema["default"] = coerced_default;
         }
     }
 }
 
-/// Maximum total length of the pointers to defaults, in bytes. Property names in a pointer may be
-/// long.
+/// Maximum total length of the JSON pointers to defaults, in bytes. The length is limited because
+/// property names in a pointer may be long.
 const MAX_POINTER_BYTES: usize = 1024 * 1024;
 
 /// The pointers of the subschemas whose default contains an empty list.
@@ -85,7 +90,7 @@ struct DefaultPointers {
     bytes: usize,
 }
 
-fn mend<'s>(
+fn coerce_nested<'s>(
     reader: &mut SchemaReader<'s>,
     mut location: ValueLocation<'s>,
     value: &mut Value,
@@ -97,22 +102,22 @@ fn mend<'s>(
     match value {
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
-                let below = reader.element(&location, index);
-                mend(reader, below, item, nulls);
+                let child_location = reader.element_location(&location, index);
+                coerce_nested(reader, child_location, item, nulls);
             }
         }
         Value::Object(members) => {
             reader.narrow(&mut location, members);
             members.retain(|name, member| {
-                let below = reader.member(&location, name);
-                if nulls == OptionalNull::LeftOut
+                let child_location = reader.member_location(&location, name);
+                if nulls == OptionalNull::Absent
                     && member.is_null()
-                    && below.types() & NULL == 0
-                    && !reader.requires(&location, name)
+                    && child_location.types() & NULL == 0
+                    && !reader.is_required(&location, name)
                 {
                     return false;
                 }
-                mend(reader, below, member, nulls);
+                coerce_nested(reader, child_location, member, nulls);
                 true
             });
         }
@@ -124,11 +129,13 @@ fn is_empty_list(value: &Value) -> bool {
     value.as_array().is_some_and(Vec::is_empty)
 }
 
-fn contains(value: &Value, predicate: &impl Fn(&Value) -> bool) -> bool {
+fn contains_match(value: &Value, predicate: &impl Fn(&Value) -> bool) -> bool {
     predicate(value)
         || match value {
-            Value::Array(items) => items.iter().any(|item| contains(item, predicate)),
-            Value::Object(members) => members.values().any(|member| contains(member, predicate)),
+            Value::Array(items) => items.iter().any(|item| contains_match(item, predicate)),
+            Value::Object(members) => members
+                .values()
+                .any(|member| contains_match(member, predicate)),
             _ => false,
         }
 }
@@ -139,35 +146,35 @@ fn find_defaults(schema: &Value, path: &mut String, defaults: &mut DefaultPointe
         return;
     };
     let default = entries.get("default");
-    if default.is_some_and(|default| contains(default, &is_empty_list)) {
+    if default.is_some_and(|default| contains_match(default, &is_empty_list)) {
         defaults.bytes += path.len();
         if defaults.bytes > MAX_POINTER_BYTES {
             return;
         }
         defaults.pointers.push(path.clone());
     }
-    let mut below = |keys: &[&str], schema: &Value| {
-        let length = path.len();
+    let mut visit_child = |keys: &[&str], schema: &Value| {
+        let parent_length = path.len();
         for key in keys {
             path.push('/');
             path.push_str(&key.replace('~', "~0").replace('/', "~1"));
         }
         find_defaults(schema, path, defaults);
-        path.truncate(length);
+        path.truncate(parent_length);
     };
     for (keyword, value) in entries {
         match (SubschemaKind::from_keyword(keyword), value) {
-            (SubschemaKind::Schema | SubschemaKind::Either, Value::Object(_)) => {
-                below(&[keyword], value);
+            (SubschemaKind::Schema | SubschemaKind::SchemaOrList, Value::Object(_)) => {
+                visit_child(&[keyword], value);
             }
-            (SubschemaKind::List | SubschemaKind::Either, Value::Array(schemas)) => {
+            (SubschemaKind::List | SubschemaKind::SchemaOrList, Value::Array(schemas)) => {
                 for (index, schema) in schemas.iter().enumerate() {
-                    below(&[keyword, &index.to_string()], schema);
+                    visit_child(&[keyword, &index.to_string()], schema);
                 }
             }
-            (SubschemaKind::Named, Value::Object(named)) => {
-                for (name, schema) in named {
-                    below(&[keyword, name], schema);
+            (SubschemaKind::Map, Value::Object(schemas)) => {
+                for (name, schema) in schemas {
+                    visit_child(&[keyword, name], schema);
                 }
             }
             _ => {}

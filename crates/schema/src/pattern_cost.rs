@@ -1,4 +1,4 @@
-//! Bounds the size of a compiled regular expression before it is compiled.
+//! Bounds the compiled size of a regular expression before the expression is compiled.
 //!
 //! The regex engine limits the size of one expression, and compiles without interruption, so the
 //! total size must be bounded in advance. The validator's own translator and parser read the
@@ -12,12 +12,14 @@ use jsonschema_regex::to_rust_regex;
 use regex_syntax::hir::{Class, HirKind};
 use regex_syntax::utf8::Utf8Sequences;
 
-/// Bytes per state of the automaton: a state of the forward and of the reverse automaton, and what
-/// the engine derives from both.
+/// Estimated number of bytes per state of the automaton. Includes the state in the forward
+/// automaton, in the reverse automaton, and in the data that the engine derives from the two
+/// automata.
 const BYTES_PER_STATE: u64 = 256;
 
-/// Size of an engine without its states. An expression with look-around or back-references is
-/// compiled to several engines, at most one for each part.
+/// Estimated size of a regular expression engine without the states of its automata, in bytes. An
+/// expression with look-around or back-references is compiled to several engines, at most one for
+/// each part.
 const BYTES_PER_ENGINE: u64 = 4096;
 
 /// Number of automaton states for `.`, any character.
@@ -34,21 +36,22 @@ const NEWLINE_STATES: u64 = 40;
 const MAX_CLASS_STATES: u64 = 8_000;
 const MAX_CLASS_STATES_PER_BYTE: u64 = 3;
 
-/// Maximum length of a character class that is parsed, in bytes: the parser takes quadratic time.
+/// Maximum length of a character class that is parsed, in bytes. The length is limited because
+/// parsing a class takes quadratic time.
 const MAX_PARSED_CLASS_BYTES: usize = 256;
 
-/// Maximum work of parsing the character classes of one schema, in bytes, and the work of a class
-/// of Unicode characters: about a millisecond in all.
+/// Maximum total work of parsing the character classes of one schema, in parsed bytes (about a
+/// millisecond), and the work that is assumed for each class of Unicode characters.
 const MAX_CLASS_WORK: usize = 20_000;
 const UNICODE_CLASS_WORK: usize = 200;
 
 /// Maximum number of automaton states for a look-behind, for which the engine has no limit.
 const MAX_LOOKBEHIND_STATES: u64 = 4_096;
 
-/// Maximum number of automaton states that is counted. Repetitions multiply the number.
+/// Value at which the count of automaton states saturates, because repetitions multiply the count.
 const MAX_STATES: u64 = 1 << 40;
 
-/// Maximum nesting of an expression. The regex parser allows less.
+/// Maximum nesting of an expression. Higher than the limit of the regex parser.
 const MAX_LEVELS: usize = 256;
 
 /// Error for a pattern whose size cannot be bounded.
@@ -61,25 +64,25 @@ pub(super) struct Unbounded;
 ///
 /// Counts everything that looks like such a class, so the count does not depend on the syntax.
 pub(super) fn translation_work(pattern: &str) -> u64 {
-    let (mut classes, mut written_out) = (0, pattern.len() as u64);
+    let (mut class_count, mut expanded_length) = (0, pattern.len() as u64);
     for pair in pattern.as_bytes().windows(2) {
-        let added = match pair {
+        let added_length = match pair {
             b"\\d" | b"\\D" | b"\\w" | b"\\W" => 12,
             b"\\s" | b"\\S" => 160,
             b"\\c" => 1,
             _ => continue,
         };
-        classes += 1;
-        written_out += added;
+        class_count += 1;
+        expanded_length += added_length;
     }
-    (classes + 1) * written_out
+    (class_count + 1) * expanded_length
 }
 
 /// The sizes of the patterns of one schema.
 #[derive(Debug, Default)]
 pub(super) struct PatternSizes {
-    /// The number of states of each character class that was parsed, by the text of the class and
-    /// whether case is ignored.
+    /// The number of states of each character class that was parsed, keyed by the text of the class
+    /// and whether case is ignored.
     classes: HashMap<(String, bool), u64>,
     class_work: usize,
 }
@@ -89,48 +92,51 @@ impl PatternSizes {
     /// proportional to [`translation_work`].
     ///
     /// # Errors
-    /// If the pattern has constructs whose size multiplies, such as calls of groups, which are not
+    /// The pattern has constructs whose size multiplies, such as calls of groups, which are not
     /// part of ECMAScript.
     pub(super) fn compiled_bytes(&mut self, pattern: &str) -> Result<u64, Unbounded> {
-        // The compiler rejects a pattern that cannot be translated or parsed.
-        let Ok(translated) = to_rust_regex(pattern) else {
+        // A pattern that cannot be translated or parsed needs no bound, because the compiler
+        // rejects it.
+        let Ok(translated_pattern) = to_rust_regex(pattern) else {
             return Ok(0);
         };
-        let Ok(tree) = Expr::parse_tree(&translated) else {
+        let Ok(tree) = Expr::parse_tree(&translated_pattern) else {
             return Ok(0);
         };
         let mut counter = StateCounter {
             sizes: self,
-            parts: 0,
+            part_count: 0,
             has_several_engines: false,
         };
-        let states = counter.states(&tree.expr, 0)?.min(MAX_STATES);
-        let engines = if counter.has_several_engines {
-            counter.parts
+        let state_count = counter.state_count(&tree.expr, 0)?.min(MAX_STATES);
+        let engine_count = if counter.has_several_engines {
+            counter.part_count
         } else {
             1
         };
-        Ok(states * BYTES_PER_STATE + engines * BYTES_PER_ENGINE + translated.len() as u64)
+        Ok(state_count * BYTES_PER_STATE
+            + engine_count * BYTES_PER_ENGINE
+            + translated_pattern.len() as u64)
     }
 
     /// Returns the maximum number of automaton states for a character class.
     fn class_states(&mut self, class: &str, ignores_case: bool) -> u64 {
-        let max = MAX_CLASS_STATES + MAX_CLASS_STATES_PER_BYTE * class.len() as u64;
+        let max_states = MAX_CLASS_STATES + MAX_CLASS_STATES_PER_BYTE * class.len() as u64;
         if class.len() > MAX_PARSED_CLASS_BYTES {
-            return max;
+            return max_states;
         }
         let key = (class.to_owned(), ignores_case);
-        if let Some(states) = self.classes.get(&key) {
-            return *states;
+        if let Some(state_count) = self.classes.get(&key) {
+            return *state_count;
         }
-        let escapes = class.matches('\\').count() + usize::from(ignores_case);
-        self.class_work += class.len() + escapes * UNICODE_CLASS_WORK;
+        let unicode_class_count = class.matches('\\').count() + usize::from(ignores_case);
+        self.class_work += class.len() + unicode_class_count * UNICODE_CLASS_WORK;
         if self.class_work > MAX_CLASS_WORK {
-            return max;
+            return max_states;
         }
-        let states = parsed_class_states(class, ignores_case).unwrap_or(max);
-        self.classes.insert(key, states);
-        states
+        let state_count = parsed_class_states(class, ignores_case).unwrap_or(max_states);
+        self.classes.insert(key, state_count);
+        state_count
     }
 }
 
@@ -154,18 +160,18 @@ fn parsed_class_states(class: &str, ignores_case: bool) -> Option<u64> {
 struct StateCounter<'a> {
     sizes: &'a mut PatternSizes,
     /// Number of parts that may be compiled to an engine.
-    parts: u64,
+    part_count: u64,
     /// Whether the expression has parts that no automaton can match.
     has_several_engines: bool,
 }
 
 impl StateCounter<'_> {
-    fn states(&mut self, expr: &Expr, level: usize) -> Result<u64, Unbounded> {
+    fn state_count(&mut self, expr: &Expr, level: usize) -> Result<u64, Unbounded> {
         if level > MAX_LEVELS {
             return Err(Unbounded);
         }
-        self.parts += 1;
-        let states = match expr {
+        self.part_count += 1;
+        let state_count = match expr {
             Expr::Empty => 1,
             Expr::Any { .. } => DOT_STATES,
             Expr::Literal { val, casei: false } => val.len() as u64,
@@ -178,33 +184,38 @@ impl StateCounter<'_> {
                 | Assertion::EndLine { .. },
             ) => 2,
             Expr::Concat(parts) | Expr::Alt(parts) => {
-                let mut sum = 2;
+                let mut total = 2;
                 for part in parts {
-                    sum = (self.states(part, level + 1)? + 1 + sum).min(MAX_STATES);
+                    total = (self.state_count(part, level + 1)? + 1 + total).min(MAX_STATES);
                 }
-                sum
+                total
             }
-            Expr::Group(inner) => self.states(inner, level + 1)? + 2,
+            Expr::Group(inner) => self.state_count(inner, level + 1)? + 2,
             Expr::Repeat { child, lo, hi, .. } => {
-                let states = self.states(child, level + 1)?;
+                let state_count = self.state_count(child, level + 1)?;
                 match (*lo as u64, *hi) {
-                    (lo, usize::MAX) => (states + 1).saturating_mul(lo + 1),
-                    (lo, hi) if lo == hi as u64 => states.saturating_mul(lo).saturating_add(1),
-                    (_, hi) => (states + 1).saturating_mul(hi as u64).saturating_add(1),
+                    (lo, usize::MAX) => (state_count + 1).saturating_mul(lo + 1),
+                    (lo, hi) if lo == hi as u64 => state_count.saturating_mul(lo).saturating_add(1),
+                    (_, hi) => (state_count + 1)
+                        .saturating_mul(hi as u64)
+                        .saturating_add(1),
                 }
             }
-            Expr::LookAround(inner, side) => {
+            Expr::LookAround(inner, direction) => {
                 self.has_several_engines = true;
-                let states = self.states(inner, level + 1)?;
-                let is_behind = matches!(side, LookAround::LookBehind | LookAround::LookBehindNeg);
-                if is_behind && states > MAX_LOOKBEHIND_STATES {
+                let state_count = self.state_count(inner, level + 1)?;
+                let is_behind = matches!(
+                    direction,
+                    LookAround::LookBehind | LookAround::LookBehindNeg
+                );
+                if is_behind && state_count > MAX_LOOKBEHIND_STATES {
                     return Err(Unbounded);
                 }
-                states + 4
+                state_count + 4
             }
             Expr::AtomicGroup(inner) => {
                 self.has_several_engines = true;
-                self.states(inner, level + 1)? + 4
+                self.state_count(inner, level + 1)? + 4
             }
             Expr::GeneralNewline { .. } => {
                 self.has_several_engines = true;
@@ -226,7 +237,7 @@ impl StateCounter<'_> {
             | Expr::DefineGroup { .. }
             | Expr::AstNode(..) => return Err(Unbounded),
         };
-        Ok(states.min(MAX_STATES))
+        Ok(state_count.min(MAX_STATES))
     }
 }
 

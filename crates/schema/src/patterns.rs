@@ -7,13 +7,14 @@ use serde_json::Value;
 
 use super::CheckAborted;
 
-/// Maximum cost of the matches for one value, in simple matches: about a second.
+/// Maximum total cost of the matches for one value, in units of a simple match; takes about a
+/// second.
 const MAX_MATCHES: u64 = 1_000_000;
 
-/// Cost of a match of a pattern that may backtrack, in simple matches.
+/// Cost of a match of a pattern that may backtrack, in units of a simple match.
 const BACKTRACKING_MATCH_COST: u64 = 250;
 
-/// Number of bytes of a name whose cost equals one match.
+/// Number of bytes of a property name that cost as much as one simple match.
 const NAME_BYTES_PER_MATCH: u64 = 64;
 
 /// Measures of the patterns of a schema.
@@ -22,53 +23,57 @@ pub(super) struct Patterns {
     /// Number of all patterns.
     pub(super) count: usize,
     /// Number of patterns that property names are matched against.
-    for_names: u64,
+    name_pattern_count: u64,
     /// Cost of matching a short property name against all patterns that property names are matched
     /// against.
-    matches_a_name: u64,
+    cost_per_name: u64,
     /// Number of patterns that may take long to match even a short text.
-    intricate: usize,
+    complex_count: usize,
 }
 
 /// Maximum number of patterns in a schema for a brief check.
-const MAX_SIMPLE: usize = 32;
+const MAX_BRIEF_CHECK_PATTERNS: usize = 32;
 
 /// Maximum size of a simple pattern, in bytes.
-const MAX_SIMPLE_BYTES: usize = 128;
+const MAX_SIMPLE_PATTERN_BYTES: usize = 128;
 
 impl Patterns {
     /// Counts a pattern, whatever keyword contains it.
     pub(super) fn add(&mut self, pattern: &str) {
         self.count += 1;
-        // A counted repetition multiplies the size of the repeated pattern.
-        let is_simple =
-            pattern.len() <= MAX_SIMPLE_BYTES && !may_backtrack(pattern) && !pattern.contains('{');
-        self.intricate += usize::from(!is_simple);
+        // A pattern with a counted repetition is not simple, because the repetition multiplies the
+        // size of the repeated part.
+        let is_simple = pattern.len() <= MAX_SIMPLE_PATTERN_BYTES
+            && !may_backtrack(pattern)
+            && !pattern.contains('{');
+        self.complex_count += usize::from(!is_simple);
     }
 
     /// Returns whether all patterns match a short text quickly.
     pub(super) fn are_simple(&self) -> bool {
-        self.count <= MAX_SIMPLE && self.intricate == 0
+        self.count <= MAX_BRIEF_CHECK_PATTERNS && self.complex_count == 0
     }
 
     /// Adds a pattern that property names are matched against.
-    pub(super) fn add_for_names(&mut self, pattern: &str) {
-        self.for_names += 1;
-        self.matches_a_name += if may_backtrack(pattern) {
+    pub(super) fn add_name_pattern(&mut self, pattern: &str) {
+        self.name_pattern_count += 1;
+        self.cost_per_name += if may_backtrack(pattern) {
             BACKTRACKING_MATCH_COST
         } else {
             1
         };
     }
 
+    /// Checks that the cost of matching the property names of `value` is within the limit.
+    ///
     /// # Errors
-    /// [`CheckAborted::Names`] if `value` has too many property names for these patterns.
-    pub(super) fn admit(&self, value: &Value) -> Result<(), CheckAborted> {
+    /// [`CheckAborted::TooManyNames`] if `value` has too many property names for these patterns.
+    pub(super) fn check_names(&self, value: &Value) -> Result<(), CheckAborted> {
         let mut matches_left = MAX_MATCHES;
-        if self.for_names == 0 || self.subtract_cost(value, &mut matches_left).is_some() {
+        if self.name_pattern_count == 0 || self.subtract_cost(value, &mut matches_left).is_some() {
             return Ok(());
         }
-        Err(CheckAborted::Names)
+        Err(CheckAborted::TooManyNames)
     }
 
     /// Subtracts the cost of matching the names in `value` from `matches_left`. Returns `None` if
@@ -77,7 +82,8 @@ impl Patterns {
         match value {
             Value::Object(members) => members.iter().try_for_each(|(name, member)| {
                 let bytes = u64::try_from(name.len()).ok()?;
-                let cost = self.matches_a_name + bytes / NAME_BYTES_PER_MATCH * self.for_names;
+                let cost =
+                    self.cost_per_name + bytes / NAME_BYTES_PER_MATCH * self.name_pattern_count;
                 *matches_left = matches_left.checked_sub(cost)?;
                 self.subtract_cost(member, matches_left)
             }),
@@ -92,17 +98,17 @@ impl Patterns {
 /// Returns whether a pattern may have look-around, back-references or atomic groups. Also returns
 /// `true` for named groups.
 pub(super) fn may_backtrack(pattern: &str) -> bool {
-    let has_marks = ["++", "*+", "?+", "}+"]
+    let has_possessive_quantifier = ["++", "*+", "?+", "}+"]
         .iter()
-        .any(|marks| pattern.contains(marks));
-    let follows = |opening, is_odd: fn(char) -> bool| {
-        let mut rest = pattern.split(opening).skip(1);
-        rest.any(|after| after.starts_with(is_odd))
+        .any(|quantifier| pattern.contains(quantifier));
+    let has_segment_with = |opening, is_special: fn(char) -> bool| {
+        let mut segments = pattern.split(opening).skip(1);
+        segments.any(|segment| segment.starts_with(is_special))
     };
-    has_marks
-        || follows("(?", |after| after != ':')
-        || follows("\\", |after| {
-            after.is_ascii_digit() || "kKgG".contains(after)
+    has_possessive_quantifier
+        || has_segment_with("(?", |segment| segment != ':')
+        || has_segment_with("\\", |segment| {
+            segment.is_ascii_digit() || "kKgG".contains(segment)
         })
 }
 
@@ -118,7 +124,7 @@ mod tests {
                 (0..names).map(|nth| (nth.to_string(), json!(1))).collect();
             json!([{ "inner": object }])
         };
-        for (pattern, count, names, admitted) in [
+        for (pattern, count, names, is_within_limit) in [
             ("^[a-z]+$", 500, 1_900, true),
             ("^[a-z]+$", 500, 2_100, false),
             ("^(?!x-)", 1, 3_900, true),
@@ -128,14 +134,14 @@ mod tests {
             ("a++", 1, 4_100, false),
         ] {
             let mut patterns = Patterns::default();
-            (0..count).for_each(|_| patterns.add_for_names(pattern));
-            let is_admitted = patterns.admit(&value(names)).is_ok();
-            assert_eq!(is_admitted, admitted, "{pattern} {count} {names}");
+            (0..count).for_each(|_| patterns.add_name_pattern(pattern));
+            let is_ok = patterns.check_names(&value(names)).is_ok();
+            assert_eq!(is_ok, is_within_limit, "{pattern} {count} {names}");
         }
         let mut patterns = Patterns::default();
-        (0..500).for_each(|_| patterns.add_for_names("a"));
+        (0..500).for_each(|_| patterns.add_name_pattern("a"));
         let long = json!({"a".repeat(1_000_000): 1});
-        assert_eq!(patterns.admit(&long), Err(CheckAborted::Names));
-        assert_eq!(Patterns::default().admit(&long), Ok(()));
+        assert_eq!(patterns.check_names(&long), Err(CheckAborted::TooManyNames));
+        assert_eq!(Patterns::default().check_names(&long), Ok(()));
     }
 }

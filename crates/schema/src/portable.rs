@@ -6,17 +6,18 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::dialect::OldForms;
-use super::keywords::{SubschemaKind, TYPES, subschemas, subschemas_mut};
+use super::keywords::{SubschemaKind, TYPE_NAMES, subschemas, subschemas_mut};
 
 #[cfg(test)]
 mod tests;
 
-/// Returns the schema in a form that strict readers of JSON Schema 2020-12 accept: a provider
-/// rejects a whole request because of one schema that the provider cannot read.
+/// Returns the schema in a form that strict readers of JSON Schema 2020-12 accept, because a
+/// provider rejects a whole request if it cannot read one of the schemas.
 ///
 /// - A schema that declares an older dialect gets the form of 2020-12.
-/// - A keyword with a value that 2020-12 does not allow is removed, and so is a reference that leads
-///   out of the schema or nowhere. A member that is not a schema becomes `{}`.
+/// - A keyword with a value that 2020-12 does not allow is removed, and so is a reference to
+///   another document or to a location that does not exist. A value that is not a schema, where a
+///   schema is required, becomes `{}`.
 ///
 /// The result may allow more than the schema.
 ///
@@ -40,16 +41,16 @@ pub fn portable(schema: &Value) -> Cow<'_, Value> {
     if is_portable(schema, schema) {
         return Cow::Borrowed(schema);
     }
-    let mut copy = schema.clone();
-    if OldForms::default().convert_others(&mut copy)
-        && let Some(root) = copy.as_object_mut()
+    let mut portable_schema = schema.clone();
+    if OldForms::default().convert_others(&mut portable_schema)
+        && let Some(root) = portable_schema.as_object_mut()
     {
         root.shift_remove("$schema");
     }
-    correct(&mut copy);
-    let root = copy.clone();
-    remove_dangling_references(&mut copy, &root);
-    Cow::Owned(copy)
+    correct_schema(&mut portable_schema);
+    let root = portable_schema.clone();
+    remove_dangling_references(&mut portable_schema, &root);
+    Cow::Owned(portable_schema)
 }
 
 fn is_portable(schema: &Value, root: &Value) -> bool {
@@ -58,8 +59,8 @@ fn is_portable(schema: &Value, root: &Value) -> bool {
     };
     !is_dangling(keywords, root)
         && keywords.iter().all(|(keyword, value)| {
-            // The schemas in `dependencies` may be mixed with lists of names.
-            let mut schemas = subschemas(keyword, value).filter(|it| !it.is_array());
+            // Besides schemas, `dependencies` may contain lists of property names.
+            let mut schemas = subschemas(keyword, value).filter(|schema| !schema.is_array());
             is_well_formed(keyword, value) && schemas.all(|schema| is_portable(schema, root))
         })
 }
@@ -71,20 +72,20 @@ fn is_schema(value: &Value) -> bool {
 /// Returns whether 2020-12 allows the value of the keyword, ignoring schemas in the value.
 fn is_well_formed(keyword: &str, value: &Value) -> bool {
     match SubschemaKind::from_keyword(keyword) {
-        SubschemaKind::Schema | SubschemaKind::Either => return is_schema(value),
+        SubschemaKind::Schema | SubschemaKind::SchemaOrList => return is_schema(value),
         SubschemaKind::List => {
             let list = value.as_array().filter(|list| !list.is_empty());
             return list.is_some_and(|list| list.iter().all(is_schema));
         }
-        SubschemaKind::Named => {
+        SubschemaKind::Map => {
             let is_member = |value: &Value| match keyword {
                 "dependencies" => is_schema(value) || is_list_of_names(value),
                 _ => is_schema(value),
             };
-            let named = value.as_object();
-            return named.is_some_and(|named| named.values().all(is_member));
+            let members = value.as_object();
+            return members.is_some_and(|members| members.values().all(is_member));
         }
-        SubschemaKind::Nothing => {}
+        SubschemaKind::NoSchema => {}
     }
     match keyword {
         "type" => match value {
@@ -97,8 +98,8 @@ fn is_well_formed(keyword: &str, value: &Value) -> bool {
         "examples" => value.is_array(),
         "required" => is_list_of_names(value),
         "dependentRequired" => {
-            let named = value.as_object();
-            named.is_some_and(|named| named.values().all(is_list_of_names))
+            let members = value.as_object();
+            members.is_some_and(|members| members.values().all(is_list_of_names))
         }
         "multipleOf" => value.as_f64().is_some_and(|number| number > 0.0),
         "exclusiveMaximum" | "exclusiveMinimum" | "maximum" | "minimum" => value.is_number(),
@@ -121,26 +122,26 @@ fn is_well_formed(keyword: &str, value: &Value) -> bool {
 }
 
 fn is_type(name: &Value) -> bool {
-    name.as_str().is_some_and(|name| TYPES.contains(&name))
+    name.as_str().is_some_and(|name| TYPE_NAMES.contains(&name))
 }
 
 fn is_list_of_names(value: &Value) -> bool {
     let Some(names) = value.as_array() else {
         return false;
     };
-    let mut seen = HashSet::new();
+    let mut unique_names = HashSet::new();
     names
         .iter()
-        .all(|name| name.as_str().is_some_and(|name| seen.insert(name)))
+        .all(|name| name.as_str().is_some_and(|name| unique_names.insert(name)))
 }
 
 fn is_anchor(name: &str) -> bool {
-    let is_first = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
-    let is_further = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    name.bytes().next().is_some_and(is_first) && name.bytes().all(is_further)
+    let is_valid_start = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+    let is_valid_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    name.bytes().next().is_some_and(is_valid_start) && name.bytes().all(is_valid_byte)
 }
 
-fn correct(schema: &mut Value) {
+fn correct_schema(schema: &mut Value) {
     let Value::Object(keywords) = schema else {
         if !is_schema(schema) {
             *schema = json!({});
@@ -149,22 +150,26 @@ fn correct(schema: &mut Value) {
     };
     keywords.retain(|keyword, value| {
         match (SubschemaKind::from_keyword(keyword), &mut *value) {
-            (SubschemaKind::Nothing, Value::Array(names)) if keyword == "required" => {
-                let mut seen = HashSet::new();
+            (SubschemaKind::NoSchema, Value::Array(names)) if keyword == "required" => {
+                let mut unique_names = HashSet::new();
                 names.retain(|name| {
                     name.as_str()
-                        .is_some_and(|name| seen.insert(name.to_owned()))
+                        .is_some_and(|name| unique_names.insert(name.to_owned()))
                 });
             }
-            (SubschemaKind::List, Value::Array(schemas)) => schemas.iter_mut().for_each(correct),
-            (SubschemaKind::Named, Value::Object(named)) => {
-                let has_names =
-                    |member: &Value| keyword == "dependencies" && is_list_of_names(member);
-                let schemas = named.values_mut().filter(|member| !has_names(member));
-                schemas.for_each(correct);
+            (SubschemaKind::List, Value::Array(schemas)) => {
+                schemas.iter_mut().for_each(correct_schema);
             }
-            (SubschemaKind::Schema | SubschemaKind::Either, schema @ Value::Object(_)) => {
-                correct(schema);
+            (SubschemaKind::Map, Value::Object(schemas)) => {
+                let is_list_of_dependencies =
+                    |member: &Value| keyword == "dependencies" && is_list_of_names(member);
+                let members = schemas.values_mut();
+                members
+                    .filter(|member| !is_list_of_dependencies(member))
+                    .for_each(correct_schema);
+            }
+            (SubschemaKind::Schema | SubschemaKind::SchemaOrList, schema @ Value::Object(_)) => {
+                correct_schema(schema);
             }
             _ => {}
         }

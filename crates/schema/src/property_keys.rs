@@ -15,11 +15,11 @@ mod tests;
 const MAX_LENGTH: usize = 64;
 
 /// The properties of a tool's schema, at any depth, whose names are not accepted by every provider,
-/// and their other names for the model.
+/// and the names that the model sees instead.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PropertyKeys {
-    for_model: HashMap<String, String>,
-    own: HashMap<String, String>,
+    model_keys: HashMap<String, String>,
+    original_keys: HashMap<String, String>,
 }
 
 impl PropertyKeys {
@@ -27,35 +27,37 @@ impl PropertyKeys {
     /// depend only on the schema.
     #[must_use]
     pub fn new(schema: &Value) -> Option<Self> {
-        let mut all = Vec::new();
-        visit_keys(schema, &mut |key| all.push(key));
-        if all.iter().all(|key| is_accepted(key)) {
+        let mut property_keys = Vec::new();
+        visit_keys(schema, &mut |key| property_keys.push(key));
+        if property_keys.iter().all(|key| is_accepted(key)) {
             return None;
         }
         let mut names = FreeNames {
-            taken: all.iter().map(|key| (*key).to_owned()).collect(),
-            numbers: HashMap::new(),
+            used_names: property_keys.iter().map(|key| (*key).to_owned()).collect(),
+            last_numbers: HashMap::new(),
         };
-        let mut keys = Self::default();
-        for key in all.into_iter().filter(|key| !is_accepted(key)) {
-            if keys.for_model.contains_key(key) {
+        let mut renamed_keys = Self::default();
+        for key in property_keys.into_iter().filter(|key| !is_accepted(key)) {
+            if renamed_keys.model_keys.contains_key(key) {
                 continue;
             }
             let name = names.take(key);
-            keys.own.insert(name.clone(), key.to_owned());
-            keys.for_model.insert(key.to_owned(), name);
+            renamed_keys
+                .original_keys
+                .insert(name.clone(), key.to_owned());
+            renamed_keys.model_keys.insert(key.to_owned(), name);
         }
-        Some(keys)
+        Some(renamed_keys)
     }
 
     /// Returns the schema with the property names for the model.
     #[must_use]
-    pub fn renamed(&self, schema: &Value) -> Value {
+    pub fn rename_schema(&self, schema: &Value) -> Value {
         match schema {
-            Value::Array(items) => items.iter().map(|item| self.renamed(item)).collect(),
+            Value::Array(items) => items.iter().map(|item| self.rename_schema(item)).collect(),
             Value::Object(keywords) => {
                 let keywords = keywords.iter().map(|(keyword, value)| {
-                    (keyword.clone(), self.renamed_keyword(keyword, value))
+                    (keyword.clone(), self.rename_keyword_value(keyword, value))
                 });
                 keywords.collect::<Map<_, _>>().into()
             }
@@ -63,55 +65,56 @@ impl PropertyKeys {
         }
     }
 
-    fn renamed_keyword(&self, keyword: &str, value: &Value) -> Value {
+    fn rename_keyword_value(&self, keyword: &str, value: &Value) -> Value {
         match (keyword, value) {
-            ("required", Value::Array(names)) => self.names(names),
+            ("required", Value::Array(names)) => self.rename_list(names),
             ("$ref", Value::String(reference)) => self.rename_in_reference(reference).into(),
             (_, value) if is_data(keyword) => value.clone(),
-            (_, Value::Object(named)) if has_names(keyword) => {
-                let renamed = named.iter().map(|(name, value)| {
-                    let name = match has_property_names(keyword) {
-                        true => self.name_of(name),
-                        false => name,
+            (_, Value::Object(members)) if has_names(keyword) => {
+                let renamed_members = members.iter().map(|(name, value)| {
+                    let model_name = if has_property_names(keyword) {
+                        self.model_key(name)
+                    } else {
+                        name
                     };
-                    let value = match value {
-                        Value::Array(names) => self.names(names),
-                        schema => self.renamed(schema),
+                    let renamed_value = match value {
+                        Value::Array(names) => self.rename_list(names),
+                        schema => self.rename_schema(schema),
                     };
-                    (name.to_owned(), value)
+                    (model_name.to_owned(), renamed_value)
                 });
-                renamed.collect::<Map<_, _>>().into()
+                renamed_members.collect::<Map<_, _>>().into()
             }
-            (_, value) => self.renamed(value),
+            (_, value) => self.rename_schema(value),
         }
     }
 
     /// Renames the properties in a reference such as `#/properties/my%20key/items`.
     fn rename_in_reference(&self, reference: &str) -> String {
-        let mut keyword = String::new();
+        let mut parent_keyword = String::new();
         let segments = reference.split('/').map(|segment| {
-            let decoded = percent_decode_str(segment).decode_utf8_lossy();
-            let name = decoded.replace("~1", "/").replace("~0", "~");
-            let map = std::mem::take(&mut keyword);
-            if !has_names(&map) {
-                keyword = name;
+            let decoded_segment = percent_decode_str(segment).decode_utf8_lossy();
+            let name = decoded_segment.replace("~1", "/").replace("~0", "~");
+            let parent = std::mem::take(&mut parent_keyword);
+            if !has_names(&parent) {
+                parent_keyword = name;
                 return segment;
             }
-            match self.for_model.get(&name) {
-                Some(renamed) if has_property_names(&map) => renamed.as_str(),
+            match self.model_keys.get(&name) {
+                Some(model_key) if has_property_names(&parent) => model_key.as_str(),
                 _ => segment,
             }
         });
         segments.collect::<Vec<_>>().join("/")
     }
 
-    fn name_of<'n>(&'n self, key: &'n str) -> &'n str {
-        self.for_model.get(key).map_or(key, String::as_str)
+    fn model_key<'n>(&'n self, key: &'n str) -> &'n str {
+        self.model_keys.get(key).map_or(key, String::as_str)
     }
 
-    fn names(&self, names: &[Value]) -> Value {
+    fn rename_list(&self, names: &[Value]) -> Value {
         let names = names.iter().map(|name| match name {
-            Value::String(name) => self.name_of(name).into(),
+            Value::String(name) => self.model_key(name).into(),
             other => other.clone(),
         });
         names.collect()
@@ -123,8 +126,8 @@ impl PropertyKeys {
             .into_iter()
             .map(|(key, mut value)| {
                 self.restore_within(&mut value);
-                let key = self.own.get(&key).cloned().unwrap_or(key);
-                (key, value)
+                let original_key = self.original_keys.get(&key).cloned().unwrap_or(key);
+                (original_key, value)
             })
             .collect();
     }
@@ -138,8 +141,8 @@ impl PropertyKeys {
     }
 }
 
-/// Calls `visit` for each property of the schema, at any depth. Values of unknown keywords may be
-/// schemas, to which references lead.
+/// Calls `visit` for each property of the schema, at any depth. Also visits values of unknown
+/// keywords, because references may use these values as schemas.
 fn visit_keys<'s>(schema: &'s Value, visit: &mut impl FnMut(&'s str)) {
     match schema {
         Value::Array(items) => items.iter().for_each(|item| visit_keys(item, visit)),
@@ -147,8 +150,8 @@ fn visit_keys<'s>(schema: &'s Value, visit: &mut impl FnMut(&'s str)) {
             for (keyword, value) in keywords {
                 match value {
                     _ if is_data(keyword) => {}
-                    Value::Object(named) if has_names(keyword) => {
-                        for (name, schema) in named {
+                    Value::Object(members) if has_names(keyword) => {
+                        for (name, schema) in members {
                             if keyword == "properties" {
                                 visit(name);
                             }
@@ -169,7 +172,7 @@ fn is_data(keyword: &str) -> bool {
 
 /// Returns whether the value of the keyword is a map whose keys are not keywords.
 fn has_names(keyword: &str) -> bool {
-    SubschemaKind::from_keyword(keyword) == SubschemaKind::Named || has_property_names(keyword)
+    SubschemaKind::from_keyword(keyword) == SubschemaKind::Map || has_property_names(keyword)
 }
 
 /// Returns whether the value of the keyword is a map whose keys are property names.
@@ -188,39 +191,37 @@ fn is_accepted_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-')
 }
 
-/// Generates names that no property has.
+/// Generates property names that are not used yet.
 struct FreeNames {
-    taken: HashSet<String>,
-    /// The last number that was added to a name.
-    numbers: HashMap<String, usize>,
+    used_names: HashSet<String>,
+    /// The last number that was appended to each name to make it unique.
+    last_numbers: HashMap<String, usize>,
 }
 
 impl FreeNames {
-    /// Returns a name like `key` that providers accept and that is free, and marks the name as
-    /// taken.
+    /// Returns an unused name that is similar to `key` and that providers accept, and marks the
+    /// name as used.
     fn take(&mut self, key: &str) -> String {
-        let accepted = |character: char| match u8::try_from(character) {
+        let to_accepted = |character: char| match u8::try_from(character) {
             Ok(byte) if is_accepted_byte(byte) => character,
             _ => '_',
         };
-        let name: String = key.chars().map(accepted).take(MAX_LENGTH).collect();
-        let name = if name.is_empty() {
-            "_".to_owned()
-        } else {
-            name
-        };
-        let mut free = name.clone();
-        while self.taken.contains(&free) {
-            let number = self.numbers.entry(name.clone()).or_insert(1);
-            *number += 1;
-            let end = format!("_{number}");
-            free = name
-                .chars()
-                .take(MAX_LENGTH - end.len())
-                .collect::<String>()
-                + &end;
+        let mut name: String = key.chars().map(to_accepted).take(MAX_LENGTH).collect();
+        if name.is_empty() {
+            name.push('_');
         }
-        self.taken.insert(free.clone());
-        free
+        let mut unused_name = name.clone();
+        while self.used_names.contains(&unused_name) {
+            let number = self.last_numbers.entry(name.clone()).or_insert(1);
+            *number += 1;
+            let suffix = format!("_{number}");
+            unused_name = name
+                .chars()
+                .take(MAX_LENGTH - suffix.len())
+                .collect::<String>()
+                + &suffix;
+        }
+        self.used_names.insert(unused_name.clone());
+        unused_name
     }
 }

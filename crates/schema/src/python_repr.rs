@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-/// Formats `value` like Python's `repr`, in which the error messages list allowed values.
+/// Formats `value` like Python's `repr`, the format of allowed values in error messages.
 pub(super) fn python_repr(value: &Value) -> String {
     match value {
         Value::Null => "None".to_owned(),

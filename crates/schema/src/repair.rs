@@ -3,14 +3,14 @@
 use serde_json::{Map, Value, json};
 
 use super::dialect::OldForms;
-use super::keywords::{SubschemaKind, TYPES};
+use super::keywords::{SubschemaKind, TYPE_NAMES};
 
 /// The annotation of a parameter that is mirrored in an HTTP header (MCP 2026-07-28).
 const HEADER_ANNOTATION: &str = "x-mcp-header";
 
 /// Keywords that contain no schemas and cannot be `null`: many programs write `null` for an absent
 /// keyword. `const` and `default` are not among these keywords.
-const NEVER_NULL: [&str; 29] = [
+const NON_NULL_KEYWORDS: [&str; 29] = [
     "$anchor",
     "$comment",
     "$id",
@@ -42,9 +42,9 @@ const NEVER_NULL: [&str; 29] = [
     "type",
 ];
 
-/// Keywords that describe a schema or name parts of the schema. These keywords stay beside an
-/// `anyOf` into which the rest of the schema moves, so that references still lead to them.
-const DESCRIPTIVE: [&str; 13] = [
+/// Keywords that describe a schema or name parts of the schema. When the rest of a schema is moved
+/// into an `anyOf`, these keywords stay in place, so that references to them remain valid.
+const DESCRIPTIVE_KEYWORDS: [&str; 13] = [
     "$anchor",
     "$comment",
     "$defs",
@@ -61,7 +61,7 @@ const DESCRIPTIVE: [&str; 13] = [
 ];
 
 /// Keywords that may reject `null` independently of `type` and `enum`.
-const COMBINING: [&str; 9] = [
+const COMBINING_KEYWORDS: [&str; 9] = [
     "$dynamicRef",
     "$recursiveRef",
     "$ref",
@@ -73,7 +73,7 @@ const COMBINING: [&str; 9] = [
     "oneOf",
 ];
 
-/// Repairs the schema of an object at any depth, and returns whether it has changed:
+/// Repairs the schema of an object at any depth, and returns whether the schema has changed:
 ///
 /// - `[]` becomes `{}` where JSON Schema has a map or a schema, because PHP encodes an empty map as
 ///   `[]`
@@ -81,11 +81,11 @@ const COMBINING: [&str; 9] = [
 ///   a list where JSON Schema has one, because PHP encodes a list with gaps as an object
 /// - `null` as the value of a keyword that cannot be `null` is removed, and is a schema without
 ///   constraints as a member of a map
-/// - `nullable` of OpenAPI 3.0 is removed, and the schema allows `null` if it was `true`; except at
-///   the root, whose values are objects, and for a parameter with `x-mcp-header`
+/// - `nullable` of OpenAPI 3.0 is removed, and the schema allows `null` if `nullable` was `true`;
+///   except at the root, whose values are objects, and for a parameter with `x-mcp-header`
 /// - names of types get lower case (`"OBJECT"`), and a single name in `required` becomes a list
 /// - `exclusiveMinimum: true` beside `minimum`, and a list in `items`, get the form of JSON Schema
-///   2020-12, unless `$schema` names an older dialect that has them
+///   2020-12, unless `$schema` names an older dialect that has these forms
 ///
 /// Data, such as the values of `enum`, `const`, `default` and `examples`, and unknown keywords stay
 /// unchanged. A root that is not an object stays unchanged, too.
@@ -119,7 +119,8 @@ fn repair_subschema(schema: &mut Value, is_changed: &mut bool) {
     }
     if let Value::Object(keywords) = schema {
         repair_keywords(keywords, is_changed);
-        // MCP clients drop a tool with an annotated parameter of several types.
+        // An annotated parameter does not get `null` as a further type, because MCP clients drop a
+        // tool whose annotated parameter has several types.
         if let Some(Value::Bool(nullable)) = keywords.get("nullable")
             && !keywords.contains_key(HEADER_ANNOTATION)
         {
@@ -134,18 +135,18 @@ fn repair_subschema(schema: &mut Value, is_changed: &mut bool) {
 }
 
 fn repair_keywords(keywords: &mut Map<String, Value>, is_changed: &mut bool) {
-    let before = keywords.len();
+    let initial_count = keywords.len();
     keywords.retain(|keyword, value| {
         let is_absent = value.is_null()
-            && (NEVER_NULL.contains(&keyword.as_str())
-                || !SubschemaKind::from_keyword(keyword).is_nothing());
+            && (NON_NULL_KEYWORDS.contains(&keyword.as_str())
+                || !SubschemaKind::from_keyword(keyword).has_no_schemas());
         !is_absent
     });
-    *is_changed |= keywords.len() < before;
+    *is_changed |= keywords.len() < initial_count;
     for (keyword, value) in keywords.iter_mut() {
         match SubschemaKind::from_keyword(keyword) {
             SubschemaKind::Schema => repair_subschema(value, is_changed),
-            SubschemaKind::Either => match value {
+            SubschemaKind::SchemaOrList => match value {
                 Value::Array(schemas) if !schemas.is_empty() => {
                     schemas
                         .iter_mut()
@@ -154,27 +155,27 @@ fn repair_keywords(keywords: &mut Map<String, Value>, is_changed: &mut bool) {
                 schema => repair_subschema(schema, is_changed),
             },
             SubschemaKind::List => {
-                *is_changed |= close_gaps(value);
+                *is_changed |= convert_numbered_object(value);
                 let schemas = value.as_array_mut().into_iter().flatten();
                 schemas.for_each(|schema| repair_subschema(schema, is_changed));
             }
-            SubschemaKind::Named => {
-                *is_changed |= make_map(value);
+            SubschemaKind::Map => {
+                *is_changed |= convert_empty_list(value);
                 let schemas = value.as_object_mut().into_iter().flatten();
                 schemas.for_each(|(_, schema)| repair_subschema(schema, is_changed));
             }
-            SubschemaKind::Nothing if keyword == "dependentRequired" => {
-                *is_changed |= make_map(value);
+            SubschemaKind::NoSchema if keyword == "dependentRequired" => {
+                *is_changed |= convert_empty_list(value);
                 for (_, names) in value.as_object_mut().into_iter().flatten() {
-                    *is_changed |= make_list_of_names(names);
+                    *is_changed |= convert_to_list_of_names(names);
                 }
             }
-            SubschemaKind::Nothing if keyword == "required" => {
-                *is_changed |= make_list_of_names(value);
+            SubschemaKind::NoSchema if keyword == "required" => {
+                *is_changed |= convert_to_list_of_names(value);
             }
-            SubschemaKind::Nothing => {
+            SubschemaKind::NoSchema => {
                 let is_list = matches!(keyword.as_str(), "enum" | "type");
-                *is_changed |= is_list && close_gaps(value);
+                *is_changed |= is_list && convert_numbered_object(value);
                 *is_changed |= keyword == "type" && correct_types(value);
             }
         }
@@ -185,7 +186,7 @@ fn is_empty_list(value: &Value) -> bool {
     value.as_array().is_some_and(Vec::is_empty)
 }
 
-fn make_map(value: &mut Value) -> bool {
+fn convert_empty_list(value: &mut Value) -> bool {
     let is_list = is_empty_list(value);
     if is_list {
         *value = json!({});
@@ -197,23 +198,23 @@ fn make_map(value: &mut Value) -> bool {
 fn correct_types(value: &mut Value) -> bool {
     match value {
         Value::String(name) => {
-            let correct = TYPES
-                .iter()
-                .find(|known| known.eq_ignore_ascii_case(name) && **known != name.as_str());
-            if let Some(correct) = correct {
-                *name = (*correct).to_owned();
+            let correct_name = TYPE_NAMES.iter().find(|type_name| {
+                type_name.eq_ignore_ascii_case(name) && **type_name != name.as_str()
+            });
+            if let Some(correct_name) = correct_name {
+                *name = (*correct_name).to_owned();
             }
-            correct.is_some()
+            correct_name.is_some()
         }
         Value::Array(names) => {
-            let changed = names.iter_mut().map(correct_types);
-            changed.fold(false, std::ops::BitOr::bitor)
+            let changes = names.iter_mut().map(correct_types);
+            changes.fold(false, std::ops::BitOr::bitor)
         }
         _ => false,
     }
 }
 
-fn make_list_of_names(value: &mut Value) -> bool {
+fn convert_to_list_of_names(value: &mut Value) -> bool {
     if value.is_string() {
         *value = Value::Array(vec![value.take()]);
         return true;
@@ -222,29 +223,35 @@ fn make_list_of_names(value: &mut Value) -> bool {
     if is_map {
         *value = json!([]);
     }
-    is_map || close_gaps(value)
+    is_map || convert_numbered_object(value)
 }
 
 /// Converts an object whose keys are numbers to a list of its values.
-fn close_gaps(value: &mut Value) -> bool {
+fn convert_numbered_object(value: &mut Value) -> bool {
     let Value::Object(members) = value else {
         return false;
     };
-    let is_number = |key: &String| !key.is_empty() && key.bytes().all(|it| it.is_ascii_digit());
+    let is_number = |key: &String| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_digit());
     if members.is_empty() || !members.keys().all(is_number) {
         return false;
     }
-    let members = std::mem::take(members);
-    *value = members.into_iter().map(|(_, item)| item).collect();
+    *value = std::mem::take(members)
+        .into_iter()
+        .map(|(_, item)| item)
+        .collect();
     true
 }
 
 /// Changes a schema so that it also allows `null`.
 fn allow_null(keywords: &mut Map<String, Value>) {
-    let combines = |keyword: &&str| keywords.contains_key(*keyword);
-    let combining: Vec<_> = COMBINING.iter().copied().filter(combines).collect();
+    let is_present = |keyword: &&str| keywords.contains_key(*keyword);
+    let combining_keywords: Vec<_> = COMBINING_KEYWORDS
+        .iter()
+        .copied()
+        .filter(is_present)
+        .collect();
     let is_typed = keywords.contains_key("type") || keywords.contains_key("enum");
-    match combining[..] {
+    match combining_keywords[..] {
         [] => {}
         ["anyOf"] if !is_typed => return add_null_to_any_of(keywords),
         _ => return move_to_any_of(keywords),
@@ -264,23 +271,23 @@ fn allow_null(keywords: &mut Map<String, Value>) {
 }
 
 fn add_null_to_any_of(keywords: &mut Map<String, Value>) {
-    let null = json!({"type": "null"});
+    let null_schema = json!({"type": "null"});
     if let Some(Value::Array(schemas)) = keywords.get_mut("anyOf")
-        && !schemas.contains(&null)
+        && !schemas.contains(&null_schema)
     {
-        schemas.push(null);
+        schemas.push(null_schema);
     }
 }
 
 fn move_to_any_of(keywords: &mut Map<String, Value>) {
     let is_descriptive =
-        |keyword: &str| DESCRIPTIVE.contains(&keyword) || keyword.starts_with("x-");
-    let all = std::mem::take(keywords);
-    let (descriptive, others): (Map<_, _>, Map<_, _>) = all
+        |keyword: &str| DESCRIPTIVE_KEYWORDS.contains(&keyword) || keyword.starts_with("x-");
+    let original_keywords = std::mem::take(keywords);
+    let (descriptive_keywords, constraints): (Map<_, _>, Map<_, _>) = original_keywords
         .into_iter()
         .partition(|(keyword, _)| is_descriptive(keyword));
-    *keywords = descriptive;
-    let any_of = json!([others, {"type": "null"}]);
+    *keywords = descriptive_keywords;
+    let any_of = json!([constraints, {"type": "null"}]);
     keywords.insert("anyOf".to_owned(), any_of);
 }
 

@@ -19,7 +19,7 @@ const MAX_VALUES: usize = 1_000;
 const MAX_CHARACTERS: usize = 120_000;
 
 /// Annotations, which are dropped: OpenAI rejects some of them.
-const ANNOTATIONS: [&str; 7] = [
+const ANNOTATION_KEYWORDS: [&str; 7] = [
     "$comment",
     "$schema",
     "default",
@@ -29,7 +29,7 @@ const ANNOTATIONS: [&str; 7] = [
     "writeOnly",
 ];
 /// Keywords that are copied unchanged, in addition to `format`.
-const CONSTRAINTS: [&str; 11] = [
+const CONSTRAINT_KEYWORDS: [&str; 11] = [
     "const",
     "description",
     "exclusiveMaximum",
@@ -42,7 +42,7 @@ const CONSTRAINTS: [&str; 11] = [
     "pattern",
     "title",
 ];
-const FORMATS: [&str; 9] = [
+const SUPPORTED_FORMATS: [&str; 9] = [
     "date",
     "date-time",
     "duration",
@@ -77,121 +77,127 @@ pub fn strict(schema: &Value) -> Option<Value> {
     {
         return None;
     }
-    StrictWriter::default().part(schema, SubschemaPosition::Root)
+    StrictWriter::default().convert_subschema(schema, SubschemaPosition::Root)
 }
 
 /// Writes the strict form, and counts the properties, values and characters that OpenAI limits.
 #[derive(Default)]
 struct StrictWriter {
-    properties: usize,
-    values: usize,
-    characters: usize,
+    property_count: usize,
+    value_count: usize,
+    character_count: usize,
 }
 
 /// The position of a subschema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SubschemaPosition {
     Root,
-    At(usize),
+    Level(usize),
 }
 
 impl SubschemaPosition {
     fn level(self) -> usize {
         match self {
             Self::Root => 0,
-            Self::At(level) => level,
+            Self::Level(level) => level,
         }
     }
 
-    fn below(self) -> Self {
-        Self::At(self.level() + 1)
+    fn child(self) -> Self {
+        Self::Level(self.level() + 1)
     }
 
-    /// Returns the position of one of several schemas for the same value; such a schema is not the
-    /// root.
-    fn sibling(self) -> Self {
-        Self::At(self.level())
+    /// Returns the position of one of several schemas that apply to the same value. Such a schema
+    /// is not at the root, but has the same nesting depth.
+    fn same_level(self) -> Self {
+        Self::Level(self.level())
     }
 }
 
 impl StrictWriter {
-    fn part(&mut self, schema: &Value, at: SubschemaPosition) -> Option<Value> {
+    fn convert_subschema(&mut self, schema: &Value, position: SubschemaPosition) -> Option<Value> {
         let schema = schema.as_object()?;
-        if at.level() > MAX_LEVELS {
+        if position.level() > MAX_LEVELS {
             return None;
         }
-        let is_typed = ["type", "anyOf", "$ref"]
+        let type_keywords = ["type", "anyOf", "$ref"]
             .iter()
             .filter(|keyword| schema.contains_key(**keyword));
-        if is_typed.count() != 1 {
+        if type_keywords.count() != 1 {
             return None;
         }
-        let mut written = Map::new();
+        let mut strict_keywords = Map::new();
         for (keyword, value) in schema {
-            let converted = match keyword.as_str() {
-                keyword if ANNOTATIONS.contains(&keyword) => continue,
-                keyword if CONSTRAINTS.contains(&keyword) => value.clone(),
-                "format" if FORMATS.contains(&value.as_str()?) => value.clone(),
+            let converted_value = match keyword.as_str() {
+                keyword if ANNOTATION_KEYWORDS.contains(&keyword) => continue,
+                keyword if CONSTRAINT_KEYWORDS.contains(&keyword) => value.clone(),
+                "format" if SUPPORTED_FORMATS.contains(&value.as_str()?) => value.clone(),
                 "type" => value.clone(),
-                "enum" => self.values(value)?,
-                "$ref" => reference(value)?,
+                "enum" => self.convert_values(value)?,
+                "$ref" => convert_reference(value)?,
                 "anyOf" => {
                     let schemas = value.as_array().filter(|schemas| !schemas.is_empty())?;
-                    let parts = schemas.iter().map(|part| self.part(part, at.sibling()));
-                    Value::Array(parts.collect::<Option<_>>()?)
+                    let subschemas = schemas
+                        .iter()
+                        .map(|subschema| self.convert_subschema(subschema, position.same_level()));
+                    Value::Array(subschemas.collect::<Option<_>>()?)
                 }
-                "items" => self.part(value, at.below())?,
-                "$defs" | "definitions" if at == SubschemaPosition::Root => {
-                    let parts = value.as_object()?.iter().map(|(name, part)| {
-                        self.characters += name.len();
-                        Some((name.clone(), self.part(part, SubschemaPosition::At(1))?))
+                "items" => self.convert_subschema(value, position.child())?,
+                "$defs" | "definitions" if position == SubschemaPosition::Root => {
+                    let subschemas = value.as_object()?.iter().map(|(name, subschema)| {
+                        self.character_count += name.len();
+                        Some((
+                            name.clone(),
+                            self.convert_subschema(subschema, SubschemaPosition::Level(1))?,
+                        ))
                     });
-                    Value::Object(parts.collect::<Option<_>>()?)
+                    Value::Object(subschemas.collect::<Option<_>>()?)
                 }
-                // `object` writes `properties`, `required` and `additionalProperties`.
+                // These keywords are skipped, because `convert_object` writes them.
                 "properties" | "required" | "additionalProperties" => continue,
                 _ => return None,
             };
-            written.insert(keyword.clone(), converted);
+            strict_keywords.insert(keyword.clone(), converted_value);
         }
         if type_names(schema.get("type")).contains(&"array") && !schema.contains_key("items") {
             return None;
         }
         if type_names(schema.get("type")).contains(&"object") {
-            self.object(schema, at, &mut written)?;
+            self.convert_object(schema, position, &mut strict_keywords)?;
         } else if ["properties", "required", "additionalProperties"]
             .iter()
             .any(|keyword| schema.contains_key(*keyword))
         {
             return None;
         }
-        let is_annotated = written.len() > 1 && written.contains_key("$ref");
+        let is_annotated = strict_keywords.len() > 1 && strict_keywords.contains_key("$ref");
         if is_annotated {
-            // A `$ref` has no sibling keywords.
-            let reference = written.shift_remove("$ref");
-            written.insert("anyOf".to_owned(), json!([{ "$ref": reference }]));
+            // In the `strict` form, a `$ref` must not have sibling keywords.
+            let reference = strict_keywords.shift_remove("$ref");
+            strict_keywords.insert("anyOf".to_owned(), json!([{ "$ref": reference }]));
         }
-        let within_limits = self.properties <= MAX_PROPERTIES
-            && self.values <= MAX_VALUES
-            && self.characters <= MAX_CHARACTERS;
-        within_limits.then_some(Value::Object(written))
+        let is_within_limits = self.property_count <= MAX_PROPERTIES
+            && self.value_count <= MAX_VALUES
+            && self.character_count <= MAX_CHARACTERS;
+        is_within_limits.then_some(Value::Object(strict_keywords))
     }
 
-    fn object(
+    fn convert_object(
         &mut self,
         schema: &Map<String, Value>,
-        at: SubschemaPosition,
-        written: &mut Map<String, Value>,
+        position: SubschemaPosition,
+        strict_keywords: &mut Map<String, Value>,
     ) -> Option<()> {
-        let none = Map::new();
+        let no_properties = Map::new();
         let properties = match schema.get("properties") {
-            None => &none,
+            None => &no_properties,
             Some(properties) => properties.as_object()?,
         };
         let is_closed = match schema.get("additionalProperties") {
-            // A root object without properties accepts no properties.
-            None => !properties.is_empty() || at == SubschemaPosition::Root,
-            Some(others) => *others == json!(false),
+            // At the root, an object without properties becomes an object that accepts no
+            // properties; below the root, it may be a free-form map, which `strict` cannot express.
+            None => !properties.is_empty() || position == SubschemaPosition::Root,
+            Some(additional) => *additional == json!(false),
         };
         let required = match schema.get("required") {
             None | Some(Value::Null) => HashSet::new(),
@@ -203,49 +209,49 @@ impl StrictWriter {
         if !is_closed || !required.iter().all(|name| properties.contains_key(*name)) {
             return None;
         }
-        self.properties += properties.len();
-        if self.properties > MAX_PROPERTIES {
+        self.property_count += properties.len();
+        if self.property_count > MAX_PROPERTIES {
             return None;
         }
-        let mut all = Map::new();
+        let mut strict_properties = Map::new();
         for (name, property) in properties {
-            self.characters += name.len();
-            let property = self.part(property, at.below())?;
+            self.character_count += name.len();
+            let strict_property = self.convert_subschema(property, position.child())?;
             let is_required = required.contains(name.as_str());
-            all.insert(
+            strict_properties.insert(
                 name.clone(),
                 if is_required {
-                    property
+                    strict_property
                 } else {
-                    nullable(property)
+                    allow_null(strict_property)
                 },
             );
         }
-        let names = all.keys().cloned().collect();
-        written.insert("properties".to_owned(), Value::Object(all));
-        written.insert("required".to_owned(), names);
-        written.insert("additionalProperties".to_owned(), json!(false));
+        let names = strict_properties.keys().cloned().collect();
+        strict_keywords.insert("properties".to_owned(), Value::Object(strict_properties));
+        strict_keywords.insert("required".to_owned(), names);
+        strict_keywords.insert("additionalProperties".to_owned(), json!(false));
         Some(())
     }
 
-    fn values(&mut self, values: &Value) -> Option<Value> {
+    fn convert_values(&mut self, values: &Value) -> Option<Value> {
         let list = values.as_array().filter(|values| !values.is_empty())?;
-        self.values += list.len();
-        let texts = list.iter().filter_map(Value::as_str);
-        self.characters += texts.map(str::len).sum::<usize>();
+        self.value_count += list.len();
+        let strings = list.iter().filter_map(Value::as_str);
+        self.character_count += strings.map(str::len).sum::<usize>();
         Some(values.clone())
     }
 }
 
-/// Returns a reference to a definition or to the root. The conversion could invalidate other
-/// references.
-fn reference(target: &Value) -> Option<Value> {
-    let text = target.as_str()?;
-    let name = text
+/// Returns a reference to a definition or to the root; `None` for any other reference, which the
+/// conversion could invalidate.
+fn convert_reference(target: &Value) -> Option<Value> {
+    let pointer = target.as_str()?;
+    let name = pointer
         .strip_prefix("#/$defs/")
-        .or_else(|| text.strip_prefix("#/definitions/"));
-    let is_right = text == "#" || name.is_some_and(|name| !name.contains('/'));
-    is_right.then(|| target.clone())
+        .or_else(|| pointer.strip_prefix("#/definitions/"));
+    let is_supported = pointer == "#" || name.is_some_and(|name| !name.contains('/'));
+    is_supported.then(|| target.clone())
 }
 
 fn type_names(types: Option<&Value>) -> Vec<&str> {
@@ -257,13 +263,13 @@ fn type_names(types: Option<&Value>) -> Vec<&str> {
 }
 
 /// Extends a schema so that it also allows `null`.
-fn nullable(mut schema: Value) -> Value {
-    if let Some(parts) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
-        if !parts
+fn allow_null(mut schema: Value) -> Value {
+    if let Some(subschemas) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
+        if !subschemas
             .iter()
-            .any(|part| type_names(part.get("type")).contains(&"null"))
+            .any(|subschema| type_names(subschema.get("type")).contains(&"null"))
         {
-            parts.push(json!({"type": "null"}));
+            subschemas.push(json!({"type": "null"}));
         }
         return schema;
     }

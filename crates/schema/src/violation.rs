@@ -44,10 +44,10 @@ pub enum InvalidArguments {
 }
 
 /// Maximum length of a path or reason in an error message, in characters.
-const MAX_PART_LEN: usize = 200;
+const MAX_PART_CHARS: usize = 200;
 
 /// Maximum length of a list of allowed values in an error message, in characters.
-const MAX_LIST_LEN: usize = 4_000;
+const MAX_LIST_CHARS: usize = 4_000;
 
 impl InvalidArguments {
     pub(super) fn from_error(error: &ValidationError<'_>) -> Self {
@@ -90,19 +90,19 @@ impl InvalidArguments {
         }
     }
 
-    /// Creates the error of arguments that the validator rejected without a reason. This indicates
-    /// a bug.
-    pub(super) fn unexplained() -> Self {
+    /// Creates the error for arguments that the validator rejected without a reason. Such an error
+    /// indicates a bug.
+    pub(super) fn without_reason() -> Self {
         Self::Other {
             path: "arguments".to_owned(),
-            reason: "it does not match the schema".to_owned(),
+            reason: "the arguments do not match the schema".to_owned(),
         }
     }
 
-    pub(super) fn unchecked(unchecked: CheckAborted) -> Self {
+    pub(super) fn from_abort(abort_reason: CheckAborted) -> Self {
         Self::Other {
             path: "arguments".to_owned(),
-            reason: unchecked.to_string(),
+            reason: abort_reason.to_string(),
         }
     }
 
@@ -116,8 +116,8 @@ impl InvalidArguments {
     }
 }
 
-/// Returns the violated rule as the validator words it, with `value` as a placeholder for the
-/// value.
+/// Returns the validator's message about the violated rule, with the placeholder `value` instead of
+/// the value.
 pub(super) fn reason(error: &ValidationError<'_>, value: &str) -> String {
     match error.kind() {
         ValidationErrorKind::Not { schema } => {
@@ -125,8 +125,8 @@ pub(super) fn reason(error: &ValidationError<'_>, value: &str) -> String {
             remove_counters(&mut schema);
             format!("{schema} is not allowed for {value}")
         }
-        // The message contains property names, because they are not confidential and no placeholder
-        // fits.
+        // This message may contain property names, because they are not confidential, and a
+        // placeholder cannot replace them.
         ValidationErrorKind::PropertyNames { error } => {
             reason(error, &error.instance().to_string())
         }
@@ -159,17 +159,17 @@ fn path_or_root(path: String) -> String {
 }
 
 fn shorten(text: String) -> String {
-    shorten_to(MAX_PART_LEN, text)
+    shorten_text(MAX_PART_CHARS, text)
 }
 
 /// Shortens a list of allowed values, which a model reads to correct its call.
 fn shorten_list(list: String) -> String {
-    shorten_to(MAX_LIST_LEN, list)
+    shorten_text(MAX_LIST_CHARS, list)
 }
 
-fn shorten_to(max_len: usize, text: String) -> String {
+fn shorten_text(max_len: usize, text: String) -> String {
     match text.char_indices().nth(max_len) {
-        Some((cut, _)) => format!("{}...", &text[..cut]),
+        Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
     }
 }

@@ -6,9 +6,9 @@ use crate::MAX_CHECK_TIME;
 
 fn repair(schema: &Value, arguments: &Value) -> (Option<bool>, Value) {
     let schema = CompiledSchema::compile(schema).unwrap();
-    let mut read = arguments.as_object().cloned().unwrap();
-    let repaired = schema.repair_within(&mut read, OptionalNull::LeftOut, MAX_CHECK_TIME);
-    (repaired.unwrap().ok(), Value::Object(read))
+    let mut coerced = arguments.as_object().cloned().unwrap();
+    let repaired = schema.repair_within(&mut coerced, OptionalNull::Absent, MAX_CHECK_TIME);
+    (repaired.unwrap().ok(), Value::Object(coerced))
 }
 
 fn schema() -> Value {
@@ -169,11 +169,11 @@ proptest! {
         let valid = json!({"v": value});
         prop_assert_eq!(repair(&schema, &valid), (Some(false), valid.clone()));
         let text = (0..encodings).fold(value, |value, _| json!(value.to_string()));
-        let (repaired, read) = repair(&schema, &json!({"v": text}));
+        let (repaired, coerced) = repair(&schema, &json!({"v": text}));
         if allows_text(&schema["properties"]["v"]) {
-            prop_assert_eq!((repaired, read), (Some(false), json!({"v": text})));
+            prop_assert_eq!((repaired, coerced), (Some(false), json!({"v": text})));
         } else {
-            prop_assert_eq!((repaired, read), (Some(true), valid));
+            prop_assert_eq!((repaired, coerced), (Some(true), valid));
         }
     }
 
@@ -189,13 +189,13 @@ proptest! {
         let arguments = json!({"v": value});
         let compiled = CompiledSchema::compile(&schema).unwrap();
         match repair(&schema, &arguments) {
-            (Some(true), read) => {
-                prop_assert_eq!(compiled.mismatch(&read), None);
+            (Some(true), coerced) => {
+                prop_assert_eq!(compiled.mismatch(&coerced), None);
                 prop_assert!(compiled.mismatch(&arguments).is_some());
             }
             // Valid arguments may contain `[]` in place of `{}`.
-            (Some(false), read) => prop_assert_eq!(compiled.mismatch(&read), None),
-            (None, read) => prop_assert_eq!(read, arguments),
+            (Some(false), coerced) => prop_assert_eq!(compiled.mismatch(&coerced), None),
+            (None, coerced) => prop_assert_eq!(coerced, arguments),
         }
     }
 }

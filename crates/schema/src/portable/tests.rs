@@ -64,8 +64,8 @@ fn forms_that_the_declared_dialect_does_not_have_are_repaired() {
         assert_eq!(converted["properties"]["m"], json!({"maximum": 1}));
         let list = json!({"prefixItems": [{}], "items": {"type": "null"}});
         assert_eq!(converted["properties"]["list"], list);
-        let again = portable(&converted).into_owned();
-        assert_eq!(again, converted);
+        let converted_again = portable(&converted).into_owned();
+        assert_eq!(converted_again, converted);
         CompiledSchema::compile(&converted).unwrap();
     }
 }

@@ -43,20 +43,20 @@ const WITH_NAMED_SCHEMAS: [&str; 6] = [
 #[test]
 fn an_empty_map_is_repaired_everywhere_in_a_schema() {
     let expected = json!({"type": "object", "properties": {}});
-    let written = json!({"type": "object", "properties": []});
+    let php_schema = json!({"type": "object", "properties": []});
     for keyword in WITH_ONE_SCHEMA {
-        let nested = repaired(json!({keyword: written}));
+        let nested = repaired(json!({keyword: php_schema}));
         assert_eq!(nested, json!({keyword: expected}));
         assert_eq!(repaired(json!({keyword: []})), json!({keyword: {}}));
     }
     for keyword in WITH_LIST {
-        let nested = repaired(json!({keyword: [written, []]}));
+        let nested = repaired(json!({keyword: [php_schema, []]}));
         assert_eq!(nested, json!({keyword: [expected, {}]}));
     }
-    let nested = repaired(json!({"items": [written, []]}));
+    let nested = repaired(json!({"items": [php_schema, []]}));
     assert_eq!(nested, json!({"prefixItems": [expected, {}]}));
     for keyword in WITH_NAMED_SCHEMAS {
-        let nested = repaired(json!({keyword: {"a": written, "b": []}}));
+        let nested = repaired(json!({keyword: {"a": php_schema, "b": []}}));
         assert_eq!(nested, json!({keyword: {"a": expected, "b": {}}}));
         assert_eq!(repaired(json!({keyword: []})), json!({keyword: {}}));
     }
@@ -90,7 +90,7 @@ fn data_and_unknown_keywords_are_unchanged() {
 
 #[test]
 fn a_list_with_gaps_is_a_list() {
-    for (written, expected) in [
+    for (php_schema, expected) in [
         (json!({"required": {}}), json!({"required": []})),
         (
             json!({"required": {"0": "a", "2": "b"}}),
@@ -121,21 +121,21 @@ fn a_list_with_gaps_is_a_list() {
             json!({"required": {"a": true}}),
         ),
     ] {
-        assert_eq!(repaired(written), expected);
+        assert_eq!(repaired(php_schema), expected);
     }
 }
 
 #[test]
 fn null_is_an_absent_keyword() {
-    let written = json!({
+    let php_schema = json!({
         "type": null, "description": null, "enum": null, "minimum": null, "properties": null,
         "required": null, "items": null, "anyOf": null, "default": null, "const": null,
     });
     let expected = json!({"default": null, "const": null});
-    assert_eq!(repaired(written), expected);
-    let written = json!({"properties": {"a": null}, "anyOf": [null]});
+    assert_eq!(repaired(php_schema), expected);
+    let php_schema = json!({"properties": {"a": null}, "anyOf": [null]});
     let expected = json!({"properties": {"a": {}}, "anyOf": [{}]});
-    assert_eq!(repaired(written), expected);
+    assert_eq!(repaired(php_schema), expected);
 }
 
 /// Wraps a schema in another schema. Also returns the function that wraps a value in the same way.
@@ -226,9 +226,9 @@ fn a_nullable_schema_allows_null_and_what_it_allowed_before() {
                     "{whole} {value}: {mismatch:?}"
                 );
             }
-            let again = whole.clone();
+            let repaired_again = whole.clone();
             assert!(!repair(&mut whole));
-            assert_eq!(whole, again);
+            assert_eq!(whole, repaired_again);
         }
     }
 }
@@ -303,26 +303,26 @@ fn written_by_php(schema: &Value, next: &mut impl FnMut() -> bool) -> Value {
         return json!([]);
     }
     let keywords = keywords.iter().map(|(keyword, value)| {
-        let written = match (SubschemaKind::from_keyword(keyword), value) {
-            (SubschemaKind::Nothing, value) => match keyword.as_str() {
+        let php_schema = match (SubschemaKind::from_keyword(keyword), value) {
+            (SubschemaKind::NoSchema, value) => match keyword.as_str() {
                 "dependentRequired" if next() => json!([]),
                 "required" if next() => json!({}),
                 _ => value.clone(),
             },
-            (SubschemaKind::Named, Value::Object(named)) if named.is_empty() && next() => json!([]),
-            (SubschemaKind::Named, Value::Object(named)) => {
-                let written = named
+            (SubschemaKind::Map, Value::Object(named)) if named.is_empty() && next() => json!([]),
+            (SubschemaKind::Map, Value::Object(named)) => {
+                let php_schema = named
                     .iter()
                     .map(|(name, schema)| (name.clone(), written_by_php(schema, next)));
-                Value::Object(written.collect())
+                Value::Object(php_schema.collect())
             }
             (_, Value::Array(schemas)) => {
-                let written = schemas.iter().map(|schema| written_by_php(schema, next));
-                Value::Array(written.collect())
+                let php_schema = schemas.iter().map(|schema| written_by_php(schema, next));
+                Value::Array(php_schema.collect())
             }
             (_, schema) => written_by_php(schema, next),
         };
-        (keyword.clone(), written)
+        (keyword.clone(), php_schema)
     });
     Value::Object(keywords.collect())
 }
@@ -336,10 +336,10 @@ proptest! {
         let properties: Map<_, _> = schemas.into_iter().collect();
         let schema = json!({"type": "object", "properties": properties});
         let mut choices = choices.into_iter().cycle();
-        let mut written = written_by_php(&schema, &mut || choices.next().unwrap_or(true));
-        let is_same = written == schema;
-        prop_assert_eq!(repair(&mut written), !is_same);
-        prop_assert_eq!(&written, &schema);
-        prop_assert!(!repair(&mut written), "a repaired schema needs no repair");
+        let mut php_schema = written_by_php(&schema, &mut || choices.next().unwrap_or(true));
+        let is_same = php_schema == schema;
+        prop_assert_eq!(repair(&mut php_schema), !is_same);
+        prop_assert_eq!(&php_schema, &schema);
+        prop_assert!(!repair(&mut php_schema), "a repaired schema needs no repair");
     }
 }
