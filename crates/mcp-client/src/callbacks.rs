@@ -10,8 +10,9 @@ use serde_json::{Map, Value, json};
 use super::RpcError;
 
 /// Handlers for requests and notifications of a server. The client announces only the capabilities
-/// whose handlers are set, and rejects all other requests, and requests that arrive while 16 others
-/// are being answered. If the server cancels its request, the handler's future is dropped.
+/// whose handlers are set, and rejects all other requests. It also rejects requests that arrive
+/// while 16 others are being processed. If the server cancels its request, the handler's future is
+/// dropped.
 ///
 /// A handler gets the request's `params` as the server wrote them, and returns the `result`:
 /// `CreateMessageResult`, `ElicitResult` (MCP 2025-11-25, client features).
@@ -28,28 +29,31 @@ use super::RpcError;
 /// ```
 #[derive(Clone, Default)]
 pub struct Callbacks {
-    sampling: Option<RequestCallback>,
-    elicitation: Option<RequestCallback>,
-    roots: Option<RequestCallback>,
-    notification: Option<NotificationCallback>,
-    /// Whether the notification handler only gets notifications that arrive with responses.
-    in_passing: bool,
+    sampling_callback: Option<RequestCallback>,
+    elicitation_callback: Option<RequestCallback>,
+    roots_callback: Option<RequestCallback>,
+    notification_callback: Option<NotificationCallback>,
+    /// Whether the notification handler gets only notifications that arrive with responses, so that
+    /// the client opens no separate stream.
+    notifies_without_listening: bool,
 }
 
 type CallbackFuture = Pin<Box<dyn Future<Output = Result<Value, RpcError>> + Send>>;
 type RequestCallback = Arc<dyn Fn(Box<RawValue>) -> CallbackFuture + Send + Sync>;
 type NotificationCallback = Arc<dyn Fn(&Notification) + Send + Sync>;
 
-/// A function that is called with each progress notification of one request; must not block.
+/// A function that is called with each progress notification of one request. The function must not
+/// block.
 pub type ProgressCallback = Arc<dyn Fn(ProgressNotification) + Send + Sync>;
 
 /// A notification from the server.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Notification {
-    /// The method, such as `notifications/tools/list_changed`.
+    /// The method of the notification, such as `notifications/tools/list_changed`.
     pub method: String,
-    /// The `params` as the server wrote them; `{}` if there are none.
+    /// The `params` of the notification, as the server wrote them; `{}` if the notification has
+    /// none.
     pub params: Box<RawValue>,
 }
 
@@ -59,14 +63,14 @@ pub struct Notification {
 pub struct ProgressNotification {
     /// The progress so far; increases with each notification.
     pub progress: f64,
-    /// The total progress, if the server knows it.
+    /// The progress at which the request is complete; `None` if the server does not know it.
     pub total: Option<f64>,
     /// A message about the progress, for users.
     pub message: Option<String>,
 }
 
 impl ProgressNotification {
-    pub(super) fn message(progress: f64, message: String) -> Self {
+    pub(super) fn from_message(progress: f64, message: String) -> Self {
         Self {
             progress,
             total: None,
@@ -76,7 +80,7 @@ impl ProgressNotification {
 }
 
 impl Callbacks {
-    /// Creates an empty set of handlers: every request except `ping` is rejected.
+    /// Creates an empty set of handlers, with which a client rejects every request except `ping`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -90,7 +94,7 @@ impl Callbacks {
         F: Fn(Box<RawValue>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Value, RpcError>> + Send + 'static,
     {
-        self.sampling = Some(Arc::new(move |params| Box::pin(callback(params))));
+        self.sampling_callback = Some(Arc::new(move |params| Box::pin(callback(params))));
         self
     }
 
@@ -102,15 +106,15 @@ impl Callbacks {
         F: Fn(Box<RawValue>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Value, RpcError>> + Send + 'static,
     {
-        self.elicitation = Some(Arc::new(move |params| {
-            let defaults = form_defaults(&params);
+        self.elicitation_callback = Some(Arc::new(move |params| {
+            let defaults = collect_form_defaults(&params);
             let response = callback(params);
-            Box::pin(async move { Ok(with_defaults(response.await?, defaults)) })
+            Box::pin(async move { Ok(add_defaults(response.await?, defaults)) })
         }));
         self
     }
 
-    /// Answers `roots/list` with these roots, each a URI and a name.
+    /// Sets a handler of `roots/list` that returns the given roots, each a URI and a name.
     #[must_use]
     pub fn roots<U: Into<String>, N: Into<String>>(
         mut self,
@@ -121,68 +125,71 @@ impl Callbacks {
             .map(|(uri, name)| json!({"uri": uri.into(), "name": name.into()}))
             .collect();
         let result = json!({ "roots": roots });
-        self.roots = Some(Arc::new(move |_| {
+        self.roots_callback = Some(Arc::new(move |_| {
             Box::pin(std::future::ready(Ok(result.clone())))
         }));
         self
     }
 
-    /// Sets the handler of `roots/list`, for [`roots`](Self::roots) that depend on the user.
+    /// Sets the handler of `roots/list`. Unlike [`roots`](Self::roots), the handler can return
+    /// roots that depend on the user.
     #[must_use]
     pub fn on_roots<F, R>(mut self, callback: F) -> Self
     where
         F: Fn(Box<RawValue>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Value, RpcError>> + Send + 'static,
     {
-        self.roots = Some(Arc::new(move |params| Box::pin(callback(params))));
+        self.roots_callback = Some(Arc::new(move |params| Box::pin(callback(params))));
         self
     }
 
-    /// Sets the handler of all notifications except progress; must not block.
+    /// Sets the handler of all notifications except `notifications/progress`. The handler must not
+    /// block.
     #[must_use]
     pub fn on_notification(
         mut self,
         callback: impl Fn(&Notification) + Send + Sync + 'static,
     ) -> Self {
-        self.notification = Some(Arc::new(callback));
+        self.notification_callback = Some(Arc::new(callback));
         self
     }
 
     /// Sets the handler like [`on_notification`](Self::on_notification), but only for notifications
-    /// that arrive with responses: over HTTP, no stream is opened for others.
+    /// that arrive with responses. Over HTTP, the client then opens no stream for other
+    /// notifications.
     #[must_use]
     pub fn on_notification_without_listening(
         mut self,
         callback: impl Fn(&Notification) + Send + Sync + 'static,
     ) -> Self {
-        self.in_passing = true;
+        self.notifies_without_listening = true;
         self.on_notification(callback)
     }
 
     /// Returns the capabilities to announce to the server (`ClientCapabilities`).
     pub(super) fn capabilities(&self) -> Map<String, Value> {
         let mut capabilities = Map::new();
-        if self.roots.is_some() {
+        if self.roots_callback.is_some() {
             capabilities.insert("roots".to_owned(), json!({}));
         }
-        if self.sampling.is_some() {
+        if self.sampling_callback.is_some() {
             capabilities.insert("sampling".to_owned(), json!({}));
         }
-        if self.elicitation.is_some() {
+        if self.elicitation_callback.is_some() {
             let modes = json!({"form": {}, "url": {}});
             capabilities.insert("elicitation".to_owned(), modes);
         }
         capabilities
     }
 
-    /// Returns the future result of a request from the server; the future fails if there is no
-    /// handler.
+    /// Returns a future with the result of a request from the server; the future fails if no
+    /// handler is set for the method.
     pub(super) fn respond(&self, method: &str, params: Option<Box<RawValue>>) -> CallbackFuture {
         let callback = match method {
             "ping" => return Box::pin(std::future::ready(Ok(json!({})))),
-            "sampling/createMessage" => &self.sampling,
-            "elicitation/create" => &self.elicitation,
-            "roots/list" => &self.roots,
+            "sampling/createMessage" => &self.sampling_callback,
+            "elicitation/create" => &self.elicitation_callback,
+            "roots/list" => &self.roots_callback,
             _ => &None,
         };
         match callback {
@@ -195,15 +202,15 @@ impl Callbacks {
     }
 
     /// Returns whether a handler needs messages that the server sends outside of responses.
-    pub(super) fn listen(&self) -> bool {
-        self.sampling.is_some()
-            || self.elicitation.is_some()
-            || self.roots.is_some()
-            || self.notification.is_some() && !self.in_passing
+    pub(super) fn needs_listening(&self) -> bool {
+        self.sampling_callback.is_some()
+            || self.elicitation_callback.is_some()
+            || self.roots_callback.is_some()
+            || self.notification_callback.is_some() && !self.notifies_without_listening
     }
 
     pub(super) fn notify(&self, notification: &Notification) {
-        if let Some(callback) = &self.notification {
+        if let Some(callback) = &self.notification_callback {
             callback(notification);
         }
     }
@@ -213,20 +220,20 @@ impl fmt::Debug for Callbacks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Callbacks")
             .field("capabilities", &self.capabilities())
-            .field("notification", &self.notification.is_some())
+            .field("notification", &self.notification_callback.is_some())
             .finish()
     }
 }
 
 /// Returns the default values of a form's fields (MCP 2025-11-25, "Requested Schema").
-fn form_defaults(params: &RawValue) -> Map<String, Value> {
+fn collect_form_defaults(params: &RawValue) -> Map<String, Value> {
     #[derive(Deserialize)]
     struct Params {
         #[serde(rename = "requestedSchema")]
-        schema: Schema,
+        schema: FormSchema,
     }
     #[derive(Deserialize)]
-    struct Schema {
+    struct FormSchema {
         properties: Map<String, Value>,
     }
     let Ok(Params { schema }) = serde_json::from_str(params.get()) else {
@@ -238,7 +245,8 @@ fn form_defaults(params: &RawValue) -> Map<String, Value> {
         .collect()
 }
 
-fn with_defaults(mut response: Value, defaults: Map<String, Value>) -> Value {
+/// Adds the default values to the content of an accepted form.
+fn add_defaults(mut response: Value, defaults: Map<String, Value>) -> Value {
     let is_accepted = response.get("action").and_then(Value::as_str) == Some("accept");
     if is_accepted
         && !defaults.is_empty()
@@ -290,10 +298,10 @@ mod tests {
 
     #[test]
     fn passive_listeners_open_no_stream() {
-        assert!(Callbacks::new().on_notification(|_| {}).listen());
-        let passing = Callbacks::new().on_notification_without_listening(|_| {});
-        assert!(!passing.listen());
-        assert!(passing.roots([("file:///a", "a")]).listen());
+        assert!(Callbacks::new().on_notification(|_| {}).needs_listening());
+        let passive = Callbacks::new().on_notification_without_listening(|_| {});
+        assert!(!passive.needs_listening());
+        assert!(passive.roots([("file:///a", "a")]).needs_listening());
     }
 
     #[tokio::test]

@@ -11,7 +11,6 @@ mod options;
 mod output_schema;
 mod request_sender;
 mod result_type;
-mod rounds;
 mod session_settings;
 mod subscription;
 mod tasks;
@@ -30,8 +29,8 @@ use super::{
 };
 use delivery::Delivery;
 use list_reader::ListKind;
-use operation::{as_object, in_time, request_name};
-use request_sender::RequestSender;
+use operation::{as_object, format_request_name, run_in_time};
+use request_sender::{RequestSender, send_request, to_raw};
 
 pub use connection::{ConnectionInfo, OpenConnection};
 pub use known_tools::ToolCallResult;
@@ -39,12 +38,12 @@ pub use log_level::McpLogLevel;
 pub use options::RequestOptions;
 pub use subscription::{Subscription, SubscriptionFilter};
 
-/// Maximum timeout of an operation. A longer timeout is reduced to this one, because it could
-/// overflow the clock.
+/// Maximum timeout of an operation. A longer timeout is reduced to this maximum, because a deadline
+/// that far in the future could overflow.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-/// The target of the warning that a tool result does not match the tool's output schema. A program
-/// that reports [`ToolCallResult::output_mismatch`] itself can filter the warning out.
+/// The `tracing` target of the warning that a tool result does not match the tool's output schema.
+/// A program that reports [`ToolCallResult::output_mismatch`] itself can filter the warning out.
 pub const OUTPUT_MISMATCH_TARGET: &str = "pillion_mcp_client::output_mismatch";
 
 /// A client of one MCP server, with one credential.
@@ -88,8 +87,8 @@ impl McpClient {
         &self.sender.config
     }
 
-    /// Returns whether other clones of this client exist, such as that of a running operation. For
-    /// client pools that drop unused clients.
+    /// Returns whether other clones of this client exist, for example in a running operation. A
+    /// client pool can thus drop unused clients.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.sender) > 1
@@ -97,9 +96,9 @@ impl McpClient {
 
     /// Sends a request and returns the JSON-RPC result as the server wrote it.
     ///
-    /// If the session has expired, opens a new session, once. If the server refuses connections, waits
-    /// for a restart. If the connection breaks, only a request that is harmless to repeat is sent
-    /// again.
+    /// If the session has expired, opens a new session and sends the request again, but only once.
+    /// If the server refuses connections, waits for the server to restart. If the connection
+    /// breaks, only a request that is harmless to repeat is sent again.
     ///
     /// # Errors
     /// [`McpError`]. The configured timeout applies to the whole operation, including connecting.
@@ -108,7 +107,7 @@ impl McpClient {
         method: &str,
         params: &P,
     ) -> Result<Box<RawValue>, McpError> {
-        self.request_with(method, params, &RequestOptions::default())
+        self.request_with_options(method, params, &RequestOptions::default())
             .await
     }
 
@@ -116,21 +115,21 @@ impl McpClient {
     /// `_meta`.
     ///
     /// # Errors
-    /// [`McpError`].
-    pub async fn request_with<P: Serialize + ?Sized>(
+    /// [`McpError`] if the server is unreachable, too slow, or responds with an error.
+    pub async fn request_with_options<P: Serialize + ?Sized>(
         &self,
         method: &str,
         params: &P,
         options: &RequestOptions,
     ) -> Result<Box<RawValue>, McpError> {
         let delivery = Delivery::default();
-        // Pinned on the stack, because this future is large and would be copied otherwise.
+        // The future is pinned on the stack, because it is large and would otherwise be copied.
         let operation = std::pin::pin!(async {
             let params = as_object(params)?;
-            rounds::run(&self.sender, method, &params, options, &delivery).await
+            send_request(&self.sender, method, &params, options, &delivery).await
         });
-        let name = || request_name(&self.sender, method, params);
-        let outcome = in_time(&self.sender, options.timeout, name, operation).await;
+        let name = || format_request_name(&self.sender, method, params);
+        let outcome = run_in_time(&self.sender, options.timeout, name, operation).await;
         outcome.map_err(|error| match method {
             "tools/call" => error.with_may_have_run(delivery.is_unanswered()),
             _ => error,
@@ -149,65 +148,69 @@ impl McpClient {
     /// [`disconnect`](Self::disconnect).
     ///
     /// # Errors
-    /// [`McpError`].
+    /// [`McpError`] if the server is unreachable, too slow, or responds with an error.
     pub async fn connect(&self) -> Result<(), McpError> {
         self.sender.connections.reopen();
-        let connect = async { self.sender.connections.session().await.map(drop) };
-        self.run_connecting(connect).await
+        let connect_operation = async { self.sender.connections.session().await.map(drop) };
+        self.run_connecting(connect_operation).await
     }
 
     /// Returns the transport, the protocol revision and the server's own description. Connects
     /// first if necessary.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// [`McpError`] if the server is unreachable, too slow, or responds with an error.
     pub async fn connection(&self) -> Result<ConnectionInfo, McpError> {
-        self.run_connecting(self.sender.connections.info()).await
+        self.run_connecting(self.sender.connections.connection_info())
+            .await
     }
 
-    /// Returns the number and revision of the open connection, if any. Cheap.
+    /// Returns the number and the protocol revision of the open connection; `None` if no connection
+    /// is open. Does no I/O.
     #[must_use]
     pub fn open_connection(&self) -> Option<OpenConnection> {
         self.sender.connections.open_connection()
     }
 
-    /// Returns the transport, if it is configured or already detected. Does no I/O.
+    /// Returns the transport; `None` if the transport is neither configured nor detected yet. Does
+    /// no I/O.
     #[must_use]
     pub fn transport(&self) -> Option<TransportKind> {
         self.sender.connections.transport()
     }
 
-    /// Returns the steps of the last connection attempt, even if it failed. Without a connection,
-    /// [`connection`](Self::connection) cannot return them.
+    /// Returns the steps of the last connection attempt, even if the attempt failed.
+    /// [`connection`](Self::connection) returns the steps only if there is a connection.
     #[must_use]
     pub fn connection_steps(&self) -> Vec<ProbeStep> {
-        self.sender.connections.tried()
+        self.sender.connections.attempt_steps()
     }
 
     /// Closes the session, waiting at most a second for the server. Running and later operations
     /// fail with `Not connected to server` until [`connect`](Self::connect) is called.
     pub async fn disconnect(&self) {
         const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-        let closing = self.sender.connections.close();
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
+        let close_operation = self.sender.connections.close();
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, close_operation).await;
     }
 
     /// Completes an authorization that another client started, in this process or another one (see
-    /// [`PromptError::Deferred`](super::PromptError::Deferred)), with the response from the
-    /// browser: requests the tokens and stores them.
+    /// [`PromptError::Deferred`](super::PromptError::Deferred)). Requests the tokens with the
+    /// authorization response from the browser, and stores them.
     ///
     /// # Errors
     /// [`McpError`] of [`McpErrorKind::Authorization`] if the response belongs to another
     /// authorization request, is an error, or the authorization server issues no token.
     pub async fn finish_authorization(
         &self,
-        pending: PendingAuthorization,
+        pending_authorization: PendingAuthorization,
         response: AuthorizationResponse,
     ) -> Result<(), McpError> {
         let connections = &self.sender.connections;
-        let finish = Box::pin(connections.finish_authorization(pending, response));
+        let finish_operation =
+            Box::pin(connections.finish_authorization(pending_authorization, response));
         let name = || format!("the authorization for server '{}'", self.config().label);
-        in_time(&self.sender, None, name, finish).await
+        run_in_time(&self.sender, None, name, finish_operation).await
     }
 
     /// Allows operations to connect again after [`disconnect`](Self::disconnect), without
@@ -216,34 +219,36 @@ impl McpClient {
         self.sender.connections.reopen();
     }
 
-    /// Ends the backoff after failed connection attempts: lets the next operation connect at once.
-    /// For callers that ask for the server's current state.
-    pub fn end_pause(&self) {
-        self.sender.connections.end_pause();
+    /// Ends the backoff after failed connection attempts, so that the next operation connects at
+    /// once. Useful for callers that request the server's current state.
+    pub fn end_backoff(&self) {
+        self.sender.connections.end_backoff();
     }
 
     /// Calls a tool and returns the JSON-RPC result as the server wrote it, including results with
     /// `isError`. Empty arguments are sent as `{}`.
     ///
     /// # Errors
-    /// The server is unreachable, too slow, or responds with an error. A result with `isError` is not
-    /// an error.
+    /// The server is unreachable, too slow, or responds with an error. A result with `isError` is
+    /// not an error.
     pub async fn call_tool<A: Serialize + ?Sized>(
         &self,
         name: &str,
         arguments: &A,
     ) -> Result<Box<RawValue>, McpError> {
         let options = RequestOptions::default();
-        let called = self.call_tool_with(name, arguments, &options).await?;
-        Ok(called.result)
+        let call_result = self
+            .call_tool_with_options(name, arguments, &options)
+            .await?;
+        Ok(call_result.result)
     }
 
     /// Calls a tool like [`call_tool`](Self::call_tool), with options. Also returns why structured
     /// content does not match the tool's `outputSchema`, if the tool was listed before.
     ///
     /// # Errors
-    /// The errors of [`call_tool`](Self::call_tool).
-    pub async fn call_tool_with<A: Serialize + ?Sized>(
+    /// The same errors as [`call_tool`](Self::call_tool).
+    pub async fn call_tool_with_options<A: Serialize + ?Sized>(
         &self,
         name: &str,
         arguments: &A,
@@ -254,33 +259,37 @@ impl McpClient {
             name: &'a str,
             arguments: &'a RawValue,
         }
-        let object = as_object(arguments).map_err(|kind| operation::error(&self.sender, kind))?;
+        let arguments_object = as_object(arguments)
+            .map_err(|kind| operation::error_of_operation(&self.sender, kind))?;
         let params = Params {
             name,
-            arguments: &object,
+            arguments: &arguments_object,
         };
         self.call_tool_with_params(name, &params, options).await
     }
 
-    /// Calls a tool like [`call_tool_with`](Self::call_tool_with), with all members of the
-    /// request's parameters, for callers that forward a request. `params` must serialize to an
-    /// object with the members `name`, which is `name`, and `arguments`, which is an object.
+    /// Calls a tool like [`call_tool_with_options`](Self::call_tool_with_options), with all members
+    /// of the request's parameters, for callers that forward a request. `params` must serialize to
+    /// an object with a member `name` that equals the argument `name`, and a member `arguments`
+    /// that is an object.
     ///
     /// # Errors
-    /// The errors of [`call_tool`](Self::call_tool).
+    /// The same errors as [`call_tool`](Self::call_tool).
     pub async fn call_tool_with_params<P: Serialize + ?Sized>(
         &self,
         name: &str,
         params: &P,
         options: &RequestOptions,
     ) -> Result<ToolCallResult, McpError> {
-        let time = options.timeout.unwrap_or(self.sender.config.timeout);
-        let until = tokio::time::Instant::now() + time.min(MAX_TIMEOUT);
-        let result = self.request_with("tools/call", params, options).await?;
+        let timeout = options.timeout.unwrap_or(self.sender.config.timeout);
+        let deadline = tokio::time::Instant::now() + timeout.min(MAX_TIMEOUT);
+        let result = self
+            .request_with_options("tools/call", params, options)
+            .await?;
         let tool = self.sender.tools.get(name);
-        let output_mismatch = match tool.and_then(|tool| tool.output.clone()) {
-            // Boxed, because the future of a schema check is large and seldom needed.
-            Some(schema) => Box::pin(schema.mismatch(&result, until)).await,
+        let output_mismatch = match tool.and_then(|tool| tool.output_schema.clone()) {
+            // The future of the schema check is boxed, because it is large and seldom needed.
+            Some(schema) => Box::pin(schema.find_mismatch(&result, deadline)).await,
             None => None,
         };
         if let Some(mismatch) = &output_mismatch {
@@ -306,12 +315,12 @@ impl McpClient {
         method: &str,
         params: &P,
     ) -> Result<(), McpError> {
-        let notify = async {
+        let notify_operation = async {
             let params = as_object(params)?;
             let session = self.sender.connections.session().await?;
             session.notify(method, &params).await
         };
-        self.run(method, notify).await
+        self.run_operation(method, notify_operation).await
     }
 
     /// Reads a resource, and returns the `ReadResourceResult` as the server wrote it.
@@ -323,8 +332,8 @@ impl McpClient {
         self.request("resources/read", &json!({ "uri": uri })).await
     }
 
-    /// Requests a rendered prompt, and returns the `GetPromptResult` as the server wrote it. Arguments are
-    /// strings.
+    /// Requests a rendered prompt, and returns the `GetPromptResult` as the server wrote it.
+    /// Arguments are strings.
     ///
     /// # Errors
     /// The server is unreachable, too slow, or responds with an error.
@@ -333,9 +342,9 @@ impl McpClient {
         name: &str,
         arguments: &A,
     ) -> Result<Box<RawValue>, McpError> {
-        let arguments =
-            as_object(arguments).map_err(|kind| operation::error(&self.sender, kind))?;
-        let params = json!({"name": name, "arguments": arguments});
+        let arguments_object = as_object(arguments)
+            .map_err(|kind| operation::error_of_operation(&self.sender, kind))?;
+        let params = json!({"name": name, "arguments": arguments_object});
         self.request("prompts/get", &params).await
     }
 
@@ -362,16 +371,16 @@ impl McpClient {
     /// # Errors
     /// The server is unreachable, too slow, or responds with an error.
     pub async fn set_log_level(&self, level: McpLogLevel) -> Result<(), McpError> {
-        let set = async {
+        let operation = async {
             self.sender.connections.settings.set_log_level(level);
             let session = self.sender.connections.session().await?;
-            if session.has(Feature::Handshake) {
+            if session.has_feature(Feature::Handshake) {
                 let params = json!({ "level": level });
                 self.send("logging/setLevel", &params).await?;
             }
             Ok(())
         };
-        Box::pin(self.run("logging/setLevel", set)).await
+        Box::pin(self.run_operation("logging/setLevel", operation)).await
     }
 
     /// Checks that the server responds, with `ping`, or since revision 2026-07-28 with
@@ -380,9 +389,9 @@ impl McpClient {
     /// # Errors
     /// The server is unreachable, too slow, or responds with an error.
     pub async fn ping(&self) -> Result<(), McpError> {
-        let ping = async {
+        let ping_operation = async {
             let session = self.sender.connections.session().await?;
-            let is_stateless = session.has(Feature::RequestMetadata);
+            let is_stateless = session.has_feature(Feature::RequestMetadata);
             let method = if is_stateless {
                 "server/discover"
             } else {
@@ -390,30 +399,30 @@ impl McpClient {
             };
             self.send(method, &json!({})).await
         };
-        Box::pin(self.run("ping", ping)).await
+        Box::pin(self.run_operation("ping", ping_operation)).await
     }
 
     /// Returns the server's tools of all pages, each as the server wrote it. Empty if the server
     /// does not know `tools/list`.
     ///
-    /// The number and the size of the entries of every list are limited: to 10,000 tools, resources
-    /// or prompts, or 1,000 resource templates, to 1 MiB for each entry, and to 16 MiB together.
-    /// Entries beyond a limit are dropped with a warning.
+    /// A list has at most 10,000 tools, resources or prompts, or at most 1,000 resource templates.
+    /// An entry has at most 1 MiB, and all entries of a list together at most 16 MiB. Entries that
+    /// exceed a limit are dropped with a warning.
     ///
     /// A tool whose `x-mcp-header` annotations violate the rules of revision 2026-07-28 is skipped
     /// with a warning, as that revision requires.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// [`McpError`] if the server is unreachable, too slow, or responds with an error.
     pub async fn list_tools(&self) -> Result<Vec<Box<RawValue>>, McpError> {
-        let list = Box::pin(listing::list_tools(&self.sender));
-        self.run("tools/list", list).await
+        let list_operation = Box::pin(self.sender.list_tools());
+        self.run_operation("tools/list", list_operation).await
     }
 
     /// Returns the server's resources of all pages, each as the server wrote it.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// [`McpError`] if the server is unreachable, too slow, or responds with an error.
     pub async fn list_resources(&self) -> Result<Vec<Box<RawValue>>, McpError> {
         self.list(ListKind::RESOURCES).await
     }
@@ -421,7 +430,7 @@ impl McpClient {
     /// Returns the server's resource templates of all pages, each as the server wrote it.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// [`McpError`] if the server is unreachable, too slow, or responds with an error.
     pub async fn list_resource_templates(&self) -> Result<Vec<Box<RawValue>>, McpError> {
         self.list(ListKind::RESOURCE_TEMPLATES).await
     }
@@ -429,7 +438,7 @@ impl McpClient {
     /// Returns the server's prompts of all pages, each as the server wrote it.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// [`McpError`] if the server is unreachable, too slow, or responds with an error.
     pub async fn list_prompts(&self) -> Result<Vec<Box<RawValue>>, McpError> {
         self.list(ListKind::PROMPTS).await
     }
@@ -442,43 +451,46 @@ impl McpClient {
     pub async fn subscribe(&self, filter: SubscriptionFilter) -> Result<Subscription, McpError> {
         let server = &self.config().label;
         let name = || format!("the notification subscription at server '{server}'");
-        let subscribe = subscription::subscribe(&self.sender, filter);
-        in_time(&self.sender, None, name, subscribe).await
+        let subscribe_operation = subscription::subscribe(&self.sender, filter);
+        run_in_time(&self.sender, None, name, subscribe_operation).await
     }
 
-    /// Runs an operation whose name in errors is its method.
-    async fn run<T>(
+    /// Runs an operation. Error messages name the operation by `method`.
+    async fn run_operation<T>(
         &self,
         method: &str,
         operation: impl Future<Output = Result<T, McpErrorKind>>,
     ) -> Result<T, McpError> {
-        let name = || request_name(&self.sender, method, &());
-        in_time(&self.sender, None, name, operation).await
+        let name = || format_request_name(&self.sender, method, &());
+        run_in_time(&self.sender, None, name, operation).await
     }
 
-    /// Runs an operation whose name in errors is that of connecting.
+    /// Runs an operation that only connects to the server. Errors name the operation `connecting to
+    /// server '...'`.
     async fn run_connecting<T>(
         &self,
         operation: impl Future<Output = Result<T, McpErrorKind>>,
     ) -> Result<T, McpError> {
         let name = || format!("connecting to server '{}'", self.config().label);
-        in_time(&self.sender, None, name, operation).await
+        run_in_time(&self.sender, None, name, operation).await
     }
 
     /// Sends a request without options, and ignores the result.
     async fn send(&self, method: &str, params: &Value) -> Result<(), McpErrorKind> {
-        let (params, options) = (rounds::raw(params)?, RequestOptions::default());
+        let (params, options) = (to_raw(params)?, RequestOptions::default());
         let delivery = Delivery::default();
-        let sent = rounds::run(&self.sender, method, &params, &options, &delivery);
-        sent.await.map(drop)
+        let request_operation = send_request(&self.sender, method, &params, &options, &delivery);
+        request_operation.await.map(drop)
     }
 
+    /// Returns the entries of all pages of a list.
     async fn list(&self, kind: ListKind) -> Result<Vec<Box<RawValue>>, McpError> {
-        let list = async {
-            let (entries, _) = listing::all(&self.sender, kind).await?;
+        let list_operation = async {
+            let (entries, _) = self.sender.read_list(kind).await?;
             Ok(entries)
         };
-        self.run(kind.method, Box::pin(list)).await
+        self.run_operation(kind.method, Box::pin(list_operation))
+            .await
     }
 }
 

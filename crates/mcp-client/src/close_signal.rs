@@ -39,16 +39,16 @@ impl CloseSignal {
         tokio::select! {
             biased;
             () = self.wait() => Err(McpErrorKind::Disconnected),
-            done = work => Ok(done),
+            output = work => Ok(output),
         }
     }
 
     /// Waits until the signal is set.
     async fn wait(&self) {
         // The waiter registers before it reads the flag, so that it does not miss the signal.
-        let notified = self.notify.notified();
+        let notification = self.notify.notified();
         if !self.is_set() {
-            notified.await;
+            notification.await;
         }
     }
 }

@@ -39,7 +39,7 @@ use pillion_egress::{CONNECTION_HEADERS, EgressPolicy};
 #[serde(try_from = "ServerDefinition")]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// The server's label, by which the names of its tools refer to the server.
+    /// The server's label, which names the server in logs, in errors and in the names of its tools.
     pub label: String,
     /// The server's purpose, in the operator's words; may be empty.
     pub description: String,
@@ -48,7 +48,8 @@ pub struct ServerConfig {
     pub endpoint: Endpoint,
     /// The transport. Default: the client detects the transport.
     pub transport: TransportKind,
-    /// Whether a connection starts with a handshake. Default: if the server supports one.
+    /// Whether a connection starts with a handshake. Default: a handshake if the server supports
+    /// one.
     pub handshake: Handshake,
     /// The protocol revision that the handshake requests. Default: the newest one.
     pub protocol_version: Option<ProtocolVersion>,
@@ -65,7 +66,7 @@ pub struct ServerConfig {
     /// Timeout of one operation, including connecting. In JSON `timeout_ms`, in milliseconds.
     /// Default 30 s.
     pub timeout: Duration,
-    /// Size limits of responses.
+    /// Size limits of the server's responses.
     pub limits: Limits,
     /// Which addresses requests may reach. Default: [`EgressPolicy::default`], which rejects plain
     /// `http` to other machines.
@@ -82,16 +83,17 @@ pub enum TransportKind {
     /// The client detects the transport on first use, and caches it.
     #[default]
     Auto,
-    /// Streamable HTTP: POST, answered as JSON or as an event stream; with sessions (2025-03-26 and
-    /// later).
+    /// Streamable HTTP (2025-03-26 and later), with sessions. Each response to a POST is JSON or an
+    /// event stream.
     StreamableHttp,
     /// HTTP+SSE: a GET stream announces an `endpoint` for POST; responses arrive on the stream.
     LegacySse,
-    /// POST to the `/sse` URL itself, answered as an event stream or JSON; no handshake.
+    /// POST to the `/sse` URL itself, without a handshake. Each response is an event stream or
+    /// JSON.
     PostSse,
-    /// A GET stream, and POST to the same URL; responses arrive on the stream.
+    /// POST to the same URL as that of a GET stream, on which the responses arrive.
     GetSse,
-    /// POST, answered as JSON.
+    /// POST with JSON responses only.
     Http,
     /// WebSocket with the subprotocol `mcp`. The only transport for `ws` and `wss` URLs.
     #[serde(rename = "websocket")]
@@ -142,17 +144,17 @@ impl TryFrom<String> for TransportKind {
     /// Parses a transport's name; also accepts `-` for `_`, and `sse`, as in most clients, for
     /// `legacy_sse`.
     fn try_from(name: String) -> Result<Self, UnknownTransport> {
-        let known = match name.as_str() {
+        let canonical_name = match name.as_str() {
             "sse" => Self::LegacySse.name().to_owned(),
             name => name.replace('-', "_"),
         };
-        let mut all = Self::ALL.into_iter();
-        let found = all.find(|transport| transport.name() == known);
-        found.ok_or(UnknownTransport { name })
+        let mut transports = Self::ALL.into_iter();
+        let transport = transports.find(|transport| transport.name() == canonical_name);
+        transport.ok_or(UnknownTransport { name })
     }
 }
 
-/// Whether a connection starts with a handshake (`initialize`).
+/// Determines whether a connection starts with a handshake (`initialize`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Handshake {
@@ -160,7 +162,7 @@ pub enum Handshake {
     /// `initialize`.
     #[default]
     Auto,
-    /// Connections start without a handshake: the first request is the caller's.
+    /// Connections start without a handshake, so the first request is that of the caller.
     Never,
 }
 
@@ -196,9 +198,10 @@ impl ServerConfig {
     /// Creates a configuration for a URL, with all defaults.
     ///
     /// # Errors
-    /// [`ServerConfigError::Url`] or [`ServerConfigError::CredentialInUrl`].
+    /// [`ServerConfigError::Url`] if the URL is invalid; [`ServerConfigError::CredentialInUrl`] if
+    /// it contains a user or a password.
     pub fn new(label: impl Into<String>, url: &str) -> Result<Self, ServerConfigError> {
-        Ok(Self::at(label, Endpoint::Url(check_url(url)?)))
+        Ok(Self::for_endpoint(label, Endpoint::Url(parse_url(url)?)))
     }
 
     /// Creates a configuration for a local program, with all defaults.
@@ -212,10 +215,10 @@ impl ServerConfig {
     /// ```
     #[must_use]
     pub fn for_command(label: impl Into<String>, command: StdioCommand) -> Self {
-        Self::at(label, Endpoint::Command(command))
+        Self::for_endpoint(label, Endpoint::Command(command))
     }
 
-    fn at(label: impl Into<String>, endpoint: Endpoint) -> Self {
+    fn for_endpoint(label: impl Into<String>, endpoint: Endpoint) -> Self {
         Self {
             label: label.into(),
             description: String::new(),
@@ -237,29 +240,31 @@ impl ServerConfig {
     /// Validates the combination of the settings. The client validates them on first use.
     ///
     /// # Errors
-    /// [`ServerConfigError::Header`], [`ServerConfigError::Command`],
-    /// [`ServerConfigError::Transport`], [`ServerConfigError::Egress`] or
-    /// [`ServerConfigError::OAuth`].
+    /// The variant of [`ServerConfigError`] for the first invalid setting: the headers, the
+    /// command, the transport, the egress policy or the OAuth settings.
     pub fn validate(&self) -> Result<(), ServerConfigError> {
         if let Authentication::OAuth(oauth) = &self.authentication {
             oauth.validate()?;
         }
         match &self.endpoint {
-            Endpoint::Command(command) if !command.is_possible() => {
-                return Err(ServerConfigError::Command);
+            Endpoint::Command(command) => {
+                if let Some(problem) = command.find_problem() {
+                    return Err(ServerConfigError::Command { problem });
+                }
             }
-            Endpoint::Command(_) => {}
             Endpoint::Url(_) => self.egress.check_url(&self.request_url()?)?,
         }
-        let only = |kind| matches!(kind, TransportKind::Stdio | TransportKind::WebSocket);
-        let (configured, possible) = (self.transport, self.endpoint.transport());
-        if configured != TransportKind::Auto
-            && configured != possible
-            && (only(configured) || only(possible))
+        let has_own_endpoint =
+            |kind| matches!(kind, TransportKind::Stdio | TransportKind::WebSocket);
+        let (configured_transport, supported_transport) =
+            (self.transport, self.endpoint.transport());
+        if configured_transport != TransportKind::Auto
+            && configured_transport != supported_transport
+            && (has_own_endpoint(configured_transport) || has_own_endpoint(supported_transport))
         {
             return Err(ServerConfigError::Transport);
         }
-        self.header_map().map(drop)
+        self.build_header_map().map(drop)
     }
 
     /// Returns the server's URL, if it has one.
@@ -277,10 +282,10 @@ impl ServerConfig {
     pub fn display_url(&self) -> String {
         match &self.endpoint {
             Endpoint::Url(url) => {
-                let mut url = url.clone();
-                url.set_query(None);
-                url.set_fragment(None);
-                url.into()
+                let mut shown_url = url.clone();
+                shown_url.set_query(None);
+                shown_url.set_fragment(None);
+                shown_url.into()
             }
             Endpoint::Command(command) => format!("stdio:{}", command.name()),
         }
@@ -298,8 +303,8 @@ impl ServerConfig {
                 "cwd": command.cwd.as_ref().map(|cwd| cwd.to_string_lossy()),
             }),
         };
-        let digest = digest(&SHA256, endpoint.to_string().as_bytes());
-        let bytes = digest.as_ref().iter();
+        let endpoint_digest = digest(&SHA256, endpoint.to_string().as_bytes());
+        let bytes = endpoint_digest.as_ref().iter();
         bytes.map(|byte| format!("{byte:02x}")).collect()
     }
 
@@ -308,28 +313,29 @@ impl ServerConfig {
     pub(crate) fn transport_kind(&self) -> TransportKind {
         match self.transport {
             TransportKind::Auto => self.endpoint.transport(),
-            configured => configured,
+            transport => transport,
         }
     }
 
     /// Returns the headers of every request: the configured ones, then the credential's. All are
     /// marked as sensitive.
-    pub(crate) fn header_map(&self) -> Result<HeaderMap, ServerConfigError> {
+    pub(crate) fn build_header_map(&self) -> Result<HeaderMap, ServerConfigError> {
         let mut headers = HeaderMap::new();
-        let configured = self.headers.iter();
-        let custom =
-            configured.map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
-        for (name, value) in custom.chain(self.authentication.header()) {
-            let invalid = || ServerConfigError::Header { name: name.clone() };
-            let key = HeaderName::try_from(&name).map_err(|_| invalid())?;
-            // `Host` is allowed, because a server may be one of several virtual hosts at an
-            // address.
-            if CONNECTION_HEADERS.contains(&key.as_str()) && key != HOST {
+        let configured_headers = self
+            .headers
+            .iter()
+            .map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
+        for (name, value) in configured_headers.chain(self.authentication.header()) {
+            let header_error = || ServerConfigError::Header { name: name.clone() };
+            let header_name = HeaderName::try_from(&name).map_err(|_| header_error())?;
+            // A configured `Host` header is allowed, because an address may serve several virtual
+            // hosts.
+            if CONNECTION_HEADERS.contains(&header_name.as_str()) && header_name != HOST {
                 return Err(ServerConfigError::ConnectionHeader { name });
             }
-            let mut value = HeaderValue::try_from(value).map_err(|_| invalid())?;
-            value.set_sensitive(true);
-            headers.insert(key, value);
+            let mut header_value = HeaderValue::try_from(value).map_err(|_| header_error())?;
+            header_value.set_sensitive(true);
+            headers.insert(header_name, header_value);
         }
         Ok(headers)
     }
@@ -377,7 +383,7 @@ impl fmt::Debug for ServerConfig {
     }
 }
 
-fn check_url(text: &str) -> Result<Url, ServerConfigError> {
+fn parse_url(text: &str) -> Result<Url, ServerConfigError> {
     let url = Url::parse(text).map_err(|_| ServerConfigError::Url)?;
     if !matches!(url.scheme(), "http" | "https" | "ws" | "wss")
         || url.host_str().is_none_or(str::is_empty)

@@ -9,21 +9,21 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::callbacks::empty_object;
-use super::dialect::{Opening, ServerDialect};
-use super::http::{HttpLink, is_status};
+use super::dialect::{ServerDialect, SessionStart};
+use super::http::{HttpLink, has_status};
 use super::peer::Peer;
-use super::probe::{ProbeStep, Steps};
+use super::probe::{ProbeStep, ProbeSteps};
 use super::session::{IdStyle, Session};
 use super::transport::{EndpointRule, EventStreamTransport, PostTransport};
 use super::{McpErrorKind, ProtocolVersion, ServerConfig, TransportKind};
 use pillion_egress::MAX_REPEATS;
 
 pub(super) use channel::{ChannelConnector, ChannelLink};
-use discovered::{Discovered, discovered, rpc_of, stateless_version};
-pub(super) use discovered::{HEADER_MISMATCH, UNSUPPORTED_VERSION, newest_common_revision};
+use discovered::{DiscoverOutcome, find_stateless_version, interpret_response, rpc_error};
+pub(super) use discovered::{HEADER_MISMATCH, UNSUPPORTED_VERSION, find_newest_common_revision};
 
 /// Opens sessions over HTTP, and detects the server's transport and revision.
-pub(super) struct Connector {
+pub(super) struct HttpConnector {
     pub(super) config: Arc<ServerConfig>,
     pub(super) link: HttpLink,
     pub(super) peer: Arc<Peer>,
@@ -36,8 +36,8 @@ pub(super) struct OpenedSession {
     pub(super) steps: Vec<ProbeStep>,
 }
 
-impl Steps {
-    fn opened(self, session: Session, dialect: ServerDialect) -> OpenedSession {
+impl ProbeSteps {
+    fn into_opened_session(self, session: Session, dialect: ServerDialect) -> OpenedSession {
         OpenedSession {
             session,
             dialect,
@@ -46,8 +46,8 @@ impl Steps {
     }
 }
 
-/// Statuses that a server without Streamable HTTP at this URL returns.
-const NOT_STREAMABLE: [StatusCode; 3] = [
+/// The HTTP statuses that a server returns if its URL does not support Streamable HTTP.
+const NOT_STREAMABLE_STATUSES: [StatusCode; 3] = [
     StatusCode::BAD_REQUEST,
     StatusCode::NOT_FOUND,
     StatusCode::METHOD_NOT_ALLOWED,
@@ -55,20 +55,22 @@ const NOT_STREAMABLE: [StatusCode; 3] = [
 
 const METHOD_NOT_FOUND: i64 = -32601;
 
-impl Connector {
+impl HttpConnector {
     /// Opens a session with the configured or cached transport and revision, or else detects them.
-    pub(super) async fn open(&self, mut steps: Steps) -> Result<OpenedSession, McpErrorKind> {
-        if let Some(dialect) = self.pinned() {
-            let session = self.open_pinned(dialect, &mut steps).await?;
-            return Ok(steps.opened(session, dialect));
+    pub(super) async fn open(&self, mut steps: ProbeSteps) -> Result<OpenedSession, McpErrorKind> {
+        if let Some(dialect) = self.configured_dialect() {
+            let session = self.open_configured(dialect, &mut steps).await?;
+            return Ok(steps.into_opened_session(session, dialect));
         }
-        let remembers = self.config.protocol_version.is_none();
-        if let Some(dialect) = ServerDialect::known(&self.config).filter(|_| remembers) {
+        let uses_cache = self.config.protocol_version.is_none();
+        if let Some(dialect) = ServerDialect::find_cached(&self.config).filter(|_| uses_cache) {
             match self.try_dialect(dialect, &mut steps).await {
-                Ok(session) => return Ok(steps.opened(session, dialect)),
-                // The cached transport and revision may be outdated.
+                Ok(session) => return Ok(steps.into_opened_session(session, dialect)),
+                // A failed connection, egress check or authorization does not depend on the
+                // transport and the revision, so detecting another transport or revision would not
+                // help.
                 Err(
-                    error @ (McpErrorKind::Connect(_)
+                    error @ (McpErrorKind::ConnectionFailed(_)
                     | McpErrorKind::Egress(_)
                     | McpErrorKind::Authorization(_)),
                 ) => {
@@ -83,57 +85,73 @@ impl Connector {
                 }
             }
         }
-        let (opened, is_certain) = self.detect(steps).await?;
-        if remembers && is_certain {
-            opened.dialect.remember(&self.config);
+        let (opened_session, is_certain) = self.detect(steps).await?;
+        if uses_cache && is_certain {
+            opened_session.dialect.remember(&self.config);
         }
-        Ok(opened)
+        Ok(opened_session)
     }
 
     /// Returns the configured transport and revision, if both are configured and nothing has to be
     /// detected.
-    fn pinned(&self) -> Option<ServerDialect> {
-        let dialect = |transport, opening| Some(ServerDialect { transport, opening });
-        let configured = Opening::configured(&self.config);
-        let opening = configured.unwrap_or(Opening::Handshake(self.offered()));
-        match (self.config.transport, opening) {
-            (TransportKind::Auto, Opening::None) | (TransportKind::PostSse, _) => {
-                dialect(TransportKind::PostSse, Opening::None)
+    fn configured_dialect(&self) -> Option<ServerDialect> {
+        let dialect = |transport, session_start| {
+            Some(ServerDialect {
+                transport,
+                session_start,
+            })
+        };
+        let configured_start = SessionStart::from_config(&self.config);
+        let session_start =
+            configured_start.unwrap_or(SessionStart::Handshake(self.requested_version()));
+        match (self.config.transport, session_start) {
+            (TransportKind::Auto, SessionStart::None) | (TransportKind::PostSse, _) => {
+                dialect(TransportKind::PostSse, SessionStart::None)
             }
-            (TransportKind::Auto, Opening::Stateless(_)) => {
-                dialect(TransportKind::StreamableHttp, opening)
+            (TransportKind::Auto, SessionStart::Stateless(_)) => {
+                dialect(TransportKind::StreamableHttp, session_start)
             }
-            (TransportKind::Auto, Opening::Handshake(_)) => None,
-            (transport, _) => dialect(transport, opening),
+            (TransportKind::Auto, SessionStart::Handshake(_)) => None,
+            (transport, _) => dialect(transport, session_start),
         }
     }
 
-    /// Returns the revision that a handshake requests.
-    fn offered(&self) -> ProtocolVersion {
-        let pinned = self.config.protocol_version;
-        pinned.unwrap_or(ProtocolVersion::LATEST_WITH_HANDSHAKE)
+    /// Returns the revision that a handshake requests: the configured revision, or else the newest
+    /// one.
+    fn requested_version(&self) -> ProtocolVersion {
+        let configured_version = self.config.protocol_version;
+        configured_version.unwrap_or(ProtocolVersion::LATEST_WITH_HANDSHAKE)
     }
 
-    /// Opens a session as configured. If the server has no handshake anymore, it rejects
-    /// `initialize` and lists its revisions; unless a revision is configured, the session then uses
-    /// one of those.
-    async fn open_pinned(
+    /// Opens a session as configured. A server that no longer has a handshake rejects `initialize`
+    /// and lists its revisions. The session then uses one of the listed revisions, unless a
+    /// revision is configured.
+    async fn open_configured(
         &self,
         dialect: ServerDialect,
-        steps: &mut Steps,
+        steps: &mut ProbeSteps,
     ) -> Result<Session, McpErrorKind> {
-        let opened = self.step(dialect, steps).await;
-        let (Err(error), Opening::Handshake(_), None) =
-            (&opened, dialect.opening, self.config.protocol_version)
-        else {
-            return opened;
+        let outcome = self.try_open(dialect, steps).await;
+        let (Err(error), SessionStart::Handshake(_), None) = (
+            &outcome,
+            dialect.session_start,
+            self.config.protocol_version,
+        ) else {
+            return outcome;
         };
-        match rpc_of(error).and_then(stateless_version) {
+        match rpc_error(error).and_then(find_stateless_version) {
             Some(version) => {
-                let opening = Opening::Stateless(version);
-                self.step(ServerDialect { opening, ..dialect }, steps).await
+                let session_start = SessionStart::Stateless(version);
+                self.try_open(
+                    ServerDialect {
+                        session_start,
+                        ..dialect
+                    },
+                    steps,
+                )
+                .await
             }
-            None => opened,
+            None => outcome,
         }
     }
 
@@ -142,104 +160,137 @@ impl Connector {
     /// 1. POST `server/discover`. If it returns a result, or an error that exists only since
     ///    revision 2026-07-28, the server has no handshake.
     /// 2. Otherwise POST `initialize`. If it returns a result, the server uses Streamable HTTP.
-    /// 3. If the server does not know the method, it has no handshake. If step 1 timed out, repeat
-    ///    it once; otherwise use POST-SSE.
-    /// 4. After HTTP 400, 404 or 405, or an empty response, open a GET stream. After a status, the
-    ///    stream must start with an `endpoint` event; after an empty response, it need not.
+    /// 3. If the server does not know `initialize`, it has no handshake. If step 1 timed out,
+    ///    repeat step 1 once. If the repetition returns no revision, or step 1 did not time out,
+    ///    use POST-SSE.
+    /// 4. If step 2 returned HTTP 400, 404 or 405, open a GET stream, which must start with an
+    ///    `endpoint` event (HTTP+SSE). If step 2 returned an empty response, open a GET stream that
+    ///    may start with any event.
     ///
     /// The returned flag is `false` if the outcome is a guess that must not be cached.
-    async fn detect(&self, mut steps: Steps) -> Result<(OpenedSession, bool), McpErrorKind> {
-        let mut offered = self.offered();
-        let mut was_silent = false;
+    async fn detect(&self, mut steps: ProbeSteps) -> Result<(OpenedSession, bool), McpErrorKind> {
+        let mut requested_version = self.requested_version();
+        let mut has_timed_out = false;
         if self.config.protocol_version.is_none() {
-            let (discovered, session) = self.discover(&mut steps).await?;
-            match discovered {
-                Discovered::Stateless(version) => {
-                    return Ok((steps.opened(session, stateless(version)), true));
+            let (discover_outcome, session) = self.discover(&mut steps).await?;
+            match discover_outcome {
+                DiscoverOutcome::Stateless(version) => {
+                    return Ok((
+                        steps.into_opened_session(session, stateless_dialect(version)),
+                        true,
+                    ));
                 }
-                Discovered::Older(version) => offered = version,
-                Discovered::AskIn(_) | Discovered::Nothing => {}
-                Discovered::Silence => was_silent = true,
+                DiscoverOutcome::Handshake(version) => requested_version = version,
+                DiscoverOutcome::OtherRevision(_) | DiscoverOutcome::Unsupported => {}
+                DiscoverOutcome::NoResponse => has_timed_out = true,
             }
         }
         let dialect = |transport| ServerDialect {
             transport,
-            opening: Opening::Handshake(offered),
+            session_start: SessionStart::Handshake(requested_version),
         };
-        let streamable = dialect(TransportKind::StreamableHttp);
-        let error = match self.try_dialect(streamable, &mut steps).await {
-            Ok(session) => return Ok((steps.opened(session, streamable), true)),
+        let streamable_http = dialect(TransportKind::StreamableHttp);
+        let error = match self.try_dialect(streamable_http, &mut steps).await {
+            Ok(session) => return Ok((steps.into_opened_session(session, streamable_http), true)),
             Err(error) => error,
         };
         let mut is_certain = true;
-        if let Some(rpc) = rpc_of(&error).filter(|_| was_silent) {
-            if let Some(version) = stateless_version(rpc) {
-                let session = self.step(stateless(version), &mut steps).await?;
-                return Ok((steps.opened(session, stateless(version)), true));
+        if let Some(response_error) = rpc_error(&error).filter(|_| has_timed_out) {
+            if let Some(version) = find_stateless_version(response_error) {
+                let session = self
+                    .try_open(stateless_dialect(version), &mut steps)
+                    .await?;
+                return Ok((
+                    steps.into_opened_session(session, stateless_dialect(version)),
+                    true,
+                ));
             }
-            // A server that was too slow to answer the first `server/discover` may have no
-            // handshake.
+            // `server/discover` is sent again, because the server may have no handshake, and may
+            // have been too slow for the first request.
             match self.discover(&mut steps).await? {
-                (Discovered::Stateless(version), session) => {
-                    return Ok((steps.opened(session, stateless(version)), true));
+                (DiscoverOutcome::Stateless(version), session) => {
+                    return Ok((
+                        steps.into_opened_session(session, stateless_dialect(version)),
+                        true,
+                    ));
                 }
-                (Discovered::Silence, _) => is_certain = false,
+                (DiscoverOutcome::NoResponse, _) => is_certain = false,
                 _ => {}
             }
         }
         let post_sse = ServerDialect {
             transport: TransportKind::PostSse,
-            opening: Opening::None,
+            session_start: SessionStart::None,
         };
-        let next = match &error {
+        let fallback_dialect = match &error {
             McpErrorKind::Rpc(_) => post_sse,
-            McpErrorKind::HttpStatus { rpc: Some(rpc), .. } if rpc.code == METHOD_NOT_FOUND => {
-                post_sse
-            }
+            McpErrorKind::HttpStatus {
+                rpc_error: Some(rpc_error),
+                ..
+            } if rpc_error.code == METHOD_NOT_FOUND => post_sse,
             McpErrorKind::NoResponse => dialect(TransportKind::GetSse),
-            error if is_status(error, &NOT_STREAMABLE) => dialect(TransportKind::LegacySse),
+            error if has_status(error, &NOT_STREAMABLE_STATUSES) => {
+                dialect(TransportKind::LegacySse)
+            }
             _ => return Err(error),
         };
-        match self.step(next, &mut steps).await {
-            Ok(session) => Ok((steps.opened(session, next), is_certain)),
-            // The error of `initialize` explains more than the missing GET stream.
-            Err(second) if is_status(&second, &NOT_STREAMABLE) => Err(error),
+        match self.try_open(fallback_dialect, &mut steps).await {
+            Ok(session) => Ok((
+                steps.into_opened_session(session, fallback_dialect),
+                is_certain,
+            )),
+            // The error of `initialize` is returned, because it explains more than the missing GET
+            // stream.
+            Err(fallback_error) if has_status(&fallback_error, &NOT_STREAMABLE_STATUSES) => {
+                Err(error)
+            }
             Err(McpErrorKind::ContentType { .. }) => Err(error),
-            Err(second) => Err(second),
+            Err(fallback_error) => Err(fallback_error),
         }
     }
 
     /// Requests the server's revisions (`server/discover`) in the newest supported revision, and
     /// once more in another revision if the server asks for that.
-    async fn discover(&self, steps: &mut Steps) -> Result<(Discovered, Session), McpErrorKind> {
-        match self.discover_in(ProtocolVersion::LATEST, steps).await? {
-            (Discovered::AskIn(version), _) => match self.discover_in(version, steps).await? {
-                (Discovered::AskIn(version), _) => Err(McpErrorKind::NoCommonVersion {
-                    supported: version.to_string(),
-                }),
-                found => Ok(found),
-            },
-            found => Ok(found),
+    async fn discover(
+        &self,
+        steps: &mut ProbeSteps,
+    ) -> Result<(DiscoverOutcome, Session), McpErrorKind> {
+        match self
+            .discover_in_revision(ProtocolVersion::LATEST, steps)
+            .await?
+        {
+            (DiscoverOutcome::OtherRevision(version), _) => {
+                match self.discover_in_revision(version, steps).await? {
+                    (DiscoverOutcome::OtherRevision(version), _) => {
+                        Err(McpErrorKind::NoCommonVersion {
+                            supported_versions: version.to_string(),
+                        })
+                    }
+                    outcome => Ok(outcome),
+                }
+            }
+            outcome => Ok(outcome),
         }
     }
 
-    async fn discover_in(
+    async fn discover_in_revision(
         &self,
         version: ProtocolVersion,
-        steps: &mut Steps,
-    ) -> Result<(Discovered, Session), McpErrorKind> {
+        steps: &mut ProbeSteps,
+    ) -> Result<(DiscoverOutcome, Session), McpErrorKind> {
         const DISCOVER_TIMEOUT: Duration = Duration::from_secs(5);
-        let mut session = self.post_session(IdStyle::Number);
+        let mut session = self.new_post_session(IdStyle::Number);
         session.set_version(version);
         let timeout = DISCOVER_TIMEOUT.min(self.config.timeout / 4);
         let params = empty_object();
-        let request = session.ask("server/discover", &params);
-        let response = self.link.in_time(timeout, request).await;
+        let request = session.send_opening_request("server/discover", &params);
+        let response = self.link.run_in_time(timeout, request).await;
         let outcome = response.unwrap_or(Err(McpErrorKind::timeout(timeout)));
-        let found = discovered(outcome, &mut session);
-        let tried = format!("POST server/discover ({version})");
-        steps.note(tried, found.as_ref().map(Discovered::describe));
-        Ok((found?, session))
+        let discover_outcome = interpret_response(outcome, &mut session);
+        let attempt = format!("POST server/discover ({version})");
+        let description = discover_outcome.as_ref().map(DiscoverOutcome::describe);
+        steps.record(attempt, description);
+        Ok((discover_outcome?, session))
     }
 
     /// Tries to open a session with a transport and revision, in at most half of the remaining
@@ -247,63 +298,69 @@ impl Connector {
     async fn try_dialect(
         &self,
         dialect: ServerDialect,
-        steps: &mut Steps,
+        steps: &mut ProbeSteps,
     ) -> Result<Session, McpErrorKind> {
-        let after = self.config.timeout / 2;
-        if let Some(opened) = self.link.in_time(after, self.step(dialect, steps)).await {
-            return opened;
+        let timeout = self.config.timeout / 2;
+        if let Some(outcome) = self
+            .link
+            .run_in_time(timeout, self.try_open(dialect, steps))
+            .await
+        {
+            return outcome;
         }
-        let error = McpErrorKind::timeout(after);
-        steps.note(dialect.describe(), Err(&error));
+        let error = McpErrorKind::timeout(timeout);
+        steps.record(dialect.describe(), Err(&error));
         Err(error)
     }
 
     /// Opens a session with a transport and revision, and records the outcome in `steps`.
-    async fn step(
+    async fn try_open(
         &self,
         dialect: ServerDialect,
-        steps: &mut Steps,
+        steps: &mut ProbeSteps,
     ) -> Result<Session, McpErrorKind> {
-        let mut opened = self.open_as(dialect).await;
+        let mut outcome = self.open_with_dialect(dialect).await;
         // If the stream for responses closes during the handshake, the handshake starts again,
         // which is harmless.
         for _ in 0..MAX_REPEATS {
-            if !matches!(opened, Err(McpErrorKind::StreamClosed)) {
+            if !matches!(outcome, Err(McpErrorKind::StreamClosed)) {
                 break;
             }
-            opened = self.open_as(dialect).await;
+            outcome = self.open_with_dialect(dialect).await;
         }
-        let negotiated = opened.as_ref().map(Session::describe_version);
-        steps.note(dialect.describe(), negotiated);
-        opened
+        let description = outcome.as_ref().map(Session::describe_version);
+        steps.record(dialect.describe(), description);
+        outcome
     }
 
-    async fn open_as(&self, dialect: ServerDialect) -> Result<Session, McpErrorKind> {
+    async fn open_with_dialect(&self, dialect: ServerDialect) -> Result<Session, McpErrorKind> {
         let mut session = match dialect.transport {
-            TransportKind::LegacySse => self.stream_session(EndpointRule::Announced).await?,
-            TransportKind::GetSse => self.stream_session(EndpointRule::SameUrl).await?,
-            TransportKind::PostSse => self.post_session(IdStyle::Mcp),
+            TransportKind::LegacySse => {
+                self.open_stream_session(EndpointRule::AnnouncedUrl).await?
+            }
+            TransportKind::GetSse => self.open_stream_session(EndpointRule::SameUrl).await?,
+            TransportKind::PostSse => self.new_post_session(IdStyle::RandomText),
             TransportKind::Auto
             | TransportKind::StreamableHttp
             | TransportKind::Http
             | TransportKind::WebSocket
-            | TransportKind::Stdio => self.post_session(IdStyle::Number),
+            | TransportKind::Stdio => self.new_post_session(IdStyle::Number),
         };
-        match dialect.opening {
-            Opening::Stateless(version) => session.set_version(version),
-            Opening::Handshake(offered) => session.initialize(offered).await?,
-            Opening::None => {}
+        match dialect.session_start {
+            SessionStart::Stateless(version) => session.set_version(version),
+            SessionStart::Handshake(version) => session.initialize(version).await?,
+            SessionStart::None => {}
         }
         Ok(session)
     }
 
-    fn post_session(&self, ids: IdStyle) -> Session {
+    fn new_post_session(&self, id_style: IdStyle) -> Session {
         let peer = Arc::clone(&self.peer);
         let transport = PostTransport::new(self.link.clone(), Arc::clone(&peer));
-        Session::new(Box::new(transport), peer, ids)
+        Session::new(Box::new(transport), peer, id_style)
     }
 
-    async fn stream_session(&self, rule: EndpointRule) -> Result<Session, McpErrorKind> {
+    async fn open_stream_session(&self, rule: EndpointRule) -> Result<Session, McpErrorKind> {
         let peer = Arc::clone(&self.peer);
         let link = self.link.clone();
         let transport = EventStreamTransport::open(link, rule, Arc::clone(&peer)).await?;
@@ -311,10 +368,10 @@ impl Connector {
     }
 }
 
-/// Returns Streamable HTTP without a handshake, in this revision.
-fn stateless(version: ProtocolVersion) -> ServerDialect {
+/// Returns the transport Streamable HTTP without a handshake, with the given revision.
+fn stateless_dialect(version: ProtocolVersion) -> ServerDialect {
     ServerDialect {
         transport: TransportKind::StreamableHttp,
-        opening: Opening::Stateless(version),
+        session_start: SessionStart::Stateless(version),
     }
 }

@@ -10,12 +10,12 @@ use super::{Feature, Handshake, ProtocolVersion, ServerConfig, TransportKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ServerDialect {
     pub(super) transport: TransportKind,
-    pub(super) opening: Opening,
+    pub(super) session_start: SessionStart,
 }
 
 /// How a session starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Opening {
+pub(super) enum SessionStart {
     /// The session starts with the first request, which names this revision (2026-07-28 and
     /// later).
     Stateless(ProtocolVersion),
@@ -25,10 +25,10 @@ pub(super) enum Opening {
     None,
 }
 
-impl Opening {
+impl SessionStart {
     /// Returns the configured transport and revision, if both are configured and nothing has to be
     /// detected.
-    pub(super) fn configured(config: &ServerConfig) -> Option<Self> {
+    pub(super) fn from_config(config: &ServerConfig) -> Option<Self> {
         match (config.handshake, config.protocol_version) {
             (Handshake::Never, _) => Some(Self::None),
             (Handshake::Auto, Some(version)) if !version.supports(Feature::Handshake) => {
@@ -44,7 +44,8 @@ impl Opening {
 ///
 /// Only locked with `try_lock`: if a process forks while another thread holds the lock, the lock is
 /// never released in the child. The child then caches nothing.
-static DIALECT_CACHE: LazyLock<Mutex<HashMap<Key, ServerDialect>>> = LazyLock::new(Mutex::default);
+static DIALECT_CACHE: LazyLock<Mutex<HashMap<DialectKey, ServerDialect>>> =
+    LazyLock::new(Mutex::default);
 
 /// Maximum number of cached servers; when exceeded, the cache is cleared.
 const MAX_CACHED_DIALECTS: usize = 4096;
@@ -52,54 +53,56 @@ const MAX_CACHED_DIALECTS: usize = 4096;
 /// Identifies a server and the caller: the transport and revision may depend on the credential and
 /// on the URL's query. Both are secret, so the key contains only a hash of them.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct DialectKey {
     display_url: String,
-    identity: u64,
+    identity_hash: u64,
 }
 
-impl Key {
+impl DialectKey {
     fn for_config(config: &ServerConfig) -> Self {
         static HASH_STATE: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        let declared = config.header_map().unwrap_or_default();
-        let headers: Vec<(&str, &[u8])> = declared
+        let header_map = config.build_header_map().unwrap_or_default();
+        let headers: Vec<(&str, &[u8])> = header_map
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_bytes()))
             .collect();
-        // If the credential is obtained at run time, the configuration identifies its owner.
+        // The cache key contains the configuration of the authentication and the address of the
+        // token store, because they identify the owner of a token that is obtained at run time.
         let credential = format!("{:?}", config.authentication);
         let token_store = config.authorization.token_store.as_ref();
-        let store = token_store.map(|store| Arc::as_ptr(store).addr());
+        let store_address = token_store.map(|store| Arc::as_ptr(store).addr());
         let url = config.request_url().ok();
         let query = url.as_ref().and_then(|url| url.query());
         Self {
             display_url: config.display_url(),
-            identity: HASH_STATE.hash_one((headers, credential, store, query)),
+            identity_hash: HASH_STATE.hash_one((headers, credential, store_address, query)),
         }
     }
 }
 
 impl ServerDialect {
-    /// Returns the cached transport and revision of the server.
-    pub(super) fn known(config: &ServerConfig) -> Option<Self> {
+    /// Returns the cached transport and revision of the server; `None` if the cache does not
+    /// contain the server.
+    pub(super) fn find_cached(config: &ServerConfig) -> Option<Self> {
         DIALECT_CACHE
             .try_lock()?
-            .get(&Key::for_config(config))
+            .get(&DialectKey::for_config(config))
             .copied()
     }
 
     pub(super) fn remember(self, config: &ServerConfig) {
-        let Some(mut known) = DIALECT_CACHE.try_lock() else {
+        let Some(mut cache) = DIALECT_CACHE.try_lock() else {
             return;
         };
-        if known.len() >= MAX_CACHED_DIALECTS {
-            known.clear();
+        if cache.len() >= MAX_CACHED_DIALECTS {
+            cache.clear();
         }
-        known.insert(Key::for_config(config), self);
+        cache.insert(DialectKey::for_config(config), self);
     }
 
     pub(super) fn forget(config: &ServerConfig) {
-        if let Some(mut known) = DIALECT_CACHE.try_lock() {
-            known.remove(&Key::for_config(config));
+        if let Some(mut cache) = DIALECT_CACHE.try_lock() {
+            cache.remove(&DialectKey::for_config(config));
         }
     }
 }
@@ -120,18 +123,18 @@ mod tests {
         let first = config("https://dialects.example/mcp?tenant=1", "a");
         let dialect = ServerDialect {
             transport: TransportKind::StreamableHttp,
-            opening: Opening::None,
+            session_start: SessionStart::None,
         };
         dialect.remember(&first);
-        assert_eq!(ServerDialect::known(&first), Some(dialect));
+        assert_eq!(ServerDialect::find_cached(&first), Some(dialect));
         for other in [
             config("https://dialects.example/mcp?tenant=1", "b"),
             config("https://dialects.example/mcp?tenant=2", "a"),
             config("https://dialects.example/mcp", "a"),
         ] {
-            assert_eq!(ServerDialect::known(&other), None);
+            assert_eq!(ServerDialect::find_cached(&other), None);
         }
         ServerDialect::forget(&first);
-        assert_eq!(ServerDialect::known(&first), None);
+        assert_eq!(ServerDialect::find_cached(&first), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Checks the entries of a server's lists against the schemas of MCP.
 //!
-//! MCP clients read a list as a whole: one entry that violates the schema makes the whole list
+//! MCP clients read a list as a whole, so one entry that violates the schema makes the whole list
 //! unreadable. Malformed members that only describe an entry are therefore removed, and an entry
 //! whose meaning is uncertain is rejected as a whole.
 
@@ -14,9 +14,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use url::Url;
 
 use crate::{MAX_IDENTIFIER_BYTES, WholeValue};
-use draft::Draft;
+use draft::ObjectDraft;
 
-/// The lists of a server that have entries.
+/// The kind of an entry in a list of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EntryKind {
@@ -52,18 +52,18 @@ pub enum EntryError {
     /// The entry is not a JSON object.
     #[error("the entry is not an object")]
     NotAnObject,
-    /// A member that defines what the entry is does not exist.
+    /// A member without which the entry has no meaning is missing.
     #[error("`{member}` is missing")]
     Missing {
         /// The path of the member, such as `arguments[0].name`.
         member: String,
     },
-    /// A member that defines what the entry is, or how the entry is used, has the wrong type.
+    /// A member that is necessary for using the entry has the wrong type.
     #[error("`{member}` is not {expected}")]
     Unexpected {
         /// The path of the member, such as `arguments[0].name`.
         member: String,
-        /// What the schema allows, such as `a string`.
+        /// The type that the MCP schema requires, such as `a string`.
         expected: &'static str,
     },
     /// The entry has a value that JSON readers reject, such as `1e999`.
@@ -104,8 +104,9 @@ impl EntryKind {
 
     /// Checks an entry, and repairs the entry where the repair is certain: malformed members that
     /// only describe the entry are removed, a tool without `inputSchema` gets an empty object
-    /// schema, [a schema is repaired](pillion_schema::repair()), and a resource without `name` is named after its title or its URI. If an object has
-    /// several members of one name, only the last one stays, so that all readers read the same entry.
+    /// schema, [a schema is repaired](pillion_schema::repair()), and a resource without `name` is
+    /// named after its title or its URI. If an object has several members of one name, only the
+    /// last one stays, so that all readers read the same entry.
     ///
     /// ```
     /// use pillion_mcp_client::EntryKind;
@@ -121,9 +122,9 @@ impl EntryKind {
     /// # Errors
     /// [`EntryError`] if the entry cannot be repaired.
     pub fn check(self, entry: &RawValue) -> Result<CheckedEntry, EntryError> {
-        let mut draft = Draft::parse(entry).ok_or(EntryError::NotAnObject)?;
+        let mut draft = ObjectDraft::parse(entry).ok_or(EntryError::NotAnObject)?;
         let id_member = self.id_member();
-        let id = draft.text(id_member)?;
+        let id = draft.required_text(id_member)?;
         if id.len() > MAX_IDENTIFIER_BYTES {
             let member = id_member.to_owned();
             return Err(EntryError::TooLong { member });
@@ -135,67 +136,70 @@ impl EntryKind {
             Self::Prompt => check_prompt(&mut draft)?,
         }
         for member in ["title", "description"] {
-            draft.keep_if(member, "a string", Value::is_string);
+            draft.remove_unless(member, "a string", Value::is_string);
         }
         check_icons(&mut draft)?;
-        draft.keep_if("_meta", "an object", Value::is_object);
-        let mut entry = draft.changed().unwrap_or_else(|| entry.to_owned());
-        let unreadable = |error: serde_json::Error| EntryError::Unreadable {
+        draft.remove_unless("_meta", "an object", Value::is_object);
+        let mut entry = draft.changed_object().unwrap_or_else(|| entry.to_owned());
+        let unreadable_error = |error: serde_json::Error| EntryError::Unreadable {
             reason: error.to_string(),
         };
-        let whole: WholeValue = serde_json::from_str(entry.get()).map_err(unreadable)?;
+        let whole_value: WholeValue =
+            serde_json::from_str(entry.get()).map_err(unreadable_error)?;
         let mut repairs = draft.repairs;
-        if whole.is_ambiguous {
-            entry = to_raw_value(&whole.value).map_err(unreadable)?;
+        if whole_value.is_ambiguous {
+            entry = to_raw_value(&whole_value.value).map_err(unreadable_error)?;
             repairs
                 .push("members of the same name were removed, except for the last one".to_owned());
         }
         Ok(CheckedEntry {
             id,
             entry,
-            value: whole.value,
+            value: whole_value.value,
             repairs,
         })
     }
 }
 
-/// Returns whether the `outputSchema` of a tool, if it exists, has the type `object`, the only type
-/// that revisions before 2026-07-28 allow.
+/// Returns whether a tool has no `outputSchema`, or one of the type `object`, the only type that
+/// revisions before 2026-07-28 allow.
 #[must_use]
 pub fn has_object_output(tool: &RawValue) -> bool {
-    let schema = Draft::parse(tool).and_then(|tool| tool.value("outputSchema"));
+    let schema = ObjectDraft::parse(tool).and_then(|tool| tool.parsed_member("outputSchema"));
     schema.is_none_or(|schema| schema.get("type").and_then(Value::as_str) == Some("object"))
 }
 
-fn check_tool(tool: &mut Draft) -> Result<(), EntryError> {
+fn check_tool(tool: &mut ObjectDraft) -> Result<(), EntryError> {
     input_schema::check(tool)?;
     input_schema::check_output(tool);
-    tool.nested("annotations", |annotations| {
+    tool.check_nested("annotations", |annotations| {
         for hint in [
             "readOnlyHint",
             "destructiveHint",
             "idempotentHint",
             "openWorldHint",
         ] {
-            annotations.keep_if(hint, "a boolean", Value::is_boolean);
+            annotations.remove_unless(hint, "a boolean", Value::is_boolean);
         }
-        annotations.keep_if("title", "a string", Value::is_string);
+        annotations.remove_unless("title", "a string", Value::is_string);
     });
-    tool.nested("execution", |execution| {
-        execution.keep_if("taskSupport", "a known value", |word| {
-            is_word(word, &["forbidden", "optional", "required"])
-        });
+    tool.check_nested("execution", |execution| {
+        execution.remove_unless(
+            "taskSupport",
+            "`forbidden`, `optional` or `required`",
+            |word| is_one_of(word, &["forbidden", "optional", "required"]),
+        );
     });
     Ok(())
 }
 
-fn check_resource(resource: &mut Draft) -> Result<(), EntryError> {
-    let uri = resource.text("uri")?;
+fn check_resource(resource: &mut ObjectDraft) -> Result<(), EntryError> {
+    let uri = resource.required_text("uri")?;
     if Url::parse(&uri).is_err() {
-        return Err(resource.unexpected("uri", "an absolute URI"));
+        return Err(resource.unexpected_member("uri", "an absolute URI"));
     }
     set_missing_name(resource, &uri);
-    resource.keep_if("size", "a whole number", |size| {
+    resource.remove_unless("size", "a whole number", |size| {
         size.as_f64()
             .is_some_and(|size| size.is_finite() && size.fract() == 0.0)
     });
@@ -203,90 +207,95 @@ fn check_resource(resource: &mut Draft) -> Result<(), EntryError> {
     Ok(())
 }
 
-fn check_template(template: &mut Draft) {
-    if let Ok(uri_template) = template.text("uriTemplate") {
+fn check_template(template: &mut ObjectDraft) {
+    if let Ok(uri_template) = template.required_text("uriTemplate") {
         set_missing_name(template, &uri_template);
     }
     check_description_of_contents(template);
 }
 
 /// Sets a missing or invalid `name` to the entry's title, or else to its identifier.
-fn set_missing_name(entry: &mut Draft, id: &str) {
-    if entry.text("name").is_ok() {
+fn set_missing_name(entry: &mut ObjectDraft, id: &str) {
+    if entry.required_text("name").is_ok() {
         return;
     }
-    let title = entry.text("title").ok();
-    let name = title.filter(|title| !title.trim().is_empty());
-    let name = to_raw_value(name.as_deref().unwrap_or(id));
-    if let Ok(name) = name {
+    let title = entry
+        .required_text("title")
+        .ok()
+        .filter(|title| !title.trim().is_empty());
+    if let Ok(name) = to_raw_value(title.as_deref().unwrap_or(id)) {
         let repair = "`name` is not a string and was taken from the title or the URI";
         entry.set("name", name, Some(repair));
     }
 }
 
 /// Checks `mimeType` and `annotations` of a resource or resource template.
-fn check_description_of_contents(entry: &mut Draft) {
-    entry.keep_if("mimeType", "a string", Value::is_string);
-    entry.nested("annotations", |annotations| {
-        annotations.keep_if("audience", "a list of roles", is_audience);
-        annotations.keep_if("priority", "a number from 0 to 1", is_priority);
-        annotations.keep_if("lastModified", "a time with date and offset", is_timestamp);
+fn check_description_of_contents(entry: &mut ObjectDraft) {
+    entry.remove_unless("mimeType", "a string", Value::is_string);
+    entry.check_nested("annotations", |annotations| {
+        annotations.remove_unless("audience", "a list of roles", is_audience);
+        annotations.remove_unless("priority", "a number from 0 to 1", is_priority);
+        annotations.remove_unless("lastModified", "a time with date and offset", is_timestamp);
     });
 }
 
-fn check_prompt(prompt: &mut Draft) -> Result<(), EntryError> {
-    let Some(arguments) = prompt.list("arguments")? else {
+fn check_prompt(prompt: &mut ObjectDraft) -> Result<(), EntryError> {
+    let Some(arguments) = prompt.optional_list("arguments")? else {
         return Ok(());
     };
     prompt.check_items("arguments", arguments, |prompt, argument, path| {
         let mut draft = prompt
-            .item(argument, path)
-            .ok_or_else(|| prompt.unexpected(path, "an object"))?;
-        draft.text("name")?;
+            .item_draft(argument, path)
+            .ok_or_else(|| prompt.unexpected_member(path, "an object"))?;
+        draft.required_text("name")?;
         for member in ["title", "description"] {
-            draft.keep_if(member, "a string", Value::is_string);
+            draft.remove_unless(member, "a string", Value::is_string);
         }
         draft.remove_null("required");
-        // Without `required`, a required argument would become optional.
-        if draft.value("required").is_some_and(|it| !it.is_boolean()) {
-            return Err(draft.unexpected("required", "a boolean"));
+        // An invalid `required` is an error and not removed, because a required argument would
+        // become optional.
+        if draft
+            .parsed_member("required")
+            .is_some_and(|value| !value.is_boolean())
+        {
+            return Err(draft.unexpected_member("required", "a boolean"));
         }
         Ok(Some(draft))
     })
 }
 
 /// Removes the icons that clients cannot show, and the malformed members of the other icons.
-fn check_icons(entry: &mut Draft) -> Result<(), EntryError> {
-    let Ok(icons) = entry.list("icons") else {
-        entry.keep_if("icons", "a list", |_| false);
+fn check_icons(entry: &mut ObjectDraft) -> Result<(), EntryError> {
+    let Ok(icons) = entry.optional_list("icons") else {
+        entry.remove_unless("icons", "a list", |_| false);
         return Ok(());
     };
     entry.check_items("icons", icons.unwrap_or_default(), |entry, icon, path| {
-        let item = entry.item(icon, path);
-        let Some(mut draft) = item.filter(|icon| icon.text("src").is_ok()) else {
+        let item = entry.item_draft(icon, path);
+        let Some(mut draft) = item.filter(|icon| icon.required_text("src").is_ok()) else {
             let repair = format!("`{path}` has no `src` and was removed");
             entry.repairs.push(repair);
             return Ok(None);
         };
-        draft.keep_if("mimeType", "a string", Value::is_string);
-        draft.keep_if("sizes", "a list of strings", |sizes| {
-            let sizes = sizes.as_array();
-            sizes.is_some_and(|sizes| sizes.iter().all(Value::is_string))
+        draft.remove_unless("mimeType", "a string", Value::is_string);
+        draft.remove_unless("sizes", "a list of strings", |sizes| {
+            let items = sizes.as_array();
+            items.is_some_and(|items| items.iter().all(Value::is_string))
         });
-        draft.keep_if("theme", "a known value", |word| {
-            is_word(word, &["light", "dark"])
+        draft.remove_unless("theme", "`light` or `dark`", |word| {
+            is_one_of(word, &["light", "dark"])
         });
         Ok(Some(draft))
     })
 }
 
-fn is_word(value: &Value, words: &[&str]) -> bool {
+fn is_one_of(value: &Value, words: &[&str]) -> bool {
     value.as_str().is_some_and(|word| words.contains(&word))
 }
 
 /// Returns whether a value is a valid `audience` of annotations.
 pub(super) fn is_audience(value: &Value) -> bool {
-    let is_role = |role: &Value| is_word(role, &["user", "assistant"]);
+    let is_role = |role: &Value| is_one_of(role, &["user", "assistant"]);
     let roles = value.as_array();
     roles.is_some_and(|roles| roles.iter().all(is_role))
 }
@@ -303,12 +312,12 @@ pub(super) fn is_timestamp(value: &Value) -> bool {
     let Some(text) = value.as_str() else {
         return false;
     };
-    let matches = |text: &str, pattern: &str| {
+    let matches_pattern = |text: &str, pattern: &str| {
         text.len() == pattern.len()
             && text
                 .bytes()
                 .zip(pattern.bytes())
-                .all(|(byte, pattern)| match pattern {
+                .all(|(byte, pattern_byte)| match pattern_byte {
                     b'0' => byte.is_ascii_digit(),
                     literal => byte == literal,
                 })
@@ -316,22 +325,27 @@ pub(super) fn is_timestamp(value: &Value) -> bool {
     let Some((date_time, offset)) = text
         .find(['Z', '+'])
         .or_else(|| text.rfind('-'))
-        .and_then(|at| text.split_at_checked(at))
+        .and_then(|position| text.split_at_checked(position))
     else {
         return false;
     };
-    let (start, fraction) = date_time.split_once('.').unwrap_or((date_time, "0"));
-    let is_fraction = !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
-    let is_offset =
-        offset == "Z" || (offset.starts_with(['+', '-']) && matches(&offset[1..], "00:00"));
-    let is_start = matches(start, "0000-00-00T00:00:00")
-        || (matches(start, "0000-00-00T00:00") && !date_time.contains('.'));
-    let in_range = |range: std::ops::Range<usize>, max: u8| {
-        let number = start
+    let (whole_seconds, fraction) = date_time.split_once('.').unwrap_or((date_time, "0"));
+    let has_valid_fraction =
+        !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
+    let has_valid_offset =
+        offset == "Z" || (offset.starts_with(['+', '-']) && matches_pattern(&offset[1..], "00:00"));
+    let has_valid_form = matches_pattern(whole_seconds, "0000-00-00T00:00:00")
+        || (matches_pattern(whole_seconds, "0000-00-00T00:00") && !date_time.contains('.'));
+    let is_at_most = |range: std::ops::Range<usize>, max: u8| {
+        let number = whole_seconds
             .get(range)
             .and_then(|number| number.parse::<u8>().ok());
         number.is_none_or(|number| number <= max)
     };
-    let is_in_range = in_range(5..7, 12) && in_range(8..10, 31) && in_range(11..13, 23);
-    is_start && is_fraction && is_offset && is_in_range && in_range(14..16, 59)
+    let has_valid_date = is_at_most(5..7, 12) && is_at_most(8..10, 31) && is_at_most(11..13, 23);
+    has_valid_form
+        && has_valid_fraction
+        && has_valid_offset
+        && has_valid_date
+        && is_at_most(14..16, 59)
 }

@@ -6,8 +6,8 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::jsonrpc::RpcError;
-use super::peer_text::{MAX_ERROR_TEXT_BYTES, shortened, start_of};
+use super::message::RpcError;
+use super::peer_text::{MAX_ERROR_TEXT_BYTES, shortened, truncate};
 use super::secrets::Secrets;
 use super::{AuthorizationChallenge, TransportKind};
 pub use class::ErrorClass;
@@ -17,8 +17,8 @@ pub use message_style::MessageStyle;
 /// Why an MCP operation failed.
 ///
 /// `Display` returns the message in the style of [`MessageStyle`], and [`kind`](Self::kind) the
-/// details. Messages contain no credentials and no URL queries, and texts of a server at most
-/// [`MAX_ERROR_TEXT_BYTES`](crate::MAX_ERROR_TEXT_BYTES).
+/// details. Messages contain no credentials and no URL queries, and at most
+/// [`MAX_ERROR_TEXT_BYTES`](crate::MAX_ERROR_TEXT_BYTES) bytes of a server's text.
 #[derive(Debug)]
 pub struct McpError {
     kind: McpErrorKind,
@@ -54,9 +54,8 @@ impl McpError {
         self
     }
 
-    /// Returns whether the failed operation is a tool call that the server may have received,
-    /// without a valid response, so that it is unknown whether the tool has run. Such a call is not
-    /// sent again.
+    /// Returns whether the tool may have run although no valid response arrived: the failed
+    /// operation is a tool call that the server may have received. Such a call is not sent again.
     #[must_use]
     pub fn may_have_run(&self) -> bool {
         self.may_have_run
@@ -64,8 +63,8 @@ impl McpError {
 
     /// Returns whether the message must add that the tool may have run. The messages of a timeout,
     /// of the end of a program, and of an invalid response already say that the call was sent.
-    fn must_say_may_have_run(&self) -> bool {
-        let implies_sent = match &self.kind {
+    fn needs_may_have_run_note(&self) -> bool {
+        let implies_receipt = match &self.kind {
             McpErrorKind::ProcessEnded { .. }
             | McpErrorKind::Timeout { .. }
             | McpErrorKind::Disconnected
@@ -77,11 +76,12 @@ impl McpError {
             | McpErrorKind::Sse(_)
             | McpErrorKind::InvalidUtf8
             | McpErrorKind::InvalidMessage(_) => true,
-            // [`MessageStyle::Sse`] has a fixed message for a stream without a response.
+            // [`MessageStyle::Sse`] has a fixed message for a stream without a response, to which
+            // nothing can be added.
             McpErrorKind::NoResponse => self.style == MessageStyle::Sse,
             _ => false,
         };
-        self.may_have_run && !implies_sent
+        self.may_have_run && !implies_receipt
     }
 
     /// Returns the transport's name in messages of [`MessageStyle::Sse`].
@@ -98,7 +98,7 @@ impl McpError {
         }
     }
 
-    /// Returns the details of the error.
+    /// Returns the kind of the error with its details.
     #[must_use]
     pub fn kind(&self) -> &McpErrorKind {
         &self.kind
@@ -155,7 +155,9 @@ impl McpError {
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match &self.kind {
-            McpErrorKind::Config(_) | McpErrorKind::Encode(_) => ErrorClass::InvalidInput,
+            McpErrorKind::Config(_) | McpErrorKind::UnserializableParams(_) => {
+                ErrorClass::InvalidInput
+            }
             McpErrorKind::Egress(_) => ErrorClass::Denied,
             McpErrorKind::Timeout { .. } => ErrorClass::Timeout,
             McpErrorKind::Authorization(error) => error.class(),
@@ -171,8 +173,8 @@ impl McpError {
                 _ => ErrorClass::Unavailable,
             },
             McpErrorKind::Setup(_)
-            | McpErrorKind::Connect(_)
-            | McpErrorKind::Broken(_)
+            | McpErrorKind::ConnectionFailed(_)
+            | McpErrorKind::ConnectionBroken(_)
             | McpErrorKind::Redirect
             | McpErrorKind::ForeignEndpoint
             | McpErrorKind::StreamClosed
@@ -208,24 +210,24 @@ impl McpError {
 /// Returns whether an invalid-params error means an unknown tool: `Unknown tool: X` in the
 /// specification, `Tool X not found` in the official TypeScript SDK.
 fn is_unknown_tool_message(message: &str) -> bool {
-    let message = message.to_ascii_lowercase();
-    let is_typescript = message
+    let lowercase_message = message.to_ascii_lowercase();
+    let is_typescript_message = lowercase_message
         .split_once("tool ")
         .is_some_and(|(_, rest)| rest.ends_with(" not found"));
-    message.contains("unknown tool") || is_typescript
+    lowercase_message.contains("unknown tool") || is_typescript_message
 }
 
 /// Displays an error without the length limit for texts of the server.
-struct Unlimited<'a>(&'a McpError);
+struct UnlimitedMessage<'a>(&'a McpError);
 
-impl fmt::Display for Unlimited<'_> {
+impl fmt::Display for UnlimitedMessage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(error) = self;
         match (&error.kind, error.style) {
-            (McpErrorKind::Rpc(rpc), MessageStyle::Sse) => {
-                write!(f, "MCP Error ({}): {}", rpc.code, rpc.message)
+            (McpErrorKind::Rpc(rpc_error), MessageStyle::Sse) => {
+                write!(f, "MCP Error ({}): {}", rpc_error.code, rpc_error.message)
             }
-            (McpErrorKind::Rpc(rpc), MessageStyle::Http) => fmt::Display::fmt(rpc, f),
+            (McpErrorKind::Rpc(rpc_error), MessageStyle::Http) => fmt::Display::fmt(rpc_error, f),
             (McpErrorKind::HttpStatus { status, .. }, MessageStyle::Sse) => {
                 let transport = error.transport_name();
                 write!(f, "MCP {transport} request failed with HTTP {status}")
@@ -252,8 +254,8 @@ impl fmt::Display for Unlimited<'_> {
 
 impl fmt::Display for McpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_shortened(f, format_args!("{}", Unlimited(self)), &self.secrets)?;
-        if self.must_say_may_have_run() {
+        write_shortened(f, format_args!("{}", UnlimitedMessage(self)), &self.secrets)?;
+        if self.needs_may_have_run_note() {
             f.write_str("; the tool may have run")?;
         }
         Ok(())
@@ -267,12 +269,12 @@ fn write_shortened(
     secrets: &Secrets,
 ) -> fmt::Result {
     let mut text = LimitedText(String::new());
-    let written = text.write_fmt(message);
+    let outcome = text.write_fmt(message);
     if text.0.len() <= MAX_ERROR_TEXT_BYTES {
-        written?;
+        outcome?;
     }
-    let short = shortened(&text.0, MAX_ERROR_TEXT_BYTES);
-    f.write_str(&secrets.redacted(&short))
+    let short_text = shortened(&text.0, MAX_ERROR_TEXT_BYTES);
+    f.write_str(&secrets.redacted(&short_text))
 }
 
 /// A text buffer that rejects everything beyond [`MAX_ERROR_TEXT_BYTES`], except for one more
@@ -282,8 +284,8 @@ struct LimitedText(String);
 impl Write for LimitedText {
     fn write_str(&mut self, piece: &str) -> fmt::Result {
         const MAX_CHAR_BYTES: usize = 4;
-        let left = (MAX_ERROR_TEXT_BYTES + MAX_CHAR_BYTES).saturating_sub(self.0.len());
-        self.0.push_str(start_of(piece, left));
+        let remaining_bytes = (MAX_ERROR_TEXT_BYTES + MAX_CHAR_BYTES).saturating_sub(self.0.len());
+        self.0.push_str(truncate(piece, remaining_bytes));
         if self.0.len() <= MAX_ERROR_TEXT_BYTES {
             Ok(())
         } else {

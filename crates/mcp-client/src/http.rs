@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::oauth::OAuthAuthorizer;
-use super::repeat::Repeat;
+use super::repeat::RepeatSafety;
 use super::secrets::Secrets;
 use super::{
     Authentication, AuthorizationResponse, Limits, McpErrorKind, PendingAuthorization,
@@ -29,18 +29,19 @@ use super::{
 };
 use attempts::Attempts;
 use body_form::ContentTypeWarning;
-pub(super) use failure::{check_status, is_status, not_oauth, sending};
+pub(super) use failure::{check_status, has_status, not_oauth_error, send_error};
 use pillion_egress::{
-    ConnectionChoice, DirectClient, EgressClient, Purpose, Reachability, SendOutcome, Trust,
+    ConnectionChoice, DirectClient, EgressClient, EgressClientSettings, Reachability, SendOutcome,
+    Trust,
 };
 pub(super) use rejection::{Rejection, RejectionResponse};
 pub(super) use response::{EventBody, ResponseBody, ResponseReader, parse_event};
-use response::{event_body, read_body};
+use response::{read_body, read_event_body};
 
 const CONTENT_TYPE_JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// Number of headers that a message adds to the fixed ones: those of the session, the method and
-/// the connection.
-const RESERVED_HEADERS: usize = 8;
+/// Number of headers for which capacity is reserved, because each message adds headers for the
+/// session, the method and the connection to the fixed headers.
+const EXTRA_HEADER_COUNT: usize = 8;
 const ACCEPT_VALUE: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
 /// A connection pool for one server and one credential. Cheap to clone.
@@ -48,14 +49,14 @@ const ACCEPT_VALUE: HeaderValue = HeaderValue::from_static("application/json, te
 pub(super) struct HttpLink {
     client: EgressClient,
     /// A faster path for messages to a server on this machine that needs no OAuth tokens.
-    shortcut: Option<Arc<DirectClient>>,
+    direct_client: Option<Arc<DirectClient>>,
     /// Adds OAuth tokens to requests, if configured.
     authorizer: Option<Arc<OAuthAuthorizer>>,
     headers: HeaderMap,
-    /// `headers`, and the fixed headers of a JSON-RPC message.
+    /// The headers in `headers`, and the fixed headers of a JSON-RPC message.
     message_headers: HeaderMap,
     /// Whether the server keeps a stream open after the response.
-    keeps_streams: Arc<AtomicBool>,
+    keeps_streams_open: Arc<AtomicBool>,
     reachability: Arc<Reachability>,
     content_type_warning: Arc<ContentTypeWarning>,
     pub(super) label: Arc<str>,
@@ -67,15 +68,16 @@ impl HttpLink {
     /// Creates the pool. Does no I/O, except that for an `https` server it reads the system's
     /// certificates.
     pub(super) fn new(config: &ServerConfig, secrets: &Arc<Secrets>) -> Result<Self, McpErrorKind> {
-        let headers = config.header_map()?;
+        let headers = config.build_header_map()?;
         let url = config.request_url()?;
         config.egress.check_url(&url)?;
-        let mut purpose = Purpose::server(match url.scheme() {
-            // A redirect to `https` would leave the origin.
-            "http" => Trust::Nothing,
-            _ => Trust::System,
+        let mut settings = EgressClientSettings::for_server(match url.scheme() {
+            // For an `http` URL, no certificates are loaded, because a redirect to `https` would
+            // leave the origin.
+            "http" => Trust::NoCertificates,
+            _ => Trust::SystemCertificates,
         });
-        purpose.http1_only = config.transport_kind() == TransportKind::WebSocket;
+        settings.is_http1_only = config.transport_kind() == TransportKind::WebSocket;
         let authorizer = match &config.authentication {
             Authentication::OAuth(oauth) => Some(OAuthAuthorizer::new(oauth, config, secrets)?),
             _ => None,
@@ -84,19 +86,19 @@ impl HttpLink {
         message_headers.insert(CONTENT_TYPE, CONTENT_TYPE_JSON);
         message_headers.insert(ACCEPT, ACCEPT_VALUE);
         // Reserves capacity for the headers that a message adds.
-        message_headers.reserve(RESERVED_HEADERS);
-        let shortcut = match authorizer {
+        message_headers.reserve(EXTRA_HEADER_COUNT);
+        let direct_client = match authorizer {
             None => DirectClient::for_url(&url, &config.egress),
             Some(_) => None,
         };
         Ok(Self {
             message_headers,
-            shortcut,
-            keeps_streams: Arc::default(),
+            direct_client,
+            keeps_streams_open: Arc::default(),
             reachability: Arc::default(),
             label: config.label.as_str().into(),
             content_type_warning: Arc::new(ContentTypeWarning::new(&config.label)),
-            client: EgressClient::new(&config.egress, purpose).map_err(McpErrorKind::Setup)?,
+            client: EgressClient::new(&config.egress, settings).map_err(McpErrorKind::Setup)?,
             authorizer: authorizer.map(Arc::new),
             headers,
             url,
@@ -107,12 +109,12 @@ impl HttpLink {
     /// Completes an authorization that another client started.
     pub(super) async fn finish_authorization(
         &self,
-        pending: PendingAuthorization,
+        pending_authorization: PendingAuthorization,
         response: AuthorizationResponse,
     ) -> Result<(), McpErrorKind> {
         match &self.authorizer {
-            Some(authorizer) => authorizer.finish(pending, response).await,
-            None => Err(not_oauth()),
+            Some(authorizer) => authorizer.finish(pending_authorization, response).await,
+            None => Err(not_oauth_error()),
         }
     }
 
@@ -123,37 +125,39 @@ impl HttpLink {
 
     /// Sends a JSON-RPC message and returns the head of the response, whatever its status, without
     /// reading the body. Sends the message again if the server refused the connection, because the
-    /// server may be restarting, or if the connection broke and `repeat` allows a second message.
+    /// server may be restarting, or if the connection broke and `repeat_safety` allows a second
+    /// message.
     pub(super) async fn post(
         &self,
         url: &Url,
         headers: HeaderMap,
         body: Bytes,
-        repeat: Repeat,
+        repeat_safety: RepeatSafety,
     ) -> Result<reqwest::Response, McpErrorKind> {
         let send = |choice| self.post_once(url, &headers, &body, choice);
-        self.repeatedly(repeat, send).await
+        self.send_repeatedly(repeat_safety, send).await
     }
 
-    /// Sends a request, and sends it again after connection errors as long as `repeat` allows.
-    /// `send` makes one attempt.
-    async fn repeatedly<F>(
+    /// Sends a request, and sends it again after connection errors as long as `repeat_safety`
+    /// allows. `send` makes one attempt.
+    async fn send_repeatedly<F>(
         &self,
-        repeat: Repeat,
+        repeat_safety: RepeatSafety,
         send: impl Fn(ConnectionChoice) -> F,
     ) -> Result<reqwest::Response, McpErrorKind>
     where
         F: Future<Output = Result<reqwest::Response, McpErrorKind>>,
     {
-        let mut attempts = Attempts::new(self, repeat);
+        let mut attempts = Attempts::new(self, repeat_safety);
         loop {
-            match send(attempts.choice()).await {
+            match send(attempts.connection_choice()).await {
                 Ok(response) => {
                     self.reachability.note_response();
                     return Ok(response);
                 }
-                // Boxed, because waiting is rare and would enlarge the future of every message.
-                Err(error) => Box::pin(attempts.wait(error)).await?,
+                // The future is boxed, because waiting is rare and would enlarge the future of
+                // every message.
+                Err(error) => Box::pin(attempts.wait_after(error)).await?,
             }
         }
     }
@@ -165,31 +169,33 @@ impl HttpLink {
         body: &Bytes,
         choice: ConnectionChoice,
     ) -> Result<reqwest::Response, McpErrorKind> {
-        let mut url = Cow::Borrowed(url);
-        if let Some(shortcut) = &self.shortcut
-            && *url == self.url
+        let mut target_url = Cow::Borrowed(url);
+        if let Some(direct_client) = &self.direct_client
+            && *target_url == self.url
         {
-            match shortcut.post(headers, body.clone(), choice).await {
+            match direct_client.post(headers, body.clone(), choice).await {
                 SendOutcome::Response(response) => return Ok(response),
-                SendOutcome::Broken(error) => return Err(McpErrorKind::Broken(error.into())),
+                SendOutcome::Broken(error) => {
+                    return Err(McpErrorKind::ConnectionBroken(error.into()));
+                }
                 SendOutcome::RedirectRejected => return Err(McpErrorKind::Redirect),
-                SendOutcome::Redirected(next) => url = Cow::Owned(next),
+                SendOutcome::Redirected(location) => target_url = Cow::Owned(location),
                 SendOutcome::NotSent => {}
             }
         }
-        let request = (Method::POST, &*url, headers.clone(), body.clone());
+        let request = (Method::POST, &*target_url, headers.clone(), body.clone());
         self.send(request, choice).await
     }
 
     /// Reads the body of a response, or as much as is necessary to determine its kind.
-    pub(super) async fn read(
+    pub(super) async fn read_body(
         &self,
         response: reqwest::Response,
     ) -> Result<ResponseBody, McpErrorKind> {
-        let idle = Reachability::idle_before(&response);
+        let idle_time = Reachability::idle_before(&response);
         let body = read_body(response, &self.limits, &self.content_type_warning).await;
-        if matches!(body, Err(McpErrorKind::Broken(_))) {
-            self.reachability.note_cut_off(idle);
+        if matches!(body, Err(McpErrorKind::ConnectionBroken(_))) {
+            self.reachability.note_cut_off(idle_time);
         }
         body
     }
@@ -197,71 +203,79 @@ impl HttpLink {
     /// Reads a stream to its end after the response, so that the next request can reuse the
     /// connection. Most servers end the stream with the response. For a server that does not, later
     /// calls do not wait for the end, and the connection is closed after a while.
-    pub(super) async fn finish(&self, mut reader: Box<ResponseReader>) {
+    pub(super) async fn finish_stream(&self, mut reader: Box<ResponseReader>) {
         const CLOSE_GRACE_TIMEOUT: Duration = Duration::from_millis(2);
         const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
-        // Usually the end of the stream has already arrived, and the connection's task reads it in
-        // its next turn, without a timer.
+        // The stream is first polled without a timer: usually the end of the stream has already
+        // arrived, and the connection's task reads it when it runs next.
         if poll_twice(reader.skip_rest()).await.is_some() {
             return;
         }
-        let may_end = !self.keeps_streams.load(Ordering::Relaxed);
-        if may_end
+        let may_end_stream = !self.keeps_streams_open.load(Ordering::Relaxed);
+        if may_end_stream
             && timeout(CLOSE_GRACE_TIMEOUT, reader.skip_rest())
                 .await
                 .is_ok()
         {
             return;
         }
-        let keeps_streams = Arc::clone(&self.keeps_streams);
+        let keeps_streams_open = Arc::clone(&self.keeps_streams_open);
         tokio::spawn(async move {
-            let ended = timeout(CLOSE_GRACE_TIMEOUT, reader.skip_rest())
+            let has_ended = timeout(CLOSE_GRACE_TIMEOUT, reader.skip_rest())
                 .await
                 .is_ok();
-            keeps_streams.store(!ended, Ordering::Relaxed);
-            if !ended {
+            keeps_streams_open.store(!has_ended, Ordering::Relaxed);
+            if !has_ended {
                 let _ = timeout(DRAIN_TIMEOUT, reader.skip_rest()).await;
             }
         });
     }
 
     /// Opens an event stream.
-    pub(super) async fn get_stream(&self, mut extra: HeaderMap) -> Result<EventBody, McpErrorKind> {
-        extra.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        let response = check_status(self.get(extra).await?).await?;
-        event_body(response, &self.content_type_warning).await
+    pub(super) async fn get_stream(
+        &self,
+        mut extra_headers: HeaderMap,
+    ) -> Result<EventBody, McpErrorKind> {
+        extra_headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let response = check_status(self.get(extra_headers).await?).await?;
+        read_event_body(response, &self.content_type_warning).await
     }
 
     /// Sends a GET request and returns the head of the response, whatever its status. Sends the
     /// request again as [`post`](Self::post) does for a harmless message.
-    pub(super) async fn get(&self, extra: HeaderMap) -> Result<reqwest::Response, McpErrorKind> {
+    pub(super) async fn get(
+        &self,
+        extra_headers: HeaderMap,
+    ) -> Result<reqwest::Response, McpErrorKind> {
         let mut headers = self.headers.clone();
-        headers.extend(extra);
+        headers.extend(extra_headers);
         let send = |choice| {
             let request = (Method::GET, &self.url, headers.clone(), Bytes::new());
             self.send(request, choice)
         };
-        self.repeatedly(Repeat::Harmless, send).await
+        self.send_repeatedly(RepeatSafety::Harmless, send).await
     }
 
     /// Sends a DELETE request, which ends a session, and ignores the response. If the connection
     /// breaks, sends the request once more over a new connection, which is harmless.
-    pub(super) async fn delete(&self, extra: HeaderMap) {
+    pub(super) async fn delete(&self, extra_headers: HeaderMap) {
         let mut headers = self.headers.clone();
-        headers.extend(extra);
+        headers.extend(extra_headers);
         for choice in [ConnectionChoice::Any, ConnectionChoice::New] {
             let pool_use = self.reachability.pool_use(choice).await;
             let (client, url) = (&self.client, &self.url);
-            let Ok(request) = client.request_using(pool_use, Method::DELETE, url, headers.clone())
+            let Ok(request) =
+                client.request_over_pool(pool_use, Method::DELETE, url, headers.clone())
             else {
-                return; // With an invalid URL, there was no session.
+                return; // No session can have been opened with an invalid URL.
             };
-            // The request does not ask the user for an authorization.
+            // The request is sent once, so that closing a session never asks the user for an
+            // authorization.
             let outcome = match &self.authorizer {
                 Some(authorizer) => authorizer.send_once(request).await,
-                None => request.send().await.map_err(sending),
+                None => request.send().await.map_err(send_error),
             };
-            if !matches!(outcome, Err(McpErrorKind::Broken(_))) {
+            if !matches!(outcome, Err(McpErrorKind::ConnectionBroken(_))) {
                 return;
             }
         }
@@ -269,49 +283,51 @@ impl HttpLink {
 
     /// Runs `work` with a time limit. The limit restarts after each authorization that `work` waits
     /// for, because the user's time does not count. Returns `None` if the limit passes.
-    pub(super) async fn in_time<T>(
+    pub(super) async fn run_in_time<T>(
         &self,
-        limit: Duration,
+        timeout: Duration,
         work: impl Future<Output = T>,
     ) -> Option<T> {
-        // After the authorization, the same future continues: a new one could ask a user again who
-        // has just denied the request.
-        let mut pinned = pin!(work);
+        // After the authorization, the same future continues, because a new future could ask the
+        // user again although the user has just denied the authorization.
+        let mut pinned_work = pin!(work);
         loop {
-            match pillion_deadline::timeout(limit, pinned.as_mut()).await {
+            match pillion_deadline::timeout(timeout, pinned_work.as_mut()).await {
                 Ok(outcome) => return Some(outcome),
-                Err(_) if self.authorization_ended().await => {}
+                Err(_) if self.wait_for_authorization().await => {}
                 Err(_) => return None,
             }
         }
     }
 
     /// Waits for a running authorization. Returns `false` if none is running.
-    async fn authorization_ended(&self) -> bool {
+    async fn wait_for_authorization(&self) -> bool {
         match &self.authorizer {
-            Some(authorizer) => authorizer.ended().await,
+            Some(authorizer) => authorizer.wait_for_authorization().await,
             None => false,
         }
     }
 
-    /// Sends a request with the full HTTP client.
+    /// Sends a request with `client`, which supports TLS and OAuth, instead of `direct_client`.
     async fn send(
         &self,
         (method, url, headers, body): (Method, &Url, HeaderMap, Bytes),
         choice: ConnectionChoice,
     ) -> Result<reqwest::Response, McpErrorKind> {
         let pool_use = self.reachability.pool_use(choice).await;
-        let mut request = self.client.request_using(pool_use, method, url, headers)?;
+        let mut request = self
+            .client
+            .request_over_pool(pool_use, method, url, headers)?;
         if !body.is_empty() {
             request = request.body(body);
         }
         let mut outcome = match &self.authorizer {
             Some(authorizer) => Box::pin(authorizer.send(request)).await,
-            None => request.send().await.map_err(sending),
+            None => request.send().await.map_err(send_error),
         };
         match &mut outcome {
             Ok(response) => self.reachability.learn_response(pool_use, response),
-            Err(McpErrorKind::Broken(_)) => self.reachability.learn_break(pool_use),
+            Err(McpErrorKind::ConnectionBroken(_)) => self.reachability.learn_break(pool_use),
             Err(_) => {}
         }
         outcome
@@ -322,14 +338,14 @@ impl HttpLink {
 /// is ready. `tokio::task::yield_now` would poll the I/O driver first, and wake up again if the
 /// work is ready by then.
 async fn poll_twice<T>(work: impl Future<Output = T>) -> Option<T> {
-    let mut pinned = pin!(work);
-    let mut turns_left = 1;
+    let mut pinned_work = pin!(work);
+    let mut remaining_turns = 1;
     poll_fn(
-        |context| match (pinned.as_mut().poll(context), turns_left) {
+        |context| match (pinned_work.as_mut().poll(context), remaining_turns) {
             (Poll::Ready(outcome), _) => Poll::Ready(Some(outcome)),
             (Poll::Pending, 0) => Poll::Ready(None),
             (Poll::Pending, _) => {
-                turns_left -= 1;
+                remaining_turns -= 1;
                 context.waker().wake_by_ref();
                 Poll::Pending
             }

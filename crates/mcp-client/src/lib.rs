@@ -15,8 +15,7 @@ mod dialect;
 mod entry;
 mod error;
 mod http;
-mod jsonrpc;
-mod metadata;
+mod message;
 mod oauth;
 mod on_drop;
 mod opener;
@@ -45,8 +44,7 @@ pub use config::{
 };
 pub use entry::{CheckedEntry, EntryError, EntryKind, has_object_output};
 pub use error::{ErrorClass, McpError, McpErrorKind, MessageStyle};
-pub use jsonrpc::RpcError;
-pub use metadata::{CLIENT_CAPABILITIES, RESERVED_PREFIX as RESERVED_META};
+pub use message::{CLIENT_CAPABILITIES, RESERVED_PREFIX as RESERVED_META, RpcError};
 pub use oauth::{
     AuthorizationChallenge, AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse,
     ClientRegistration, InMemoryTokenStore, InvalidRedirect, OAuthConfig, OAuthCredentials,

@@ -6,13 +6,13 @@
 //! server, refreshes or requests tokens, and stores them.
 //!
 //! `discovery` finds the authorization server: `resource` fetches the metadata of the MCP server,
-//! which names issuers, and `metadata` fetches those of an `issuer` from its own addresses. `binding`
-//! decides which issuer may see the client's credentials.
+//! which names issuers, and `metadata` fetches the metadata of an `issuer` from the issuer's own
+//! addresses. `binding` decides which issuer may see the client's credentials.
 //!
 //! The official SDK, `rmcp`, registers the client and builds the authorization request. Discovery
-//! is done here, because the SDK does not bind metadata to the issuer in every case; token requests,
-//! because the SDK does not support DPoP, client assertions and the grants of the extensions
-//! (ADR 0010).
+//! is done here, because the SDK does not bind metadata to the issuer in every case; token
+//! requests, because the SDK does not support DPoP, client assertions and the grants of the
+//! extensions (ADR 0010).
 
 mod authorization_code;
 mod authorizer;

@@ -4,8 +4,8 @@ use std::time::Duration;
 pub(super) struct OnDrop<F: FnOnce()>(Option<F>);
 
 impl<F: FnOnce()> OnDrop<F> {
-    pub(super) fn new(run: F) -> Self {
-        Self(Some(run))
+    pub(super) fn new(action: F) -> Self {
+        Self(Some(action))
     }
 
     /// Prevents the function from running.
@@ -16,8 +16,8 @@ impl<F: FnOnce()> OnDrop<F> {
 
 impl<F: FnOnce()> Drop for OnDrop<F> {
     fn drop(&mut self) {
-        if let Some(run) = self.0.take() {
-            run();
+        if let Some(action) = self.0.take() {
+            action();
         }
     }
 }
@@ -25,8 +25,8 @@ impl<F: FnOnce()> Drop for OnDrop<F> {
 /// Runs `work` in the background, for at most 2 s. Does nothing on a thread without a tokio
 /// runtime, such as when the last client is dropped after its runtime.
 pub(super) fn run_in_background(work: impl Future<Output = ()> + Send + 'static) {
-    const TIMEOUT: Duration = Duration::from_secs(2);
+    const BACKGROUND_TIMEOUT: Duration = Duration::from_secs(2);
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        runtime.spawn(tokio::time::timeout(TIMEOUT, work));
+        runtime.spawn(tokio::time::timeout(BACKGROUND_TIMEOUT, work));
     }
 }

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::connect::{ChannelConnector, ChannelLink, Connector, OpenedSession};
+use super::connect::{ChannelConnector, ChannelLink, HttpConnector, OpenedSession};
 use super::dialect::ServerDialect;
-use super::http::{HttpLink, not_oauth};
+use super::http::{HttpLink, not_oauth_error};
 use super::peer::Peer;
-use super::probe::Steps;
+use super::probe::ProbeSteps;
 use super::secrets::Secrets;
 use super::transport::StdioLink;
 use super::{
@@ -16,7 +16,7 @@ use super::{
 /// Opens the connections of one client, depending on its transport.
 pub(super) enum ConnectionOpener {
     /// Over HTTP, where the transport and the revision may have to be detected.
-    Http(Box<Connector>),
+    Http(Box<HttpConnector>),
     /// Over stdio or WebSocket, where only the revision may have to be detected.
     Channel(ChannelConnector),
 }
@@ -29,13 +29,13 @@ impl ConnectionOpener {
     ) -> Result<Self, McpErrorKind> {
         config.validate().map_err(|error| match error {
             ServerConfigError::Egress(error) => McpErrorKind::Egress(error),
-            other => McpErrorKind::Config(other),
+            error => McpErrorKind::Config(error),
         })?;
         let link = match &config.endpoint {
             Endpoint::Url(_) => {
                 let link = HttpLink::new(config, secrets)?;
                 if config.transport_kind() != TransportKind::WebSocket {
-                    return Ok(Self::Http(Box::new(Connector {
+                    return Ok(Self::Http(Box::new(HttpConnector {
                         config: Arc::clone(config),
                         link,
                         peer: Arc::clone(peer),
@@ -57,23 +57,23 @@ impl ConnectionOpener {
     /// Fails after a time limit.
     pub(super) async fn open(
         &self,
-        steps: Steps,
-        after: Duration,
+        steps: ProbeSteps,
+        timeout: Duration,
     ) -> Result<OpenedSession, McpErrorKind> {
-        let opened = match self {
+        let outcome_in_time = match self {
             Self::Http(connector) => {
-                let opening = Box::pin(connector.open(steps));
-                connector.link.in_time(after, opening).await
+                let open_operation = Box::pin(connector.open(steps));
+                connector.link.run_in_time(timeout, open_operation).await
             }
-            Self::Channel(connector) => connector.open_with_timeout(steps, after).await,
+            Self::Channel(connector) => connector.open_with_timeout(steps, timeout).await,
         };
-        opened.unwrap_or(Err(McpErrorKind::timeout(after)))
+        outcome_in_time.unwrap_or(Err(McpErrorKind::timeout(timeout)))
     }
 
     /// Completes an authorization that another client started.
     pub(super) async fn finish_authorization(
         &self,
-        pending: PendingAuthorization,
+        pending_authorization: PendingAuthorization,
         response: AuthorizationResponse,
     ) -> Result<(), McpErrorKind> {
         let link = match self {
@@ -81,8 +81,11 @@ impl ConnectionOpener {
             Self::Channel(connector) => connector.http_link(),
         };
         match link {
-            Some(link) => link.finish_authorization(pending, response).await,
-            None => Err(not_oauth()),
+            Some(link) => {
+                link.finish_authorization(pending_authorization, response)
+                    .await
+            }
+            None => Err(not_oauth_error()),
         }
     }
 

@@ -4,12 +4,12 @@
 use http::header::HeaderName;
 use serde_json::Value;
 
-use super::metadata::{MirroredHeaders, header_value};
+use super::message::{MirroredHeaders, encode_header_value};
 
 const HEADER_ANNOTATION: &str = "x-mcp-header";
 
 /// Maximum number of mirrored headers of a call; servers limit headers, too.
-const MAX_HEADERS: usize = 64;
+const MAX_PARAM_HEADERS: usize = 64;
 
 /// A parameter that is mirrored in a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,101 +23,112 @@ pub(super) struct ParamHeader {
 /// Why a tool's header annotations are invalid; such a tool is skipped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ParamHeaderError {
-    #[error("an `x-mcp-header` is not a valid header name")]
-    Name,
-    #[error("more than {MAX_HEADERS} parameters have an `x-mcp-header`")]
-    TooMany,
+    #[error("the `x-mcp-header` of the parameter '{0}' is not a valid header name")]
+    InvalidName(String),
+    #[error("more than {MAX_PARAM_HEADERS} parameters have an `x-mcp-header`")]
+    TooManyHeaders,
     #[error("two parameters have the `x-mcp-header` '{0}'")]
-    Twice(String),
+    DuplicateHeader(String),
     #[error("the parameter '{0}' has an `x-mcp-header` but is not a string, integer or boolean")]
-    Type(String),
-    #[error("an `x-mcp-header` is only allowed on a plain property")]
-    Misplaced,
+    UnsupportedType(String),
+    #[error("an `x-mcp-header` is only allowed on a property that is nested only in `properties`")]
+    MisplacedAnnotation,
 }
 
 /// Returns the parameters of an input schema that are mirrored in headers.
 pub(super) fn from_schema(schema: &Value) -> Result<Vec<ParamHeader>, ParamHeaderError> {
-    let mut found = Vec::new();
-    visit(schema, Some(&mut Vec::new()), &mut found)?;
-    Ok(found)
+    let mut headers = Vec::new();
+    collect_headers(schema, Some(&mut Vec::new()), &mut headers)?;
+    Ok(headers)
 }
 
 /// Visits a schema and its subschemas. `path` is the schema's path through `properties` only;
 /// `None` elsewhere.
-fn visit(
+fn collect_headers(
     schema: &Value,
     mut path: Option<&mut Vec<String>>,
-    found: &mut Vec<ParamHeader>,
+    headers: &mut Vec<ParamHeader>,
 ) -> Result<(), ParamHeaderError> {
     let entries = match schema {
         Value::Object(entries) => entries,
         Value::Array(schemas) => {
             return schemas
                 .iter()
-                .try_for_each(|schema| visit(schema, None, found));
+                .try_for_each(|schema| collect_headers(schema, None, headers));
         }
         _ => return Ok(()),
     };
     if let Some(annotation) = entries.get(HEADER_ANNOTATION) {
-        let known_path = path.as_deref().filter(|path| !path.is_empty());
-        let path = known_path.ok_or(ParamHeaderError::Misplaced)?;
-        found.push(param_header(annotation, entries.get("type"), path, found)?);
+        let property_path = path
+            .as_deref()
+            .filter(|path| !path.is_empty())
+            .ok_or(ParamHeaderError::MisplacedAnnotation)?;
+        let header = parse_header(annotation, entries.get("type"), property_path, headers)?;
+        headers.push(header);
     }
     for (keyword, value) in entries {
         match (keyword.as_str(), value) {
-            // The values of these keywords are data, not schemas.
+            // The values of these keywords are data, not schemas, so they are not searched for
+            // annotations.
             ("const" | "enum" | "default" | "examples" | HEADER_ANNOTATION, _) => {}
             ("properties", Value::Object(properties)) => {
                 for (name, property) in properties {
                     match path.as_deref_mut() {
                         Some(path) => {
                             path.push(name.clone());
-                            visit(property, Some(path), found)?;
+                            collect_headers(property, Some(path), headers)?;
                             path.pop();
                         }
-                        None => visit(property, None, found)?,
+                        None => collect_headers(property, None, headers)?,
                     }
                 }
             }
             (
                 "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
-                Value::Object(named),
+                Value::Object(subschemas),
             ) => {
-                named
+                subschemas
                     .values()
-                    .try_for_each(|schema| visit(schema, None, found))?;
+                    .try_for_each(|schema| collect_headers(schema, None, headers))?;
             }
-            _ => visit(value, None, found)?,
+            _ => collect_headers(value, None, headers)?,
         }
     }
     Ok(())
 }
 
-fn param_header(
+/// Returns the header that an annotation requires.
+fn parse_header(
     annotation: &Value,
-    kind: Option<&Value>,
+    parameter_type: Option<&Value>,
     path: &[String],
-    found: &[ParamHeader],
+    earlier_headers: &[ParamHeader],
 ) -> Result<ParamHeader, ParamHeaderError> {
-    if found.len() >= MAX_HEADERS {
-        return Err(ParamHeaderError::TooMany);
+    if earlier_headers.len() >= MAX_PARAM_HEADERS {
+        return Err(ParamHeaderError::TooManyHeaders);
     }
-    let nonempty = annotation.as_str().filter(|name| !name.is_empty());
-    let name = nonempty.ok_or(ParamHeaderError::Name)?;
-    let parsed = HeaderName::try_from(format!("mcp-param-{name}"));
-    let header = parsed.map_err(|_| ParamHeaderError::Name)?;
+    let invalid_name = || ParamHeaderError::InvalidName(path.join("."));
+    let name = annotation
+        .as_str()
+        .filter(|name| !name.is_empty())
+        .ok_or_else(invalid_name)?;
+    let header_name =
+        HeaderName::try_from(format!("mcp-param-{name}")).map_err(|_| invalid_name())?;
     if !matches!(
-        kind.and_then(Value::as_str),
+        parameter_type.and_then(Value::as_str),
         Some("string" | "integer" | "boolean")
     ) {
-        return Err(ParamHeaderError::Type(path.join(".")));
+        return Err(ParamHeaderError::UnsupportedType(path.join(".")));
     }
-    if found.iter().any(|other| other.name == header) {
-        return Err(ParamHeaderError::Twice(name.to_owned()));
+    if earlier_headers
+        .iter()
+        .any(|earlier_header| earlier_header.name == header_name)
+    {
+        return Err(ParamHeaderError::DuplicateHeader(name.to_owned()));
     }
     Ok(ParamHeader {
         path: path.to_vec(),
-        name: header,
+        name: header_name,
     })
 }
 
@@ -141,19 +152,19 @@ pub fn param_header_mismatch(
     arguments: &Value,
     header: impl Fn(&str) -> Option<String>,
 ) -> Option<String> {
-    let required = from_schema(schema).unwrap_or_default();
-    let mut wrong = required
-        .into_iter()
-        .filter(|required| header(required.name.as_str()) != text_of(required, arguments));
-    wrong
+    let required_headers = from_schema(schema).unwrap_or_default();
+    let mut mismatches = required_headers.into_iter().filter(|required_header| {
+        header(required_header.name.as_str()) != format_argument(required_header, arguments)
+    });
+    mismatches
         .next()
-        .map(|required| required.name.as_str().to_owned())
+        .map(|mismatch| mismatch.name.as_str().to_owned())
 }
 
 /// Returns the text of the argument that a header mirrors.
-fn text_of(header: &ParamHeader, arguments: &Value) -> Option<String> {
-    let at = |value, name: &String| Value::get(value, name);
-    match header.path.iter().try_fold(arguments, at) {
+fn format_argument(header: &ParamHeader, arguments: &Value) -> Option<String> {
+    let get_member = |value, name: &String| Value::get(value, name);
+    match header.path.iter().try_fold(arguments, get_member) {
         Some(Value::String(text)) => Some(text.clone()),
         Some(Value::Bool(value)) => Some(value.to_string()),
         Some(Value::Number(number)) => Some(match number.as_f64() {
@@ -169,14 +180,17 @@ fn text_of(header: &ParamHeader, arguments: &Value) -> Option<String> {
 
 /// Returns the headers for one call. A value that is absent, null or of the wrong type has no
 /// header; the server rejects a value of the wrong type anyway.
-pub(super) fn mirrored_headers(headers: &[ParamHeader], arguments: &Value) -> MirroredHeaders {
-    let mut mirrored = MirroredHeaders::new();
+pub(super) fn build_mirrored_headers(
+    headers: &[ParamHeader],
+    arguments: &Value,
+) -> MirroredHeaders {
+    let mut mirrored_headers = MirroredHeaders::new();
     for header in headers {
-        if let Some(text) = text_of(header, arguments) {
-            mirrored.push((header.name.clone(), header_value(&text)));
+        if let Some(text) = format_argument(header, arguments) {
+            mirrored_headers.push((header.name.clone(), encode_header_value(&text)));
         }
     }
-    mirrored
+    mirrored_headers
 }
 
 #[cfg(test)]
@@ -196,7 +210,7 @@ mod tests {
             "x-mcp-header": {"type": "string"},
         }});
         let headers = from_schema(&schema).unwrap();
-        let mirrored = |arguments: Value| mirrored_headers(&headers, &arguments);
+        let mirrored = |arguments: Value| build_mirrored_headers(&headers, &arguments);
         let map: HeaderMap =
             mirrored(json!({"region": "süd", "limits": {"rows": 42.0, "dry": false}}))
                 .into_iter()
@@ -213,7 +227,7 @@ mod tests {
         let annotated = |n| json!({"type": "string", "x-mcp-header": format!("H{n}")});
         let properties = (0..100_000).map(|n| (n.to_string(), annotated(n)));
         let schema = json!({"properties": properties.collect::<serde_json::Map<_, _>>()});
-        assert_eq!(from_schema(&schema), Err(ParamHeaderError::TooMany));
+        assert_eq!(from_schema(&schema), Err(ParamHeaderError::TooManyHeaders));
     }
 
     #[test]
@@ -222,29 +236,32 @@ mod tests {
         for (property, error) in [
             (
                 json!({"type": "string", "x-mcp-header": ""}),
-                ParamHeaderError::Name,
+                ParamHeaderError::InvalidName("a".into()),
             ),
             (
                 json!({"type": "string", "x-mcp-header": "a b"}),
-                ParamHeaderError::Name,
+                ParamHeaderError::InvalidName("a".into()),
             ),
             (
                 json!({"type": "string", "x-mcp-header": 3}),
-                ParamHeaderError::Name,
+                ParamHeaderError::InvalidName("a".into()),
             ),
             (
                 json!({"type": "number", "x-mcp-header": "A"}),
-                ParamHeaderError::Type("a".into()),
+                ParamHeaderError::UnsupportedType("a".into()),
             ),
             (
                 json!({"x-mcp-header": "A"}),
-                ParamHeaderError::Type("a".into()),
+                ParamHeaderError::UnsupportedType("a".into()),
             ),
             (
                 json!({"type": "array", "items": string}),
-                ParamHeaderError::Misplaced,
+                ParamHeaderError::MisplacedAnnotation,
             ),
-            (json!({"not": string}), ParamHeaderError::Misplaced),
+            (
+                json!({"not": string}),
+                ParamHeaderError::MisplacedAnnotation,
+            ),
         ] {
             let schema = json!({"properties": {"a": property}});
             assert_eq!(from_schema(&schema), Err(error), "{schema}");
@@ -252,17 +269,20 @@ mod tests {
         for (schema, error) in [
             (
                 json!({"properties": {"a": string, "b": {"type": "string", "x-mcp-header": "a"}}}),
-                ParamHeaderError::Twice("a".into()),
+                ParamHeaderError::DuplicateHeader("a".into()),
             ),
             (
                 json!({"x-mcp-header": "A", "type": "string"}),
-                ParamHeaderError::Misplaced,
+                ParamHeaderError::MisplacedAnnotation,
             ),
             (
                 json!({"anyOf": [{"properties": {"a": string}}]}),
-                ParamHeaderError::Misplaced,
+                ParamHeaderError::MisplacedAnnotation,
             ),
-            (json!({"$defs": {"a": string}}), ParamHeaderError::Misplaced),
+            (
+                json!({"$defs": {"a": string}}),
+                ParamHeaderError::MisplacedAnnotation,
+            ),
         ] {
             assert_eq!(from_schema(&schema), Err(error), "{schema}");
         }

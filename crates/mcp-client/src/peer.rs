@@ -20,11 +20,11 @@ use tokio::task::JoinSet;
 use super::callbacks::{
     Callbacks, Notification, ProgressCallback, ProgressNotification, empty_object,
 };
-use super::jsonrpc::{self, Incoming, RpcRequestId};
+use super::message::{self, IncomingMessage, RpcRequestId};
 use super::on_drop::OnDrop;
 use super::result_cache::McpResultCache;
 use super::{McpErrorKind, RpcError};
-use limits::{PeerLimits, ReservedCapacity};
+use limits::{MAX_CONCURRENT_REQUESTS, MAX_REQUEST_KIB, PeerLimits, ReservedCapacity};
 use server_requests::ServerRequests;
 
 /// Maximum number of notifications that wait for a slow listener; then the oldest are dropped.
@@ -39,7 +39,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pending response to a server's request.
 pub(super) struct PendingResponse {
     /// The reserved capacity of the request, held until the response is sent.
-    reserved: ReservedCapacity,
+    capacity: ReservedCapacity,
     /// The response message; `None` if the server has cancelled its request.
     message: Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>,
 }
@@ -48,29 +48,29 @@ pub(super) struct PendingResponse {
 pub(super) struct Peer {
     callbacks: Callbacks,
     limits: PeerLimits,
-    requests: ServerRequests,
-    progress: Mutex<HashMap<RpcRequestId, ProgressCallback>>,
+    server_requests: ServerRequests,
+    progress_callbacks: Mutex<HashMap<RpcRequestId, ProgressCallback>>,
     next_token: AtomicI64,
-    notices: broadcast::Sender<Notification>,
+    notifications: broadcast::Sender<Notification>,
     /// The recipients of notifications, by the id of their `subscriptions/listen` request.
     subscribers: Mutex<HashMap<RpcRequestId, mpsc::Sender<Notification>>>,
-    results: Arc<McpResultCache>,
-    /// Number of messages from the server that were not responses.
-    messages: AtomicU64,
+    result_cache: Arc<McpResultCache>,
+    /// Number of messages that the server has sent so far, except responses.
+    message_count: AtomicU64,
 }
 
 impl Peer {
-    pub(super) fn new(callbacks: Callbacks, results: Arc<McpResultCache>) -> Self {
+    pub(super) fn new(callbacks: Callbacks, result_cache: Arc<McpResultCache>) -> Self {
         Self {
             callbacks,
-            results,
-            messages: AtomicU64::new(0),
+            result_cache,
+            message_count: AtomicU64::new(0),
             subscribers: Mutex::default(),
             limits: PeerLimits::new(),
-            requests: ServerRequests::default(),
-            progress: Mutex::default(),
+            server_requests: ServerRequests::default(),
+            progress_callbacks: Mutex::default(),
             next_token: AtomicI64::new(1),
-            notices: broadcast::channel(MAX_PENDING_NOTIFICATIONS).0,
+            notifications: broadcast::channel(MAX_PENDING_NOTIFICATIONS).0,
         }
     }
 
@@ -79,35 +79,35 @@ impl Peer {
     }
 
     /// Returns whether there are listeners for messages outside of responses.
-    pub(super) fn listens(&self) -> bool {
-        self.callbacks.listen() || self.notices.receiver_count() > 0
+    pub(super) fn needs_listening(&self) -> bool {
+        self.callbacks.needs_listening() || self.notifications.receiver_count() > 0
     }
 
     /// Returns a receiver for all later notifications, except progress.
-    pub(super) fn notices(&self) -> broadcast::Receiver<Notification> {
-        self.notices.subscribe()
+    pub(super) fn subscribe_to_notifications(&self) -> broadcast::Receiver<Notification> {
+        self.notifications.subscribe()
     }
 
-    /// Handles a message that is not a response. Delivers a notification at once; for a request of
-    /// the server, returns the future response, which the transport sends.
-    pub(super) fn handle_message(&self, message: Incoming) -> Option<PendingResponse> {
-        if !matches!(message, Incoming::Response { .. }) {
-            self.messages.fetch_add(1, Ordering::Relaxed);
+    /// Handles a message that is not a response. Delivers a notification at once. For a request of
+    /// the server, returns the pending response, which the transport must send.
+    pub(super) fn handle_message(&self, message: IncomingMessage) -> Option<PendingResponse> {
+        if !matches!(message, IncomingMessage::Response { .. }) {
+            self.message_count.fetch_add(1, Ordering::Relaxed);
         }
         match message {
-            Incoming::Response { .. } => None,
-            Incoming::Notification { method, params } => {
+            IncomingMessage::Response { .. } => None,
+            IncomingMessage::Notification { method, params } => {
                 let params = params.unwrap_or_else(empty_object);
                 self.handle_notification(Notification { method, params });
                 None
             }
-            Incoming::Request { id, method, params } => self.respond(id, &method, params),
+            IncomingMessage::Request { id, method, params } => self.respond(id, &method, params),
         }
     }
 
     /// Returns the number of requests and notifications of the server so far.
     pub(super) fn message_count(&self) -> u64 {
-        self.messages.load(Ordering::Relaxed)
+        self.message_count.load(Ordering::Relaxed)
     }
 
     fn respond(
@@ -116,28 +116,31 @@ impl Peer {
         method: &str,
         params: Option<Box<RawValue>>,
     ) -> Option<PendingResponse> {
-        if !PeerLimits::fits_id(&id) {
+        if !PeerLimits::is_id_within_limit(&id) {
             self.limits.count_dropped(method);
             return None;
         }
-        let bytes = params.as_ref().map_or(0, |params| params.get().len());
-        // A `ping` does not wait behind input requests for a user.
-        let reserved = (method != "ping").then(|| self.limits.reserve_request(bytes));
-        let Some(reserved) = reserved.flatten() else {
+        let params_bytes = params.as_ref().map_or(0, |params| params.get().len());
+        // A `ping` is answered at once and needs no capacity, because the capacity may be taken by
+        // input requests that wait for a user.
+        let capacity = (method != "ping")
+            .then(|| self.limits.reserve_request(params_bytes))
+            .flatten();
+        let Some(capacity) = capacity else {
             return self.respond_immediately(&id, method);
         };
-        let outcome = self.callbacks.respond(method, params);
-        let pending = self.requests.add(&id);
+        let response = self.callbacks.respond(method, params);
+        let pending_request = self.server_requests.add(&id);
         let message = Box::pin(async move {
-            let outcome = pending.run(outcome).await?;
-            Some(jsonrpc::response(&id, outcome))
+            let outcome = pending_request.run(response).await?;
+            Some(message::encode_response(&id, outcome))
         });
-        Some(PendingResponse { reserved, message })
+        Some(PendingResponse { capacity, message })
     }
 
     /// Returns the response to a `ping` of the server, or an error for any other request.
     fn respond_immediately(&self, id: &RawValue, method: &str) -> Option<PendingResponse> {
-        let Some(reserved) = self.limits.reserve_immediate_response() else {
+        let Some(capacity) = self.limits.reserve_immediate_response() else {
             self.limits.count_dropped(method);
             return None;
         };
@@ -145,46 +148,53 @@ impl Peer {
             "ping" => Ok(serde_json::Map::new().into()),
             _ => Err(RpcError::new(
                 TOO_MANY_REQUESTS,
-                "Too many requests at once",
+                format!(
+                    "The client processes at most {MAX_CONCURRENT_REQUESTS} requests with \
+                    {MAX_REQUEST_KIB} KiB at once"
+                ),
             )),
         };
-        let message = Box::pin(std::future::ready(Some(jsonrpc::response(id, outcome))));
-        Some(PendingResponse { reserved, message })
+        let message = Box::pin(std::future::ready(Some(message::encode_response(
+            id, outcome,
+        ))));
+        Some(PendingResponse { capacity, message })
     }
 
-    fn handle_notification(&self, notice: Notification) {
-        let fits = PeerLimits::fits(&notice);
-        if notice.method == "notifications/progress" {
-            if fits {
-                self.handle_progress(&notice.params);
+    fn handle_notification(&self, notification: Notification) {
+        let is_within_limit = PeerLimits::is_within_limit(&notification);
+        if notification.method == "notifications/progress" {
+            if is_within_limit {
+                self.handle_progress(&notification.params);
             } else {
-                self.limits.count_dropped(&notice.method);
+                self.limits.count_dropped(&notification.method);
             }
             return;
         }
-        if notice.method == "notifications/cancelled" {
-            self.handle_cancelled(&notice.params);
+        if notification.method == "notifications/cancelled" {
+            self.handle_cancelled(&notification.params);
         }
-        self.results.handle_notification(&notice);
-        self.callbacks.notify(&notice);
-        if !fits {
-            self.limits.count_dropped(&notice.method);
+        self.result_cache.handle_notification(&notification);
+        self.callbacks.notify(&notification);
+        if !is_within_limit {
+            self.limits.count_dropped(&notification.method);
             return;
         }
-        match self.subscriber(&notice.params) {
+        match self.find_subscriber(&notification.params) {
             // A slow subscriber misses notifications, so that the server is not delayed.
             Some(subscriber) => {
-                if let Err(mpsc::error::TrySendError::Full(notice)) = subscriber.try_send(notice) {
-                    self.limits.count_dropped(&notice.method);
+                if let Err(mpsc::error::TrySendError::Full(notification)) =
+                    subscriber.try_send(notification)
+                {
+                    self.limits.count_dropped(&notification.method);
                 }
             }
-            // Sending fails only if there are no listeners.
-            None => drop(self.notices.send(notice)),
+            // The outcome is ignored, because sending fails only if there are no listeners.
+            None => drop(self.notifications.send(notification)),
         }
     }
 
     /// Returns the recipient of a notification that belongs to a subscription.
-    fn subscriber(&self, params: &RawValue) -> Option<mpsc::Sender<Notification>> {
+    fn find_subscriber(&self, params: &RawValue) -> Option<mpsc::Sender<Notification>> {
         #[derive(Deserialize)]
         struct Params {
             #[serde(rename = "_meta")]
@@ -201,7 +211,7 @@ impl Peer {
     }
 
     /// Sends the notifications of a subscription to `sender` until the returned guard is dropped.
-    pub(super) fn route(
+    pub(super) fn route_notifications(
         self: &Arc<Self>,
         id: RpcRequestId,
         sender: mpsc::Sender<Notification>,
@@ -218,7 +228,7 @@ impl Peer {
             id: &'a RawValue,
         }
         match serde_json::from_str::<Params<'_>>(params.get()) {
-            Ok(Params { id }) => self.requests.cancel(id),
+            Ok(Params { id }) => self.server_requests.cancel(id),
             Err(error) => tracing::debug!(%error, "Skipped an invalid `notifications/cancelled`"),
         }
     }
@@ -233,7 +243,7 @@ impl Peer {
         }
         match serde_json::from_str::<Params>(params.get()) {
             Ok(Params { token, progress }) => {
-                let callback = self.progress.lock().get(&token).cloned();
+                let callback = self.progress_callbacks.lock().get(&token).cloned();
                 if let Some(callback) = callback {
                     callback(progress);
                 }
@@ -244,14 +254,16 @@ impl Peer {
 
     /// Passes the progress of a request to `callback` until the returned guard is dropped. Also
     /// returns the request's `progressToken`.
-    pub(super) fn follow(
+    pub(super) fn track_progress(
         self: &Arc<Self>,
         callback: ProgressCallback,
     ) -> (RpcRequestId, OnDrop<impl FnOnce() + use<>>) {
         let token = RpcRequestId::Number(self.next_token.fetch_add(1, Ordering::Relaxed));
-        self.progress.lock().insert(token.clone(), callback);
-        let (peer, followed) = (Arc::clone(self), token.clone());
-        let guard = OnDrop::new(move || drop(peer.progress.lock().remove(&followed)));
+        self.progress_callbacks
+            .lock()
+            .insert(token.clone(), callback);
+        let (peer, guard_token) = (Arc::clone(self), token.clone());
+        let guard = OnDrop::new(move || drop(peer.progress_callbacks.lock().remove(&guard_token)));
         (token, guard)
     }
 }
@@ -266,7 +278,7 @@ impl OutgoingResponses {
     pub(super) fn send<F>(
         &mut self,
         response: PendingResponse,
-        post: impl FnOnce(Bytes) -> F + Send + 'static,
+        send_message: impl FnOnce(Bytes) -> F + Send + 'static,
     ) where
         F: Future<Output = Result<(), McpErrorKind>> + Send,
     {
@@ -274,12 +286,12 @@ impl OutgoingResponses {
         // Removes the tasks that have finished.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move {
-            let PendingResponse { reserved, message } = response;
-            let _reserved = reserved;
+            let PendingResponse { capacity, message } = response;
+            let _capacity = capacity;
             let Some(message) = message.await else {
                 return;
             };
-            match tokio::time::timeout(RESPONSE_TIMEOUT, post(message)).await {
+            match tokio::time::timeout(RESPONSE_TIMEOUT, send_message(message)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "The server rejected a response of the client");

@@ -11,8 +11,8 @@ pub const MAX_IDENTIFIER_BYTES: usize = 8 * 1024;
 /// The mark at the end of a shortened text.
 pub(crate) const SHORTENED_MARK: &str = "... (shortened)";
 
-/// Returns `text` if it has at most `max_bytes` bytes, or else its beginning and a mark, together at
-/// most `max_bytes` bytes.
+/// Returns `text` if it has at most `max_bytes` bytes, or else its beginning and a mark, together
+/// at most `max_bytes` bytes.
 ///
 /// ```
 /// use pillion_mcp_client::shortened;
@@ -24,7 +24,7 @@ pub fn shortened(text: &str, max_bytes: usize) -> Cow<'_, str> {
     if text.len() <= max_bytes {
         return Cow::Borrowed(text);
     }
-    let start = start_of(text, max_bytes.saturating_sub(SHORTENED_MARK.len()));
+    let start = truncate(text, max_bytes.saturating_sub(SHORTENED_MARK.len()));
     Cow::Owned(format!("{start}{SHORTENED_MARK}"))
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn shorten(text: String, max_bytes: usize) -> String {
 }
 
 /// Returns the longest beginning of `text` with at most `max_bytes` bytes.
-pub(crate) fn start_of(text: &str, max_bytes: usize) -> &str {
+pub(crate) fn truncate(text: &str, max_bytes: usize) -> &str {
     let mut end = text.len().min(max_bytes);
     while !text.is_char_boundary(end) {
         end -= 1;

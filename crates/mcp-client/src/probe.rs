@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 
 use super::McpErrorKind;
 use super::TransportKind;
-use super::dialect::{Opening, ServerDialect};
+use super::dialect::{ServerDialect, SessionStart};
 
 /// One step of opening a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,17 +12,18 @@ use super::dialect::{Opening, ServerDialect};
 pub struct ProbeStep {
     /// The request that was sent, such as `POST server/discover`.
     pub attempt: String,
-    /// The outcome of the request: what was negotiated, or the error.
+    /// The outcome of the request: a description of what was negotiated, or the error.
     pub outcome: Result<String, String>,
 }
 
 /// The steps of a connection attempt so far. Clones share the steps, so that a waiting caller can
 /// report them if the attempt fails.
 #[derive(Clone, Default)]
-pub(super) struct Steps(Arc<Mutex<Vec<ProbeStep>>>);
+pub(super) struct ProbeSteps(Arc<Mutex<Vec<ProbeStep>>>);
 
-impl Steps {
-    pub(super) fn note(
+impl ProbeSteps {
+    /// Records a step, and logs the step.
+    pub(super) fn record(
         &mut self,
         attempt: impl Into<String>,
         outcome: Result<String, &McpErrorKind>,
@@ -49,10 +50,10 @@ impl ServerDialect {
             TransportKind::GetSse => "GET event stream, ",
             _ => "",
         };
-        match self.opening {
-            Opening::Stateless(version) => format!("{stream}requests of revision {version}"),
-            Opening::Handshake(version) => format!("{stream}POST initialize ({version})"),
-            Opening::None => format!("{stream}requests without handshake"),
+        match self.session_start {
+            SessionStart::Stateless(version) => format!("{stream}requests of revision {version}"),
+            SessionStart::Handshake(version) => format!("{stream}POST initialize ({version})"),
+            SessionStart::None => format!("{stream}requests without handshake"),
         }
     }
 }

@@ -25,8 +25,8 @@ pub enum ProtocolVersion {
     V2025_06_18,
     /// This revision adds resumption by polling, and JSON Schema 2020-12.
     V2025_11_25,
-    /// This revision is stateless: no handshake and no sessions; every request carries all
-    /// metadata.
+    /// This revision is stateless: it has no handshake and no sessions, and every request carries
+    /// all metadata.
     V2026_07_28,
 }
 
@@ -34,7 +34,7 @@ pub enum ProtocolVersion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Feature {
-    /// A connection starts with `initialize`; the server may send requests and pushes
+    /// A connection starts with `initialize`; the server may send requests and unsolicited
     /// notifications. Until 2025-11-25.
     Handshake,
     /// The `MCP-Protocol-Version` header on every request. Since 2025-06-18.
@@ -73,7 +73,7 @@ impl ProtocolVersion {
         Self::V2026_07_28,
     ];
 
-    /// Returns the revision's name in the protocol: a date.
+    /// Returns the revision's name in the protocol, which is a date.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -103,18 +103,22 @@ impl ProtocolVersion {
     /// they sort as text. A server may use a revision that is newer than this client and compatible
     /// enough.
     pub(crate) fn closest_handshake_revision(text: &str) -> Self {
-        let not_newer = Self::ALL
+        let closest_version = Self::ALL
             .into_iter()
             .rev()
-            .filter(|known| known.supports(Feature::Handshake))
-            .find(|known| known.as_str() <= text);
-        not_newer.unwrap_or(Self::V2024_11_05)
+            .filter(|version| version.supports(Feature::Handshake))
+            .find(|version| version.as_str() <= text);
+        closest_version.unwrap_or(Self::V2024_11_05)
     }
 
-    /// Returns the newest of the `offered` revisions that this client supports.
-    pub(crate) fn newest_of<'a>(offered: impl IntoIterator<Item = &'a str>) -> Option<Self> {
-        let known = offered.into_iter().filter_map(|text| text.parse().ok());
-        known.max()
+    /// Returns the newest of the offered revisions that this client supports.
+    pub(crate) fn newest_supported<'a>(
+        offered_names: impl IntoIterator<Item = &'a str>,
+    ) -> Option<Self> {
+        let supported_versions = offered_names
+            .into_iter()
+            .filter_map(|text| text.parse().ok());
+        supported_versions.max()
     }
 }
 
@@ -128,8 +132,10 @@ impl FromStr for ProtocolVersion {
     type Err = UnknownProtocolVersion;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = Self::ALL.into_iter().find(|known| known.as_str() == text);
-        known.ok_or_else(|| UnknownProtocolVersion(text.to_owned()))
+        let version = Self::ALL
+            .into_iter()
+            .find(|version| version.as_str() == text);
+        version.ok_or_else(|| UnknownProtocolVersion(text.to_owned()))
     }
 }
 

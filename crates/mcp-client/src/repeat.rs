@@ -7,27 +7,30 @@
 
 use super::McpErrorKind;
 
-/// The last error of a message that was sent again without success, and is not sent once more.
+/// The last error of a message that was sent again without success. After this error, the message
+/// is not sent again.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection broke repeatedly")]
-pub(super) struct RepeatedInVain(#[source] pub(super) Box<dyn std::error::Error + Send + Sync>);
+pub(super) struct RepeatedConnectionError(
+    #[source] pub(super) Box<dyn std::error::Error + Send + Sync>,
+);
 
 /// Returns whether an error means that the connection broke, for a message that was not sent again
 /// yet.
 pub(super) fn is_first_break(error: &McpErrorKind) -> bool {
-    matches!(error, McpErrorKind::Broken(error) if !error.is::<RepeatedInVain>())
+    matches!(error, McpErrorKind::ConnectionBroken(error) if !error.is::<RepeatedConnectionError>())
 }
 
 /// Whether a message may be sent again after the server may have received it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Repeat {
+pub(super) enum RepeatSafety {
     /// The message may be sent again.
     Harmless,
     /// The message may have an effect, which a second message would repeat.
     Never,
 }
 
-impl Repeat {
+impl RepeatSafety {
     /// Returns whether a request or notification of a client may be sent again:
     ///
     /// | messages | a second one |
@@ -84,7 +87,11 @@ mod tests {
             "tools/list",
             "notifications/initialized",
         ] {
-            assert_eq!(Repeat::for_method(method), Repeat::Harmless, "{method}");
+            assert_eq!(
+                RepeatSafety::for_method(method),
+                RepeatSafety::Harmless,
+                "{method}"
+            );
         }
         for method in [
             "tools/call",
@@ -94,7 +101,11 @@ mod tests {
             "vendor/thing",
             "tools/list ",
         ] {
-            assert_eq!(Repeat::for_method(method), Repeat::Never, "{method}");
+            assert_eq!(
+                RepeatSafety::for_method(method),
+                RepeatSafety::Never,
+                "{method}"
+            );
         }
     }
 }

@@ -11,40 +11,40 @@ use serde_json::value::RawValue;
 use super::callbacks::Notification;
 
 /// Maximum size of all cached results, in bytes; a result that does not fit is not cached.
-const MAX_BYTES: usize = 8 * 1024 * 1024;
+const MAX_CACHE_BYTES: usize = 8 * 1024 * 1024;
 
 /// Maximum time for which a result is cached, even if the server allows more.
 const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// The cached results of one client, and thus of one credential: results of scope `private` can be
-/// cached like those of scope `public`.
+/// The cached results of one client. A client has only one credential, so results of scope
+/// `private` can be cached like results of scope `public`.
 #[derive(Default)]
 pub(super) struct McpResultCache {
-    cached: Mutex<CachedList>,
+    results: Mutex<CachedResults>,
 }
 
 #[derive(Default)]
-struct CachedList {
+struct CachedResults {
     /// Cached results by method and parameters.
-    results: HashMap<(String, String), Entry>,
+    results: HashMap<(String, String), CachedResult>,
     bytes: usize,
     /// The number of times that the results of a method were invalidated.
     generations: HashMap<&'static str, u64>,
 }
 
-/// The state of the cache when a request was sent: a result that was invalidated since then is not
-/// cached.
+/// The state of the cache when a request was sent, by which the cache detects that the result of
+/// the request was invalidated since then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CacheGeneration(u64);
 
-struct Entry {
+struct CachedResult {
     result: Box<RawValue>,
-    until: Instant,
+    expires_at: Instant,
 }
 
 impl McpResultCache {
     /// Returns whether results of a method may be cached.
-    pub(super) fn covers(method: &str) -> bool {
+    pub(super) fn is_cacheable(method: &str) -> bool {
         matches!(
             method,
             "tools/list"
@@ -56,20 +56,20 @@ impl McpResultCache {
     }
 
     pub(super) fn get(&self, method: &str, params: &RawValue) -> Option<Box<RawValue>> {
-        let mut cached = self.cached.lock();
+        let mut cache = self.results.lock();
         let key = (method.to_owned(), params.get().to_owned());
-        let entry = cached.results.get(&key)?;
-        if Instant::now() < entry.until {
+        let entry = cache.results.get(&key)?;
+        if Instant::now() < entry.expires_at {
             return Some(entry.result.clone());
         }
-        cached.remove(&key);
+        cache.remove(&key);
         None
     }
 
     /// Returns the cache generation for [`put`](Self::put). Must be called before the request is
     /// sent.
     pub(super) fn generation(&self, method: &str) -> CacheGeneration {
-        self.cached.lock().generation(method)
+        self.results.lock().generation(method)
     }
 
     /// Caches a result for its `ttlMs`, if the result is complete and was not invalidated since the
@@ -79,60 +79,65 @@ impl McpResultCache {
         method: &str,
         params: &RawValue,
         result: &RawValue,
-        sent: CacheGeneration,
+        generation: CacheGeneration,
     ) {
         #[derive(Deserialize)]
-        struct Hints<'a> {
+        struct CachingHints<'a> {
             #[serde(rename = "ttlMs", default)]
             ttl_ms: f64,
             #[serde(rename = "resultType", borrow, default)]
             result_type: Option<Cow<'a, str>>,
         }
-        let Ok(hints) = serde_json::from_str::<Hints<'_>>(result.get()) else {
+        let Ok(hints) = serde_json::from_str::<CachingHints<'_>>(result.get()) else {
             return;
         };
-        if hints.result_type.is_some_and(|kind| kind != "complete") {
+        if hints
+            .result_type
+            .is_some_and(|result_type| result_type != "complete")
+        {
             return;
         }
         let ttl = Duration::try_from_secs_f64(hints.ttl_ms / 1000.0).unwrap_or_default();
         let key = (method.to_owned(), params.get().to_owned());
-        let mut cached = self.cached.lock();
-        if cached.generation(method) != sent {
+        let mut cache = self.results.lock();
+        if cache.generation(method) != generation {
             return;
         }
-        cached.remove(&key);
-        let bytes = size(&key, result);
-        if ttl.is_zero() || bytes > MAX_BYTES {
+        cache.remove(&key);
+        let bytes = entry_bytes(&key, result);
+        if ttl.is_zero() || bytes > MAX_CACHE_BYTES {
             return;
         }
-        if cached.bytes + bytes > MAX_BYTES {
-            cached.results.clear();
-            cached.bytes = 0;
+        if cache.bytes + bytes > MAX_CACHE_BYTES {
+            cache.results.clear();
+            cache.bytes = 0;
         }
-        cached.bytes += bytes;
-        let until = Instant::now() + ttl.min(MAX_TTL);
+        cache.bytes += bytes;
+        let expires_at = Instant::now() + ttl.min(MAX_TTL);
         let result = result.to_owned();
-        cached.results.insert(key, Entry { result, until });
+        cache
+            .results
+            .insert(key, CachedResult { result, expires_at });
     }
 
     /// Removes all pages of a list.
     pub(super) fn forget(&self, method: &'static str) {
-        let mut cached = self.cached.lock();
-        *cached.generations.entry(method).or_default() += 1;
-        let stale: Vec<_> = cached
+        let mut cache = self.results.lock();
+        *cache.generations.entry(method).or_default() += 1;
+        let stale_keys: Vec<_> = cache
             .results
             .keys()
             .filter(|key| key.0 == method)
             .cloned()
             .collect();
-        for key in stale {
-            cached.remove(&key);
+        for key in stale_keys {
+            cache.remove(&key);
         }
     }
 
     /// Removes the results that a notification invalidates.
-    pub(super) fn handle_notification(&self, notice: &Notification) {
-        let changed: &[&'static str] = match notice.method.as_str() {
+    pub(super) fn handle_notification(&self, notification: &Notification) {
+        let changed_methods: &[&'static str] = match notification.method.as_str() {
             "notifications/tools/list_changed" => &["tools/list"],
             "notifications/prompts/list_changed" => &["prompts/list"],
             "notifications/resources/list_changed" => {
@@ -141,25 +146,25 @@ impl McpResultCache {
             "notifications/resources/updated" => &["resources/read"],
             _ => return,
         };
-        for method in changed {
+        for method in changed_methods {
             self.forget(method);
         }
     }
 }
 
-impl CachedList {
+impl CachedResults {
     fn generation(&self, method: &str) -> CacheGeneration {
         CacheGeneration(self.generations.get(method).copied().unwrap_or_default())
     }
 
     fn remove(&mut self, key: &(String, String)) {
         if let Some(entry) = self.results.remove(key) {
-            self.bytes -= size(key, &entry.result);
+            self.bytes -= entry_bytes(key, &entry.result);
         }
     }
 }
 
-fn size((method, params): &(String, String), result: &RawValue) -> usize {
+fn entry_bytes((method, params): &(String, String), result: &RawValue) -> usize {
     method.len() + params.len() + result.get().len()
 }
 
@@ -171,7 +176,7 @@ mod tests {
         RawValue::from_string(text.to_owned()).unwrap()
     }
 
-    fn notice(method: &str) -> Notification {
+    fn notification(method: &str) -> Notification {
         Notification {
             method: method.to_owned(),
             params: raw("{}"),
@@ -188,11 +193,11 @@ mod tests {
         put(&params, &fresh);
         assert!(cache.get("tools/list", &params).is_some());
         assert!(cache.get("tools/list", &raw(r#"{"cursor":"2"}"#)).is_none());
-        cache.handle_notification(&notice("notifications/prompts/list_changed"));
+        cache.handle_notification(&notification("notifications/prompts/list_changed"));
         assert!(cache.get("tools/list", &params).is_some());
-        cache.handle_notification(&notice("notifications/tools/list_changed"));
+        cache.handle_notification(&notification("notifications/tools/list_changed"));
         assert!(cache.get("tools/list", &params).is_none());
-        assert_eq!(cache.cached.lock().bytes, 0);
+        assert_eq!(cache.results.lock().bytes, 0);
         for stale in [
             "{}",
             r#"{"ttlMs":0}"#,
@@ -214,11 +219,11 @@ mod tests {
         let cache = McpResultCache::default();
         let (params, result) = (raw("{}"), raw(r#"{"tools":[],"ttlMs":60000}"#));
         let sent = cache.generation("tools/list");
-        cache.handle_notification(&notice("notifications/tools/list_changed"));
+        cache.handle_notification(&notification("notifications/tools/list_changed"));
         cache.put("tools/list", &params, &result, sent);
         assert!(cache.get("tools/list", &params).is_none());
         let sent = cache.generation("tools/list");
-        cache.handle_notification(&notice("notifications/resources/list_changed"));
+        cache.handle_notification(&notification("notifications/resources/list_changed"));
         cache.put("tools/list", &params, &result, sent);
         assert!(cache.get("tools/list", &params).is_some());
     }

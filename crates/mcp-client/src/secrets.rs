@@ -14,7 +14,7 @@ use url::{Url, form_urlencoded};
 use super::peer_text::SHORTENED_MARK;
 use super::{Authentication, Endpoint, ServerConfig, StdioCommand};
 
-/// Minimum length of a secret, in bytes: masking shorter values would hide too much.
+/// Minimum length of a secret, in bytes. Masking shorter values would hide too much text.
 const MIN_SECRET_BYTES: usize = 4;
 
 /// Minimum length of a header's or variable's value that counts as a secret, in bytes.
@@ -24,8 +24,9 @@ const MIN_PROBABLE_SECRET_BYTES: usize = 8;
 /// bytes.
 const MIN_CUT_OFF_BYTES: usize = 4;
 
-/// Maximum number of notations of credentials obtained at run time; older notations are forgotten.
-const MAX_SENT: usize = 256;
+/// Maximum number of stored notations (see [`Secrets`]) of credentials that were obtained at run
+/// time; the oldest notations are removed.
+const MAX_SENT_NOTATIONS: usize = 256;
 
 const MASK: &str = "[redacted]";
 
@@ -33,9 +34,9 @@ const MASK: &str = "[redacted]";
 /// them.
 #[derive(Default)]
 pub struct Secrets {
-    configured: Vec<SecretString>,
+    configured_credentials: Vec<SecretString>,
     /// The credentials that were obtained at run time, such as access tokens, oldest first.
-    sent: RwLock<Vec<SecretString>>,
+    sent_credentials: RwLock<Vec<SecretString>>,
 }
 
 impl Secrets {
@@ -49,7 +50,9 @@ impl Secrets {
         let mut secrets = Self::default();
         let mut add = |text: &str| {
             if text.len() >= min_bytes {
-                secrets.configured.extend(forms(text));
+                secrets
+                    .configured_credentials
+                    .extend(generate_notations(text));
             }
         };
         values.into_iter().for_each(&mut add);
@@ -59,68 +62,73 @@ impl Secrets {
             _ => {}
         }
         if let Some((_, value)) = authentication.header() {
-            add(credential_of(&value));
+            add(strip_scheme(&value));
         }
         // The longest credentials are removed first, because one may contain another.
-        let configured = &mut secrets.configured;
-        configured.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
+        secrets
+            .configured_credentials
+            .sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
         secrets
     }
 
-    /// Returns the credentials of a configuration.
+    /// Returns the credentials in the configuration of a server.
     pub(crate) fn for_config(config: &ServerConfig) -> Self {
         let variables = match &config.endpoint {
-            Endpoint::Command(command) => values_of_variables(command),
+            Endpoint::Command(command) => collect_variable_values(command),
             Endpoint::Url(_) => Vec::new(),
         };
-        let pairs = config.url().into_iter().flat_map(Url::query_pairs);
-        let query: Vec<_> = pairs.map(|(_, value)| value).collect();
-        let headers = config.headers.values().map(ExposeSecret::expose_secret);
-        let variables = variables.iter().map(ExposeSecret::expose_secret);
-        // Not every header, variable and parameter is a credential.
-        let values = headers
-            .chain(variables)
-            .chain(query.iter().map(|value| &**value))
+        let query_pairs = config.url().into_iter().flat_map(Url::query_pairs);
+        let query_values: Vec<_> = query_pairs.map(|(_, value)| value).collect();
+        let header_values = config.headers.values().map(ExposeSecret::expose_secret);
+        let variable_values = variables.iter().map(ExposeSecret::expose_secret);
+        // Short values are skipped, because not every header, variable and query parameter is a
+        // credential.
+        let values = header_values
+            .chain(variable_values)
+            .chain(query_values.iter().map(|value| &**value))
             .filter(|value| value.len() >= MIN_PROBABLE_SECRET_BYTES);
         Self::new(values, &config.authentication, MIN_SECRET_BYTES)
     }
 
     /// Returns the credentials that may be in the environment of a program.
     pub(crate) fn for_environment(command: &StdioCommand) -> Self {
-        let variables = values_of_variables(command);
+        let variables = collect_variable_values(command);
         let values = variables.iter().map(ExposeSecret::expose_secret);
         Self::new(values, &Authentication::None, MIN_SECRET_BYTES)
     }
 
     /// Adds a credential that is being sent.
-    pub(crate) fn note(&self, text: &str) {
-        let is_known =
+    pub(crate) fn add_sent(&self, text: &str) {
+        let is_stored =
             |secrets: &[SecretString]| secrets.iter().any(|secret| secret.expose_secret() == text);
-        if text.len() < MIN_SECRET_BYTES || is_known(&self.sent.read()) {
+        if text.len() < MIN_SECRET_BYTES || is_stored(&self.sent_credentials.read()) {
             return;
         }
-        let mut sent = self.sent.write();
-        sent.extend(forms(text));
-        let surplus = sent.len().saturating_sub(MAX_SENT);
-        sent.drain(..surplus);
+        let mut sent_credentials = self.sent_credentials.write();
+        sent_credentials.extend(generate_notations(text));
+        let surplus_count = sent_credentials.len().saturating_sub(MAX_SENT_NOTATIONS);
+        sent_credentials.drain(..surplus_count);
     }
 
     /// Adds the credentials in the headers of a request that is being sent.
-    pub(crate) fn note_headers(&self, headers: &HeaderMap) {
-        let sensitive = headers.values().filter(|value| value.is_sensitive());
-        for value in sensitive.filter_map(|value: &HeaderValue| value.to_str().ok()) {
-            let credential = credential_of(value);
-            self.note(credential);
-            // HTTP Basic contains the id and secret of an OAuth client, each percent-encoded (RFC
-            // 6749, section 2.3.1).
-            let pair = value
+    pub(crate) fn add_headers(&self, headers: &HeaderMap) {
+        let sensitive_values = headers.values().filter(|value| value.is_sensitive());
+        for value in sensitive_values.filter_map(|value: &HeaderValue| value.to_str().ok()) {
+            let credential = strip_scheme(value);
+            self.add_sent(credential);
+            // The id and secret in an HTTP Basic header are also added in decoded form, because
+            // OAuth clients percent-encode both (RFC 6749, section 2.3.1).
+            let credentials = value
                 .starts_with("Basic ")
                 .then(|| BASE64_STANDARD.decode(credential))
                 .and_then(Result::ok)
-                .and_then(|pair| String::from_utf8(pair).ok());
-            if let Some((_, secret)) = pair.as_deref().and_then(|pair| pair.split_once(':')) {
-                let decoded = form_urlencoded::parse(secret.as_bytes()).next();
-                self.note(&decoded.map_or(secret.into(), |(decoded, _)| decoded));
+                .and_then(|bytes| String::from_utf8(bytes).ok());
+            if let Some((_, secret)) = credentials
+                .as_deref()
+                .and_then(|credentials| credentials.split_once(':'))
+            {
+                let decoded_pair = form_urlencoded::parse(secret.as_bytes()).next();
+                self.add_sent(&decoded_pair.map_or(secret.into(), |(decoded, _)| decoded));
             }
         }
     }
@@ -135,22 +143,25 @@ impl Secrets {
     /// Returns `text` without credentials. At the end of a [shortened](super::shortened) text, also
     /// removes the beginning of a credential.
     pub(crate) fn redacted<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let sent = self.sent.read();
-        let secrets = || self.configured.iter().chain(&*sent);
-        let mut redacted = Cow::Borrowed(text);
+        let sent_credentials = self.sent_credentials.read();
+        let secrets = || self.configured_credentials.iter().chain(&*sent_credentials);
+        let mut redacted_text = Cow::Borrowed(text);
         for secret in secrets().map(ExposeSecret::expose_secret) {
-            if redacted.contains(secret) {
-                redacted = Cow::Owned(redacted.replace(secret, MASK));
+            if redacted_text.contains(secret) {
+                redacted_text = Cow::Owned(redacted_text.replace(secret, MASK));
             }
         }
-        if let Some(start) = redacted.strip_suffix(SHORTENED_MARK) {
-            let secrets = secrets().map(ExposeSecret::expose_secret);
-            if let Some(cut_off) = secrets.filter_map(|secret| cut_off(start, secret)).max() {
-                let start = &start[..start.len() - cut_off];
-                redacted = Cow::Owned(format!("{start}{MASK}{SHORTENED_MARK}"));
+        if let Some(start) = redacted_text.strip_suffix(SHORTENED_MARK) {
+            let secret_texts = secrets().map(ExposeSecret::expose_secret);
+            if let Some(cut_off_bytes) = secret_texts
+                .filter_map(|secret| find_cut_off_length(start, secret))
+                .max()
+            {
+                let safe_start = &start[..start.len() - cut_off_bytes];
+                redacted_text = Cow::Owned(format!("{safe_start}{MASK}{SHORTENED_MARK}"));
             }
         }
-        redacted
+        redacted_text
     }
 }
 
@@ -161,54 +172,54 @@ impl std::fmt::Debug for Secrets {
 }
 
 /// Returns the value of a header without its authentication scheme, such as `Bearer`.
-fn credential_of(value: &str) -> &str {
+fn strip_scheme(value: &str) -> &str {
     match value.split_once(' ') {
         Some((scheme, credential)) if scheme.chars().all(char::is_alphanumeric) => credential,
         _ => value,
     }
 }
 
-/// Returns the values of the variables that a program gets: all configured ones, and the inherited
-/// ones that are not paths.
-fn values_of_variables(command: &StdioCommand) -> Vec<SecretString> {
-    let inherited = command
+/// Returns the values of all configured environment variables of a program, and of those inherited
+/// variables whose values are not paths.
+fn collect_variable_values(command: &StdioCommand) -> Vec<SecretString> {
+    let inherited_values = command
         .inherit_env
         .iter()
         .filter_map(|name| std::env::var(name).ok())
         .filter(|value| !value.starts_with('/'));
-    let configured = command.env.values().cloned();
-    configured
-        .chain(inherited.map(SecretString::from))
+    let configured_values = command.env.values().cloned();
+    configured_values
+        .chain(inherited_values.map(SecretString::from))
         .collect()
 }
 
 /// Returns the notations of a secret in a text: plain, in a query, in a path, in JSON, and in
 /// base64.
-fn forms(text: &str) -> impl Iterator<Item = SecretString> + use<> {
-    let in_query: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
-    let in_path = in_query.replace('+', "%20");
-    let quoted = serde_json::Value::from(text).to_string();
-    let in_json = quoted.trim_matches('"');
-    let notations = [
+fn generate_notations(text: &str) -> impl Iterator<Item = SecretString> + use<> {
+    let query_notation: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
+    let path_notation = query_notation.replace('+', "%20");
+    let quoted_json = serde_json::Value::from(text).to_string();
+    let json_notation = quoted_json.trim_matches('"');
+    let all_notations = [
         text.to_owned(),
-        with_small_hex(&in_query),
-        with_small_hex(&in_path),
-        in_query,
-        in_path,
-        in_json.replace('/', "\\/"),
-        in_json.to_owned(),
+        with_lowercase_hex(&query_notation),
+        with_lowercase_hex(&path_notation),
+        query_notation,
+        path_notation,
+        json_notation.replace('/', "\\/"),
+        json_notation.to_owned(),
         BASE64_STANDARD_NO_PAD.encode(text),
     ];
-    let distinct: BTreeSet<_> = notations
+    let distinct_notations: BTreeSet<_> = all_notations
         .into_iter()
-        .filter(|form| form.len() >= MIN_SECRET_BYTES)
+        .filter(|notation| notation.len() >= MIN_SECRET_BYTES)
         .collect();
-    distinct.into_iter().map(SecretString::from)
+    distinct_notations.into_iter().map(SecretString::from)
 }
 
 /// Returns a percent-encoded text with lower-case hexadecimal digits.
-fn with_small_hex(encoded: &str) -> String {
-    let mut parts = encoded.split('%');
+fn with_lowercase_hex(encoded_text: &str) -> String {
+    let mut parts = encoded_text.split('%');
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (digits, rest) = part.split_at(part.len().min(2));
@@ -219,7 +230,7 @@ fn with_small_hex(encoded: &str) -> String {
 
 /// Returns the length of the beginning of `secret` at the end of `text`, if it has at least
 /// [`MIN_CUT_OFF_BYTES`].
-fn cut_off(text: &str, secret: &str) -> Option<usize> {
+fn find_cut_off_length(text: &str, secret: &str) -> Option<usize> {
     let lengths = MIN_CUT_OFF_BYTES..secret.len();
     lengths
         .rev()
@@ -239,13 +250,13 @@ mod tests {
             password: SecretString::from("P4ss/word+1"),
         };
         let secrets = Secrets::for_config(&config);
-        secrets.note("access-token-1");
+        secrets.add_sent("access-token-1");
         let mut headers = HeaderMap::new();
         let mut value = HeaderValue::from_static("DPoP access-token-2");
         value.set_sensitive(true);
         headers.insert("authorization", value);
         headers.insert("accept", HeaderValue::from_static("text/event-stream"));
-        secrets.note_headers(&headers);
+        secrets.add_headers(&headers);
         secrets
     }
 
@@ -278,10 +289,10 @@ mod tests {
     fn the_number_of_noted_credentials_is_limited() {
         let secrets = secrets();
         for number in 0..1_000 {
-            secrets.note(&format!("token-{number:04}"));
-            secrets.note("token-0999");
+            secrets.add_sent(&format!("token-{number:04}"));
+            secrets.add_sent("token-0999");
         }
-        assert_eq!(secrets.sent.read().len(), MAX_SENT);
+        assert_eq!(secrets.sent_credentials.read().len(), MAX_SENT_NOTATIONS);
         let error = RpcError::new(-1, "token-0999, token-0000");
         assert_eq!(secrets.redacted(&error.message), "[redacted], token-0000");
     }

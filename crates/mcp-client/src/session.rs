@@ -9,28 +9,27 @@ use tokio::sync::mpsc;
 
 use super::callbacks::Notification;
 use super::close_signal::CloseSignal;
-use super::jsonrpc::{self, RpcOutcome, RpcRequestId};
-use super::metadata::{self, Metadata, MirroredHeaders};
+use super::message::{self, MirroredHeaders, RequestMetadata, RpcOutcome, RpcRequestId};
 use super::on_drop::{OnDrop, run_in_background};
 use super::peer::Peer;
-use super::repeat::{Repeat, is_first_break};
+use super::repeat::{RepeatSafety, is_first_break};
 use super::session_loss::{SessionLoss, session_loss_of_error};
 use super::transport::{SerializedRequest, Transport};
 use super::{Feature, McpErrorKind, ProtocolVersion, RpcError};
 use pillion_egress::MAX_REPEATS;
 
-/// An open connection: its transport, and what was negotiated.
+/// An open connection with its transport and the negotiated revision.
 pub(super) struct Session {
     transport: Box<dyn Transport>,
     peer: Arc<Peer>,
-    ids: IdStyle,
+    id_style: IdStyle,
     next_id: AtomicI64,
     version: Option<ProtocolVersion>,
     /// The `_meta` entries of every request in the session's revision, created on first use.
-    per_request: OnceLock<metadata::Shared>,
+    shared_metadata: OnceLock<message::SharedMetadata>,
     handshake_result: Option<Box<RawValue>>,
     /// A signal that is set when the client closes the session.
-    ended: CloseSignal,
+    close_signal: CloseSignal,
     /// Whether the server no longer knows the session.
     is_lost: AtomicBool,
 }
@@ -40,8 +39,8 @@ pub(super) struct Session {
 pub(super) enum IdStyle {
     /// Numbers: `1`, `2`, ...
     Number,
-    /// Texts: `mcp_` followed by random characters.
-    Mcp,
+    /// A random text: `mcp_` followed by random characters.
+    RandomText,
 }
 
 /// Metadata of one request, in addition to its parameters.
@@ -50,27 +49,27 @@ pub(super) struct RequestExtras {
     /// Entries of `_meta`; entries in the request's parameters take precedence.
     pub(super) meta: Map<String, Value>,
     /// Headers that mirror parameters (`Mcp-Param-*`).
-    pub(super) mirrored: MirroredHeaders,
+    pub(super) mirrored_headers: MirroredHeaders,
     /// The recipient of notifications, if the request is `subscriptions/listen`.
     pub(super) subscriber: Option<mpsc::Sender<Notification>>,
 }
 
 impl Session {
-    pub(super) fn new(transport: Box<dyn Transport>, peer: Arc<Peer>, ids: IdStyle) -> Self {
+    pub(super) fn new(transport: Box<dyn Transport>, peer: Arc<Peer>, id_style: IdStyle) -> Self {
         Self {
             transport,
             peer,
-            ids,
+            id_style,
             next_id: AtomicI64::new(1),
             version: None,
-            per_request: OnceLock::new(),
+            shared_metadata: OnceLock::new(),
             handshake_result: None,
-            ended: CloseSignal::default(),
+            close_signal: CloseSignal::default(),
             is_lost: AtomicBool::new(false),
         }
     }
 
-    /// Returns the protocol revision in use; `None` if none was negotiated.
+    /// Returns the protocol revision of the session; `None` if no revision was negotiated.
     pub(super) fn version(&self) -> Option<ProtocolVersion> {
         self.version
     }
@@ -83,7 +82,7 @@ impl Session {
         )
     }
 
-    pub(super) fn has(&self, feature: Feature) -> bool {
+    pub(super) fn has_feature(&self, feature: Feature) -> bool {
         self.version
             .is_some_and(|version| version.supports(feature))
     }
@@ -93,14 +92,14 @@ impl Session {
         self.handshake_result.as_deref()
     }
 
-    /// Sets a revision without handshake.
+    /// Sets the revision of a session that has no handshake.
     pub(super) fn set_version(&mut self, version: ProtocolVersion) {
         self.version = Some(version);
-        self.per_request = OnceLock::new();
-        self.transport.negotiated(version);
+        self.shared_metadata = OnceLock::new();
+        self.transport.set_version(version);
     }
 
-    /// Resets the revision, before a handshake negotiates one.
+    /// Resets the revision of the session, before a handshake negotiates another one.
     pub(super) fn clear_version(&mut self) {
         self.version = None;
     }
@@ -118,12 +117,12 @@ impl Session {
         extras: RequestExtras,
     ) -> Result<RpcOutcome, McpErrorKind> {
         let exchange = self.exchange_unconverted(method, params, extras);
-        rpc_outcome(exchange.await)
+        to_rpc_outcome(exchange.await)
     }
 
     /// Sends a request and returns the JSON-RPC response with the id of the request. A JSON-RPC
     /// error with another id stays an [`McpErrorKind::HttpStatus`], because the server may not have
-    /// processed the request; [`rpc_outcome`] converts such an error.
+    /// processed the request; [`to_rpc_outcome`] converts such an error.
     pub(super) async fn exchange_unconverted(
         self: &Arc<Self>,
         method: &str,
@@ -131,164 +130,189 @@ impl Session {
         extras: RequestExtras,
     ) -> Result<RpcOutcome, McpErrorKind> {
         let subscriber = extras.subscriber.clone();
-        let request = self.outgoing(method, params, extras)?;
-        let _routed = subscriber.map(|sender| self.peer.route(request.id.clone(), sender));
+        let request = self.serialize_request(method, params, extras)?;
+        let _route_guard =
+            subscriber.map(|sender| self.peer.route_notifications(request.id.clone(), sender));
         let id = request.id.clone();
         let guard = OnDrop::new(|| self.cancel(&id));
         let messages_before = self.peer.message_count();
         let exchange = self.transport.exchange(request);
-        let outcome = self.ended.run_until_closed(exchange).await?;
+        let outcome = self.close_signal.run_until_closed(exchange).await?;
         guard.disarm();
         if let Some(error) = rpc_error(&outcome) {
-            // Boxed, because this check is rare and would enlarge the future of every exchange.
-            let rejected = Box::pin(self.was_rejected(method, error, messages_before));
-            if self.ended.run_until_closed(rejected).await? {
+            // The future of the check is boxed, because the check is rare and would enlarge the
+            // future of every exchange.
+            let session_check = Box::pin(self.has_rejected(method, error, messages_before));
+            if self.close_signal.run_until_closed(session_check).await? {
                 return Err(McpErrorKind::SessionExpired);
             }
         }
-        check_values(method, outcome?)
+        check_value_count(method, outcome?)
     }
 
     /// Returns whether the server rejected a request because it no longer knows the session, so
     /// that the request may be sent again in another session. `messages_before`: the number of
     /// messages from the server before the request.
-    async fn was_rejected(&self, method: &str, error: &RpcError, messages_before: u64) -> bool {
-        let loss = session_loss_of_error(error);
-        if loss == SessionLoss::None || !self.has(Feature::Handshake) {
+    async fn has_rejected(&self, method: &str, error: &RpcError, messages_before: u64) -> bool {
+        let session_loss = session_loss_of_error(error);
+        if session_loss == SessionLoss::None || !self.has_feature(Feature::Handshake) {
             return false;
         }
-        // If the server sent progress or a request meanwhile, the tool may have run.
-        let is_silent = self.peer.message_count() == messages_before;
+        // The tool may have run if, after this call was sent, the server sent a notification (such
+        // as progress) or a request to the client.
+        let was_server_silent = self.peer.message_count() == messages_before;
         if self.transport.has_session().await != Some(false) {
             return false;
         }
         self.is_lost.store(true, Ordering::Release);
-        let has_not_run = loss != SessionLoss::MayHaveRun && is_silent;
-        has_not_run || Repeat::for_method(method).is_harmless()
+        let has_not_run = session_loss != SessionLoss::MayHaveRun && was_server_silent;
+        has_not_run || RepeatSafety::for_method(method).is_harmless()
     }
 
-    /// Sends a notification of the caller.
+    /// Sends a notification to the server on behalf of a caller.
     pub(super) async fn notify(&self, method: &str, params: &RawValue) -> Result<(), McpErrorKind> {
-        let message = jsonrpc::notification(method, Some(params));
-        let sent = self.transport.notify(message, Repeat::for_method(method));
-        self.ended.run_until_closed(sent).await?
+        let message = message::encode_notification(method, Some(params));
+        let notify_operation = self
+            .transport
+            .notify(message, RepeatSafety::for_method(method));
+        self.close_signal.run_until_closed(notify_operation).await?
     }
 
     /// Sends a request that is part of opening the session. Such a request is never cancelled, HTTP
     /// error statuses are returned unchanged, and the request is sent again if its connection
     /// breaks, because a second one is harmless.
-    pub(super) async fn ask(
+    pub(super) async fn send_opening_request(
         &self,
         method: &str,
         params: &RawValue,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let mut repeats = 0;
+        let mut repeat_count = 0;
         loop {
-            let mut request = self.outgoing(method, params, RequestExtras::default())?;
-            request.opens = true;
+            let mut request = self.serialize_request(method, params, RequestExtras::default())?;
+            request.opens_session = true;
             match self.transport.exchange(request).await {
-                // The connection broke before the response was complete.
-                Err(error) if is_first_break(&error) && repeats < MAX_REPEATS && self.is_open() => {
+                // The request is sent again if the connection broke before the response was
+                // complete.
+                Err(error)
+                    if is_first_break(&error) && repeat_count < MAX_REPEATS && self.is_open() =>
+                {
                     tracing::debug!(%error, method, "Sending the request again");
-                    repeats += 1;
+                    repeat_count += 1;
                 }
-                outcome => return check_values(method, outcome?),
+                outcome => return check_value_count(method, outcome?),
             }
         }
     }
 
-    fn outgoing(
+    /// Serializes a request with a new id, and with the metadata that the session's revision
+    /// requires.
+    fn serialize_request(
         &self,
         method: &str,
         params: &RawValue,
         extras: RequestExtras,
     ) -> Result<SerializedRequest, McpErrorKind> {
-        let id = match (self.ids, method) {
-            // These requests need ids that no other session uses: a server that responds on a
-            // stream may respond late, on the stream of a later session, and a server may use the
-            // id as the key for the notification streams of all clients.
-            (IdStyle::Mcp, _) | (_, "server/discover" | "subscriptions/listen") => {
+        let id = match (self.id_style, method) {
+            // `server/discover` and `subscriptions/listen` need ids that no other session uses. A
+            // server that responds on a stream may respond late, on the stream of a later session.
+            // A server may also use the id of `subscriptions/listen` as the key for the
+            // notification streams of all clients.
+            (IdStyle::RandomText, _) | (_, "server/discover" | "subscriptions/listen") => {
                 RpcRequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple()))
             }
             (IdStyle::Number, _) => {
                 RpcRequestId::Number(self.next_id.fetch_add(1, Ordering::Relaxed))
             }
         };
-        let stateless = self
+        let stateless_version = self
             .version
             .filter(|version| version.supports(Feature::RequestMetadata));
-        let mut mirrored = MirroredHeaders::new();
-        let message = if stateless.is_some() || !extras.meta.is_empty() {
-            let mut request = Metadata::from_params(params).map_err(McpErrorKind::Encode)?;
-            request.add(extras.meta).map_err(McpErrorKind::Encode)?;
-            if let Some(version) = stateless {
-                mirrored = extras.mirrored;
-                request.share(self.per_request(version).map_err(McpErrorKind::Encode)?);
-                request.mirror(method, &mut mirrored);
+        let mut mirrored_headers = MirroredHeaders::new();
+        let message = if stateless_version.is_some() || !extras.meta.is_empty() {
+            let mut request =
+                RequestMetadata::from_params(params).map_err(McpErrorKind::UnserializableParams)?;
+            request
+                .add(extras.meta)
+                .map_err(McpErrorKind::UnserializableParams)?;
+            if let Some(version) = stateless_version {
+                mirrored_headers = extras.mirrored_headers;
+                request.add_shared(
+                    self.shared_metadata(version)
+                        .map_err(McpErrorKind::UnserializableParams)?,
+                );
+                request.add_mirrored_headers(method, &mut mirrored_headers);
             }
-            jsonrpc::request(&id, method, &request)
+            message::encode_request(&id, method, &request)
         } else {
-            jsonrpc::request(&id, method, params)
+            message::encode_request(&id, method, params)
         };
         Ok(SerializedRequest {
             id,
             message,
-            mirrored,
-            endless: extras.subscriber.is_some(),
-            opens: false,
-            repeat: Repeat::for_method(method),
+            mirrored_headers,
+            is_endless: extras.subscriber.is_some(),
+            opens_session: false,
+            repeat_safety: RepeatSafety::for_method(method),
         })
     }
 
-    fn per_request(
+    /// Returns the `_meta` entries of every request in the revision `version`.
+    fn shared_metadata(
         &self,
         version: ProtocolVersion,
-    ) -> Result<&metadata::Shared, serde_json::Error> {
-        if let Some(shared) = self.per_request.get() {
-            return Ok(shared);
+    ) -> Result<&message::SharedMetadata, serde_json::Error> {
+        if let Some(shared_metadata) = self.shared_metadata.get() {
+            return Ok(shared_metadata);
         }
-        let capabilities = metadata::with_tasks(self.peer.callbacks().capabilities());
-        let shared = metadata::per_request(version, capabilities)?;
-        Ok(self.per_request.get_or_init(|| shared))
+        let capabilities = message::add_tasks_extension(self.peer.callbacks().capabilities());
+        let shared_metadata = message::shared_metadata(version, capabilities)?;
+        Ok(self.shared_metadata.get_or_init(|| shared_metadata))
     }
 
     /// Negotiates the session: sends `initialize`, then `notifications/initialized`.
     pub(super) async fn initialize(
         &mut self,
-        offered: ProtocolVersion,
+        requested_version: ProtocolVersion,
     ) -> Result<(), McpErrorKind> {
         /// Timeout for sending `notifications/initialized`, whose response is not needed.
         const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(2);
         let mut capabilities = self.peer.callbacks().capabilities();
-        if offered == ProtocolVersion::V2024_11_05 {
-            // Clients of revision 2024-11-05 announced these capabilities, and servers may check
+        if requested_version == ProtocolVersion::V2024_11_05 {
+            // In revision 2024-11-05, the client also announces the capabilities `tools` and
+            // `resources`, because clients of that revision announced both and servers may check
             // for them.
-            for known in ["tools", "resources"] {
-                capabilities.insert(known.to_owned(), json!({}));
+            for capability in ["tools", "resources"] {
+                capabilities.insert(capability.to_owned(), json!({}));
             }
         }
         let params = json!({
-            "protocolVersion": offered.as_str(),
+            "protocolVersion": requested_version.as_str(),
             "capabilities": capabilities,
-            "clientInfo": metadata::client_info(),
+            "clientInfo": message::client_info(),
         });
-        let params = to_raw_value(&params).map_err(McpErrorKind::Encode)?;
-        let result = self.ask("initialize", &params).await??;
+        let raw_params = to_raw_value(&params).map_err(McpErrorKind::UnserializableParams)?;
+        let result = self
+            .send_opening_request("initialize", &raw_params)
+            .await??;
         #[derive(serde::Deserialize)]
-        struct Initialized {
+        struct InitializeResult {
             #[serde(rename = "protocolVersion", default)]
             protocol_version: Option<String>,
         }
-        let initialized: Initialized = serde_json::from_str(result.get()).map_err(|source| {
-            let method = "initialize";
-            McpErrorKind::UnexpectedResult { method, source }
-        })?;
-        let spoken = initialized.protocol_version.as_deref();
-        self.set_version(spoken.map_or(offered, ProtocolVersion::closest_handshake_revision));
+        let initialize_result: InitializeResult =
+            serde_json::from_str(result.get()).map_err(|source| {
+                let method = "initialize";
+                McpErrorKind::UnexpectedResult { method, source }
+            })?;
+        let server_version = initialize_result.protocol_version.as_deref();
+        self.set_version(server_version.map_or(
+            requested_version,
+            ProtocolVersion::closest_handshake_revision,
+        ));
         self.set_handshake_result(result);
-        let done = jsonrpc::notification::<Value>("notifications/initialized", None);
-        let notified = self.transport.notify(done, Repeat::Harmless);
-        match tokio::time::timeout(INITIALIZED_TIMEOUT, notified).await {
+        let notification = message::encode_notification::<Value>("notifications/initialized", None);
+        let notify_operation = self.transport.notify(notification, RepeatSafety::Harmless);
+        match tokio::time::timeout(INITIALIZED_TIMEOUT, notify_operation).await {
             Ok(Ok(())) => {}
             // Some servers respond to `notifications/initialized` with an error but work anyway.
             Ok(Err(error)) => {
@@ -298,7 +322,7 @@ impl Session {
                 tracing::debug!("Sending `notifications/initialized` to the server timed out");
             }
         }
-        if self.peer.listens() {
+        if self.peer.needs_listening() {
             self.transport.listen().await;
         }
         Ok(())
@@ -315,7 +339,7 @@ impl Session {
 
     /// Closes the session. Callers that wait for a response get an error.
     pub(super) async fn close(&self) {
-        self.ended.set();
+        self.close_signal.set();
         self.transport.close().await;
     }
 
@@ -327,8 +351,12 @@ impl Session {
         let session = Arc::clone(self);
         let params = json!({"requestId": id, "reason": "The caller gave up"});
         run_in_background(async move {
-            let message = jsonrpc::notification("notifications/cancelled", Some(&params));
-            if let Err(error) = session.transport.notify(message, Repeat::Harmless).await {
+            let message = message::encode_notification("notifications/cancelled", Some(&params));
+            if let Err(error) = session
+                .transport
+                .notify(message, RepeatSafety::Harmless)
+                .await
+            {
                 tracing::debug!(%error, "The server rejected `notifications/cancelled`");
             }
         });
@@ -336,8 +364,9 @@ impl Session {
 
     /// Returns whether cancelling a request requires a notification.
     fn sends_cancelled_notification(&self) -> bool {
-        let seen = self.transport.closes_with_exchange() && self.has(Feature::CancelByClosing);
-        self.version.is_some() && !seen
+        let server_notices_close =
+            self.transport.closes_with_exchange() && self.has_feature(Feature::CancelByClosing);
+        self.version.is_some() && !server_notices_close
     }
 }
 
@@ -350,7 +379,7 @@ fn rpc_error(outcome: &Result<RpcOutcome, McpErrorKind>) -> Option<&RpcError> {
             status: 401 | 403,
             retry_after: None,
             challenge: None,
-            rpc: Some(error),
+            rpc_error: Some(error),
         }) => Some(error),
         _ => None,
     }
@@ -358,15 +387,15 @@ fn rpc_error(outcome: &Result<RpcOutcome, McpErrorKind>) -> Option<&RpcError> {
 
 /// Checks the number of JSON values of a result before the result is parsed. Lists are never parsed
 /// whole: `ListReader` limits each of their entries.
-fn check_values(method: &str, outcome: RpcOutcome) -> Result<RpcOutcome, McpErrorKind> {
-    const LISTS: [&str; 4] = [
+fn check_value_count(method: &str, outcome: RpcOutcome) -> Result<RpcOutcome, McpErrorKind> {
+    const LIST_METHODS: [&str; 4] = [
         "tools/list",
         "resources/list",
         "resources/templates/list",
         "prompts/list",
     ];
     if let Ok(result) = &outcome
-        && !LISTS.contains(&method)
+        && !LIST_METHODS.contains(&method)
     {
         json_values::check(result.get().as_bytes())?;
     }
@@ -374,16 +403,16 @@ fn check_values(method: &str, outcome: RpcOutcome) -> Result<RpcOutcome, McpErro
 }
 
 /// Converts an HTTP error that contains a JSON-RPC error into that error.
-pub(super) fn rpc_outcome(
+pub(super) fn to_rpc_outcome(
     outcome: Result<RpcOutcome, McpErrorKind>,
 ) -> Result<RpcOutcome, McpErrorKind> {
     match outcome {
         Err(McpErrorKind::HttpStatus {
             status,
             retry_after: None,
-            rpc: Some(error),
+            rpc_error: Some(error),
             ..
         }) if !matches!(status, 401 | 403 | 407 | 429) => Ok(Err(*error)),
-        other => other,
+        outcome => outcome,
     }
 }

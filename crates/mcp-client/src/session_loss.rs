@@ -6,7 +6,7 @@
 //! response means, for every transport.
 
 use crate::RpcError;
-use crate::peer_text::start_of;
+use crate::peer_text::truncate;
 
 /// Maximum size of a text that is searched, in bytes.
 const MAX_SEARCHED_BYTES: usize = 4 * 1024;
@@ -14,16 +14,17 @@ const MAX_SEARCHED_BYTES: usize = 4 * 1024;
 /// Whether a response means that the server no longer knows the session of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionLoss {
-    /// The session exists, as far as the response tells.
+    /// The response does not suggest that the session is lost.
     None,
     /// The server does not know the session and has not processed the request.
     Certain,
     /// The server does not know the session and has not processed the request, if a `ping` in the
-    /// session confirms that. A tool that has run may use the same words for its own session, but
-    /// then the server answers the `ping`.
+    /// session confirms that. A tool that has run may report another kind of session with the same
+    /// words, but then the server responds to the `ping`.
     IfPingConfirms,
-    /// A `ping` tells whether the session exists. If not, the server may have processed the request
-    /// before the session ended, so only a harmless request is sent again.
+    /// Only a `ping` can tell whether the session still exists. If the session has ended, the
+    /// server may have processed the request before the end, so only a harmless request is sent
+    /// again.
     MayHaveRun,
 }
 
@@ -34,14 +35,15 @@ pub(crate) enum ResponseForm {
     RpcResponse,
     /// An HTTP error whose body is a JSON-RPC error with this code, and with another id or none.
     Error(i64),
-    /// An HTTP error with any other body, or without one.
+    /// An HTTP error with any other body, or without a body.
     Other,
 }
 
 /// The topic of a response's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResponseTopic {
-    /// The server does not know the session: it is missing, invalid, expired or not initialized.
+    /// The server does not know the session, because the session is missing, invalid, expired or
+    /// not initialized.
     UnknownSession,
     /// The session has ended, maybe while the request was processed.
     EndedSession,
@@ -49,8 +51,8 @@ pub(crate) enum ResponseTopic {
     Other,
 }
 
-/// Returns what a response says about the session. `has_session`: the request named a session, by
-/// `Mcp-Session-Id` or by an announced endpoint.
+/// Returns what a response says about the session. `has_session` is `true` if the request named a
+/// session, by `Mcp-Session-Id` or by an announced endpoint.
 pub(crate) fn session_loss(
     status: u16,
     form: ResponseForm,
@@ -61,24 +63,28 @@ pub(crate) fn session_loss(
     use ResponseTopic::{EndedSession, UnknownSession};
     use SessionLoss::{Certain, IfPingConfirms, MayHaveRun, None};
     match (status, form, topic) {
-        // The server has read the request. It does not process a request with an unknown session,
-        // but may process one whose session then ends.
+        // A server that sends a JSON-RPC response has read the request. A server does not process a
+        // request of an unknown session, but may have processed a request whose session ended
+        // afterwards.
         (_, RpcResponse, UnknownSession) => IfPingConfirms,
         (_, RpcResponse, EndedSession) => MayHaveRun,
         (_, RpcResponse, _) => None,
-        // The specification requires this status for an unknown session.
+        // The specification requires HTTP 404 for an unknown session.
         (404, _, _) if has_session => Certain,
-        // The official TypeScript SDK, and servers that follow it, send these errors.
+        // The official TypeScript SDK, and servers that follow the SDK, respond to an unknown
+        // session with HTTP 400 and one of these JSON-RPC error codes.
         (400, Error(-32600 | -32099..=-32000 | -1), UnknownSession | EndedSession)
             if has_session =>
         {
             Certain
         }
         (410, _, _) if has_session => IfPingConfirms,
-        // These statuses are about a proxy, or about the number or the time of requests.
+        // The statuses 407, 502 and 504 report a proxy, 408 and 425 the timing of a request, and
+        // 429 a rate limit. None of these statuses means that the session is lost.
         (407 | 408 | 425 | 429 | 502 | 504, _, _) => None,
-        // Other rejections are about the session, such as 401 from older versions of `rmcp`, or 400
-        // and 500 with text from frameworks.
+        // With the other statuses from 400 to 599, only the text of the response tells whether the
+        // session may be lost. For example, older versions of `rmcp` report an unknown session with
+        // 401, and frameworks with 400 or 500.
         (400..=599, _, UnknownSession | EndedSession) => IfPingConfirms,
         _ => None,
     }
@@ -93,7 +99,7 @@ pub(crate) fn session_loss_of_error(error: &RpcError) -> SessionLoss {
 impl ResponseTopic {
     /// Returns the topic of an error message or of a body.
     pub(crate) fn from_text(text: &str) -> Self {
-        const NOT_INITIALIZED: [&str; 9] = [
+        const NOT_INITIALIZED_PHRASES: [&str; 9] = [
             "not initialized",
             "not initialised",
             "not been initialized",
@@ -104,19 +110,20 @@ impl ResponseTopic {
             "initialize first",
             "initialization required",
         ];
-        // A server that rejects a session because it has too many would reject another session,
-        // too.
-        const FULL: [&str; 4] = ["too many", "limit", "maximum", "quota"];
-        const ENDED: [&str; 5] = ["terminated", "closed", "ended", "deleted", "shut down"];
-        let text = start_of(text, MAX_SEARCHED_BYTES).to_ascii_lowercase();
-        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        if has(&NOT_INITIALIZED) {
+        // Words that occur in the rejection of a session by a server that has too many sessions.
+        // Such a text does not mean that the session is unknown, and the server would reject a new
+        // session, too.
+        const CAPACITY_WORDS: [&str; 4] = ["too many", "limit", "maximum", "quota"];
+        const END_WORDS: [&str; 5] = ["terminated", "closed", "ended", "deleted", "shut down"];
+        let lowercase_text = truncate(text, MAX_SEARCHED_BYTES).to_ascii_lowercase();
+        let contains_any = |words: &[&str]| words.iter().any(|word| lowercase_text.contains(word));
+        if contains_any(&NOT_INITIALIZED_PHRASES) {
             return Self::UnknownSession;
         }
-        if !text.contains("session") || has(&FULL) {
+        if !lowercase_text.contains("session") || contains_any(&CAPACITY_WORDS) {
             return Self::Other;
         }
-        if has(&ENDED) {
+        if contains_any(&END_WORDS) {
             Self::EndedSession
         } else {
             Self::UnknownSession

@@ -13,9 +13,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::jsonrpc::{self, Incoming, RpcOutcome, RpcRequestId};
-use super::metadata::MirroredHeaders;
-use super::repeat::Repeat;
+use super::message::{self, IncomingMessage, MirroredHeaders, RpcOutcome, RpcRequestId};
+use super::repeat::RepeatSafety;
 use super::session_loss::{SessionLoss, session_loss_of_error};
 use super::{McpErrorKind, ProtocolVersion};
 pub(super) use event_stream::{EndpointRule, EventStreamTransport};
@@ -33,21 +32,21 @@ pub(super) struct SerializedRequest {
     /// The JSON-RPC message, as JSON text.
     pub(super) message: Bytes,
     /// Headers that mirror parts of the message (2026-07-28); only used over HTTP.
-    pub(super) mirrored: MirroredHeaders,
+    pub(super) mirrored_headers: MirroredHeaders,
     /// Whether the response comes at the end of a long-lived stream, for which only single events
     /// are limited.
-    pub(super) endless: bool,
+    pub(super) is_endless: bool,
     /// Whether the request is part of opening the connection, and must not be sent over another
     /// one.
-    pub(super) opens: bool,
+    pub(super) opens_session: bool,
     /// Whether the request may be sent again after the server may have received it.
-    pub(super) repeat: Repeat,
+    pub(super) repeat_safety: RepeatSafety,
 }
 
 /// Returns whether the server knows the session, according to its JSON-RPC response to a `ping`;
 /// `None` if unknown.
-fn knows_session(pong: &RpcOutcome) -> Option<bool> {
-    Some(match pong {
+fn knows_session(ping_outcome: &RpcOutcome) -> Option<bool> {
+    Some(match ping_outcome {
         Ok(_) => true,
         Err(error) => session_loss_of_error(error) == SessionLoss::None,
     })
@@ -56,17 +55,20 @@ fn knows_session(pong: &RpcOutcome) -> Option<bool> {
 /// Returns the response to `id` in `messages`, and passes all other messages to `handle_other`.
 fn find_response(
     id: &RpcRequestId,
-    messages: Vec<Incoming>,
-    mut handle_other: impl FnMut(Incoming),
+    messages: Vec<IncomingMessage>,
+    mut handle_other: impl FnMut(IncomingMessage),
 ) -> Option<RpcOutcome> {
-    let mut found = None;
+    let mut response = None;
     for message in messages {
         match message {
-            Incoming::Response { id: other, outcome } if other.matches(id) => found = Some(outcome),
-            other => handle_other(other),
+            IncomingMessage::Response {
+                id: response_id,
+                outcome,
+            } if response_id.matches(id) => response = Some(outcome),
+            message => handle_other(message),
         }
     }
-    found
+    response
 }
 
 /// A connection to a server. The caller enforces deadlines: dropping a future abandons the exchange
@@ -77,19 +79,20 @@ pub(super) trait Transport: Send + Sync {
     async fn exchange(&self, request: SerializedRequest) -> Result<RpcOutcome, McpErrorKind>;
 
     /// Sends a message without a response.
-    async fn notify(&self, message: Bytes, repeat: Repeat) -> Result<(), McpErrorKind>;
+    async fn notify(&self, message: Bytes, repeat_safety: RepeatSafety)
+    -> Result<(), McpErrorKind>;
 
     /// Returns whether the server knows the session, according to the response to a `ping`; `None`
     /// if unknown.
     async fn has_session(&self) -> Option<bool> {
-        let (id, message) = jsonrpc::ping();
+        let (id, message) = message::encode_ping();
         let ping = SerializedRequest {
             id,
             message,
-            mirrored: MirroredHeaders::new(),
-            endless: false,
-            opens: true,
-            repeat: Repeat::Harmless,
+            mirrored_headers: MirroredHeaders::new(),
+            is_endless: false,
+            opens_session: true,
+            repeat_safety: RepeatSafety::Harmless,
         };
         let outcome = pillion_deadline::timeout(PING_TIMEOUT, self.exchange(ping)).await;
         knows_session(&outcome.ok()?.ok()?)
@@ -99,7 +102,7 @@ pub(super) trait Transport: Send + Sync {
     fn is_open(&self) -> bool;
 
     /// Sets the negotiated revision, for transports that send it outside of the messages.
-    fn negotiated(&self, _version: ProtocolVersion) {}
+    fn set_version(&self, _version: ProtocolVersion) {}
 
     /// Starts to receive messages outside of responses, if that requires a separate stream, and
     /// waits briefly for that stream.

@@ -28,7 +28,7 @@ pub struct WholeValue {
 impl<'de> Deserialize<'de> for WholeValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut is_ambiguous = false;
-        let value = Reader(&mut is_ambiguous).deserialize(deserializer)?;
+        let value = WholeValueReader(&mut is_ambiguous).deserialize(deserializer)?;
         Ok(Self {
             value,
             is_ambiguous,
@@ -37,9 +37,9 @@ impl<'de> Deserialize<'de> for WholeValue {
 }
 
 /// Deserializes one JSON value, and sets the flag if an object has several members of one name.
-struct Reader<'a>(&'a mut bool);
+struct WholeValueReader<'a>(&'a mut bool);
 
-impl<'de> DeserializeSeed<'de> for Reader<'_> {
+impl<'de> DeserializeSeed<'de> for WholeValueReader<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -47,7 +47,7 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Reader<'_> {
+impl<'de> Visitor<'de> for WholeValueReader<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,7 +84,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Reader(self.0))? {
+        while let Some(item) = items.next_element_seed(WholeValueReader(self.0))? {
             list.push(item);
         }
         Ok(list.into())
@@ -93,7 +93,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
         while let Some(name) = members.next_key::<String>()? {
-            let value = members.next_value_seed(Reader(self.0))?;
+            let value = members.next_value_seed(WholeValueReader(self.0))?;
             *self.0 |= object.insert(name, value).is_some();
         }
         Ok(object.into())

@@ -52,7 +52,7 @@ async fn work(client: &McpClient, call: i64) -> Result<(), McpError> {
 /// Checks that an error says that the tool may have run.
 fn is_unknown_outcome(error: &McpError) -> bool {
     error.class() == ErrorClass::Unavailable
-        && matches!(error.kind(), McpErrorKind::Broken(_))
+        && matches!(error.kind(), McpErrorKind::ConnectionBroken(_))
         && error.to_string().contains("may have run")
 }
 
@@ -327,7 +327,10 @@ async fn a_server_that_stays_down_fails_calls_in_a_bounded_time() {
     server.stop();
     let started = Instant::now();
     let error = work(&client, 1).await.unwrap_err();
-    assert!(matches!(error.kind(), McpErrorKind::Connect(_)), "{error}");
+    assert!(
+        matches!(error.kind(), McpErrorKind::ConnectionFailed(_)),
+        "{error}"
+    );
     let waited = started.elapsed();
     assert!(
         waited > Duration::from_secs(1) && waited < Duration::from_secs(5),
@@ -340,7 +343,7 @@ async fn a_server_that_stays_down_fails_calls_in_a_bounded_time() {
         assert!(started.elapsed() < Duration::from_millis(200));
     }
     server.start_again();
-    client.end_pause();
+    client.end_backoff();
     work(&client, 3).await.unwrap();
 }
 
@@ -358,7 +361,10 @@ async fn a_server_that_breaks_every_request_gets_each_a_few_times() {
         });
         let client = client(&server, false);
         let error = client.list_tools().await.unwrap_err();
-        assert!(matches!(error.kind(), McpErrorKind::Broken(_)), "{error}");
+        assert!(
+            matches!(error.kind(), McpErrorKind::ConnectionBroken(_)),
+            "{error}"
+        );
         // At most `initialize` with three repetitions, and the request that ends a session which a
         // cut-off response has named.
         let max = 4 + usize::from(time == CloseTime::InResponse);

@@ -6,44 +6,47 @@ use rand::RngExt;
 
 use crate::McpErrorKind;
 
-/// Number of consecutive failures after which connection attempts back off.
+/// Number of consecutive failed attempts after which further connection attempts back off.
 const FAILURE_THRESHOLD: u32 = 3;
 const MIN_BACKOFF_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_BACKOFF_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Maximum backoff while connections are refused: a refused attempt costs the server and its
-/// callers hardly any time, and callers find a restarted server within this time.
+/// Maximum backoff while the server refuses connections. The backoff is short, because a refused
+/// attempt takes hardly any time, and calls should reach a restarted server soon.
 const MAX_CONNECT_BACKOFF_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A circuit breaker: after several failed attempts to connect, calls fail at once until a backoff
-/// has passed. The next calls then share one attempt to connect; if it fails, the next backoff is
-/// longer.
+/// has passed. The next calls then share one attempt to connect. If that attempt fails, the next
+/// backoff is longer.
 #[derive(Default)]
-pub(super) struct Circuit {
-    /// Whether any attempt has failed since the last success. If not, requests need not lock
-    /// `state`. Written with the lock of `state` held.
+pub(super) struct CircuitBreaker {
+    /// Whether any connection attempt has failed since the last success. If none has, requests do
+    /// not lock `state`. The flag is written only while `state` is locked.
     has_failures: AtomicBool,
     state: Mutex<CircuitState>,
 }
 
 #[derive(Default)]
 struct CircuitState {
-    failures: u32,
-    not_before: Option<Instant>,
+    /// The number of consecutive failed connection attempts.
+    failure_count: u32,
+    /// The time until which calls fail at once, without a connection attempt.
+    backoff_end: Option<Instant>,
     /// Why the last attempt to connect failed.
     cause: Option<String>,
 }
 
-impl Circuit {
-    /// Admits a call, or fails with the remaining backoff.
+impl CircuitBreaker {
+    /// Checks that a call may connect. Otherwise, fails with the remaining backoff.
     pub(super) fn check(&self) -> Result<(), McpErrorKind> {
         if !self.has_failures.load(Ordering::Acquire) {
             return Ok(());
         }
         let state = self.state.lock();
-        let until = state.not_before;
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        match left.filter(|left| !left.is_zero()) {
+        let remaining_backoff = state
+            .backoff_end
+            .map(|end| end.saturating_duration_since(Instant::now()));
+        match remaining_backoff.filter(|backoff| !backoff.is_zero()) {
             Some(retry_after) => Err(McpErrorKind::KnownDown {
                 retry_after,
                 cause: state.cause.clone(),
@@ -52,14 +55,15 @@ impl Circuit {
         }
     }
 
-    /// Ends the backoff: lets the next call connect, however many attempts have failed.
-    pub(super) fn end_pause(&self) {
+    /// Ends the backoff, so that the next call may connect regardless of the number of failed
+    /// attempts.
+    pub(super) fn end_backoff(&self) {
         if self.has_failures.load(Ordering::Acquire) {
-            self.state.lock().not_before = None;
+            self.state.lock().backoff_end = None;
         }
     }
 
-    pub(super) fn succeeded(&self) {
+    pub(super) fn record_success(&self) {
         if !self.has_failures.load(Ordering::Acquire) {
             return;
         }
@@ -68,26 +72,28 @@ impl Circuit {
         self.has_failures.store(false, Ordering::Release);
     }
 
-    pub(super) fn failed(&self, error: &McpErrorKind) {
+    pub(super) fn record_failure(&self, error: &McpErrorKind) {
         let mut state = self.state.lock();
         self.has_failures.store(true, Ordering::Release);
-        // A failure during the backoff was concurrent with the one that started the backoff; both
-        // count as one.
-        if state.not_before.is_some_and(|until| Instant::now() < until) {
+        // A failure during the backoff is not counted. The failed attempt began before the backoff,
+        // concurrently with the attempt whose failure started the backoff.
+        if state.backoff_end.is_some_and(|end| Instant::now() < end) {
             return;
         }
-        state.failures = state.failures.saturating_add(1);
+        state.failure_count = state.failure_count.saturating_add(1);
         state.cause = Some(error.to_string());
-        if let Some(more) = state.failures.checked_sub(FAILURE_THRESHOLD) {
-            let pause = MIN_BACKOFF_INTERVAL * 2_u32.saturating_pow(more.min(10));
-            // The backoff is randomly reduced by up to half, so that workers do not reconnect
-            // together.
+        if let Some(doubling_count) = state.failure_count.checked_sub(FAILURE_THRESHOLD) {
+            let backoff = MIN_BACKOFF_INTERVAL * 2_u32.saturating_pow(doubling_count.min(10));
+            // The backoff is randomly reduced by up to half, so that many workers do not reconnect
+            // at the same time.
             let jitter = rand::rng().random_range(0.5..=1.0);
-            let max_pause = match error {
-                McpErrorKind::Connect(error) if !error.is_timeout() => MAX_CONNECT_BACKOFF_INTERVAL,
+            let max_backoff = match error {
+                McpErrorKind::ConnectionFailed(error) if !error.is_timeout() => {
+                    MAX_CONNECT_BACKOFF_INTERVAL
+                }
                 _ => MAX_BACKOFF_INTERVAL,
             };
-            state.not_before = Some(Instant::now() + pause.min(max_pause).mul_f64(jitter));
+            state.backoff_end = Some(Instant::now() + backoff.min(max_backoff).mul_f64(jitter));
         }
     }
 }
@@ -98,25 +104,25 @@ mod tests {
 
     #[test]
     fn after_three_failures_calls_are_rejected_until_the_backoff_ends() {
-        let circuit = Circuit::default();
+        let circuit = CircuitBreaker::default();
         for _ in 0..FAILURE_THRESHOLD {
             circuit.check().unwrap();
-            circuit.failed(&McpErrorKind::StreamClosed);
+            circuit.record_failure(&McpErrorKind::StreamClosed);
         }
         let Err(McpErrorKind::KnownDown { retry_after, cause }) = circuit.check() else {
             panic!()
         };
         assert_eq!(cause, Some(McpErrorKind::StreamClosed.to_string()));
         assert!(retry_after <= MIN_BACKOFF_INTERVAL);
-        circuit.end_pause();
+        circuit.end_backoff();
         circuit.check().unwrap();
-        circuit.failed(&McpErrorKind::StreamClosed);
+        circuit.record_failure(&McpErrorKind::StreamClosed);
         circuit.check().unwrap_err();
         std::thread::sleep(MIN_BACKOFF_INTERVAL * 2);
         circuit.check().unwrap();
-        circuit.failed(&McpErrorKind::StreamClosed);
+        circuit.record_failure(&McpErrorKind::StreamClosed);
         circuit.check().unwrap_err();
-        circuit.succeeded();
+        circuit.record_success();
         circuit.check().unwrap();
     }
 }

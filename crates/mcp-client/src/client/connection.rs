@@ -9,7 +9,7 @@ use serde_json::value::to_raw_value;
 use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::circuit::Circuit;
+use super::circuit::CircuitBreaker;
 use super::false_alarms::FalseAlarms;
 use super::session_settings::SessionSettings;
 use crate::close_signal::CloseSignal;
@@ -17,7 +17,7 @@ use crate::connect::OpenedSession;
 use crate::dialect::ServerDialect;
 use crate::opener::ConnectionOpener;
 use crate::peer::Peer;
-use crate::probe::Steps;
+use crate::probe::ProbeSteps;
 use crate::secrets::Secrets;
 use crate::session::{RequestExtras, Session};
 use crate::{
@@ -26,27 +26,28 @@ use crate::{
 };
 pub use info::{ConnectionInfo, OpenConnection};
 
-/// The connection of a client: at most one, opened on demand.
+/// The connection of a client. A client has at most one open connection, which is opened on demand.
 pub(super) struct ClientConnection {
     config: Arc<ServerConfig>,
-    /// The credentials of the client.
+    /// The credentials of the client, which are removed from errors.
     pub(super) secrets: Arc<Secrets>,
     peer: Arc<Peer>,
     opener: OnceLock<Arc<ConnectionOpener>>,
-    circuit: Circuit,
-    /// Error responses for which a check found the server's transport and revision unchanged.
+    circuit: CircuitBreaker,
+    /// Recent error responses that suggested a changed transport or revision, although a check
+    /// found both unchanged.
     pub(super) false_alarms: FalseAlarms,
     pub(super) settings: SessionSettings,
     /// Set by `disconnect`: operations fail until the client is reopened.
-    pub(super) closed: CloseSignal,
-    /// The current connection. Written only with the lock of `opening` held, but read without it,
-    /// so that requests on an open connection do not wait.
-    open: RwLock<Option<Arc<OpenSession>>>,
-    opening: Mutex<RunningAttempt>,
+    pub(super) close_signal: CloseSignal,
+    /// The current connection. Written only with the lock of `running_attempt` held, but read
+    /// without it, so that requests on an open connection do not wait.
+    current_session: RwLock<Option<Arc<OpenSession>>>,
+    running_attempt: Mutex<RunningAttempt>,
     /// Number of connections that this client has opened.
-    opened: AtomicU64,
+    opened_count: AtomicU64,
     /// Steps of the last connection attempt.
-    tried: parking_lot::Mutex<Steps>,
+    attempt_steps: parking_lot::Mutex<ProbeSteps>,
 }
 
 /// The current connection attempt. If a waiting caller gives up, the next caller waits for the same
@@ -62,7 +63,7 @@ struct OpenSession {
 }
 
 impl OpenSession {
-    fn info(&self) -> ConnectionInfo {
+    fn connection_info(&self) -> ConnectionInfo {
         ConnectionInfo {
             transport: self.dialect.transport,
             protocol_version: self.session.version(),
@@ -80,91 +81,101 @@ impl ClientConnection {
             secrets,
             peer,
             opener: OnceLock::new(),
-            circuit: Circuit::default(),
+            circuit: CircuitBreaker::default(),
             false_alarms: FalseAlarms::default(),
             settings: SessionSettings::default(),
-            closed: CloseSignal::default(),
-            open: RwLock::default(),
-            opening: Mutex::default(),
-            opened: AtomicU64::new(0),
-            tried: parking_lot::Mutex::default(),
+            close_signal: CloseSignal::default(),
+            current_session: RwLock::default(),
+            running_attempt: Mutex::default(),
+            opened_count: AtomicU64::new(0),
+            attempt_steps: parking_lot::Mutex::default(),
         }
     }
 
     /// Returns the open session, or opens one. Concurrent callers wait for the same attempt, each
     /// with its own deadline.
     pub(super) async fn session(&self) -> Result<Arc<Session>, McpErrorKind> {
-        let connected = self.connected().await?;
-        Ok(Arc::clone(&connected.session))
+        let open_session = self.open_session().await?;
+        Ok(Arc::clone(&open_session.session))
     }
 
-    pub(super) async fn info(&self) -> Result<ConnectionInfo, McpErrorKind> {
-        self.connected().await.map(|connected| connected.info())
+    pub(super) async fn connection_info(&self) -> Result<ConnectionInfo, McpErrorKind> {
+        self.open_session()
+            .await
+            .map(|open_session| open_session.connection_info())
     }
 
-    /// Returns the number and revision of the open connection.
+    /// Returns the number and the protocol revision of the open connection; `None` if no connection
+    /// is open.
     pub(super) fn open_connection(&self) -> Option<OpenConnection> {
-        let connected = self.current()?;
+        let open_session = self.current_session()?;
         Some(OpenConnection {
-            number: connected.number,
-            protocol_version: connected.session.version(),
+            number: open_session.number,
+            protocol_version: open_session.session.version(),
         })
     }
 
-    /// Returns the transport, if it is configured or already detected.
+    /// Returns the transport; `None` if the transport is neither configured nor detected yet.
     pub(super) fn transport(&self) -> Option<TransportKind> {
-        let configured = self.config.transport_kind();
-        if configured != TransportKind::Auto {
-            return Some(configured);
+        let configured_transport = self.config.transport_kind();
+        if configured_transport != TransportKind::Auto {
+            return Some(configured_transport);
         }
-        let open = self.open.read().as_ref().map(|open| open.dialect);
-        let dialect = open.or_else(|| ServerDialect::known(&self.config));
+        let open_dialect = self
+            .current_session
+            .read()
+            .as_ref()
+            .map(|open| open.dialect);
+        let dialect = open_dialect.or_else(|| ServerDialect::find_cached(&self.config));
         dialect.map(|dialect| dialect.transport)
     }
 
-    async fn connected(&self) -> Result<Arc<OpenSession>, McpErrorKind> {
-        if let Some(connected) = self.current() {
-            self.admit()?;
-            return Ok(connected);
+    async fn open_session(&self) -> Result<Arc<OpenSession>, McpErrorKind> {
+        if let Some(open_session) = self.current_session() {
+            self.check_admission()?;
+            return Ok(open_session);
         }
-        // Boxed, because connecting is rare and would enlarge the future of every exchange.
-        Box::pin(async { self.closed.run_until_closed(self.connect()).await? }).await
+        // The future of connecting is boxed, because connecting is rare and would enlarge the
+        // future of every exchange.
+        Box::pin(async { self.close_signal.run_until_closed(self.connect()).await? }).await
     }
 
     async fn connect(&self) -> Result<Arc<OpenSession>, McpErrorKind> {
-        let mut opening = self.opening.lock().await;
-        self.admit()?;
-        // The previous holder of the lock may have connected.
-        if let Some(connected) = self.current() {
-            return Ok(connected);
+        let mut running_attempt = self.running_attempt.lock().await;
+        self.check_admission()?;
+        // No connection is opened if the previous holder of the lock has opened one.
+        if let Some(open_session) = self.current_session() {
+            return Ok(open_session);
         }
-        let stale = self.open.write().take();
-        drop(stale);
-        let opened = self.open(&mut opening).await?;
-        if self.closed.is_set() {
-            // `disconnect` was called during the connection attempt.
-            opened.session.close().await;
+        let closed_session = self.current_session.write().take();
+        drop(closed_session);
+        let opened_session = self.open(&mut running_attempt).await?;
+        if self.close_signal.is_set() {
+            // The new session is closed, because `disconnect` was called during the connection
+            // attempt.
+            opened_session.session.close().await;
             return Err(McpErrorKind::Disconnected);
         }
-        let connected = Arc::new(OpenSession {
-            session: Arc::new(opened.session),
-            dialect: opened.dialect,
-            steps: opened.steps,
-            number: self.opened.fetch_add(1, Ordering::Relaxed),
+        let open_session = Arc::new(OpenSession {
+            session: Arc::new(opened_session.session),
+            dialect: opened_session.dialect,
+            steps: opened_session.steps,
+            number: self.opened_count.fetch_add(1, Ordering::Relaxed),
         });
-        self.restore_settings(&connected.session);
-        *self.open.write() = Some(Arc::clone(&connected));
-        Ok(connected)
+        self.restore_settings(&open_session.session);
+        *self.current_session.write() = Some(Arc::clone(&open_session));
+        Ok(open_session)
     }
 
-    fn current(&self) -> Option<Arc<OpenSession>> {
-        let open = self.open.read().clone();
-        open.filter(|connected| connected.session.is_open())
+    fn current_session(&self) -> Option<Arc<OpenSession>> {
+        let current_session = self.current_session.read().clone();
+        current_session.filter(|open_session| open_session.session.is_open())
     }
 
-    /// Admits a request, or fails if the client is disconnected or backs off.
-    fn admit(&self) -> Result<(), McpErrorKind> {
-        if self.closed.is_set() {
+    /// Fails if the client may not send a request, because it is disconnected or because the
+    /// backoff after failed connection attempts has not ended.
+    fn check_admission(&self) -> Result<(), McpErrorKind> {
+        if self.close_signal.is_set() {
             return Err(McpErrorKind::Disconnected);
         }
         self.circuit.check()
@@ -172,33 +183,43 @@ impl ClientConnection {
 
     /// Waits for the running connection attempt, or starts one. A caller that joined another
     /// caller's attempt starts its own attempt if the joined one could not reach the server.
-    async fn open(&self, opening: &mut RunningAttempt) -> Result<OpenedSession, McpErrorKind> {
-        let joined = opening.is_some();
-        match self.attempt(opening).await {
-            Err(error) if joined && is_unreachable(&error) => self.attempt(opening).await,
+    async fn open(
+        &self,
+        running_attempt: &mut RunningAttempt,
+    ) -> Result<OpenedSession, McpErrorKind> {
+        let has_joined = running_attempt.is_some();
+        match self.join_attempt(running_attempt).await {
+            Err(error) if has_joined && is_unreachable(&error) => {
+                self.join_attempt(running_attempt).await
+            }
             outcome => outcome,
         }
     }
 
-    async fn attempt(&self, opening: &mut RunningAttempt) -> Result<OpenedSession, McpErrorKind> {
-        let attempt = match opening {
+    /// Waits for the running connection attempt, or starts one.
+    async fn join_attempt(
+        &self,
+        running_attempt: &mut RunningAttempt,
+    ) -> Result<OpenedSession, McpErrorKind> {
+        let attempt = match running_attempt {
             Some(attempt) => attempt,
             None => {
                 let opener = self.opener()?;
-                let after = self.config.timeout;
-                let steps = Steps::default();
-                *self.tried.lock() = steps.clone();
-                let attempt = tokio::spawn(async move { opener.open(steps, after).await });
-                opening.insert(AbortOnDropHandle::new(attempt))
+                let timeout = self.config.timeout;
+                let steps = ProbeSteps::default();
+                *self.attempt_steps.lock() = steps.clone();
+                let task = tokio::spawn(async move { opener.open(steps, timeout).await });
+                running_attempt.insert(AbortOnDropHandle::new(task))
             }
         };
-        let joined = attempt.await;
-        *opening = None;
-        // A task that was aborted or panicked has opened no connection.
-        let outcome = joined.unwrap_or(Err(McpErrorKind::StreamClosed));
+        let joined_outcome = attempt.await;
+        *running_attempt = None;
+        // If the task was aborted or panicked, the attempt counts as failed, because the task has
+        // opened no connection.
+        let outcome = joined_outcome.unwrap_or(Err(McpErrorKind::StreamClosed));
         match &outcome {
-            Err(error) if is_unreachable(error) => self.circuit.failed(error),
-            _ => self.circuit.succeeded(),
+            Err(error) if is_unreachable(error) => self.circuit.record_failure(error),
+            _ => self.circuit.record_success(),
         }
         outcome
     }
@@ -214,33 +235,35 @@ impl ClientConnection {
     /// Completes an authorization that another client started.
     pub(super) async fn finish_authorization(
         &self,
-        pending: PendingAuthorization,
+        pending_authorization: PendingAuthorization,
         response: AuthorizationResponse,
     ) -> Result<(), McpErrorKind> {
-        self.opener()?.finish_authorization(pending, response).await
+        self.opener()?
+            .finish_authorization(pending_authorization, response)
+            .await
     }
 
     /// Sends the log level and the resource subscriptions again in a new session.
     fn restore_settings(&self, session: &Arc<Session>) {
         const RESTORE_TIMEOUT: Duration = Duration::from_secs(10);
-        let requests = self.settings.requests();
-        if requests.is_empty() || !session.has(Feature::Handshake) {
+        let requests = self.settings.build_requests();
+        if requests.is_empty() || !session.has_feature(Feature::Handshake) {
             return;
         }
         let session = Arc::clone(session);
         tokio::spawn(tokio::time::timeout(RESTORE_TIMEOUT, async move {
             session.listen().await;
             for (method, params) in requests {
-                let Ok(params) = to_raw_value(&params) else {
+                let Ok(raw_params) = to_raw_value(&params) else {
                     continue;
                 };
                 let outcome = session
-                    .exchange(method, &params, RequestExtras::default())
+                    .exchange(method, &raw_params, RequestExtras::default())
                     .await;
                 if let Err(error) = outcome.and_then(|outcome| Ok(outcome?)) {
                     tracing::debug!(
                         %error, method,
-                        "The new session rejected a request that restores its state"
+                        "The server rejected a setting of the previous session"
                     );
                 }
             }
@@ -248,20 +271,21 @@ impl ClientConnection {
     }
 
     /// Updates the circuit breaker with the outcome of a request.
-    pub(super) fn learn<T>(&self, outcome: &Result<T, McpErrorKind>) {
+    pub(super) fn update_circuit<T>(&self, outcome: &Result<T, McpErrorKind>) {
         match outcome {
-            Err(error @ McpErrorKind::Connect(_)) => self.circuit.failed(error),
+            Err(error @ McpErrorKind::ConnectionFailed(_)) => self.circuit.record_failure(error),
             Err(_) => {}
-            Ok(_) => self.circuit.succeeded(),
+            Ok(_) => self.circuit.record_success(),
         }
     }
 
     /// Drops a session that is no longer usable, unless another session replaced it.
     pub(super) async fn forget(&self, session: &Arc<Session>) {
-        let _opening = self.opening.lock().await;
-        let is_it = |connected: &mut Arc<OpenSession>| Arc::ptr_eq(&connected.session, session);
-        let forgotten = self.open.write().take_if(is_it);
-        drop(forgotten);
+        let _running_attempt = self.running_attempt.lock().await;
+        let is_current =
+            |current_session: &mut Arc<OpenSession>| Arc::ptr_eq(&current_session.session, session);
+        let dropped_session = self.current_session.write().take_if(is_current);
+        drop(dropped_session);
     }
 
     /// Drops a session and the cached transport and revision.
@@ -282,53 +306,55 @@ impl ClientConnection {
 
     /// Returns whether the transport is stdio or a WebSocket, where a connection leads to a single
     /// process, whose transport and revision never change.
-    pub(super) fn is_channel(&self) -> bool {
+    pub(super) fn uses_channel(&self) -> bool {
         matches!(
             self.config.transport_kind(),
             TransportKind::Stdio | TransportKind::WebSocket
         )
     }
 
-    /// Receives server-initiated messages on this and later connections.
+    /// Receives server-initiated messages on the current connection and on all later ones. Opens a
+    /// connection if none is open.
     pub(super) async fn listen(&self) -> Result<Arc<Session>, McpErrorKind> {
         let session = self.session().await?;
         session.listen().await;
         Ok(session)
     }
 
-    pub(super) fn tried(&self) -> Vec<ProbeStep> {
-        self.tried.lock().snapshot()
+    pub(super) fn attempt_steps(&self) -> Vec<ProbeStep> {
+        self.attempt_steps.lock().snapshot()
     }
 
-    /// Ends the backoff after failed connection attempts: lets the next operation connect at once.
-    pub(super) fn end_pause(&self) {
-        self.circuit.end_pause();
+    /// Ends the backoff after failed connection attempts, so that the next operation connects at
+    /// once.
+    pub(super) fn end_backoff(&self) {
+        self.circuit.end_backoff();
     }
 
     pub(super) fn reopen(&self) {
-        self.closed.reset();
+        self.close_signal.reset();
     }
 
     /// Closes the connection, or aborts the attempt to connect. Waiting callers get an error.
     pub(super) async fn close(&self) {
-        self.closed.set();
-        let mut opening = self.opening.lock().await;
-        *opening = None;
-        let open = self.open.write().take();
-        drop(opening);
-        if let Some(connected) = open {
-            connected.session.close().await;
+        self.close_signal.set();
+        let mut running_attempt = self.running_attempt.lock().await;
+        *running_attempt = None;
+        let current_session = self.current_session.write().take();
+        drop(running_attempt);
+        if let Some(open_session) = current_session {
+            open_session.session.close().await;
         }
     }
 }
 
-/// Returns whether the server could not be reached, as opposed to a server that answered with an
-/// error.
+/// Returns whether an error means that the server could not be reached. An error response shows
+/// that the server was reached.
 fn is_unreachable(error: &McpErrorKind) -> bool {
     matches!(
         error,
-        McpErrorKind::Connect(_)
-            | McpErrorKind::Broken(_)
+        McpErrorKind::ConnectionFailed(_)
+            | McpErrorKind::ConnectionBroken(_)
             | McpErrorKind::StreamClosed
             | McpErrorKind::Timeout { .. }
             | McpErrorKind::HttpStatus {

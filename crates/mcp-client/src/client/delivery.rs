@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::McpErrorKind;
-use crate::jsonrpc::RpcOutcome;
+use crate::message::RpcOutcome;
 
 /// Tracks whether the server may have received a request of an operation without responding to it.
 #[derive(Default)]
@@ -10,30 +10,32 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// Runs one exchange. If the exchange is dropped, the server may have received the request.
-    pub(super) async fn track(
+    /// Runs one exchange, and records whether the request may have been received without a
+    /// response. If the future is dropped, the request counts as received.
+    pub(super) async fn track_exchange(
         &self,
         exchange: impl Future<Output = Result<RpcOutcome, McpErrorKind>>,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let before = self.is_unanswered.swap(true, Ordering::Relaxed);
+        let was_unanswered = self.is_unanswered.swap(true, Ordering::Relaxed);
         let outcome = exchange.await;
         match &outcome {
-            Ok(_) => self.note_response(),
+            Ok(_) => self.record_response(),
             Err(McpErrorKind::Disconnected) => {}
-            Err(error) if error.is_of_response() => {}
-            // The server has rejected the request, or has not received it.
-            Err(_) => self.is_unanswered.store(before, Ordering::Relaxed),
+            Err(error) if error.is_response_error() => {}
+            // This request does not count as unanswered, because the server has rejected or not
+            // received it.
+            Err(_) => self.is_unanswered.store(was_unanswered, Ordering::Relaxed),
         }
         outcome
     }
 
     /// Records that the server has started to work on a request, and will respond later.
-    pub(super) fn note_start(&self) {
+    pub(super) fn record_start(&self) {
         self.is_unanswered.store(true, Ordering::Relaxed);
     }
 
     /// Records that the server has responded.
-    pub(super) fn note_response(&self) {
+    pub(super) fn record_response(&self) {
         self.is_unanswered.store(false, Ordering::Relaxed);
     }
 

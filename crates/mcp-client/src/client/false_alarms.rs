@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::McpErrorKind;
-use crate::jsonrpc::RpcOutcome;
+use crate::message::RpcOutcome;
 
 /// How long an error code or status counts as a false alarm after a check has found the server
 /// unchanged.
@@ -13,15 +13,15 @@ const FALSE_ALARM_TTL: Duration = Duration::from_secs(60);
 
 /// Maximum number of cached errors; when exceeded, the cache is cleared. A server could otherwise
 /// fill the memory with error codes.
-const MAX_ALARMS: usize = 256;
+const MAX_FALSE_ALARMS: usize = 256;
 
-/// A cache of error codes and statuses that looked like a changed transport or revision, although a
-/// check found the server unchanged, because a tool uses them for something else. Without this
-/// cache, every call of such a tool would check the server.
+/// A cache of error codes and statuses that wrongly suggested that the server's transport or
+/// revision has changed, because a tool of the server uses these codes for other purposes. Without
+/// this cache, every call of such a tool would check the server.
 #[derive(Default)]
 pub(super) struct FalseAlarms {
     /// The time at which each cached error expires.
-    until: Mutex<HashMap<UnexpectedResponse, Instant>>,
+    expiry_times: Mutex<HashMap<UnexpectedResponse, Instant>>,
 }
 
 /// The JSON-RPC error code or the HTTP status of an error response.
@@ -42,24 +42,25 @@ impl UnexpectedResponse {
 }
 
 impl FalseAlarms {
-    /// Caches that a check after this outcome found the server's transport and revision unchanged.
-    pub(super) fn note(&self, outcome: &Result<RpcOutcome, McpErrorKind>) {
+    /// Caches the error of `outcome` as a false alarm, because a check after this outcome found the
+    /// server's transport and revision unchanged.
+    pub(super) fn add(&self, outcome: &Result<RpcOutcome, McpErrorKind>) {
         if let Some(response) = UnexpectedResponse::from_outcome(outcome) {
-            let until = Instant::now() + FALSE_ALARM_TTL;
-            let mut alarms = self.until.lock();
-            if alarms.len() >= MAX_ALARMS {
-                alarms.clear();
+            let expires_at = Instant::now() + FALSE_ALARM_TTL;
+            let mut expiry_times = self.expiry_times.lock();
+            if expiry_times.len() >= MAX_FALSE_ALARMS {
+                expiry_times.clear();
             }
-            alarms.insert(response, until);
+            expiry_times.insert(response, expires_at);
         }
     }
 
-    /// Returns whether a recent check after the same outcome found the server's transport and
-    /// protocol revision unchanged.
-    pub(super) fn covers(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
-        let until = UnexpectedResponse::from_outcome(outcome)
-            .and_then(|response| self.until.lock().get(&response).copied());
-        until.is_some_and(|until| Instant::now() < until)
+    /// Returns whether the error of `outcome` is cached as a false alarm: after a recent occurrence
+    /// of the error, a check found the server's transport and protocol revision unchanged.
+    pub(super) fn contains(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
+        let expires_at = UnexpectedResponse::from_outcome(outcome)
+            .and_then(|response| self.expiry_times.lock().get(&response).copied());
+        expires_at.is_some_and(|expires_at| Instant::now() < expires_at)
     }
 }
 
@@ -72,17 +73,17 @@ mod tests {
     async fn a_confirmed_outcome_is_not_checked_again_for_a_while() {
         let outcome = |code| Ok(Err(RpcError::new(code, "no dice")));
         let confirmed = FalseAlarms::default();
-        assert!(!confirmed.covers(&outcome(-32000)));
-        confirmed.note(&outcome(-32000));
-        assert!(confirmed.covers(&outcome(-32000)));
-        assert!(!confirmed.covers(&outcome(-32001)));
-        assert!(!confirmed.covers(&Err(McpErrorKind::StreamClosed)));
+        assert!(!confirmed.contains(&outcome(-32000)));
+        confirmed.add(&outcome(-32000));
+        assert!(confirmed.contains(&outcome(-32000)));
+        assert!(!confirmed.contains(&outcome(-32001)));
+        assert!(!confirmed.contains(&Err(McpErrorKind::StreamClosed)));
         tokio::time::advance(FALSE_ALARM_TTL).await;
-        assert!(!confirmed.covers(&outcome(-32000)));
+        assert!(!confirmed.contains(&outcome(-32000)));
         for code in 0..10_000 {
-            confirmed.note(&outcome(code));
+            confirmed.add(&outcome(code));
         }
-        assert!(confirmed.covers(&outcome(9_999)));
-        assert!(confirmed.until.lock().len() <= MAX_ALARMS);
+        assert!(confirmed.contains(&outcome(9_999)));
+        assert!(confirmed.expiry_times.lock().len() <= MAX_FALSE_ALARMS);
     }
 }

@@ -8,14 +8,14 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::output_schema::OutputSchema;
-use crate::metadata::MirroredHeaders;
+use crate::message::MirroredHeaders;
 use crate::param_headers::{self, ParamHeader, ParamHeaderError};
 
-/// The properties of the server's tools that calls use, from the last `tools/list`.
+/// The properties of the server's tools that are needed for calls, from the last `tools/list`.
 #[derive(Default)]
 pub(super) struct KnownTools {
-    last: RwLock<Arc<KnownToolList>>,
-    sequences: AtomicU64,
+    list: RwLock<Arc<KnownToolList>>,
+    last_sequence: AtomicU64,
 }
 
 /// The properties of the tools in one complete list.
@@ -23,20 +23,22 @@ pub(super) struct KnownTools {
 pub(super) struct KnownToolList {
     /// The label of the server that lists the tools.
     server: Arc<str>,
-    /// The number of the `tools/list` request: of two lists, the one requested later wins.
+    /// The number of the `tools/list` request. Of two lists, the one with the higher number is
+    /// used.
     sequence: u64,
     tools: HashMap<String, Arc<KnownTool>>,
-    /// Whether any tool requires headers that mirror parameters. If not, calls need not search the
-    /// tools.
+    /// Whether any tool requires headers that mirror parameters. If no tool does, calls do not look
+    /// up their tool.
     has_param_headers: bool,
 }
 
 pub(super) struct KnownTool {
     headers: Vec<ParamHeader>,
-    /// The schema of the tool's structured content.
-    pub(super) output: Option<Arc<OutputSchema>>,
+    /// The schema of the structured content in the tool's results; `None` if the tool declares no
+    /// schema.
+    pub(super) output_schema: Option<Arc<OutputSchema>>,
     /// Whether the tool's annotations say that repeating a call is harmless.
-    pub(super) harmless_twice: bool,
+    pub(super) is_repeatable: bool,
 }
 
 /// The result of a tool call.
@@ -46,13 +48,13 @@ pub struct ToolCallResult {
     /// The JSON-RPC result as the server wrote it.
     pub result: Box<RawValue>,
     /// Why `structuredContent` does not match the tool's `outputSchema`. The result is returned
-    /// anyway. `None` also if the schema cannot be used, or if the check would take longer than the
-    /// call may.
+    /// anyway. Also `None` if the schema cannot be used, or if the call's deadline passes before
+    /// the check has finished.
     pub output_mismatch: Option<String>,
 }
 
-/// The members of a `tools/list` entry that calls use. Only an invalid name makes the entry
-/// unusable.
+/// The members of a `tools/list` entry that are needed for calls. Only an invalid name makes the
+/// entry unusable.
 #[derive(Deserialize)]
 struct ListedToolMembers {
     name: String,
@@ -66,36 +68,37 @@ struct ListedToolMembers {
 
 impl ListedToolMembers {
     /// Returns whether an annotation is `true`; values that are not booleans are ignored.
-    fn hints(&self, annotation: &str) -> bool {
+    fn has_hint(&self, annotation: &str) -> bool {
         self.annotations.get(annotation) == Some(&Value::Bool(true))
     }
 }
 
 impl KnownTools {
-    /// Starts a list of tools, before the list is requested.
-    pub(super) fn begin(&self, server: &str) -> KnownToolList {
+    /// Creates an empty list of tools. Must be called before `tools/list` is sent, so that lists
+    /// are numbered in the order of their requests.
+    pub(super) fn new_list(&self, server: &str) -> KnownToolList {
         KnownToolList {
             server: server.into(),
-            sequence: self.sequences.fetch_add(1, Ordering::Relaxed) + 1,
+            sequence: self.last_sequence.fetch_add(1, Ordering::Relaxed) + 1,
             ..KnownToolList::default()
         }
     }
 
     /// Replaces the known tools with this list, unless a list that was requested later is known.
     pub(super) fn replace(&self, list: KnownToolList) {
-        let mut last = self.last.write();
-        if last.sequence < list.sequence {
-            *last = Arc::new(list);
+        let mut known_list = self.list.write();
+        if known_list.sequence < list.sequence {
+            *known_list = Arc::new(list);
         }
     }
 
     /// Returns whether any tool requires headers that mirror parameters.
     pub(super) fn has_param_headers(&self) -> bool {
-        self.last.read().has_param_headers
+        self.list.read().has_param_headers
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Arc<KnownTool>> {
-        self.last.read().tools.get(name).cloned()
+        self.list.read().tools.get(name).cloned()
     }
 }
 
@@ -104,22 +107,22 @@ impl KnownToolList {
     ///
     /// # Errors
     /// The tool's header annotations violate the rules of MCP 2026-07-28.
-    pub(super) fn learn(&mut self, entry: &RawValue) -> Result<(), ParamHeaderError> {
-        let Ok(listed) = serde_json::from_str::<ListedToolMembers>(entry.get()) else {
+    pub(super) fn add(&mut self, entry: &RawValue) -> Result<(), ParamHeaderError> {
+        let Ok(members) = serde_json::from_str::<ListedToolMembers>(entry.get()) else {
             return Ok(());
         };
-        let headers = param_headers::from_schema(&listed.input_schema)?;
-        let harmless_twice = listed.hints("readOnlyHint") || listed.hints("idempotentHint");
-        let output = listed
+        let headers = param_headers::from_schema(&members.input_schema)?;
+        let is_repeatable = members.has_hint("readOnlyHint") || members.has_hint("idempotentHint");
+        let output_schema = members
             .output_schema
-            .map(|schema| Arc::new(OutputSchema::new(&listed.name, &self.server, schema)));
+            .map(|schema| Arc::new(OutputSchema::new(&members.name, &self.server, schema)));
         let tool = KnownTool {
             headers,
-            output,
-            harmless_twice,
+            output_schema,
+            is_repeatable,
         };
         self.has_param_headers |= !tool.headers.is_empty();
-        self.tools.insert(listed.name, Arc::new(tool));
+        self.tools.insert(members.name, Arc::new(tool));
         Ok(())
     }
 }
@@ -130,8 +133,8 @@ impl KnownTool {
         if self.headers.is_empty() {
             return MirroredHeaders::new();
         }
-        let values: Value = serde_json::from_str(arguments.get()).unwrap_or_default();
-        param_headers::mirrored_headers(&self.headers, &values)
+        let parsed_arguments: Value = serde_json::from_str(arguments.get()).unwrap_or_default();
+        param_headers::build_mirrored_headers(&self.headers, &parsed_arguments)
     }
 }
 
@@ -142,9 +145,9 @@ mod tests {
     use serde_json::value::to_raw_value;
 
     fn list(tools: &KnownTools, entries: &[Value]) -> KnownToolList {
-        let mut list = tools.begin("server");
+        let mut list = tools.new_list("server");
         for entry in entries {
-            list.learn(&to_raw_value(entry).unwrap()).unwrap();
+            list.add(&to_raw_value(entry).unwrap()).unwrap();
         }
         list
     }
@@ -167,9 +170,9 @@ mod tests {
             ("other", true),
             ("schema", false),
         ] {
-            assert_eq!(tools.get(name).unwrap().harmless_twice, harmless, "{name}");
+            assert_eq!(tools.get(name).unwrap().is_repeatable, harmless, "{name}");
         }
-        assert!(tools.get("null").unwrap().output.is_none());
+        assert!(tools.get("null").unwrap().output_schema.is_none());
     }
 
     #[test]

@@ -19,7 +19,8 @@ use self::findings::PageFindings;
 use self::page::{NextCursor, Page};
 use crate::{EntryKind, MAX_IDENTIFIER_BYTES, McpErrorKind, shortened};
 
-/// Maximum size of one entry, in bytes: some requests read the whole entry.
+/// Maximum size of one entry, in bytes. Entries are limited, because some requests parse a whole
+/// entry.
 const MAX_ENTRY_BYTES: usize = 1024 * 1024;
 
 /// Maximum number of JSON values of one entry.
@@ -28,21 +29,22 @@ const MAX_ENTRY_VALUES: usize = 100_000;
 /// Maximum total size of the entries of one list, in bytes.
 const MAX_LIST_BYTES: usize = 16 * 1024 * 1024;
 
-/// Maximum total number of JSON values of the entries of one list, because schemas stay parsed.
+/// Maximum total number of JSON values in the entries of one list. Limits the memory that the
+/// schemas of tools use, because schemas are stored parsed.
 const MAX_LIST_VALUES: usize = MAX_VALUES;
 
 /// Maximum length of a dropped entry in the log, in bytes.
-const MAX_SHOWN_BYTES: usize = 256;
+const MAX_LOGGED_ENTRY_BYTES: usize = 256;
 
 /// One of the lists of a server, such as `tools/list`, and its limits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ListKind {
     pub(super) method: &'static str,
-    /// The member of the result that holds the entries.
+    /// The name of the member of the result that contains the entries, such as `tools`.
     key: &'static str,
-    /// The member of an entry that identifies the entry.
+    /// The name of the member that identifies an entry, such as `name` or `uri`.
     identifier: &'static str,
-    entries: EntryKind,
+    entry_kind: EntryKind,
     /// Maximum number of entries of the list.
     max_entries: usize,
 }
@@ -52,14 +54,14 @@ impl ListKind {
         method: "tools/list",
         key: "tools",
         identifier: "name",
-        entries: EntryKind::Tool,
+        entry_kind: EntryKind::Tool,
         max_entries: 10_000,
     };
     pub(super) const RESOURCES: Self = Self {
         method: "resources/list",
         key: "resources",
         identifier: "uri",
-        entries: EntryKind::Resource,
+        entry_kind: EntryKind::Resource,
         max_entries: 10_000,
     };
     /// The limit is lower than for other lists, because the URI of each unlisted resource is
@@ -68,14 +70,14 @@ impl ListKind {
         method: "resources/templates/list",
         key: "resourceTemplates",
         identifier: "uriTemplate",
-        entries: EntryKind::ResourceTemplate,
+        entry_kind: EntryKind::ResourceTemplate,
         max_entries: 1_000,
     };
     pub(super) const PROMPTS: Self = Self {
         method: "prompts/list",
         key: "prompts",
         identifier: "name",
-        entries: EntryKind::Prompt,
+        entry_kind: EntryKind::Prompt,
         max_entries: 10_000,
     };
 }
@@ -86,36 +88,37 @@ pub(super) struct ListReader {
     server: String,
     entries: Vec<Box<RawValue>>,
     /// The total size of `entries`, in bytes.
-    bytes: usize,
+    entry_bytes: usize,
     /// The total number of JSON values of `entries`.
-    values: usize,
-    next: NextPage,
-    /// The cursors of the pages that were read, to detect a loop.
+    entry_value_count: usize,
+    next_page: NextPage,
+    /// The cursors of the pages that were read, to detect a server that repeats pages.
     cursors: HashSet<String>,
-    /// The pages that were read, to detect a loop.
-    read: Vec<PageDigest>,
-    pages: usize,
+    /// The digests of the pages that were read, to detect a server that repeats pages.
+    digests: Vec<PageDigest>,
+    /// The number of pages that were requested.
+    page_count: usize,
     max_pages: usize,
     /// The total size of the pages, in bytes.
     page_bytes: usize,
     max_page_bytes: usize,
 }
 
-/// The next page of a list.
+/// The page of a list to request next.
 enum NextPage {
     First,
     /// The page at this cursor, which is JSON text.
-    At(Box<RawValue>),
-    Nothing,
+    AtCursor(Box<RawValue>),
+    None,
 }
 
 /// Identifies the entries of a page that was read.
 struct PageDigest {
     /// The hash of the page's entries.
     hash: u64,
-    /// The number of entries of the list before and after the page.
-    start: usize,
-    end: usize,
+    /// The number of entries of the list before this page was added, and afterwards.
+    start_index: usize,
+    end_index: usize,
 }
 
 impl ListReader {
@@ -129,12 +132,12 @@ impl ListReader {
             kind,
             server: server.to_owned(),
             entries: Vec::new(),
-            bytes: 0,
-            values: 0,
-            next: NextPage::First,
+            entry_bytes: 0,
+            entry_value_count: 0,
+            next_page: NextPage::First,
             cursors: HashSet::new(),
-            read: Vec::new(),
-            pages: 0,
+            digests: Vec::new(),
+            page_count: 0,
             max_pages,
             page_bytes: 0,
             max_page_bytes,
@@ -147,50 +150,50 @@ impl ListReader {
 
     /// Returns the parameters of the request for the next page of the list; `None` after the last
     /// page.
-    pub(super) fn next_page(&mut self) -> Result<Option<Box<RawValue>>, McpErrorKind> {
-        let params = match &self.next {
+    pub(super) fn next_page_params(&mut self) -> Result<Option<Box<RawValue>>, McpErrorKind> {
+        let params = match &self.next_page {
             NextPage::First => "{}".to_owned(),
-            NextPage::At(cursor) => format!("{{\"cursor\":{cursor}}}"),
-            NextPage::Nothing => return Ok(None),
+            NextPage::AtCursor(cursor) => format!("{{\"cursor\":{cursor}}}"),
+            NextPage::None => return Ok(None),
         };
-        if self.pages == self.max_pages {
+        if self.page_count == self.max_pages {
             let limit = self.max_pages;
             return Err(McpErrorKind::TooManyPages { limit });
         }
-        self.pages += 1;
+        self.page_count += 1;
         RawValue::from_string(params)
             .map(Some)
-            .map_err(McpErrorKind::Encode)
+            .map_err(McpErrorKind::UnserializableParams)
     }
 
     /// Adds the entries of a page. The entries of a long page are read on another thread.
-    pub(super) async fn read(mut self, page: Box<RawValue>) -> Result<Self, McpErrorKind> {
+    pub(super) async fn read_page(mut self, page: Box<RawValue>) -> Result<Self, McpErrorKind> {
         self.page_bytes = self.page_bytes.saturating_add(page.get().len());
         if self.page_bytes > self.max_page_bytes {
             let limit = self.max_page_bytes;
             return Err(McpErrorKind::ListTooLarge { limit });
         }
-        let (account, bytes) = (self.server.clone(), page.get().len());
-        let read = move || {
+        let (server_label, page_bytes) = (self.server.clone(), page.get().len());
+        let add_page = move || {
             let method = self.kind.method;
-            let unexpected = |source| McpErrorKind::UnexpectedResult { method, source };
-            self.add(&page).map_err(unexpected)?;
+            let unexpected_result = |source| McpErrorKind::UnexpectedResult { method, source };
+            self.add_page(&page).map_err(unexpected_result)?;
             Ok(self)
         };
-        compute::run(&account, bytes, read).await
+        compute::run(&server_label, page_bytes, add_page).await
     }
 
-    fn add(&mut self, page: &RawValue) -> Result<(), serde_json::Error> {
-        let page = Page::read(page, self.kind)?;
-        let start = self.entries.len();
+    fn add_page(&mut self, result: &RawValue) -> Result<(), serde_json::Error> {
+        let page = Page::read(result, self.kind)?;
+        let start_index = self.entries.len();
         let mut findings = PageFindings::default();
         let entries = page.entries.filter(|entries| entries.get() != "null");
         if let Some(entries) = entries {
-            let mut reader = serde_json::Deserializer::from_str(entries.get());
-            findings = reader.deserialize_any(PageEntries { list: self })?;
+            let mut deserializer = serde_json::Deserializer::from_str(entries.get());
+            findings = deserializer.deserialize_any(PageEntries { list: self })?;
         }
         let is_object = entries.is_some_and(|entries| entries.get().starts_with('{'));
-        findings.has_odd_form = page.is_misplaced || is_object;
+        findings.has_unexpected_form = page.is_misplaced || is_object;
         let next_cursor = match page.next_cursor() {
             NextCursor::None => None,
             NextCursor::Cursor(cursor) => Some(cursor),
@@ -199,74 +202,85 @@ impl ListReader {
                 None
             }
         };
-        // The limit does not count the quotes of the JSON string.
+        // The limit applies to the cursor without the quotes of its JSON string, so two bytes are
+        // added for the quotes.
         findings.has_long_cursor =
             next_cursor.is_some_and(|cursor| cursor.get().len() > MAX_IDENTIFIER_BYTES + 2);
         let cursor = next_cursor.filter(|_| !findings.has_long_cursor && !findings.is_full());
         if let Some(cursor) = cursor {
-            let entries = entries.map_or("", RawValue::get);
-            findings.repeats = self.is_repeated(cursor, entries, start);
+            let text = entries.map_or("", RawValue::get);
+            findings.is_repeated = self.detect_repetition(cursor, text, start_index);
         }
         // Once the list has reached a limit, further pages are not requested.
-        self.next = match cursor {
-            Some(cursor) if !findings.repeats => NextPage::At(cursor.to_owned()),
-            _ => NextPage::Nothing,
+        self.next_page = match cursor {
+            Some(cursor) if !findings.is_repeated => NextPage::AtCursor(cursor.to_owned()),
+            _ => NextPage::None,
         };
-        findings.warn(&self.server, self.kind);
+        findings.log_warnings(&self.server, self.kind);
         Ok(())
     }
 
-    /// Returns whether the server ignores the cursor: returns a cursor again, or the same page for
-    /// the third time in succession. Removes the entries of the repeated pages.
-    fn is_repeated(&mut self, cursor: &RawValue, entries: &str, start: usize) -> bool {
-        const MAX_COPIES: usize = 2;
+    /// Returns whether the server ignores the cursor, because it has returned an earlier cursor
+    /// again, or the same page for the third time in succession. In that case, removes the entries
+    /// of the repeated pages.
+    fn detect_repetition(&mut self, cursor: &RawValue, entries: &str, start_index: usize) -> bool {
+        const MAX_PAGE_COPIES: usize = 2;
         let mut hasher = DefaultHasher::new();
         entries.hash(&mut hasher);
         let page = PageDigest {
             hash: hasher.finish(),
-            start,
-            end: self.entries.len(),
+            start_index,
+            end_index: self.entries.len(),
         };
-        let is_copy = |other: &&PageDigest| other.hash == page.hash && other.end > other.start;
+        let is_copy = |earlier_digest: &&PageDigest| {
+            earlier_digest.hash == page.hash
+                && earlier_digest.end_index > earlier_digest.start_index
+        };
         let is_old_cursor = !self.cursors.insert(cursor.get().to_owned());
-        let copies = self.read.iter().rev().take_while(is_copy).count();
-        if is_old_cursor || copies >= MAX_COPIES {
-            if let Some(first) = self.read.iter().rev().take_while(is_copy).last() {
-                self.entries.truncate(first.end);
-            } else if self.read.iter().any(|other| is_copy(&other)) {
-                self.entries.truncate(start);
+        let copy_count = self.digests.iter().rev().take_while(is_copy).count();
+        if is_old_cursor || copy_count >= MAX_PAGE_COPIES {
+            if let Some(first_copy) = self.digests.iter().rev().take_while(is_copy).last() {
+                self.entries.truncate(first_copy.end_index);
+            } else if self
+                .digests
+                .iter()
+                .any(|earlier_digest| is_copy(&earlier_digest))
+            {
+                self.entries.truncate(start_index);
             }
             return true;
         }
-        self.read.push(page);
+        self.digests.push(page);
         false
     }
 
     /// Adds an entry to the list, unless the entry exceeds a limit.
     fn add_entry(&mut self, entry: &RawValue, findings: &mut PageFindings) {
         let size = entry.get().len();
-        // The values of an entry that is too large are not counted.
-        let is_large = size > MAX_ENTRY_BYTES;
-        let values = if is_large {
+        // The JSON values of an entry are not counted if the entry already exceeds the limit of its
+        // size.
+        let is_too_large = size > MAX_ENTRY_BYTES;
+        let value_count = if is_too_large {
             0
         } else {
             count(entry.get().as_bytes())
         };
-        if is_large || values > MAX_ENTRY_VALUES {
-            findings.large_entries += 1;
-            if findings.large_entries == 1 {
-                findings.large_entry = shortened(entry.get(), MAX_SHOWN_BYTES).into_owned();
+        if is_too_large || value_count > MAX_ENTRY_VALUES {
+            findings.large_entry_count += 1;
+            if findings.large_entry_count == 1 {
+                findings.first_large_entry =
+                    shortened(entry.get(), MAX_LOGGED_ENTRY_BYTES).into_owned();
             }
             return;
         }
-        findings.has_too_many = self.entries.len() == self.kind.max_entries;
-        findings.has_too_many_bytes = self.bytes + size > MAX_LIST_BYTES;
-        findings.has_too_many_values = self.values + values > MAX_LIST_VALUES;
+        findings.has_too_many_entries = self.entries.len() == self.kind.max_entries;
+        findings.has_too_many_bytes = self.entry_bytes + size > MAX_LIST_BYTES;
+        findings.has_too_many_values = self.entry_value_count + value_count > MAX_LIST_VALUES;
         if findings.is_full() {
             return;
         }
-        self.bytes += size;
-        self.values += values;
+        self.entry_bytes += size;
+        self.entry_value_count += value_count;
         self.entries.push(entry.to_owned());
     }
 }

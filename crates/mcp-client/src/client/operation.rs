@@ -1,4 +1,4 @@
-//! The deadline of an operation, and its name in errors.
+//! Adds a deadline to an operation, and the name of the operation to its error.
 
 use std::time::Duration;
 
@@ -6,36 +6,41 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::request_sender::RequestSender;
-use super::rounds::raw;
+use super::request_sender::{RequestSender, to_raw};
 use crate::callbacks::empty_object;
 use crate::{McpError, McpErrorKind, MessageStyle, TransportKind};
 
 /// Runs an operation within its timeout, by default the configured one, and adds the context of the
 /// operation to its error. `name` returns the operation's name for errors.
-pub(super) async fn in_time<T>(
+pub(super) async fn run_in_time<T>(
     sender: &RequestSender,
     timeout: Option<Duration>,
     name: impl FnOnce() -> String,
     operation: impl Future<Output = Result<T, McpErrorKind>>,
 ) -> Result<T, McpError> {
-    let after = timeout.unwrap_or(sender.config.timeout);
-    let timed = pillion_deadline::timeout(after, operation).await;
-    let outcome = timed.unwrap_or(Err(McpErrorKind::timeout(after)));
+    let effective_timeout = timeout.unwrap_or(sender.config.timeout);
+    let outcome_in_time = pillion_deadline::timeout(effective_timeout, operation).await;
+    let outcome = outcome_in_time.unwrap_or(Err(McpErrorKind::timeout(effective_timeout)));
     outcome.map_err(|kind| match kind {
-        // A step of the operation, such as a connection attempt, has a shorter timeout than the
-        // operation.
+        // The error names the operation and its timeout, because the timeout may be the shorter one
+        // of a step, such as a connection attempt.
         McpErrorKind::Timeout { .. } => {
             let operation = Some(name().into());
-            error(sender, McpErrorKind::Timeout { after, operation })
+            error_of_operation(
+                sender,
+                McpErrorKind::Timeout {
+                    timeout: effective_timeout,
+                    operation,
+                },
+            )
         }
-        kind => error(sender, kind),
+        kind => error_of_operation(sender, kind),
     })
 }
 
 /// Adds the server's transport, message style and credentials to an error.
-pub(super) fn error(sender: &RequestSender, kind: McpErrorKind) -> McpError {
-    let by_transport = match sender.config.transport {
+pub(super) fn error_of_operation(sender: &RequestSender, kind: McpErrorKind) -> McpError {
+    let transport_style = match sender.config.transport {
         TransportKind::LegacySse | TransportKind::PostSse | TransportKind::GetSse => {
             MessageStyle::Sse
         }
@@ -45,13 +50,13 @@ pub(super) fn error(sender: &RequestSender, kind: McpErrorKind) -> McpError {
         | TransportKind::WebSocket
         | TransportKind::Stdio => MessageStyle::Http,
     };
-    let style = sender.config.message_style.unwrap_or(by_transport);
+    let style = sender.config.message_style.unwrap_or(transport_style);
     let connections = &sender.connections;
     McpError::new(kind, style, connections.transport(), &connections.secrets)
 }
 
-/// Returns the name of a request for errors: `tool 'roll' of server 'dice'`.
-pub(super) fn request_name<P: Serialize + ?Sized>(
+/// Returns the name of a request for errors, such as `tool 'roll' of server 'dice'`.
+pub(super) fn format_request_name<P: Serialize + ?Sized>(
     sender: &RequestSender,
     method: &str,
     params: &P,
@@ -74,9 +79,9 @@ pub(super) fn request_name<P: Serialize + ?Sized>(
 /// Returns parameters or arguments as JSON. They must be an object: `[]` (PHP's empty array) and
 /// `null` become `{}`.
 pub(super) fn as_object<P: Serialize + ?Sized>(params: &P) -> Result<Box<RawValue>, McpErrorKind> {
-    let written = raw(&params)?;
-    if matches!(written.get(), "[]" | "null") {
+    let raw_params = to_raw(&params)?;
+    if matches!(raw_params.get(), "[]" | "null") {
         return Ok(empty_object());
     }
-    Ok(written)
+    Ok(raw_params)
 }

@@ -20,16 +20,18 @@ use crate::{ProgressCallback, ProgressNotification};
 pub struct RequestOptions {
     /// Maximum duration of the operation; default: the configured timeout of the server.
     pub timeout: Option<Duration>,
-    /// Called with each progress notification of the request; must not block.
+    /// A function that is called with each progress notification of the request. The function must
+    /// not block.
     pub on_progress: Option<ProgressCallback>,
     /// Additional entries for the request's `_meta`, such as `traceparent`.
     pub meta: Map<String, Value>,
     /// The capabilities (`ClientCapabilities`) of the client for which this request is forwarded.
-    /// Since revision 2026-07-28, the request carries them instead of those of the
-    /// [`Callbacks`](crate::Callbacks). Tasks are supported in any case.
+    /// Since revision 2026-07-28, the request carries these capabilities instead of the
+    /// capabilities of the [`Callbacks`](crate::Callbacks). The extension for tasks is always
+    /// added.
     pub capabilities: Option<Map<String, Value>>,
     /// Whether a result that requests input (`input_required`, MCP 2026-07-28) is returned to the
-    /// caller, instead of being answered with the callbacks.
+    /// caller, instead of being passed to the callbacks.
     pub return_input_requests: bool,
 }
 

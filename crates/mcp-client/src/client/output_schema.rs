@@ -13,8 +13,8 @@ use pillion_schema::{CheckAborted, CompiledSchema, LazySchema, compute};
 /// Maximum size of an output schema, in bytes; larger schemas are not used.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 
-/// Maximum size of a result that is checked on the current thread, in bytes: for small results,
-/// starting the check on another thread takes longer. A schema with patterns is always checked on
+/// Maximum size of a result that is checked on the current thread, in bytes. A small result is
+/// checked faster than another thread could be started. A schema with patterns is always checked on
 /// another thread, because a match cannot be interrupted.
 const MAX_INLINE_BYTES: usize = 16 * 1024;
 const INLINE_TIMEOUT: Duration = Duration::from_millis(5);
@@ -28,61 +28,63 @@ pub(super) struct OutputSchema {
     server: Arc<str>,
     /// `None` for a schema that is too large to be used.
     schema: Option<LazySchema>,
-    /// Whether a warning about an unusable schema was already logged.
-    was_reported: AtomicBool,
+    /// Whether a warning that the schema is unusable was already logged.
+    was_logged: AtomicBool,
 }
 
 impl OutputSchema {
-    pub(super) fn new(tool: &str, server: &Arc<str>, written: Box<RawValue>) -> Self {
-        let is_small = written.get().len() <= MAX_SCHEMA_BYTES;
+    pub(super) fn new(tool: &str, server: &Arc<str>, schema: Box<RawValue>) -> Self {
+        let is_usable = schema.get().len() <= MAX_SCHEMA_BYTES;
         Self {
             tool: tool.to_owned(),
             server: Arc::clone(server),
-            schema: is_small.then(|| LazySchema::from_text(written, server)),
-            was_reported: AtomicBool::new(false),
+            schema: is_usable.then(|| LazySchema::from_text(schema, server)),
+            was_logged: AtomicBool::new(false),
         }
     }
 
-    /// Returns why the structured content of a result does not match. Returns `None`, with a
-    /// warning, if the check is not finished by `until`.
-    pub(super) async fn mismatch(
+    /// Returns why the structured content of a result does not match the schema; `None` if the
+    /// content matches, or, with a warning, if the check has not finished by `deadline`.
+    pub(super) async fn find_mismatch(
         self: &Arc<Self>,
         result: &RawValue,
-        until: Instant,
+        deadline: Instant,
     ) -> Option<String> {
         let Some(schema) = &self.schema else {
-            self.report(&format!("it is larger than {MAX_SCHEMA_BYTES} bytes"));
+            self.log_unusable(&format!(
+                "the output schema is larger than {MAX_SCHEMA_BYTES} bytes"
+            ));
             return None;
         };
         if let Some(error) = schema.error() {
-            self.report(&error.to_string());
+            self.log_unusable(&error.to_string());
             return None;
         }
         if result.get().len() <= MAX_INLINE_BYTES {
-            let checked = schema.if_compiled(|schema| {
-                let is_brief = !schema.has_patterns();
-                is_brief.then(|| check(schema, result, INLINE_TIMEOUT))
+            let inline_check = schema.if_compiled(|schema| {
+                let can_be_interrupted = !schema.has_patterns();
+                can_be_interrupted.then(|| check_result(schema, result, INLINE_TIMEOUT))
             });
-            match checked.flatten() {
-                Some(Ok(found)) => return found,
+            match inline_check.flatten() {
+                Some(Ok(mismatch)) => return mismatch,
                 Some(Err(reason)) => tracing::debug!(
                     tool = self.tool, %reason,
-                    "Checking a tool result in a blocking task"
+                    "Checking a tool result against its output schema in a blocking task"
                 ),
                 None => {}
             }
         }
-        let (this, result) = (Arc::clone(self), result.to_owned());
-        // The check runs as a large task whatever its size, because even a small schema may take
-        // long.
-        let checked = compute::run(&self.server, usize::MAX, move || {
-            this.check_slowly(&result, until)
+        let (output_schema, owned_result) = (Arc::clone(self), result.to_owned());
+        // The check is scheduled as a task of the maximum size, because even a small schema may
+        // take a long time to check.
+        let blocking_check = compute::run(&self.server, usize::MAX, move || {
+            output_schema.check_before_deadline(&owned_result, deadline)
         });
-        let reason = match tokio::time::timeout_at(until, checked).await {
+        let reason = match tokio::time::timeout_at(deadline, blocking_check).await {
             Ok(None) => return None,
-            Ok(Some(Ok(found))) => return found,
+            Ok(Some(Ok(mismatch))) => return mismatch,
             Ok(Some(Err(reason))) => reason.to_string(),
-            Err(elapsed) => elapsed.to_string(),
+            Err(timeout_error) => timeout_error.to_string(),
         };
         tracing::warn!(
             tool = self.tool,
@@ -92,28 +94,33 @@ impl OutputSchema {
         None
     }
 
-    /// Checks a result within `until`. Returns `None`, with a warning, if the schema cannot be used.
-    fn check_slowly(
+    /// Checks a result before `deadline`. Returns `None`, with a warning, if the schema cannot be
+    /// used.
+    fn check_before_deadline(
         &self,
         result: &RawValue,
-        until: Instant,
+        deadline: Instant,
     ) -> Option<Result<Option<String>, CheckAborted>> {
-        let left = || until.saturating_duration_since(Instant::now());
-        if left().is_zero() {
-            return Some(Err(CheckAborted::Time));
+        let remaining_time = || deadline.saturating_duration_since(Instant::now());
+        if remaining_time().is_zero() {
+            return Some(Err(CheckAborted::TimeLimit));
         }
         match self.schema.as_ref()?.compile() {
-            Ok(schema) => Some(check(&schema, result, left().min(CHECK_TIMEOUT))),
+            Ok(schema) => Some(check_result(
+                &schema,
+                result,
+                remaining_time().min(CHECK_TIMEOUT),
+            )),
             Err(error) => {
-                self.report(&error.to_string());
+                self.log_unusable(&error.to_string());
                 None
             }
         }
     }
 
     /// Logs once why the schema cannot be used.
-    fn report(&self, reason: &str) {
-        if !self.was_reported.swap(true, Ordering::Relaxed) {
+    fn log_unusable(&self, reason: &str) {
+        if !self.was_logged.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 tool = self.tool,
                 reason,
@@ -123,14 +130,18 @@ impl OutputSchema {
     }
 }
 
-fn check(
+fn check_result(
     schema: &CompiledSchema,
     result: &RawValue,
-    time: Duration,
+    timeout: Duration,
 ) -> Result<Option<String>, CheckAborted> {
     #[derive(Deserialize)]
-    struct Output {
-        #[serde(rename = "structuredContent", default, deserialize_with = "present")]
+    struct ResultMembers {
+        #[serde(
+            rename = "structuredContent",
+            default,
+            deserialize_with = "deserialize_present"
+        )]
         structured_content: Option<Value>,
         #[serde(rename = "isError", default)]
         is_error: Value,
@@ -140,15 +151,17 @@ fn check(
         task: Value,
     }
     /// Deserializes `null` as a value, to tell it from an absent member.
-    fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
-        Value::deserialize(value).map(Some)
+    fn deserialize_present<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Value>, D::Error> {
+        Value::deserialize(deserializer).map(Some)
     }
-    let Ok(output) = serde_json::from_str::<Output>(result.get()) else {
+    let Ok(output) = serde_json::from_str::<ResultMembers>(result.get()) else {
         return Ok(None);
     };
     match output.structured_content {
         _ if output.is_error == Value::Bool(true) => Ok(None),
-        Some(content) => schema.mismatch_within(&content, time),
+        Some(content) => schema.mismatch_within(&content, timeout),
         // An intermediate result, such as a task or a request for input, has no structured content.
         None if output.task.is_object() || result_type(result) != "complete" => Ok(None),
         None => Ok(Some(
@@ -176,11 +189,11 @@ mod tests {
             to_raw_value(schema).unwrap(),
         ));
         let result = to_raw_value(&json!({ "structuredContent": content })).unwrap();
-        let until = Instant::now() + Duration::from_secs(20);
-        let first = schema.mismatch(&result, until).await;
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let first = schema.find_mismatch(&result, deadline).await;
         let (release, released) = std::sync::mpsc::sync_channel::<()>(1);
         let busy = tokio::task::spawn_blocking(move || released.recv());
-        let mut second = pin!(schema.mismatch(&result, until));
+        let mut second = pin!(schema.find_mismatch(&result, deadline));
         let polled = second
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()));
@@ -207,7 +220,7 @@ mod tests {
             (json!({"task": {"taskId": "a", "status": "working"}}), false),
         ] {
             let raw = to_raw_value(&result).unwrap();
-            let found = check(&schema, &raw, CHECK_TIMEOUT).unwrap();
+            let found = check_result(&schema, &raw, CHECK_TIMEOUT).unwrap();
             assert_eq!(found.is_some(), is_final, "{result}");
         }
     }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 /// Returns the type of a result (MCP 2026-07-28, "Result types"); default `complete`.
 pub(super) fn result_type(result: &RawValue) -> Cow<'_, str> {
     #[derive(Deserialize)]
-    struct Typed<'a> {
+    struct TypedResult<'a> {
         #[serde(rename = "resultType", borrow)]
         result_type: Cow<'a, str>,
     }
@@ -16,20 +16,20 @@ pub(super) fn result_type(result: &RawValue) -> Cow<'_, str> {
     if is_certainly_complete(text) {
         return Cow::Borrowed("complete");
     }
-    match serde_json::from_str::<Typed<'_>>(text) {
-        Ok(typed) => typed.result_type,
+    match serde_json::from_str::<TypedResult<'_>>(text) {
+        Ok(typed_result) => typed_result.result_type,
         Err(_) => Cow::Borrowed("complete"),
     }
 }
 
-/// Returns whether a result is certainly `complete`, without parsing large JSON: `resultType` does
-/// not occur at any depth, or occurs once with that value.
+/// Returns whether a result is certainly `complete`, without parsing large JSON. This is certain if
+/// `resultType` does not occur at any depth, or occurs only once and has that value.
 fn is_certainly_complete(text: &str) -> bool {
     static MEMBER_FINDER: LazyLock<Finder<'static>> =
         LazyLock::new(|| Finder::new("\"resultType\""));
     static ESCAPE_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u"));
     let mut positions = MEMBER_FINDER.find_iter(text.as_bytes());
-    let seen = match (positions.next(), positions.next()) {
+    let is_complete = match (positions.next(), positions.next()) {
         (None, _) => true,
         (Some(position), None) => {
             let rest = text[position + MEMBER_FINDER.needle().len()..].trim_start();
@@ -38,8 +38,8 @@ fn is_certainly_complete(text: &str) -> bool {
         }
         (Some(_), Some(_)) => false,
     };
-    // The member's name may contain escapes.
-    seen && ESCAPE_FINDER.find(text.as_bytes()).is_none()
+    // JSON with escapes does not count as complete, because the member's name may be escaped.
+    is_complete && ESCAPE_FINDER.find(text.as_bytes()).is_none()
 }
 
 #[cfg(test)]

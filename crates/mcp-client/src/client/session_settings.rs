@@ -10,8 +10,8 @@ use super::log_level::McpLogLevel;
 #[derive(Default)]
 pub(super) struct SessionSettings {
     log_level: Mutex<Option<McpLogLevel>>,
-    /// The subscribed resources, and the number of their subscribers.
-    resources: Mutex<HashMap<String, usize>>,
+    /// The number of subscribers of each subscribed resource, by its URI.
+    subscriber_counts: Mutex<HashMap<String, usize>>,
 }
 
 impl SessionSettings {
@@ -23,36 +23,42 @@ impl SessionSettings {
         *self.log_level.lock()
     }
 
-    pub(super) fn add(&self, uri: &str) {
-        *self.resources.lock().entry(uri.to_owned()).or_default() += 1;
+    /// Adds a subscriber of a resource.
+    pub(super) fn add_subscriber(&self, uri: &str) {
+        *self
+            .subscriber_counts
+            .lock()
+            .entry(uri.to_owned())
+            .or_default() += 1;
     }
 
     /// Removes a subscriber of a resource. Returns whether it was the resource's last subscriber.
-    pub(super) fn remove(&self, uri: &str) -> bool {
-        let mut resources = self.resources.lock();
-        let Some(count) = resources.get_mut(uri) else {
+    pub(super) fn remove_subscriber(&self, uri: &str) -> bool {
+        let mut subscriber_counts = self.subscriber_counts.lock();
+        let Some(count) = subscriber_counts.get_mut(uri) else {
             return false;
         };
         *count -= 1;
-        let was_last = *count == 0;
-        if was_last {
-            resources.remove(uri);
+        let was_last_subscriber = *count == 0;
+        if was_last_subscriber {
+            subscriber_counts.remove(uri);
         }
-        was_last
+        was_last_subscriber
     }
 
     /// Returns whether a resource has subscribers.
-    pub(super) fn has(&self, uri: &str) -> bool {
-        self.resources.lock().contains_key(uri)
+    pub(super) fn has_subscribers(&self, uri: &str) -> bool {
+        self.subscriber_counts.lock().contains_key(uri)
     }
 
-    /// Returns the requests to send in a new session, as methods and parameters.
-    pub(super) fn requests(&self) -> Vec<(&'static str, Value)> {
+    /// Returns the requests that restore these settings in a new session, as methods and
+    /// parameters.
+    pub(super) fn build_requests(&self) -> Vec<(&'static str, Value)> {
         let level = self
             .log_level()
             .map(|level| ("logging/setLevel", json!({ "level": level })));
-        let resources = self.resources.lock();
-        let subscriptions = resources
+        let subscriber_counts = self.subscriber_counts.lock();
+        let subscriptions = subscriber_counts
             .keys()
             .map(|uri| ("resources/subscribe", json!({ "uri": uri })));
         level.into_iter().chain(subscriptions).collect()

@@ -9,25 +9,25 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::delivery::Delivery;
-use super::request_sender::RequestSender;
-use super::rounds::raw;
+use super::request_sender::{RequestSender, to_raw};
 use crate::on_drop::run_in_background;
 use crate::session::RequestExtras;
 use crate::{Feature, McpErrorKind, Notification};
 
 /// Maximum number of notifications that wait for a slow subscriber.
-const MAX_WAITING: usize = 256;
+const MAX_QUEUED_NOTIFICATIONS: usize = 256;
 
 const MIN_BACKOFF_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_BACKOFF_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Interval for checking that the connection of a subscription is open.
+/// Interval at which a subscription checks that its connection is open.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Maximum interval for checking a connection that keeps breaking.
+/// Maximum interval between two of these checks. The interval grows while the connection keeps
+/// breaking.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+const ACKNOWLEDGED_METHOD: &str = "notifications/subscriptions/acknowledged";
 
 /// Selects the notifications of a subscription.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,30 +49,30 @@ pub struct SubscriptionFilter {
 /// slow subscriber.
 #[derive(Debug)]
 pub struct Subscription {
-    notices: mpsc::Receiver<Notification>,
+    notifications: mpsc::Receiver<Notification>,
     _task: AbortOnDropHandle<()>,
 }
 
 impl Subscription {
     /// Returns the next notification; `None` if the server has ended the subscription.
     pub async fn next(&mut self) -> Option<Notification> {
-        self.notices.recv().await
+        self.notifications.recv().await
     }
 }
 
 impl SubscriptionFilter {
-    fn matches(&self, notice: &Notification) -> bool {
+    fn matches(&self, notification: &Notification) -> bool {
         #[derive(Deserialize)]
-        struct Updated {
+        struct UpdatedParams {
             uri: String,
         }
-        match notice.method.as_str() {
+        match notification.method.as_str() {
             "notifications/tools/list_changed" => self.tools_list_changed,
             "notifications/prompts/list_changed" => self.prompts_list_changed,
             "notifications/resources/list_changed" => self.resources_list_changed,
             "notifications/resources/updated" => {
-                let updated = serde_json::from_str::<Updated>(notice.params.get());
-                updated.is_ok_and(|updated| self.resources.contains(&updated.uri))
+                let params = serde_json::from_str::<UpdatedParams>(notification.params.get());
+                params.is_ok_and(|params| self.resources.contains(&params.uri))
             }
             _ => false,
         }
@@ -86,10 +86,10 @@ pub(super) async fn subscribe(
     filter: SubscriptionFilter,
 ) -> Result<Subscription, McpErrorKind> {
     let session = sender.connections.session().await?;
-    if session.has(Feature::RequestMetadata) {
+    if session.has_feature(Feature::RequestMetadata) {
         open_stream(sender, filter).await
     } else {
-        subscribe_to_pushed(sender, filter).await
+        subscribe_to_pushed_notifications(sender, filter).await
     }
 }
 
@@ -97,34 +97,36 @@ async fn open_stream(
     sender: &Arc<RequestSender>,
     filter: SubscriptionFilter,
 ) -> Result<Subscription, McpErrorKind> {
-    let (routed, mut incoming) = mpsc::channel(MAX_WAITING);
-    let (notify, notices) = mpsc::channel(MAX_WAITING);
-    let (ended, mut rejection) = mpsc::channel(1);
+    let (stream_tx, mut stream_rx) = mpsc::channel(MAX_QUEUED_NOTIFICATIONS);
+    let (subscriber_tx, notifications) = mpsc::channel(MAX_QUEUED_NOTIFICATIONS);
+    let (outcome_tx, mut outcome_rx) = mpsc::channel(1);
     let sender = Arc::clone(sender);
-    let params = raw(&json!({ "notifications": filter }))?;
-    let stream = tokio::spawn(async move {
-        let error = run_subscription(&sender, &params, &routed).await;
-        let _ = ended.send(error).await;
+    let params = to_raw(&json!({ "notifications": filter }))?;
+    let stream_task = tokio::spawn(async move {
+        let outcome = run_subscription(&sender, &params, &stream_tx).await;
+        let _ = outcome_tx.send(outcome).await;
     });
-    let stream = AbortOnDropHandle::new(stream);
-    let first = tokio::select! {
-        // A rejection also ends the stream, so the rejection has to be checked first.
+    let stream_guard = AbortOnDropHandle::new(stream_task);
+    let first_notification = tokio::select! {
+        // A rejection of the subscription also ends `stream_rx`, so `outcome_rx` is checked first.
         biased;
-        Some(Err(error)) = rejection.recv() => return Err(error),
-        first = incoming.recv() => first,
+        Some(Err(error)) = outcome_rx.recv() => return Err(error),
+        notification = stream_rx.recv() => notification,
     };
     let task = tokio::spawn(async move {
-        let _stream = stream;
-        let mut next = first;
-        while let Some(notice) = next {
-            if notice.method != ACKNOWLEDGED && notify.send(notice).await.is_err() {
+        let _stream_guard = stream_guard;
+        let mut next_notification = first_notification;
+        while let Some(notification) = next_notification {
+            if notification.method != ACKNOWLEDGED_METHOD
+                && subscriber_tx.send(notification).await.is_err()
+            {
                 return;
             }
-            next = incoming.recv().await;
+            next_notification = stream_rx.recv().await;
         }
     });
     Ok(Subscription {
-        notices,
+        notifications,
         _task: AbortOnDropHandle::new(task),
     })
 }
@@ -134,22 +136,22 @@ async fn open_stream(
 async fn run_subscription(
     sender: &RequestSender,
     params: &RawValue,
-    notices: &mpsc::Sender<Notification>,
+    subscriber: &mpsc::Sender<Notification>,
 ) -> Result<(), McpErrorKind> {
-    let mut pause = MIN_BACKOFF_INTERVAL;
+    let mut backoff = MIN_BACKOFF_INTERVAL;
     loop {
         let outcome = match sender.connections.session().await {
             Ok(session) => {
                 let extras = RequestExtras {
-                    subscriber: Some(notices.clone()),
+                    subscriber: Some(subscriber.clone()),
                     ..RequestExtras::default()
                 };
-                let since = tokio::time::Instant::now();
+                let started_at = tokio::time::Instant::now();
                 let outcome = session
                     .exchange("subscriptions/listen", params, extras)
                     .await;
-                if since.elapsed() > MAX_BACKOFF_INTERVAL {
-                    pause = MIN_BACKOFF_INTERVAL;
+                if started_at.elapsed() > MAX_BACKOFF_INTERVAL {
+                    backoff = MIN_BACKOFF_INTERVAL;
                 }
                 outcome
             }
@@ -164,55 +166,60 @@ async fn run_subscription(
             Err(error @ McpErrorKind::Disconnected) => return Err(error),
             Err(error) => {
                 tracing::debug!(
-                    %error, ?pause,
+                    %error, pause = ?backoff,
                     "A subscription stream ended and will be reopened"
                 );
             }
         }
-        let closed = &sender.connections.closed;
-        closed.run_until_closed(tokio::time::sleep(pause)).await?;
-        pause = (pause * 2).min(MAX_BACKOFF_INTERVAL);
+        let close_signal = &sender.connections.close_signal;
+        close_signal
+            .run_until_closed(tokio::time::sleep(backoff))
+            .await?;
+        backoff = (backoff * 2).min(MAX_BACKOFF_INTERVAL);
     }
 }
 
-async fn subscribe_to_pushed(
+async fn subscribe_to_pushed_notifications(
     sender: &Arc<RequestSender>,
     filter: SubscriptionFilter,
 ) -> Result<Subscription, McpErrorKind> {
-    let mut pushed = sender.peer.notices();
+    let mut pushed_notifications = sender.peer.subscribe_to_notifications();
     let mut subscriptions = Vec::new();
     for uri in &filter.resources {
         subscriptions.push(subscribe_resource(sender, uri).await?);
     }
     let mut session = sender.connections.listen().await?;
-    let (notify, notices) = mpsc::channel(MAX_WAITING);
+    let (subscriber_tx, notifications) = mpsc::channel(MAX_QUEUED_NOTIFICATIONS);
     let sender = Arc::clone(sender);
     let task = tokio::spawn(async move {
         let _subscriptions = subscriptions;
-        let mut until_look = CHECK_INTERVAL;
+        let mut check_interval = CHECK_INTERVAL;
         loop {
-            match tokio::time::timeout(until_look, pushed.recv()).await {
-                Ok(Ok(notice)) if filter.matches(&notice) => {
-                    if notify.send(notice).await.is_err() {
+            match tokio::time::timeout(check_interval, pushed_notifications.recv()).await {
+                Ok(Ok(notification)) if filter.matches(&notification) => {
+                    if subscriber_tx.send(notification).await.is_err() {
                         return;
                     }
                 }
                 Ok(Ok(_) | Err(broadcast::error::RecvError::Lagged(_))) => {}
                 Ok(Err(broadcast::error::RecvError::Closed)) => return,
-                Err(_) if session.is_open() => until_look = CHECK_INTERVAL,
+                Err(_) if session.is_open() => check_interval = CHECK_INTERVAL,
                 Err(_) => {
                     match sender.connections.listen().await {
-                        Ok(opened) => session = opened,
+                        Ok(new_session) => session = new_session,
                         Err(McpErrorKind::Disconnected) => return,
                         Err(error) => {
-                            tracing::debug!(%error, "No connection for server notifications");
+                            tracing::debug!(
+                                %error,
+                                "Cannot connect to receive notifications; retrying"
+                            );
                         }
                     }
-                    // The interval is randomly reduced by up to half, so that clients do not
-                    // reconnect together.
+                    // The interval until the next check is randomly reduced by up to half, so that
+                    // many clients do not reconnect at the same time.
                     let jitter = rand::rng().random_range(0.5..=1.0);
-                    until_look = MAX_CHECK_INTERVAL
-                        .min(until_look * 2)
+                    check_interval = MAX_CHECK_INTERVAL
+                        .min(check_interval * 2)
                         .mul_f64(jitter)
                         .max(CHECK_INTERVAL);
                 }
@@ -220,7 +227,7 @@ async fn subscribe_to_pushed(
         }
     });
     Ok(Subscription {
-        notices,
+        notifications,
         _task: AbortOnDropHandle::new(task),
     })
 }
@@ -233,12 +240,13 @@ async fn subscribe_resource(
         sender: Arc::clone(sender),
         uri: uri.to_owned(),
     };
-    sender.connections.settings.add(uri);
+    sender.connections.settings.add_subscriber(uri);
     send_resource_request(sender, "resources/subscribe", uri).await?;
     Ok(subscription)
 }
 
-/// A subscription to one resource. Dropping the last one of a resource unsubscribes.
+/// A subscription to one resource. When the last subscription to a resource is dropped, the client
+/// sends `resources/unsubscribe`.
 struct ResourceSubscription {
     sender: Arc<RequestSender>,
     uri: String,
@@ -246,13 +254,18 @@ struct ResourceSubscription {
 
 impl Drop for ResourceSubscription {
     fn drop(&mut self) {
-        if !self.sender.connections.settings.remove(&self.uri) {
+        if !self
+            .sender
+            .connections
+            .settings
+            .remove_subscriber(&self.uri)
+        {
             return;
         }
         let (sender, uri) = (Arc::clone(&self.sender), std::mem::take(&mut self.uri));
         run_in_background(async move {
-            if sender.connections.settings.has(&uri) {
-                return; // The resource has a new subscriber.
+            if sender.connections.settings.has_subscribers(&uri) {
+                return; // The resource has a new subscriber, so the subscription must continue.
             }
             let outcome = send_resource_request(&sender, "resources/unsubscribe", &uri).await;
             if let Err(error) = outcome {
@@ -270,7 +283,7 @@ async fn send_resource_request(
     method: &str,
     uri: &str,
 ) -> Result<(), McpErrorKind> {
-    let params = raw(&json!({ "uri": uri }))?;
+    let params = to_raw(&json!({ "uri": uri }))?;
     let (outcome, _) = sender
         .exchange(method, &params, &Map::new(), &Delivery::default())
         .await?;

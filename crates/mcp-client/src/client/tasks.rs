@@ -9,8 +9,10 @@ use serde_json::{Map, Value, json};
 
 use super::RequestOptions;
 use super::delivery::Delivery;
-use super::request_sender::RequestSender;
-use super::rounds::{self, InputResponses, MAX_QUESTIONS, MAX_ROUNDS, Question, raw, unexpected};
+use super::request_sender::{
+    InputRequest, InputResponses, MAX_INPUT_REQUESTS, MAX_ROUNDS, RequestSender,
+    collect_input_responses, to_raw, unexpected_result,
+};
 use crate::callbacks::ProgressNotification;
 use crate::on_drop::{OnDrop, run_in_background};
 use crate::{McpErrorKind, RpcError};
@@ -26,8 +28,8 @@ const POLL_TIMEOUT: Duration = Duration::from_secs(10);
 const MIN_BACKOFF_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_BACKOFF_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Maximum number of consecutive JSON-RPC errors by which the server cannot tell the state of a
-/// task.
+/// Maximum number of consecutive JSON-RPC errors in response to requests about a task; then polling
+/// ends. Only errors that concern the server as a whole count.
 const MAX_STATE_ERRORS: u32 = 5;
 
 const INTERNAL_ERROR: i64 = -32603;
@@ -39,37 +41,38 @@ const INTERNAL_ERROR: i64 = -32603;
 struct Task {
     task_id: String,
     status: String,
-    #[serde(default, deserialize_with = "if_valid")]
+    #[serde(default, deserialize_with = "deserialize_if_valid")]
     status_message: Option<String>,
-    #[serde(default, deserialize_with = "if_valid")]
+    #[serde(default, deserialize_with = "deserialize_if_valid")]
     poll_interval_ms: Option<f64>,
     result: Option<Box<RawValue>>,
     error: Option<RpcError>,
-    input_requests: Option<IndexMap<String, Question>>,
+    input_requests: Option<IndexMap<String, InputRequest>>,
 }
 
 impl Task {
     /// Returns how long to wait before the next `tasks/get`.
-    fn poll(&self) -> Duration {
-        let Some(poll) = self.poll_interval_ms else {
+    fn poll_interval(&self) -> Duration {
+        let Some(milliseconds) = self.poll_interval_ms else {
             return DEFAULT_POLL_INTERVAL;
         };
-        let seconds = poll.max(0.0) / 1000.0;
-        let poll = Duration::try_from_secs_f64(seconds).unwrap_or(MAX_POLL_INTERVAL);
-        poll.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
+        let seconds = milliseconds.max(0.0) / 1000.0;
+        let interval = Duration::try_from_secs_f64(seconds).unwrap_or(MAX_POLL_INTERVAL);
+        interval.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
     }
 
     /// Returns the outcome of the task; `None` if the task has not finished.
-    fn outcome(&mut self) -> Option<Result<Box<RawValue>, McpErrorKind>> {
+    fn take_outcome(&mut self) -> Option<Result<Box<RawValue>, McpErrorKind>> {
         match self.status.as_str() {
             "completed" => {
-                let missing = || unexpected(serde::de::Error::missing_field("result"));
-                Some(self.result.take().ok_or_else(missing))
+                let missing_result_error =
+                    || unexpected_result(serde::de::Error::missing_field("result"));
+                Some(self.result.take().ok_or_else(missing_result_error))
             }
             "failed" => {
                 let message = self.status_message.take().unwrap_or_default();
-                let reported = self.error.take();
-                let error = reported.unwrap_or_else(|| RpcError::new(INTERNAL_ERROR, message));
+                let task_error = self.error.take();
+                let error = task_error.unwrap_or_else(|| RpcError::new(INTERNAL_ERROR, message));
                 Some(Err(McpErrorKind::Rpc(error)))
             }
             "cancelled" => {
@@ -84,13 +87,16 @@ impl Task {
 /// Polls a task until the result is available.
 struct TaskPoller<'a> {
     sender: &'a RequestSender,
-    /// Keys of the task's input requests that were answered, or are being answered.
-    answered: IndexSet<String>,
-    /// Responses to input requests that may not have reached the server.
-    unsent: InputResponses,
-    failures: u32,
-    state_errors: u32,
-    /// The pause that the server requested with `Retry-After`.
+    /// Keys of those input requests of the task to which the client has responded or is responding.
+    answered_keys: IndexSet<String>,
+    /// The client's responses that may not have reached the server, by the keys of their input
+    /// requests.
+    unsent_responses: InputResponses,
+    /// The number of consecutive failed `tasks/get` and `tasks/update` requests.
+    failure_count: u32,
+    /// The number of consecutive JSON-RPC errors that concern the server as a whole, not the task.
+    state_error_count: u32,
+    /// The pause before the next request that the server requested with `Retry-After`.
     retry_after: Duration,
 }
 
@@ -98,42 +104,42 @@ struct TaskPoller<'a> {
 /// enforces the deadline.
 pub(super) async fn follow_task(
     sender: &Arc<RequestSender>,
-    created: &RawValue,
+    create_result: &RawValue,
     options: &RequestOptions,
     delivery: &Delivery,
 ) -> Result<Box<RawValue>, McpErrorKind> {
-    delivery.note_start();
-    let mut task: Task = serde_json::from_str(created.get()).map_err(unexpected)?;
+    delivery.record_start();
+    let mut task: Task = serde_json::from_str(create_result.get()).map_err(unexpected_result)?;
     let id = task.task_id.clone();
     let guard = OnDrop::new(|| cancel_task(sender, &id));
     let mut poller = TaskPoller {
         sender,
-        answered: IndexSet::new(),
-        unsent: InputResponses::new(),
-        failures: 0,
-        state_errors: 0,
+        answered_keys: IndexSet::new(),
+        unsent_responses: InputResponses::new(),
+        failure_count: 0,
+        state_error_count: 0,
         retry_after: Duration::ZERO,
     };
-    let mut polls = 0.0;
+    let mut message_count = 0.0;
     loop {
-        if let Some(outcome) = task.outcome() {
+        if let Some(outcome) = task.take_outcome() {
             guard.disarm();
-            delivery.note_response();
+            delivery.record_response();
             return outcome;
         }
         if let (Some(callback), Some(message)) = (&options.on_progress, task.status_message.take())
         {
-            polls += 1.0;
-            callback(ProgressNotification::message(polls, message));
+            message_count += 1.0;
+            callback(ProgressNotification::from_message(message_count, message));
         }
-        let questions = task.input_requests.take().unwrap_or_default();
-        poller.respond(&id, questions).await?;
-        let poll = task.poll();
+        let requests = task.input_requests.take().unwrap_or_default();
+        poller.respond(&id, requests).await?;
+        let poll_interval = task.poll_interval();
         task = loop {
-            let pause = tokio::time::sleep(poll.max(poller.pause()));
-            let closed = &sender.connections.closed;
-            closed.run_until_closed(pause).await?;
-            if let Some(task) = poller.ask(&id).await? {
+            let pause_timer = tokio::time::sleep(poll_interval.max(poller.backoff()));
+            let close_signal = &sender.connections.close_signal;
+            close_signal.run_until_closed(pause_timer).await?;
+            if let Some(task) = poller.request_state(&id).await? {
                 break task;
             }
         };
@@ -146,7 +152,7 @@ async fn send_task_request(
     method: &str,
     params: &Value,
 ) -> Result<Box<RawValue>, McpErrorKind> {
-    let (params, delivery) = (raw(params)?, Delivery::default());
+    let (params, delivery) = (to_raw(params)?, Delivery::default());
     let meta = Map::new();
     let exchange = sender.exchange(method, &params, &meta, &delivery);
     let (outcome, _) = exchange.await?;
@@ -158,28 +164,28 @@ impl TaskPoller<'_> {
     async fn respond(
         &mut self,
         id: &str,
-        mut questions: IndexMap<String, Question>,
+        mut requests: IndexMap<String, InputRequest>,
     ) -> Result<(), McpErrorKind> {
-        let mut responses = std::mem::take(&mut self.unsent);
-        responses.retain(|key, _| questions.contains_key(key));
-        questions.retain(|key, _| !self.answered.contains(key));
+        let mut responses = std::mem::take(&mut self.unsent_responses);
+        responses.retain(|key, _| requests.contains_key(key));
+        requests.retain(|key, _| !self.answered_keys.contains(key));
         let limit = MAX_ROUNDS;
-        if self.answered.len() + questions.len() > MAX_QUESTIONS * limit as usize {
+        if self.answered_keys.len() + requests.len() > MAX_INPUT_REQUESTS * limit as usize {
             return Err(McpErrorKind::TooManyRounds { limit });
         }
-        if !questions.is_empty() {
-            let keys: Vec<String> = questions.keys().cloned().collect();
-            responses.extend(rounds::input_responses(self.sender, questions).await?);
-            self.answered.extend(keys);
+        if !requests.is_empty() {
+            let keys: Vec<String> = requests.keys().cloned().collect();
+            responses.extend(collect_input_responses(self.sender, requests).await?);
+            self.answered_keys.extend(keys);
         }
         if responses.is_empty() {
             return Ok(());
         }
         let params = json!({"taskId": id, "inputResponses": responses});
-        match self.about("tasks/update", &params).await {
+        match self.send_in_time("tasks/update", &params).await {
             Ok(_) => Ok(()),
-            Err(error) if self.tolerates(&error) => {
-                self.unsent = responses;
+            Err(error) if self.tolerate_error(&error) => {
+                self.unsent_responses = responses;
                 Ok(())
             }
             Err(error) => Err(error),
@@ -187,52 +193,60 @@ impl TaskPoller<'_> {
     }
 
     /// Requests the state of the task; returns `None` if the request failed with a transient error.
-    async fn ask(&mut self, id: &str) -> Result<Option<Task>, McpErrorKind> {
-        match self.about("tasks/get", &json!({"taskId": id})).await {
+    async fn request_state(&mut self, id: &str) -> Result<Option<Task>, McpErrorKind> {
+        match self.send_in_time("tasks/get", &json!({"taskId": id})).await {
             Ok(state) => {
-                (self.failures, self.state_errors) = (0, 0);
+                (self.failure_count, self.state_error_count) = (0, 0);
                 self.retry_after = Duration::ZERO;
-                let task = serde_json::from_str(state.get()).map_err(unexpected)?;
+                let task = serde_json::from_str(state.get()).map_err(unexpected_result)?;
                 Ok(Some(task))
             }
-            Err(error) if self.tolerates(&error) => Ok(None),
+            Err(error) if self.tolerate_error(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    async fn about(&self, method: &str, params: &Value) -> Result<Box<RawValue>, McpErrorKind> {
+    /// Sends one request about the task, with a timeout.
+    async fn send_in_time(
+        &self,
+        method: &str,
+        params: &Value,
+    ) -> Result<Box<RawValue>, McpErrorKind> {
         let outcome =
             pillion_deadline::timeout(POLL_TIMEOUT, send_task_request(self.sender, method, params))
                 .await;
         outcome.unwrap_or(Err(McpErrorKind::timeout(POLL_TIMEOUT)))
     }
 
-    /// Returns whether an error tells nothing about the task, so that polling continues.
-    fn tolerates(&mut self, error: &McpErrorKind) -> bool {
+    /// Counts an error of a request about the task. Returns whether polling continues, because the
+    /// error does not mean that the task has failed.
+    fn tolerate_error(&mut self, error: &McpErrorKind) -> bool {
         let is_state_error =
-            matches!(error, McpErrorKind::Rpc(error) if is_the_servers_own(error.code));
-        self.state_errors += u32::from(is_state_error);
-        let tolerated =
-            is_transient(error) || (is_state_error && self.state_errors < MAX_STATE_ERRORS);
-        if tolerated {
+            matches!(error, McpErrorKind::Rpc(error) if is_server_error_code(error.code));
+        self.state_error_count += u32::from(is_state_error);
+        let is_tolerated =
+            is_transient(error) || (is_state_error && self.state_error_count < MAX_STATE_ERRORS);
+        if is_tolerated {
             tracing::debug!(%error, "Cannot get the status of a task");
-            self.failures = self.failures.saturating_add(1);
+            self.failure_count = self.failure_count.saturating_add(1);
             self.retry_after = match error {
                 McpErrorKind::HttpStatus {
-                    retry_after: Some(wait),
+                    retry_after: Some(retry_after),
                     ..
-                } => *wait,
+                } => *retry_after,
                 _ => Duration::ZERO,
             };
         }
-        tolerated
+        is_tolerated
     }
 
-    fn pause(&self) -> Duration {
-        let Some(more) = self.failures.checked_sub(1) else {
+    /// Returns the backoff before the next `tasks/get`, which grows with the number of failed
+    /// requests.
+    fn backoff(&self) -> Duration {
+        let Some(doubling_count) = self.failure_count.checked_sub(1) else {
             return Duration::ZERO;
         };
-        let backoff = MIN_BACKOFF_INTERVAL * 2_u32.saturating_pow(more.min(10));
+        let backoff = MIN_BACKOFF_INTERVAL * 2_u32.saturating_pow(doubling_count.min(10));
         backoff
             .min(MAX_BACKOFF_INTERVAL)
             .max(self.retry_after)
@@ -240,16 +254,16 @@ impl TaskPoller<'_> {
     }
 }
 
-/// Returns whether an error code concerns the server rather than the request.
-fn is_the_servers_own(code: i64) -> bool {
+/// Returns whether an error code concerns the server as a whole rather than the request.
+fn is_server_error_code(code: i64) -> bool {
     code == INTERNAL_ERROR || (matches!(code, -32019..=-32000) && code != -32002)
 }
 
 /// Returns whether an error concerns the connection to the server.
 fn is_transient(error: &McpErrorKind) -> bool {
     match error {
-        McpErrorKind::Connect(_)
-        | McpErrorKind::Broken(_)
+        McpErrorKind::ConnectionFailed(_)
+        | McpErrorKind::ConnectionBroken(_)
         | McpErrorKind::StreamClosed
         | McpErrorKind::ResponseLost(_)
         | McpErrorKind::NoResponse
@@ -263,13 +277,13 @@ fn is_transient(error: &McpErrorKind) -> bool {
 }
 
 /// Deserializes an optional member; `None` if the value has another type.
-fn if_valid<'de, D, T>(value: D) -> Result<Option<T>, D::Error>
+fn deserialize_if_valid<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: DeserializeOwned,
 {
-    let written = Option::<Box<RawValue>>::deserialize(value)?;
-    Ok(written.and_then(|written| serde_json::from_str(written.get()).ok()))
+    let member = Option::<Box<RawValue>>::deserialize(deserializer)?;
+    Ok(member.and_then(|member| serde_json::from_str(member.get()).ok()))
 }
 
 /// Cancels a task on the server, after the caller has given up.
@@ -288,7 +302,7 @@ mod tests {
 
     #[test]
     fn the_poll_interval_of_a_server_is_clamped() {
-        for (interval, poll) in [
+        for (written, interval) in [
             ("250.5", Duration::from_micros(250_500)),
             ("0", MIN_POLL_INTERVAL),
             ("-3", MIN_POLL_INTERVAL),
@@ -301,10 +315,10 @@ mod tests {
             ("{}", DEFAULT_POLL_INTERVAL),
         ] {
             let task = format!(
-                r#"{{"taskId":"t","status":"working","statusMessage":7,"inputRequests":null,"pollIntervalMs":{interval}}}"#
+                r#"{{"taskId":"t","status":"working","statusMessage":7,"inputRequests":null,"pollIntervalMs":{written}}}"#
             );
             let task: Task = serde_json::from_str(&task).unwrap();
-            assert_eq!(task.poll(), poll, "{interval}");
+            assert_eq!(task.poll_interval(), interval, "{written}");
             assert!(task.status_message.is_none() && task.input_requests.is_none());
         }
     }

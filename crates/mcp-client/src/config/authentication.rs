@@ -83,18 +83,18 @@ impl Authentication {
     /// and [`Authentication::OAuth`]. The value contains the secret in plain text.
     #[must_use]
     pub fn header(&self) -> Option<(String, String)> {
-        let authorization = "authorization".to_owned();
+        let header_name = "authorization".to_owned();
         match self {
             Self::None | Self::OAuth(_) => None,
             Self::Bearer { token } => {
-                Some((authorization, format!("Bearer {}", token.expose_secret())))
+                Some((header_name, format!("Bearer {}", token.expose_secret())))
             }
             Self::ApiKey { key, header } => Some((header.clone(), key.expose_secret().to_owned())),
             Self::Basic { username, password } => {
-                let pair = format!("{username}:{}", password.expose_secret());
+                let credentials = format!("{username}:{}", password.expose_secret());
                 Some((
-                    authorization,
-                    format!("Basic {}", BASE64_STANDARD.encode(pair)),
+                    header_name,
+                    format!("Basic {}", BASE64_STANDARD.encode(credentials)),
                 ))
             }
         }

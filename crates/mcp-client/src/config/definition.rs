@@ -8,7 +8,7 @@ use url::Url;
 
 use super::{
     Authentication, Endpoint, Handshake, Limits, ServerConfig, ServerConfigError, StdioCommand,
-    TransportKind, check_url, default_timeout,
+    TransportKind, default_timeout, parse_url,
 };
 use crate::ProtocolVersion;
 use pillion_egress::EgressPolicy;
@@ -44,7 +44,7 @@ pub struct ServerDefinition {
     pub protocol_version: Option<ProtocolVersion>,
     /// The server's URL: `http` or `https`, or `ws` or `wss` for WebSocket; without user and
     /// password. Required unless the server is a program.
-    #[serde(default, deserialize_with = "server_url")]
+    #[serde(default, deserialize_with = "deserialize_url")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub url: Option<Url>,
     /// Additional headers for every request, except headers that frame a message
@@ -76,7 +76,7 @@ pub struct ServerDefinition {
     #[serde(
         default = "default_timeout",
         rename = "timeout_ms",
-        deserialize_with = "milliseconds"
+        deserialize_with = "deserialize_milliseconds"
     )]
     #[cfg_attr(feature = "openapi", schema(value_type = u64, minimum = 1))]
     pub timeout: Duration,
@@ -103,13 +103,13 @@ impl ServerDefinition {
     fn take_endpoint(&mut self) -> Result<Endpoint, ServerConfigError> {
         match (self.url.take(), self.command.take()) {
             (Some(url), None) => {
-                let strays = [
+                let command_keys = [
                     ("args", self.args.is_some()),
                     ("env", self.env.is_some()),
                     ("inherit_env", self.inherit_env.is_some()),
                     ("cwd", self.cwd.is_some()),
                 ];
-                match strays.into_iter().find(|(_, is_there)| *is_there) {
+                match command_keys.into_iter().find(|(_, is_set)| *is_set) {
                     Some((key, _)) => Err(ServerConfigError::CommandKey { key }),
                     None => Ok(Endpoint::Url(url)),
                 }
@@ -142,21 +142,23 @@ impl TryFrom<ServerDefinition> for ServerConfig {
             timeout: definition.timeout,
             limits: definition.limits,
             egress: definition.egress,
-            ..Self::at(definition.label, endpoint)
+            ..Self::for_endpoint(definition.label, endpoint)
         })
     }
 }
 
-fn server_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
+fn deserialize_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    check_url(&text).map(Some).map_err(serde::de::Error::custom)
+    parse_url(&text).map(Some).map_err(serde::de::Error::custom)
 }
 
-fn milliseconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+fn deserialize_milliseconds<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Duration, D::Error> {
     let milliseconds = u64::deserialize(deserializer)?;
     if milliseconds == 0 {
         return Err(serde::de::Error::custom(
-            "the timeout must be at least 1 ms",
+            "the timeout must be at least 1 ms, 0 given",
         ));
     }
     Ok(Duration::from_millis(milliseconds))

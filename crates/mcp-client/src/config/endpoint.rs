@@ -75,21 +75,38 @@ impl StdioCommand {
         name.to_string_lossy().into_owned()
     }
 
-    /// Returns whether the system can start a process with this command: no string contains a NUL,
-    /// and no variable name is empty or contains a `=`.
-    pub(super) fn is_possible(&self) -> bool {
+    /// Returns why the system cannot start a process with this command; `None` if it can.
+    pub(super) fn find_problem(&self) -> Option<&'static str> {
         use secrecy::ExposeSecret;
-        let plain = |text: &str| !text.contains('\0');
-        let name = |name: &String| !name.is_empty() && plain(name) && !name.contains('=');
-        let path = |path: &Path| {
-            !path.as_os_str().is_empty() && !path.as_os_str().as_encoded_bytes().contains(&0)
-        };
-        path(&self.program)
-            && self.cwd.as_deref().is_none_or(path)
-            && self.args.iter().all(|argument| plain(argument))
-            && self.env.keys().all(name)
-            && self.env.values().all(|value| plain(value.expose_secret()))
-            && self.inherit_env.iter().all(name)
+        let has_nul = |text: &str| text.contains('\0');
+        let path_has_nul = |path: &Path| path.as_os_str().as_encoded_bytes().contains(&0);
+        let variable_names = || self.env.keys().chain(&self.inherit_env);
+        let is_cwd_empty = self
+            .cwd
+            .as_ref()
+            .is_some_and(|cwd| cwd.as_os_str().is_empty());
+        if self.program.as_os_str().is_empty() {
+            Some("the program must not be empty")
+        } else if is_cwd_empty {
+            Some("the working directory must not be empty")
+        } else if variable_names().any(|name| name.is_empty()) {
+            Some("the name of an environment variable must not be empty")
+        } else if variable_names().any(|name| name.contains('=')) {
+            Some("the name of an environment variable must not contain '='")
+        } else if path_has_nul(&self.program) || self.cwd.as_deref().is_some_and(path_has_nul) {
+            Some("the program and the working directory must not contain a NUL byte")
+        } else if self.args.iter().any(|argument| has_nul(argument)) {
+            Some("an argument must not contain a NUL byte")
+        } else if variable_names().any(|name| has_nul(name))
+            || self
+                .env
+                .values()
+                .any(|value| has_nul(value.expose_secret()))
+        {
+            Some("an environment variable must not contain a NUL byte")
+        } else {
+            None
+        }
     }
 }
 

@@ -12,20 +12,20 @@ pub enum ServerConfigError {
     /// The configuration has neither a URL nor a command, or has both.
     #[error("A server needs either a 'url' or a 'command'")]
     Endpoint,
-    /// A key that requires a command is used with a URL.
+    /// A key that is valid only for a command, such as `env`, is used with a URL.
     #[error("'{key}' is only allowed with a 'command', not with a 'url'")]
     CommandKey {
-        /// The name of the key.
+        /// The name of the key that requires a command.
         key: &'static str,
     },
-    /// The program, the directory or a variable name is empty, a value contains a NUL, or a
-    /// variable name contains a `=`.
-    #[error(
-        "Invalid command: the program, the working directory and the names of environment \
-        variables must not be empty, nothing may contain a NUL byte, and no name a '='"
-    )]
-    Command,
-    /// The endpoint does not support the transport.
+    /// The system cannot start a process with the command: the program, the directory or a variable
+    /// name is empty, a string contains a NUL, or a variable name contains a `=`.
+    #[error("Invalid command: {problem}")]
+    Command {
+        /// What is invalid in the command.
+        problem: &'static str,
+    },
+    /// The configured endpoint does not support the configured transport.
     #[error(
         "The transport does not match the server: use stdio for a 'command', WebSocket for \
         ws:// and wss:// URLs, and any other transport for http:// and https:// URLs"
@@ -34,10 +34,10 @@ pub enum ServerConfigError {
     /// The URL contains a user or a password.
     #[error("The server URL contains a user or password: put them into 'authentication'")]
     CredentialInUrl,
-    /// The header's name or value is not valid in HTTP.
-    #[error("Invalid header '{name}'")]
+    /// The name or the value of a configured header is not valid in HTTP.
+    #[error("Invalid header '{name}': the name or value has characters that HTTP does not allow")]
     Header {
-        /// The configured name of the header.
+        /// The name of the invalid header, as configured.
         name: String,
     },
     /// The HTTP connection sets this header itself, as it does `Content-Length`.
@@ -47,19 +47,19 @@ pub enum ServerConfigError {
         name: String,
     },
     /// A key of the `oauth` authentication is missing or invalid.
-    #[error("The OAuth authentication needs a valid '{key}'{}", purpose(key))]
+    #[error("The OAuth authentication needs a valid '{key}'{}", key_purpose(key))]
     OAuth {
         /// The name of the key in the configuration.
         key: &'static str,
     },
-    /// The egress policy does not allow requests to the URL.
+    /// The egress policy does not allow requests to the configured URL.
     #[error(transparent)]
     Egress(#[from] EgressError),
 }
 
-/// Returns the reason why a key of the `oauth` authentication is required, unless the key's name
-/// explains it.
-fn purpose(key: &str) -> &'static str {
+/// Returns what a key of the `oauth` authentication is for, as the end of a message; empty if the
+/// key's name explains it.
+fn key_purpose(key: &str) -> &'static str {
     match key {
         "issuer" => ": the URL of the only authorization server that may receive the credentials",
         _ => "",

@@ -38,7 +38,7 @@ fn e8_every_credential_becomes_its_header_and_wins_over_custom_ones() {
             "authentication": authentication,
             "headers": {"Authorization": "custom", "X-Tenant": "t1"},
         }));
-        let headers = server.unwrap().header_map().unwrap();
+        let headers = server.unwrap().build_header_map().unwrap();
         assert_eq!(headers["x-tenant"], "t1");
         assert!(headers.values().all(HeaderValue::is_sensitive));
         assert_eq!(headers[name], expected);
@@ -74,7 +74,8 @@ fn l1_debug_and_errors_show_no_secret() {
     assert!(!format!("{server:?}").contains("hush"));
     let bad = remote(json!({"headers": {"X-Bad": "hush\n"}}));
     let error = bad.unwrap().validate().unwrap_err();
-    assert_eq!(error.to_string(), "Invalid header 'X-Bad'");
+    let message = error.to_string();
+    assert!(message.starts_with("Invalid header 'X-Bad': "), "{message}");
     let error = config(json!({"url": "https://u:hush@x.example/"})).unwrap_err();
     assert!(!error.to_string().contains("hush"));
 }
@@ -132,7 +133,7 @@ fn e7_invalid_command_settings_are_rejected() {
         let mut entry = json!({"command": "server"});
         entry[key] = value;
         let error = config(entry).unwrap().validate().unwrap_err();
-        assert_eq!(error, ServerConfigError::Command, "{key}");
+        assert!(matches!(error, ServerConfigError::Command { .. }), "{key}");
     }
 }
 

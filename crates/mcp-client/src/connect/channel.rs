@@ -5,23 +5,27 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{Discovered, METHOD_NOT_FOUND, OpenedSession, discovered, rpc_of, stateless_version};
+use super::{
+    DiscoverOutcome, METHOD_NOT_FOUND, OpenedSession, find_stateless_version, interpret_response,
+    rpc_error,
+};
 use crate::callbacks::empty_object;
-use crate::dialect::{Opening, ServerDialect};
+use crate::dialect::{ServerDialect, SessionStart};
 use crate::http::HttpLink;
 use crate::peer::Peer;
-use crate::probe::Steps;
+use crate::probe::ProbeSteps;
 use crate::session::{IdStyle, Session};
 use crate::transport::{StdioLink, StdioTransport, Transport, WebSocketTransport};
 use crate::{McpErrorKind, ProtocolVersion, ServerConfig, TransportKind};
 
-/// Timeout for the response to `server/discover`. Some servers never respond, and a program that
-/// takes longer to start responds to the next request.
+/// Timeout for the response to `server/discover`. After the timeout, the client sends the next
+/// request: some servers never respond, and a program that starts slowly will respond to that
+/// request.
 const DISCOVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum number of times that a program is started again, or a WebSocket is opened again, for one
 /// connection.
-const MAX_STARTS: usize = 3;
+const MAX_RESTARTS: usize = 3;
 
 /// Opens connections over stdio and WebSocket.
 pub(crate) struct ChannelConnector {
@@ -31,10 +35,10 @@ pub(crate) struct ChannelConnector {
     /// The revision that the last handshake requested, so that the next connection need not detect
     /// it. For a server without a handshake, each connection detects the revision again, which
     /// takes no longer than a handshake and notices a changed server.
-    known: Mutex<Option<ProtocolVersion>>,
+    cached_version: Mutex<Option<ProtocolVersion>>,
 }
 
-/// What a stdio or WebSocket connection leads to.
+/// The server at the other end of a stdio or WebSocket connection.
 pub(crate) enum ChannelLink {
     /// A local program, over its standard streams.
     Stdio(StdioLink),
@@ -48,7 +52,7 @@ impl ChannelConnector {
             config,
             link,
             peer,
-            known: Mutex::new(None),
+            cached_version: Mutex::new(None),
         }
     }
 
@@ -63,27 +67,29 @@ impl ChannelConnector {
     /// Opens a session; returns `None` if that takes longer than the time limit.
     pub(crate) async fn open_with_timeout(
         &self,
-        steps: Steps,
-        after: Duration,
+        steps: ProbeSteps,
+        timeout: Duration,
     ) -> Option<Result<OpenedSession, McpErrorKind>> {
-        let opened = self.open_repeatedly(steps);
+        let open_operation = self.open_repeatedly(steps);
         match &self.link {
-            ChannelLink::Stdio(_) => pillion_deadline::timeout(after, opened).await.ok(),
-            ChannelLink::WebSocket(link) => link.in_time(after, opened).await,
+            ChannelLink::Stdio(_) => pillion_deadline::timeout(timeout, open_operation)
+                .await
+                .ok(),
+            ChannelLink::WebSocket(link) => link.run_in_time(timeout, open_operation).await,
         }
     }
 
     /// Opens a session, and tries again if the server ends the connection during the handshake. A
     /// program is started again only if it has responded after an earlier start, because such a
     /// program was probably killed.
-    async fn open_repeatedly(&self, steps: Steps) -> Result<OpenedSession, McpErrorKind> {
-        let may_open_again = || match &self.link {
-            ChannelLink::Stdio(link) => link.may_start_again(),
+    async fn open_repeatedly(&self, steps: ProbeSteps) -> Result<OpenedSession, McpErrorKind> {
+        let can_open_again = || match &self.link {
+            ChannelLink::Stdio(link) => link.can_start_again(),
             ChannelLink::WebSocket(_) => true,
         };
-        for _ in 0..MAX_STARTS {
+        for _ in 0..MAX_RESTARTS {
             match self.open(steps.clone()).await {
-                Err(error) if has_ended(&error) && may_open_again() => {
+                Err(error) if is_connection_end(&error) && can_open_again() => {
                     tracing::debug!(
                         %error,
                         "Connecting again to an MCP server that ended the connection during the \
@@ -97,22 +103,26 @@ impl ChannelConnector {
     }
 
     /// Opens a session with the configured or cached revision, or else detects it.
-    async fn open(&self, mut steps: Steps) -> Result<OpenedSession, McpErrorKind> {
-        if let Some(opening) = Opening::configured(&self.config) {
-            let session = self.start().await?;
-            return self.open_as(opening, session, steps).await;
+    async fn open(&self, mut steps: ProbeSteps) -> Result<OpenedSession, McpErrorKind> {
+        if let Some(session_start) = SessionStart::from_config(&self.config) {
+            let session = self.open_channel().await?;
+            return self.open_with_start(session_start, session, steps).await;
         }
-        let known = self.known.lock().take();
-        if let Some(offered) = known {
-            let opening = Opening::Handshake(offered);
-            let session = self.start().await?;
-            match self.open_as(opening, session, steps.clone()).await {
-                Ok(opened) => {
-                    self.remember(opening);
-                    return Ok(opened);
+        let cached_version = self.cached_version.lock().take();
+        if let Some(version) = cached_version {
+            let session_start = SessionStart::Handshake(version);
+            let session = self.open_channel().await?;
+            match self
+                .open_with_start(session_start, session, steps.clone())
+                .await
+            {
+                Ok(opened_session) => {
+                    self.remember(session_start);
+                    return Ok(opened_session);
                 }
-                // The cached revision is outdated.
-                Err(error) if rpc_of(&error).is_some() => {
+                // After a JSON-RPC error, the revision is detected again, because the cached one
+                // may be outdated.
+                Err(error) if rpc_error(&error).is_some() => {
                     tracing::debug!(
                         %error,
                         "The cached protocol revision failed; detecting it again"
@@ -121,20 +131,20 @@ impl ChannelConnector {
                 Err(error) => return Err(error),
             }
         }
-        let (session, opening) = self.detect(&mut steps).await?;
-        self.remember(opening);
-        Ok(self.opened(session, opening, steps))
+        let (session, session_start) = self.detect(&mut steps).await?;
+        self.remember(session_start);
+        Ok(self.to_opened_session(session, session_start, steps))
     }
 
-    fn remember(&self, opening: Opening) {
-        *self.known.lock() = match opening {
-            Opening::Handshake(offered) => Some(offered),
-            Opening::Stateless(_) | Opening::None => None,
+    fn remember(&self, session_start: SessionStart) {
+        *self.cached_version.lock() = match session_start {
+            SessionStart::Handshake(version) => Some(version),
+            SessionStart::Stateless(_) | SessionStart::None => None,
         };
     }
 
     pub(crate) fn forget_dialect(&self) {
-        *self.known.lock() = None;
+        *self.cached_version.lock() = None;
     }
 
     /// Detects the revision:
@@ -143,49 +153,55 @@ impl ChannelConnector {
     ///    revision 2026-07-28, the server has no handshake.
     /// 2. Otherwise send `initialize`, on a new connection if the server closed the first one.
     /// 3. If the server does not know the method, it has no handshake.
-    async fn detect(&self, steps: &mut Steps) -> Result<(Session, Opening), McpErrorKind> {
-        let mut offered = ProtocolVersion::LATEST_WITH_HANDSHAKE;
-        let mut session = self.start().await?;
+    async fn detect(
+        &self,
+        steps: &mut ProbeSteps,
+    ) -> Result<(Session, SessionStart), McpErrorKind> {
+        let mut requested_version = ProtocolVersion::LATEST_WITH_HANDSHAKE;
+        let mut session = self.open_channel().await?;
         match self.discover(&mut session, steps).await? {
-            Discovered::Stateless(version) | Discovered::AskIn(version) => {
+            DiscoverOutcome::Stateless(version) | DiscoverOutcome::OtherRevision(version) => {
                 session.set_version(version);
-                return Ok((session, Opening::Stateless(version)));
+                return Ok((session, SessionStart::Stateless(version)));
             }
-            Discovered::Older(version) => offered = version,
-            Discovered::Nothing | Discovered::Silence => {}
+            DiscoverOutcome::Handshake(version) => requested_version = version,
+            DiscoverOutcome::Unsupported | DiscoverOutcome::NoResponse => {}
         }
         if !session.is_open() {
             if let ChannelLink::Stdio(link) = &self.link {
                 link.undo_crash();
             }
-            session = self.start().await?;
+            session = self.open_channel().await?;
         }
         session.clear_version();
-        let initialized = session.initialize(offered).await;
-        let tried = format!("{} initialize ({offered})", self.name());
-        let negotiated = initialized.as_ref().map(|()| session.describe_version());
-        steps.note(tried, negotiated);
-        let Err(error) = initialized else {
-            return Ok((session, Opening::Handshake(offered)));
+        let outcome = session.initialize(requested_version).await;
+        let attempt = format!("{} initialize ({requested_version})", self.transport_name());
+        let description = outcome.as_ref().map(|()| session.describe_version());
+        steps.record(attempt, description);
+        let Err(error) = outcome else {
+            return Ok((session, SessionStart::Handshake(requested_version)));
         };
-        let Some(rpc) = rpc_of(&error) else {
+        let Some(response_error) = rpc_error(&error) else {
             return Err(error);
         };
-        if let Some(version) = stateless_version(rpc) {
+        if let Some(version) = find_stateless_version(response_error) {
             session.set_version(version);
-            return Ok((session, Opening::Stateless(version)));
+            return Ok((session, SessionStart::Stateless(version)));
         }
-        if rpc.code != METHOD_NOT_FOUND {
+        if response_error.code != METHOD_NOT_FOUND {
             return Err(error);
         }
-        // A server that was too slow to answer the first `server/discover` may have no handshake.
-        let found = self.discover(&mut session, steps).await?;
-        if let Discovered::Stateless(version) | Discovered::AskIn(version) = found {
+        // `server/discover` is sent again, because the server may have no handshake, and may have
+        // been too slow for the first request.
+        let discover_outcome = self.discover(&mut session, steps).await?;
+        if let DiscoverOutcome::Stateless(version) | DiscoverOutcome::OtherRevision(version) =
+            discover_outcome
+        {
             session.set_version(version);
-            return Ok((session, Opening::Stateless(version)));
+            return Ok((session, SessionStart::Stateless(version)));
         }
         session.clear_version();
-        Ok((session, Opening::None))
+        Ok((session, SessionStart::None))
     }
 
     /// Requests the server's revisions (`server/discover`) in the newest supported revision, and
@@ -193,68 +209,88 @@ impl ChannelConnector {
     async fn discover(
         &self,
         session: &mut Session,
-        steps: &mut Steps,
-    ) -> Result<Discovered, McpErrorKind> {
-        let newest = ProtocolVersion::LATEST;
-        match self.discover_in(newest, session, steps).await? {
-            Discovered::AskIn(version) => self.discover_in(version, session, steps).await,
-            found => Ok(found),
+        steps: &mut ProbeSteps,
+    ) -> Result<DiscoverOutcome, McpErrorKind> {
+        let newest_version = ProtocolVersion::LATEST;
+        match self
+            .discover_in_revision(newest_version, session, steps)
+            .await?
+        {
+            DiscoverOutcome::OtherRevision(version) => {
+                self.discover_in_revision(version, session, steps).await
+            }
+            outcome => Ok(outcome),
         }
     }
 
-    async fn discover_in(
+    async fn discover_in_revision(
         &self,
         version: ProtocolVersion,
         session: &mut Session,
-        steps: &mut Steps,
-    ) -> Result<Discovered, McpErrorKind> {
+        steps: &mut ProbeSteps,
+    ) -> Result<DiscoverOutcome, McpErrorKind> {
         session.set_version(version);
         let timeout = DISCOVER_TIMEOUT.min(self.config.timeout / 4);
         let params = empty_object();
-        let timed =
-            pillion_deadline::timeout(timeout, session.ask("server/discover", &params)).await;
-        let outcome = timed.unwrap_or(Err(McpErrorKind::timeout(timeout)));
-        let found = discovered(outcome, session);
-        let tried = format!("{} server/discover ({version})", self.name());
-        steps.note(tried, found.as_ref().map(Discovered::describe));
-        found
+        let response = pillion_deadline::timeout(
+            timeout,
+            session.send_opening_request("server/discover", &params),
+        )
+        .await;
+        let outcome = response.unwrap_or(Err(McpErrorKind::timeout(timeout)));
+        let discover_outcome = interpret_response(outcome, session);
+        let attempt = format!("{} server/discover ({version})", self.transport_name());
+        let description = discover_outcome.as_ref().map(DiscoverOutcome::describe);
+        steps.record(attempt, description);
+        discover_outcome
     }
 
-    async fn open_as(
+    async fn open_with_start(
         &self,
-        opening: Opening,
+        session_start: SessionStart,
         mut session: Session,
-        mut steps: Steps,
+        mut steps: ProbeSteps,
     ) -> Result<OpenedSession, McpErrorKind> {
-        let opened = match opening {
-            Opening::Stateless(version) => {
+        let outcome = match session_start {
+            SessionStart::Stateless(version) => {
                 session.set_version(version);
                 Ok(())
             }
-            Opening::Handshake(offered) => session.initialize(offered).await,
-            Opening::None => Ok(()),
+            SessionStart::Handshake(version) => session.initialize(version).await,
+            SessionStart::None => Ok(()),
         };
-        let tried = match opening {
-            Opening::Stateless(version) => format!("requests of revision {version}"),
-            Opening::Handshake(version) => format!("initialize ({version})"),
-            Opening::None => "requests without handshake".to_owned(),
+        let attempt = match session_start {
+            SessionStart::Stateless(version) => format!("requests of revision {version}"),
+            SessionStart::Handshake(version) => format!("initialize ({version})"),
+            SessionStart::None => "requests without handshake".to_owned(),
         };
-        let outcome = opened.as_ref().map(|()| session.describe_version());
-        steps.note(format!("{} {tried}", self.name()), outcome);
-        opened?;
-        Ok(self.opened(session, opening, steps))
+        let description = outcome.as_ref().map(|()| session.describe_version());
+        steps.record(format!("{} {attempt}", self.transport_name()), description);
+        outcome?;
+        Ok(self.to_opened_session(session, session_start, steps))
     }
 
-    fn opened(&self, session: Session, opening: Opening, steps: Steps) -> OpenedSession {
+    fn to_opened_session(
+        &self,
+        session: Session,
+        session_start: SessionStart,
+        steps: ProbeSteps,
+    ) -> OpenedSession {
         let transport = match &self.link {
             ChannelLink::Stdio(_) => TransportKind::Stdio,
             ChannelLink::WebSocket(_) => TransportKind::WebSocket,
         };
-        steps.opened(session, ServerDialect { transport, opening })
+        steps.into_opened_session(
+            session,
+            ServerDialect {
+                transport,
+                session_start,
+            },
+        )
     }
 
     /// Opens a connection without sending anything.
-    async fn start(&self) -> Result<Session, McpErrorKind> {
+    async fn open_channel(&self) -> Result<Session, McpErrorKind> {
         let peer = Arc::clone(&self.peer);
         let transport: Box<dyn Transport> = match &self.link {
             ChannelLink::Stdio(link) => {
@@ -267,7 +303,7 @@ impl ChannelConnector {
         Ok(Session::new(transport, peer, IdStyle::Number))
     }
 
-    fn name(&self) -> &'static str {
+    fn transport_name(&self) -> &'static str {
         match &self.link {
             ChannelLink::Stdio(_) => "stdio",
             ChannelLink::WebSocket(_) => "WebSocket",
@@ -276,9 +312,11 @@ impl ChannelConnector {
 }
 
 /// Returns whether an error means that the server has closed the connection.
-fn has_ended(error: &McpErrorKind) -> bool {
+fn is_connection_end(error: &McpErrorKind) -> bool {
     matches!(
         error,
-        McpErrorKind::ProcessEnded { .. } | McpErrorKind::StreamClosed | McpErrorKind::Broken(_)
+        McpErrorKind::ProcessEnded { .. }
+            | McpErrorKind::StreamClosed
+            | McpErrorKind::ConnectionBroken(_)
     )
 }

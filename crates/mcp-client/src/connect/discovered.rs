@@ -11,38 +11,38 @@ const MISSING_CAPABILITY: i64 = -32021;
 pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// The outcome of `server/discover`.
-pub(super) enum Discovered {
+pub(super) enum DiscoverOutcome {
     /// The server supports this revision, which has no handshake.
     Stateless(ProtocolVersion),
     /// The server requires a handshake, and supports this revision.
-    Older(ProtocolVersion),
+    Handshake(ProtocolVersion),
     /// The server rejected the requested revision, and supports this one. Neither revision has a
     /// handshake.
-    AskIn(ProtocolVersion),
+    OtherRevision(ProtocolVersion),
     /// The server does not know `server/discover`.
-    Nothing,
+    Unsupported,
     /// The server sent no complete response, so its revision is unknown.
-    Silence,
+    NoResponse,
 }
 
-impl Discovered {
+impl DiscoverOutcome {
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Stateless(version) => format!("revision {version}, stateless"),
-            Self::Older(version) => format!("the server offers {version}"),
-            Self::AskIn(version) => format!("the server asks for {version}"),
-            Self::Nothing => "not supported by the server".to_owned(),
-            Self::Silence => "no response".to_owned(),
+            Self::Handshake(version) => format!("the server offers {version}"),
+            Self::OtherRevision(version) => format!("the server asks for {version}"),
+            Self::Unsupported => "not supported by the server".to_owned(),
+            Self::NoResponse => "no response".to_owned(),
         }
     }
 }
 
 /// Interprets the response to `server/discover` (MCP 2026-07-28, "Backward Compatibility"). A
-/// response that no server of revision 2026-07-28 sends comes from an older server.
-pub(super) fn discovered(
+/// response that the revision 2026-07-28 does not allow means that the server is older.
+pub(super) fn interpret_response(
     outcome: Result<Result<Box<RawValue>, RpcError>, McpErrorKind>,
     session: &mut Session,
-) -> Result<Discovered, McpErrorKind> {
+) -> Result<DiscoverOutcome, McpErrorKind> {
     #[derive(Deserialize)]
     struct DiscoverResult {
         #[serde(rename = "supportedVersions")]
@@ -50,93 +50,97 @@ pub(super) fn discovered(
     }
     let error = match outcome {
         Ok(Ok(result)) => {
-            let Ok(found) = serde_json::from_str::<DiscoverResult>(result.get()) else {
-                return Ok(Discovered::Nothing);
+            let Ok(discover_result) = serde_json::from_str::<DiscoverResult>(result.get()) else {
+                return Ok(DiscoverOutcome::Unsupported);
             };
-            let supported = &found.supported_versions;
-            let newest = ProtocolVersion::newest_of(supported.iter().map(String::as_str));
-            return match newest {
+            let offered_versions = &discover_result.supported_versions;
+            let newest_version =
+                ProtocolVersion::newest_supported(offered_versions.iter().map(String::as_str));
+            return match newest_version {
                 Some(version) if version.supports(Feature::RequestMetadata) => {
                     session.set_handshake_result(result);
-                    Ok(Discovered::Stateless(version))
+                    Ok(DiscoverOutcome::Stateless(version))
                 }
-                Some(version) => Ok(Discovered::Older(version)),
+                Some(version) => Ok(DiscoverOutcome::Handshake(version)),
                 None => Err(McpErrorKind::NoCommonVersion {
-                    supported: supported.join(", "),
+                    supported_versions: offered_versions.join(", "),
                 }),
             };
         }
         Ok(Err(error)) => error,
         Err(McpErrorKind::HttpStatus {
             status,
-            rpc: Some(error),
+            rpc_error: Some(error),
             ..
         }) if status != 407 => *error,
-        // Proxies and overloaded servers send these statuses.
+        // The statuses 408, 425, 429 and 502 to 504 do not reveal the server's revision, because
+        // proxies and overloaded servers send these statuses in any revision.
         Err(McpErrorKind::HttpStatus {
             status: 408 | 425 | 429 | 502..=504,
             ..
-        }) => return Ok(Discovered::Silence),
-        // Many servers require a credential for each method that they do not know, but none for
-        // `initialize` and some tools.
+        }) => return Ok(DiscoverOutcome::NoResponse),
+        // All other statuses except 407 mean that the server does not know `server/discover`.
+        // Status 401 means this, too, because many servers require a credential for unknown
+        // methods, but none for `initialize` and some tools.
         Err(McpErrorKind::HttpStatus { status, .. }) if status != 407 => {
-            return Ok(Discovered::Nothing);
+            return Ok(DiscoverOutcome::Unsupported);
         }
-        // Without the credential or the server, another request would fail in the same way.
+        // Errors of the credential, the configuration or the connection are returned, because any
+        // other request would fail in the same way.
         Err(
             error @ (McpErrorKind::HttpStatus { .. }
-            | McpErrorKind::Connect(_)
+            | McpErrorKind::ConnectionFailed(_)
             | McpErrorKind::Authorization(_)
             | McpErrorKind::Egress(_)
             | McpErrorKind::Redirect
             | McpErrorKind::Echo
             | McpErrorKind::Config(_)
-            | McpErrorKind::Encode(_)
+            | McpErrorKind::UnserializableParams(_)
             | McpErrorKind::Setup(_)),
         ) => return Err(error),
         Err(
             McpErrorKind::Timeout { .. }
-            | McpErrorKind::Broken(_)
+            | McpErrorKind::ConnectionBroken(_)
             | McpErrorKind::StreamClosed
             | McpErrorKind::ProcessEnded { .. },
-        ) => return Ok(Discovered::Silence),
-        Err(_) => return Ok(Discovered::Nothing),
+        ) => return Ok(DiscoverOutcome::NoResponse),
+        Err(_) => return Ok(DiscoverOutcome::Unsupported),
     };
     match error.code {
-        UNSUPPORTED_VERSION => match newest_common_revision(&error) {
+        UNSUPPORTED_VERSION => match find_newest_common_revision(&error) {
             Some(version) if version.supports(Feature::RequestMetadata) => {
-                Ok(Discovered::AskIn(version))
+                Ok(DiscoverOutcome::OtherRevision(version))
             }
-            Some(version) => Ok(Discovered::Older(version)),
+            Some(version) => Ok(DiscoverOutcome::Handshake(version)),
             None => Err(McpErrorKind::Rpc(error)),
         },
         HEADER_MISMATCH | MISSING_CAPABILITY => Err(McpErrorKind::Rpc(error)),
-        _ => Ok(Discovered::Nothing),
+        _ => Ok(DiscoverOutcome::Unsupported),
     }
 }
 
 /// Returns the newest common revision that an error -32022 lists, if that revision has no
 /// handshake.
-pub(super) fn stateless_version(error: &RpcError) -> Option<ProtocolVersion> {
-    newest_common_revision(error).filter(|version| version.supports(Feature::RequestMetadata))
+pub(super) fn find_stateless_version(error: &RpcError) -> Option<ProtocolVersion> {
+    find_newest_common_revision(error).filter(|version| version.supports(Feature::RequestMetadata))
 }
 
 /// Returns the JSON-RPC error that an operation failed with, also if it arrived in the body of an
 /// HTTP error.
-pub(super) fn rpc_of(error: &McpErrorKind) -> Option<&RpcError> {
+pub(super) fn rpc_error(error: &McpErrorKind) -> Option<&RpcError> {
     match error {
         McpErrorKind::Rpc(error) => Some(error),
-        McpErrorKind::HttpStatus { rpc, .. } => rpc.as_deref(),
+        McpErrorKind::HttpStatus { rpc_error, .. } => rpc_error.as_deref(),
         _ => None,
     }
 }
 
 /// Returns the newest revision that an error -32022 lists and this client supports.
-pub(crate) fn newest_common_revision(error: &RpcError) -> Option<ProtocolVersion> {
+pub(crate) fn find_newest_common_revision(error: &RpcError) -> Option<ProtocolVersion> {
     #[derive(Deserialize)]
-    struct Data {
+    struct UnsupportedVersionData {
         supported: Vec<String>,
     }
-    let data: Data = serde_json::from_str(error.data.as_ref()?.get()).ok()?;
-    ProtocolVersion::newest_of(data.supported.iter().map(String::as_str))
+    let data: UnsupportedVersionData = serde_json::from_str(error.data.as_ref()?.get()).ok()?;
+    ProtocolVersion::newest_supported(data.supported.iter().map(String::as_str))
 }

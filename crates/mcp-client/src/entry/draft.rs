@@ -5,22 +5,24 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::EntryError;
 
-/// A JSON object of an entry that is being checked: members in order, each as the server wrote it.
-pub(super) struct Draft {
+/// A JSON object in an entry that is being checked. Contains the members in order, each as the
+/// server wrote it.
+pub(super) struct ObjectDraft {
     members: IndexMap<String, Box<RawValue>>,
-    /// The path of the object in its entry, the prefix of member names in messages.
+    /// The path of the object in its entry, which precedes the names of members in messages.
     path: String,
     is_changed: bool,
     pub(super) repairs: Vec<String>,
 }
 
-impl Draft {
+impl ObjectDraft {
     pub(super) fn parse(text: &RawValue) -> Option<Self> {
-        Self::at(text, String::new())
+        Self::parse_at_path(text, String::new())
     }
 
-    fn at(text: &RawValue, path: String) -> Option<Self> {
-        // serde reads a map only from an object.
+    fn parse_at_path(text: &RawValue, path: String) -> Option<Self> {
+        // Parsing a map fails if the text is not an object, because serde reads a map only from an
+        // object.
         let members = serde_json::from_str(text.get()).ok()?;
         Some(Self {
             members,
@@ -31,44 +33,44 @@ impl Draft {
     }
 
     /// Returns a draft of an object that is an item of a list in this object.
-    pub(super) fn item(&self, text: &RawValue, path: &str) -> Option<Self> {
-        Self::at(text, format!("{}{path}.", self.path))
+    pub(super) fn item_draft(&self, text: &RawValue, path: &str) -> Option<Self> {
+        Self::parse_at_path(text, format!("{}{path}.", self.path))
     }
 
     /// Returns the object with its repairs, or `None` if the object was not changed.
-    pub(super) fn changed(&self) -> Option<Box<RawValue>> {
-        let changed = self.is_changed.then(|| to_raw_value(&self.members));
-        changed.and_then(Result::ok)
+    pub(super) fn changed_object(&self) -> Option<Box<RawValue>> {
+        let object = self.is_changed.then(|| to_raw_value(&self.members));
+        object.and_then(Result::ok)
     }
 
-    fn read<'a, T: Deserialize<'a>>(&'a self, member: &str) -> Option<T> {
+    fn read_member<'a, T: Deserialize<'a>>(&'a self, member: &str) -> Option<T> {
         serde_json::from_str(self.members.get(member)?.get()).ok()
     }
 
     /// Returns a member, or `None` if the member does not exist or is not valid JSON.
-    pub(super) fn value(&self, member: &str) -> Option<Value> {
-        self.read(member)
+    pub(super) fn parsed_member(&self, member: &str) -> Option<Value> {
+        self.read_member(member)
     }
 
-    pub(super) fn has(&self, member: &str) -> bool {
+    pub(super) fn has_member(&self, member: &str) -> bool {
         self.members.contains_key(member)
     }
 
-    pub(super) fn raw(&self, member: &str) -> Option<&RawValue> {
-        self.members.get(member).map(|raw| &**raw)
+    pub(super) fn raw_member(&self, member: &str) -> Option<&RawValue> {
+        self.members.get(member).map(|raw_value| &**raw_value)
     }
 
     /// Returns a required string member.
-    pub(super) fn text(&self, member: &str) -> Result<String, EntryError> {
-        if !self.has(member) {
+    pub(super) fn required_text(&self, member: &str) -> Result<String, EntryError> {
+        if !self.has_member(member) {
             let member = format!("{}{member}", self.path);
             return Err(EntryError::Missing { member });
         }
-        let text = self.read(member);
-        text.ok_or_else(|| self.unexpected(member, "a string"))
+        let text = self.read_member(member);
+        text.ok_or_else(|| self.unexpected_member(member, "a string"))
     }
 
-    pub(super) fn unexpected(&self, member: &str, expected: &'static str) -> EntryError {
+    pub(super) fn unexpected_member(&self, member: &str, expected: &'static str) -> EntryError {
         EntryError::Unexpected {
             member: format!("{}{member}", self.path),
             expected,
@@ -85,15 +87,19 @@ impl Draft {
         }
     }
 
-    /// Removes an optional member whose value `fits` does not accept.
-    pub(super) fn keep_if(
+    /// Removes an optional member whose value `is_valid` does not accept.
+    pub(super) fn remove_unless(
         &mut self,
         member: &str,
         expected: &str,
-        fits: impl FnOnce(&Value) -> bool,
+        is_valid: impl FnOnce(&Value) -> bool,
     ) {
         self.remove_null(member);
-        if self.has(member) && !self.value(member).is_some_and(|value| fits(&value)) {
+        if self.has_member(member)
+            && !self
+                .parsed_member(member)
+                .is_some_and(|value| is_valid(&value))
+        {
             self.remove(member, expected);
         }
     }
@@ -113,61 +119,66 @@ impl Draft {
     }
 
     /// Checks an optional member that is an object.
-    pub(super) fn nested(&mut self, member: &str, check: impl FnOnce(&mut Self)) {
+    pub(super) fn check_nested(&mut self, member: &str, check: impl FnOnce(&mut Self)) {
         self.remove_null(member);
-        let Some(raw) = self.members.get(member) else {
+        let Some(raw_value) = self.members.get(member) else {
             return;
         };
-        let Some(mut inner) = Self::at(raw, format!("{}{member}.", self.path)) else {
+        let Some(mut nested_draft) =
+            Self::parse_at_path(raw_value, format!("{}{member}.", self.path))
+        else {
             return self.remove(member, "an object");
         };
-        check(&mut inner);
-        if let Some(changed) = inner.changed() {
-            self.set(member, changed, None);
+        check(&mut nested_draft);
+        if let Some(changed_object) = nested_draft.changed_object() {
+            self.set(member, changed_object, None);
         }
-        self.repairs.append(&mut inner.repairs);
+        self.repairs.append(&mut nested_draft.repairs);
     }
 
     /// Returns the items of an optional list member.
-    pub(super) fn list(&mut self, member: &str) -> Result<Option<Vec<Box<RawValue>>>, EntryError> {
+    pub(super) fn optional_list(
+        &mut self,
+        member: &str,
+    ) -> Result<Option<Vec<Box<RawValue>>>, EntryError> {
         self.remove_null(member);
-        if !self.has(member) {
+        if !self.has_member(member) {
             return Ok(None);
         }
-        let items = self.read(member);
+        let items = self.read_member(member);
         items
             .map(Some)
-            .ok_or_else(|| self.unexpected(member, "a list"))
+            .ok_or_else(|| self.unexpected_member(member, "a list"))
     }
 
-    /// Checks each item of a list member. `check` gets the item and its path, and returns `None` for
-    /// an item that is removed.
+    /// Checks each item of a list member. `check` gets the item and its path, and returns `None`
+    /// for an item that is removed.
     pub(super) fn check_items(
         &mut self,
         member: &str,
         items: Vec<Box<RawValue>>,
         check: impl Fn(&mut Self, &RawValue, &str) -> Result<Option<Self>, EntryError>,
     ) -> Result<(), EntryError> {
-        let mut checked = Vec::with_capacity(items.len());
+        let mut checked_items = Vec::with_capacity(items.len());
         let mut is_changed = false;
         for (index, item) in items.into_iter().enumerate() {
             let Some(mut draft) = check(self, &item, &format!("{member}[{index}]"))? else {
                 is_changed = true;
                 continue;
             };
-            let changed = draft.changed();
-            is_changed |= changed.is_some();
+            let changed_item = draft.changed_object();
+            is_changed |= changed_item.is_some();
             self.repairs.append(&mut draft.repairs);
-            checked.push(changed.unwrap_or(item));
+            checked_items.push(changed_item.unwrap_or(item));
         }
-        if is_changed && let Ok(items) = to_raw_value(&checked) {
+        if is_changed && let Ok(items) = to_raw_value(&checked_items) {
             self.set(member, items, None);
         }
         Ok(())
     }
 
     /// Returns the names of the members.
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(super) fn member_names(&self) -> Vec<String> {
         self.members.keys().cloned().collect()
     }
 }

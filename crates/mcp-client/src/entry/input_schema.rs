@@ -3,18 +3,18 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::EntryError;
-use super::draft::Draft;
+use super::draft::ObjectDraft;
 
 /// The `inputSchema` of a tool without parameters.
-const EMPTY: &str = r#"{"type":"object","properties":{}}"#;
+const EMPTY_SCHEMA: &str = r#"{"type":"object","properties":{}}"#;
 
 /// Checks the `inputSchema` of a tool. The arguments of a call are always an object, so a schema
 /// without a type, or with several types, gets the type `object`.
-pub(super) fn check(tool: &mut Draft) -> Result<(), EntryError> {
-    const MEMBER: &str = "inputSchema";
-    let unexpected = tool.unexpected(MEMBER, "a JSON Schema of type object");
-    // PHP writes an empty map as `[]`.
-    let missing = match tool.raw(MEMBER).map(RawValue::get) {
+pub(super) fn check(tool: &mut ObjectDraft) -> Result<(), EntryError> {
+    const INPUT_SCHEMA: &str = "inputSchema";
+    let type_error = tool.unexpected_member(INPUT_SCHEMA, "a JSON Schema of type object");
+    // An empty list counts as an empty schema, because PHP writes an empty map as `[]`.
+    let replacement_reason = match tool.raw_member(INPUT_SCHEMA).map(RawValue::get) {
         None | Some("null") => Some("`inputSchema` is missing and was replaced by an empty schema"),
         Some("true") => Some("`inputSchema` is not an object and was replaced by an empty schema"),
         Some(text) if is_empty_list(text) => {
@@ -22,118 +22,124 @@ pub(super) fn check(tool: &mut Draft) -> Result<(), EntryError> {
         }
         Some(_) => None,
     };
-    if let Some(repair) = missing {
-        if let Ok(empty) = RawValue::from_string(EMPTY.to_owned()) {
-            tool.set(MEMBER, empty, Some(repair));
+    if let Some(repair) = replacement_reason {
+        if let Ok(empty_schema) = RawValue::from_string(EMPTY_SCHEMA.to_owned()) {
+            tool.set(INPUT_SCHEMA, empty_schema, Some(repair));
         }
         return Ok(());
     }
-    repair_member(tool, MEMBER);
+    repair_member(tool, INPUT_SCHEMA);
     let mut schema = tool
-        .raw(MEMBER)
+        .raw_member(INPUT_SCHEMA)
         .map(ToOwned::to_owned)
-        .and_then(|schema| tool.item(&schema, MEMBER))
-        .ok_or_else(|| unexpected.clone())?;
-    match schema.value("type") {
-        None if schema.has("type") => return Err(unexpected),
+        .and_then(|schema| tool.item_draft(&schema, INPUT_SCHEMA))
+        .ok_or_else(|| type_error.clone())?;
+    match schema.parsed_member("type") {
+        None if schema.has_member("type") => return Err(type_error),
         None => set_type(&mut schema),
-        Some(Value::String(kind)) if kind == "object" => {}
-        Some(Value::Array(kinds)) if kinds.iter().any(|kind| kind == "object") => {
+        Some(Value::String(type_name)) if type_name == "object" => {}
+        Some(Value::Array(types)) if types.iter().any(|name| name == "object") => {
             set_type(&mut schema);
         }
-        Some(_) => return Err(unexpected),
+        Some(_) => return Err(type_error),
     }
     check_members(&mut schema)?;
-    put_back(tool, MEMBER, schema);
+    store_changes(tool, INPUT_SCHEMA, schema);
     Ok(())
 }
 
 /// Removes an `outputSchema` that clients cannot read. The tool is then listed without one.
-pub(super) fn check_output(tool: &mut Draft) {
-    const MEMBER: &str = "outputSchema";
-    tool.remove_null(MEMBER);
-    repair_member(tool, MEMBER);
-    let Some(raw) = tool.raw(MEMBER).map(ToOwned::to_owned) else {
+pub(super) fn check_output(tool: &mut ObjectDraft) {
+    const OUTPUT_SCHEMA: &str = "outputSchema";
+    tool.remove_null(OUTPUT_SCHEMA);
+    repair_member(tool, OUTPUT_SCHEMA);
+    let Some(raw_schema) = tool.raw_member(OUTPUT_SCHEMA).map(ToOwned::to_owned) else {
         return;
     };
-    let schema = tool.item(&raw, MEMBER);
-    let checked = schema.and_then(|mut schema| {
+    let schema = tool.item_draft(&raw_schema, OUTPUT_SCHEMA);
+    let checked_schema = schema.and_then(|mut schema| {
         check_members(&mut schema).ok()?;
         Some(schema)
     });
-    match checked {
-        Some(schema) => put_back(tool, MEMBER, schema),
-        None => tool.keep_if(MEMBER, "a JSON Schema", |_| false),
+    match checked_schema {
+        Some(schema) => store_changes(tool, OUTPUT_SCHEMA, schema),
+        None => tool.remove_unless(OUTPUT_SCHEMA, "a JSON Schema", |_| false),
     }
 }
 
-/// Repairs a schema, without a message: the meaning stays the same.
-fn repair_member(tool: &mut Draft, member: &str) {
-    let Some(mut schema) = tool.value(member) else {
+/// Repairs a schema. The repairs are not reported, because the meaning of the schema stays the
+/// same.
+fn repair_member(tool: &mut ObjectDraft, member: &str) {
+    let Some(mut schema) = tool.parsed_member(member) else {
         return;
     };
     if repair(&mut schema)
-        && let Ok(repaired) = to_raw_value(&schema)
+        && let Ok(repaired_schema) = to_raw_value(&schema)
     {
-        tool.set(member, repaired, None);
+        tool.set(member, repaired_schema, None);
     }
 }
 
-fn put_back(tool: &mut Draft, member: &str, mut schema: Draft) {
-    if let Some(changed) = schema.changed() {
-        tool.set(member, changed, None);
+fn store_changes(tool: &mut ObjectDraft, member: &str, mut schema: ObjectDraft) {
+    if let Some(changed_object) = schema.changed_object() {
+        tool.set(member, changed_object, None);
     }
     tool.repairs.append(&mut schema.repairs);
 }
 
-fn set_type(schema: &mut Draft) {
-    if let Ok(kind) = RawValue::from_string(r#""object""#.to_owned()) {
+fn set_type(schema: &mut ObjectDraft) {
+    if let Ok(object_type) = RawValue::from_string(r#""object""#.to_owned()) {
         // The type is added without a warning: many servers omit it, and the meaning stays the
         // same.
-        schema.set("type", kind, None);
+        schema.set("type", object_type, None);
     }
 }
 
 /// Checks `$schema`, `properties` and `required`, which clients read.
-fn check_members(schema: &mut Draft) -> Result<(), EntryError> {
-    schema.keep_if("$schema", "a string", Value::is_string);
-    if let Some(properties) = schema.raw("properties").map(ToOwned::to_owned) {
+fn check_members(schema: &mut ObjectDraft) -> Result<(), EntryError> {
+    schema.remove_unless("$schema", "a string", Value::is_string);
+    if let Some(properties) = schema.raw_member("properties").map(ToOwned::to_owned) {
         check_properties(schema, &properties)?;
     }
-    match schema.value("required") {
-        None if schema.has("required") => Err(schema.unexpected("required", "a list of strings")),
+    match schema.parsed_member("required") {
+        None if schema.has_member("required") => {
+            Err(schema.unexpected_member("required", "a list of strings"))
+        }
         Some(Value::Array(names)) if names.iter().all(Value::is_string) => Ok(()),
         None => Ok(()),
-        Some(_) => Err(schema.unexpected("required", "a list of strings")),
+        Some(_) => Err(schema.unexpected_member("required", "a list of strings")),
     }
 }
 
 /// Replaces properties that are `true` or `false`, which JSON Schema allows and MCP does not, by
 /// equivalent objects.
-fn check_properties(schema: &mut Draft, properties: &RawValue) -> Result<(), EntryError> {
-    const MEMBER: &str = "properties";
-    let Some(mut draft) = schema.item(properties, MEMBER) else {
-        return Err(schema.unexpected(MEMBER, "an object"));
+fn check_properties(schema: &mut ObjectDraft, properties: &RawValue) -> Result<(), EntryError> {
+    const PROPERTIES: &str = "properties";
+    let Some(mut draft) = schema.item_draft(properties, PROPERTIES) else {
+        return Err(schema.unexpected_member(PROPERTIES, "an object"));
     };
-    for name in draft.names() {
-        let text = draft.raw(&name).map(RawValue::get).unwrap_or_default();
-        let instead = match text {
+    for name in draft.member_names() {
+        let text = draft
+            .raw_member(&name)
+            .map(RawValue::get)
+            .unwrap_or_default();
+        let equivalent_schema = match text {
             _ if text.starts_with('{') => continue,
             "true" => "{}",
             "false" => r#"{"not":{}}"#,
-            _ => return Err(draft.unexpected(&name, "a JSON Schema")),
+            _ => return Err(draft.unexpected_member(&name, "a JSON Schema")),
         };
-        if let Ok(instead) = RawValue::from_string(instead.to_owned()) {
-            draft.set(&name, instead, None);
+        if let Ok(replacement) = RawValue::from_string(equivalent_schema.to_owned()) {
+            draft.set(&name, replacement, None);
         }
     }
-    put_back(schema, MEMBER, draft);
+    store_changes(schema, PROPERTIES, draft);
     Ok(())
 }
 
 fn is_empty_list(text: &str) -> bool {
-    let inner = text
+    let items = text
         .strip_prefix('[')
         .and_then(|text| text.strip_suffix(']'));
-    inner.is_some_and(|inner| inner.trim().is_empty())
+    items.is_some_and(|items| items.trim().is_empty())
 }

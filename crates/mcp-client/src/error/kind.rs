@@ -3,7 +3,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::jsonrpc::RpcError;
+use crate::message::RpcError;
 use crate::secrets::Secrets;
 use crate::{OAuthError, ServerConfigError};
 use pillion_egress::{ClientError, EgressError, KnownDown, root_cause};
@@ -25,13 +25,13 @@ pub enum McpErrorKind {
     Egress(#[from] EgressError),
     /// The parameters cannot be serialized as JSON.
     #[error("the parameters cannot be encoded as JSON: {0}")]
-    Encode(#[source] serde_json::Error),
+    UnserializableParams(#[source] serde_json::Error),
     /// No connection was established: refused, unknown host, or TLS error.
-    #[error("{}{}", root_cause(.0), origin(.0))]
-    Connect(#[source] reqwest::Error),
+    #[error("{}{}", root_cause(.0), format_origin_suffix(.0))]
+    ConnectionFailed(#[source] reqwest::Error),
     /// The connection broke, or the response is not valid HTTP.
     #[error("the connection broke: {}", root_cause(&**.0))]
-    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+    ConnectionBroken(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The HTTP status is not 2xx.
     #[error("HTTP {status}")]
     HttpStatus {
@@ -42,7 +42,7 @@ pub enum McpErrorKind {
         /// The value of the header `WWW-Authenticate`.
         challenge: Option<String>,
         /// The JSON-RPC error in the body, if the body has one.
-        rpc: Option<Box<RpcError>>,
+        rpc_error: Option<Box<RpcError>>,
     },
     /// No token could be obtained for the server.
     #[error("{0}")]
@@ -74,10 +74,10 @@ pub enum McpErrorKind {
     /// The response has more values than [`MAX_VALUES`](pillion_schema::json_values::MAX_VALUES).
     #[error("the response has {0}")]
     TooManyValues(#[from] TooManyValues),
-    /// None of the first events of a stream was the response.
+    /// The event stream had too many events before the response.
     #[error("no response within the first {limit} events of the stream")]
     TooManyEvents {
-        /// The maximum number of events before the response.
+        /// The maximum number of events of a stream before the response.
         limit: usize,
     },
     /// The event stream is invalid.
@@ -105,7 +105,8 @@ pub enum McpErrorKind {
     #[error("the server closed the connection")]
     StreamClosed,
     /// The server accepted the request, but the stream of its response broke and cannot be resumed.
-    /// The inner error says why; the inner error is not that of the request.
+    /// The inner error is the reason why the stream broke, and not an error response to the
+    /// request.
     #[error("the server accepted the request, but its response was lost: {0}")]
     ResponseLost(#[source] Box<McpErrorKind>),
     /// The program of the server cannot be started.
@@ -118,13 +119,13 @@ pub enum McpErrorKind {
         source: std::io::Error,
     },
     /// The process of the server ended during an operation.
-    #[error("{}", process_end(.status, .last_words))]
+    #[error("{}", format_process_end(.status, .last_stderr_line))]
     ProcessEnded {
-        /// The exit status, if known.
+        /// The exit status of the process, if known.
         status: Option<ExitStatus>,
         /// The last line that the process wrote to its standard error, or empty. Contains no values
         /// of the configured environment.
-        last_words: String,
+        last_stderr_line: String,
     },
     /// The server rejected the WebSocket handshake.
     #[error(
@@ -140,7 +141,7 @@ pub enum McpErrorKind {
     /// A list has more pages than the limit.
     #[error("the list has more than {limit} pages")]
     TooManyPages {
-        /// The maximum number of pages.
+        /// The maximum number of pages of a list.
         limit: usize,
     },
     /// The pages of a list together are larger than the limit.
@@ -152,17 +153,17 @@ pub enum McpErrorKind {
     /// The client and the server have no supported revision in common.
     #[error(
         "the server and Pillion have no protocol revision in common: the server supports \
-        {supported}"
+        {supported_versions}"
     )]
     NoCommonVersion {
         /// The revisions that the server supports, separated by commas.
-        supported: String,
+        supported_versions: String,
     },
     /// Earlier attempts to connect failed, so the client did not try again before the end of the
     /// backoff.
     #[error(
         "the server is down{}; Pillion tries again in {:.1} s",
-        reason(.cause),
+        format_reason_suffix(.cause),
         .retry_after.as_secs_f64()
     )]
     KnownDown {
@@ -176,13 +177,13 @@ pub enum McpErrorKind {
     InputRequired {
         /// The method of the input request.
         method: String,
-        /// Why the client has no handler.
+        /// Why the client has no handler for this method.
         reason: String,
     },
     /// The server requested input in too many rounds.
     #[error("no final result after {limit} rounds of input requests")]
     TooManyRounds {
-        /// The maximum number of rounds.
+        /// The maximum number of rounds in which a server may request input for one request.
         limit: u32,
     },
     /// The result has a `resultType` that the client does not know.
@@ -192,7 +193,7 @@ pub enum McpErrorKind {
         result_type: String,
     },
     /// The task of the request was cancelled on the server.
-    #[error("the server cancelled the task{}", reason(.message))]
+    #[error("the server cancelled the task{}", format_reason_suffix(.message))]
     TaskCancelled {
         /// The status message that the server sent with the cancellation.
         message: Option<String>,
@@ -201,10 +202,10 @@ pub enum McpErrorKind {
     #[error(transparent)]
     Rpc(#[from] RpcError),
     /// The operation exceeded its timeout.
-    #[error("{}timed out after {:?}s", subject(.operation), .after.as_secs_f64())]
+    #[error("{}timed out after {:?}s", format_operation_prefix(.operation), .timeout.as_secs_f64())]
     Timeout {
         /// The timeout that was exceeded.
-        after: Duration,
+        timeout: Duration,
         /// The name of the operation, such as `tool 'roll' of server 'dice'`, if known.
         operation: Option<Box<str>>,
     },
@@ -214,7 +215,7 @@ pub enum McpErrorKind {
 }
 
 impl McpErrorKind {
-    /// Removes these credentials from the server's texts in the error.
+    /// Removes the given credentials from the server's texts in the error.
     pub(super) fn redact(&mut self, secrets: &Secrets) {
         let redact_json = |error: &mut serde_json::Error| {
             if let Cow::Owned(text) = secrets.redacted(&error.to_string()) {
@@ -223,9 +224,13 @@ impl McpErrorKind {
         };
         match self {
             Self::Rpc(error) => error.redact(secrets),
-            Self::HttpStatus { challenge, rpc, .. } => {
+            Self::HttpStatus {
+                challenge,
+                rpc_error,
+                ..
+            } => {
                 challenge.iter_mut().for_each(|text| secrets.redact(text));
-                rpc.iter_mut().for_each(|error| error.redact(secrets));
+                rpc_error.iter_mut().for_each(|error| error.redact(secrets));
             }
             Self::ResponseLost(error) => error.redact(secrets),
             Self::InvalidMessage(error) | Self::UnexpectedResult { source: error, .. } => {
@@ -233,10 +238,13 @@ impl McpErrorKind {
             }
             Self::ContentType { content_type: text }
             | Self::ContentEncoding { encoding: text }
-            | Self::NoCommonVersion { supported: text }
+            | Self::NoCommonVersion {
+                supported_versions: text,
+            }
             | Self::UnknownResultType { result_type: text }
             | Self::ProcessEnded {
-                last_words: text, ..
+                last_stderr_line: text,
+                ..
             } => secrets.redact(text),
             Self::InputRequired { method, reason } => {
                 secrets.redact(method);
@@ -255,20 +263,20 @@ impl McpErrorKind {
     /// that time, such as of the GET that resumes the stream, must not look like the rejection of
     /// the request, which would allow sending the request again. Only errors of the response itself
     /// stay unchanged.
-    pub(crate) fn after_acceptance(self) -> Self {
-        if self.is_of_response() {
+    pub(crate) fn convert_after_acceptance(self) -> Self {
+        if self.is_response_error() {
             self
         } else {
             Self::ResponseLost(Box::new(self))
         }
     }
 
-    /// Returns whether the error is that of a response, so that the server may have received the
-    /// request.
-    pub(crate) fn is_of_response(&self) -> bool {
+    /// Returns whether the error occurred while the response was awaited or read, so that the
+    /// server may have received the request.
+    pub(crate) fn is_response_error(&self) -> bool {
         matches!(
             self,
-            Self::Broken(_)
+            Self::ConnectionBroken(_)
                 | Self::StreamClosed
                 | Self::ProcessEnded { .. }
                 | Self::ResponseLost(_)
@@ -285,9 +293,9 @@ impl McpErrorKind {
     }
 
     /// Creates a timeout error without the name of an operation.
-    pub(crate) fn timeout(after: Duration) -> Self {
+    pub(crate) fn timeout(timeout: Duration) -> Self {
         Self::Timeout {
-            after,
+            timeout,
             operation: None,
         }
     }
@@ -302,33 +310,35 @@ impl From<KnownDown> for McpErrorKind {
     }
 }
 
-/// Returns the origin of a failed connection, such as ` (http://127.0.0.1:9)`.
-fn origin(error: &reqwest::Error) -> String {
+/// Returns the origin of a failed connection in parentheses, such as ` (http://127.0.0.1:9)`.
+fn format_origin_suffix(error: &reqwest::Error) -> String {
     error.url().map_or_else(String::new, |url| {
         format!(" ({})", url.origin().ascii_serialization())
     })
 }
 
-/// Returns the operation as the beginning of a message: `tool 'roll' of server 'dice' `.
-fn subject(operation: &Option<Box<str>>) -> String {
-    let operation = operation.as_deref();
-    operation.map_or_else(String::new, |operation| format!("{operation} "))
+/// Returns the name of the operation as the beginning of a message, such as `tool 'roll' of server
+/// 'dice' `.
+fn format_operation_prefix(operation: &Option<Box<str>>) -> String {
+    let name = operation.as_deref();
+    name.map_or_else(String::new, |name| format!("{name} "))
 }
 
-fn reason(message: &Option<String>) -> String {
+/// Returns the end of a message, such as `: connection refused`.
+fn format_reason_suffix(message: &Option<String>) -> String {
     message
         .as_ref()
         .map_or_else(String::new, |message| format!(": {message}"))
 }
 
 /// Returns a message such as `the server's process ended (exit status: 1): no such file`.
-fn process_end(status: &Option<ExitStatus>, last_words: &str) -> String {
+fn format_process_end(status: &Option<ExitStatus>, last_stderr_line: &str) -> String {
     let mut text = "the server's process ended".to_owned();
     if let Some(status) = status {
         text.push_str(&format!(" ({status})"));
     }
-    if !last_words.is_empty() {
-        text.push_str(&format!(": {last_words}"));
+    if !last_stderr_line.is_empty() {
+        text.push_str(&format!(": {last_stderr_line}"));
     }
     text
 }

@@ -17,25 +17,26 @@ pub(super) enum BodyForm {
 }
 
 /// Maximum size of white space before the first byte that determines the form of a body.
-const MAX_SPACE: usize = 1024;
+const MAX_LEADING_SPACE_BYTES: usize = 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The fields of server-sent events.
-const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
+const SSE_FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
 
 impl BodyForm {
-    /// Returns the form of a body that starts with these bytes; `None` if more bytes are necessary.
-    pub(super) fn detect(start: &[u8]) -> Option<Self> {
-        let mut rest = start;
+    /// Returns the form of a body that starts with the given bytes; `None` if more bytes are
+    /// necessary.
+    pub(super) fn detect(first_bytes: &[u8]) -> Option<Self> {
+        let mut rest = first_bytes;
         if rest.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(rest) {
             return None;
         }
-        while let Some(after) = rest.strip_prefix(BYTE_ORDER_MARK) {
-            rest = after;
+        while let Some(text) = rest.strip_prefix(BYTE_ORDER_MARK) {
+            rest = text;
         }
         rest = rest.trim_ascii_start();
-        if rest.is_empty() && start.len() > MAX_SPACE {
+        if rest.is_empty() && first_bytes.len() > MAX_LEADING_SPACE_BYTES {
             return Some(Self::Other);
         }
         match rest.first()? {
@@ -44,12 +45,12 @@ impl BodyForm {
             b':' => return Some(Self::EventStream),
             _ => {}
         }
-        for field in FIELDS {
+        for field in SSE_FIELDS {
             if rest.len() <= field.len() && field.starts_with(rest) {
                 return None;
             }
-            let after = rest.strip_prefix(field).and_then(<[u8]>::first);
-            if matches!(after, Some(b':' | b'\n' | b'\r')) {
+            let next_byte = rest.strip_prefix(field).and_then(<[u8]>::first);
+            if matches!(next_byte, Some(b':' | b'\n' | b'\r')) {
                 return Some(Self::EventStream);
             }
         }
@@ -65,7 +66,7 @@ impl BodyForm {
     }
 }
 
-/// Logs a warning about a server's wrong content type, once.
+/// Logs a warning about a wrong content type of one server, but only once.
 #[derive(Debug)]
 pub(super) struct ContentTypeWarning {
     server: String,
@@ -82,7 +83,7 @@ impl ContentTypeWarning {
 
     /// Logs a warning that a body of this form has this content type, unless a warning was logged
     /// before.
-    pub(super) fn warn(&self, content_type: &str, form: BodyForm) {
+    pub(super) fn log_once(&self, content_type: &str, form: BodyForm) {
         if self.has_warned.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -121,15 +122,25 @@ mod tests {
             ("7", Other),
         ] {
             assert_eq!(BodyForm::detect(body.as_bytes()), Some(form), "{body}");
-            // Each shorter beginning of the body determines the same form, or none.
+            // A shorter beginning of the body determines the same form, or none.
             for end in 0..body.len() {
-                let early = BodyForm::detect(&body.as_bytes()[..end]);
-                assert!(early.is_none_or(|early| early == form), "{body} {end}");
+                let early_form = BodyForm::detect(&body.as_bytes()[..end]);
+                assert!(
+                    early_form.is_none_or(|early_form| early_form == form),
+                    "{body} {end}"
+                );
             }
         }
-        assert_eq!(BodyForm::detect(&[b' '; MAX_SPACE + 1]), Some(Other));
-        for start in ["", "\u{feff}", " \n", "d", "data", "even", "i", "retry"] {
-            assert_eq!(BodyForm::detect(start.as_bytes()), None, "{start}");
+        assert_eq!(
+            BodyForm::detect(&[b' '; MAX_LEADING_SPACE_BYTES + 1]),
+            Some(Other)
+        );
+        for first_bytes in ["", "\u{feff}", " \n", "d", "data", "even", "i", "retry"] {
+            assert_eq!(
+                BodyForm::detect(first_bytes.as_bytes()),
+                None,
+                "{first_bytes}"
+            );
         }
     }
 }

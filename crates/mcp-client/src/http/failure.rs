@@ -4,8 +4,8 @@ use pillion_egress::{EgressError, suggests_restart};
 use super::rejection::Rejection;
 use crate::{McpErrorKind, ServerConfigError};
 
-/// Returns the error for a request that the full HTTP client could not send.
-pub(crate) fn sending(error: reqwest::Error) -> McpErrorKind {
+/// Returns the error for a request that could not be sent.
+pub(crate) fn send_error(error: reqwest::Error) -> McpErrorKind {
     if let Some(egress_error) = EgressError::cause_of(&error) {
         McpErrorKind::Egress(egress_error.clone())
     } else if error.is_redirect() {
@@ -16,12 +16,12 @@ pub(crate) fn sending(error: reqwest::Error) -> McpErrorKind {
             .url()
             .and_then(|url| url.origin().ascii_serialization().parse().ok());
         let without_url = error.without_url();
-        McpErrorKind::Connect(match origin {
+        McpErrorKind::ConnectionFailed(match origin {
             Some(origin) => without_url.with_url(origin),
             None => without_url,
         })
     } else {
-        McpErrorKind::Broken(error.without_url().into())
+        McpErrorKind::ConnectionBroken(error.without_url().into())
     }
 }
 
@@ -36,13 +36,13 @@ pub(crate) async fn check_status(
     }
 }
 
-/// Returns whether an error is one of these HTTP statuses.
-pub(crate) fn is_status(error: &McpErrorKind, statuses: &[StatusCode]) -> bool {
+/// Returns whether an error is an HTTP error with one of the given statuses.
+pub(crate) fn has_status(error: &McpErrorKind, statuses: &[StatusCode]) -> bool {
     matches!(error, McpErrorKind::HttpStatus { status, .. }
-        if statuses.iter().any(|known| known.as_u16() == *status))
+        if statuses.iter().any(|expected| expected.as_u16() == *status))
 }
 
 /// Returns the error for completing an authorization with a server that does not use OAuth.
-pub(crate) fn not_oauth() -> McpErrorKind {
+pub(crate) fn not_oauth_error() -> McpErrorKind {
     ServerConfigError::OAuth { key: "type" }.into()
 }

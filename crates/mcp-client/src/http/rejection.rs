@@ -7,12 +7,12 @@ use tokio::time::timeout;
 
 use super::body_form::BodyForm;
 use super::response::{content_encoding, parse_event};
-use crate::jsonrpc::{Incoming, MessageId, RpcOutcome, RpcRequestId};
+use crate::message::{IncomingMessage, ResponseIdScan, RpcOutcome, RpcRequestId};
 use crate::session_loss::{ResponseForm, ResponseTopic, SessionLoss, session_loss};
 use crate::{McpErrorKind, RpcError};
 
 /// Maximum size of the body of an HTTP error, in bytes. The rest is not read.
-const MAX_REASON_LEN: usize = 64 * 1024;
+const MAX_BODY_BYTES: usize = 64 * 1024;
 
 /// A response whose HTTP status is not a success.
 pub(crate) struct Rejection {
@@ -37,37 +37,38 @@ pub(crate) enum RejectionResponse {
 }
 
 impl Rejection {
-    /// Reads the head and body of an HTTP error, the response to the request with this id.
+    /// Reads the head and the body of an HTTP error response to the request with the given id.
     pub(crate) async fn read(
         mut response: reqwest::Response,
-        request: Option<&RpcRequestId>,
+        request_id: Option<&RpcRequestId>,
     ) -> Self {
-        let text = |header: Option<&HeaderValue>| {
-            let text = header?.to_str().ok()?;
-            Some(text.chars().take(1024).collect::<String>())
+        let header_text = |header: Option<&HeaderValue>| {
+            let value = header?.to_str().ok()?;
+            Some(value.chars().take(1024).collect::<String>())
         };
         let headers = response.headers();
-        let seconds = text(headers.get(RETRY_AFTER)).and_then(|text| text.trim().parse().ok());
-        let challenge = text(headers.get(WWW_AUTHENTICATE));
+        let retry_after_seconds =
+            header_text(headers.get(RETRY_AFTER)).and_then(|text| text.trim().parse().ok());
+        let challenge = header_text(headers.get(WWW_AUTHENTICATE));
         let status = response.status().as_u16();
         let body = RejectionBody::read(&mut response).await;
-        let rpc_response = match request {
-            Some(request) => body.response_to(request),
+        let rpc_response = match request_id {
+            Some(id) => body.response_to(id),
             None => RejectionResponse::Missing,
         };
-        let rpc = match &rpc_response {
+        let rpc_error = match &rpc_response {
             RejectionResponse::Response(Err(error)) => Some(error.clone()),
-            _ => body.error(),
+            _ => body.find_rpc_error(),
         };
-        let topic = match &rpc {
+        let topic = match &rpc_error {
             Some(error) => ResponseTopic::from_text(&error.message),
             None => ResponseTopic::from_text(&String::from_utf8_lossy(&body.bytes)),
         };
         let error = McpErrorKind::HttpStatus {
             status,
-            retry_after: seconds.map(Duration::from_secs),
+            retry_after: retry_after_seconds.map(Duration::from_secs),
             challenge,
-            rpc: rpc.map(Box::new),
+            rpc_error: rpc_error.map(Box::new),
         };
         Self {
             error,
@@ -76,19 +77,19 @@ impl Rejection {
         }
     }
 
-    /// Returns what the HTTP error says about the session of its request. `has_session`: the
-    /// request named a session.
+    /// Returns what the HTTP error says about the session of its request. `has_session` is `true`
+    /// if the request named a session.
     pub(crate) fn session_loss(&self, has_session: bool) -> SessionLoss {
         let McpErrorKind::HttpStatus {
             status,
             retry_after,
             challenge,
-            rpc,
+            rpc_error,
         } = &self.error
         else {
             return SessionLoss::None;
         };
-        let form = match (&self.response, rpc) {
+        let form = match (&self.response, rpc_error) {
             (RejectionResponse::Response(Ok(_)) | RejectionResponse::Unknown, _) => {
                 return SessionLoss::None;
             }
@@ -96,8 +97,8 @@ impl Rejection {
             (RejectionResponse::Missing, Some(error)) => ResponseForm::Error(error.code),
             (RejectionResponse::Missing, None) => ResponseForm::Other,
         };
-        // A response with a challenge or a `Retry-After` is about the credential, or about the time
-        // of the next request.
+        // A response with a challenge or a `Retry-After` is not about the session, but about the
+        // credential or the time of the next request.
         if *status != 404 && (challenge.is_some() || retry_after.is_some()) {
             return SessionLoss::None;
         }
@@ -124,17 +125,19 @@ impl Rejection {
     ///
     /// # Errors
     /// The HTTP error, if the body contains no JSON-RPC response to the request, or if the status
-    /// itself matters to the caller: for requests that open a session (`opens`), and if the server
-    /// requests a credential or a pause.
-    pub(crate) fn into_outcome(self, opens: bool) -> Result<RpcOutcome, McpErrorKind> {
-        let is_server_error = matches!(
+    /// itself matters to the caller. The status matters for requests that open a session
+    /// (`opens_session`), and if the server requests a credential or a pause.
+    pub(crate) fn into_outcome(self, opens_session: bool) -> Result<RpcOutcome, McpErrorKind> {
+        let is_error_of_request = matches!(
             self.error,
             McpErrorKind::HttpStatus { status, retry_after: None, .. }
                 if !matches!(status, 401 | 403 | 407 | 429)
         );
         match self.response {
-            RejectionResponse::Response(outcome) if !opens && is_server_error => Ok(outcome),
-            RejectionResponse::Response(Ok(result)) if !opens => Ok(Ok(result)),
+            RejectionResponse::Response(outcome) if !opens_session && is_error_of_request => {
+                Ok(outcome)
+            }
+            RejectionResponse::Response(Ok(result)) if !opens_session => Ok(Ok(result)),
             _ => Err(self.error),
         }
     }
@@ -150,20 +153,20 @@ impl RejectionBody {
         const BODY_TIMEOUT: Duration = Duration::from_secs(2);
         let is_encoded = content_encoding(response).is_some();
         let mut bytes = Vec::new();
-        let read = async {
+        let read_operation = async {
             while let Ok(chunk) = response.chunk().await {
                 let Some(chunk) = chunk else {
                     return true;
                 };
-                let remaining = MAX_REASON_LEN - bytes.len();
-                bytes.extend_from_slice(&chunk[..chunk.len().min(remaining)]);
-                if chunk.len() > remaining {
+                let remaining_bytes = MAX_BODY_BYTES - bytes.len();
+                bytes.extend_from_slice(&chunk[..chunk.len().min(remaining_bytes)]);
+                if chunk.len() > remaining_bytes {
                     return false;
                 }
             }
             false
         };
-        let has_ended = timeout(BODY_TIMEOUT, read).await.unwrap_or(false);
+        let has_ended = timeout(BODY_TIMEOUT, read_operation).await.unwrap_or(false);
         Self {
             is_complete: has_ended && (bytes.is_empty() || !is_encoded),
             bytes,
@@ -171,33 +174,33 @@ impl RejectionBody {
     }
 
     /// Returns the first JSON-RPC error in the body, whatever its id.
-    fn error(&self) -> Option<RpcError> {
+    fn find_rpc_error(&self) -> Option<RpcError> {
         if !self.is_stream() {
             return RpcError::from_error_body(&self.bytes);
         }
-        self.events()
+        self.parse_events()
             .into_iter()
             .find_map(|event| RpcError::from_error_body(event.data.as_bytes()))
     }
 
     /// Returns whether the body is the response to the request with this id.
-    fn response_to(&self, request: &RpcRequestId) -> RejectionResponse {
-        let parsed: Option<Vec<Incoming>> = if self.is_stream() {
-            Some(self.events().iter().flat_map(parse_event).collect())
+    fn response_to(&self, request_id: &RpcRequestId) -> RejectionResponse {
+        let messages: Option<Vec<IncomingMessage>> = if self.is_stream() {
+            Some(self.parse_events().iter().flat_map(parse_event).collect())
         } else {
             let text = String::from_utf8_lossy(&self.bytes);
-            Incoming::parse(text.trim_start_matches('\u{feff}').trim()).ok()
+            IncomingMessage::parse(text.trim_start_matches('\u{feff}').trim()).ok()
         };
-        let is_damaged = parsed.is_none();
-        for message in parsed.into_iter().flatten() {
-            if let Incoming::Response { id, outcome } = message
-                && id == *request
+        let is_damaged = messages.is_none();
+        for message in messages.into_iter().flatten() {
+            if let IncomingMessage::Response { id, outcome } = message
+                && id == *request_id
             {
                 return RejectionResponse::Response(outcome);
             }
         }
-        let has_id = || MessageId::find(&self.bytes).is_some_and(|id| id == *request);
-        if !self.is_complete || is_damaged && has_id() {
+        let contains_id = || ResponseIdScan::find(&self.bytes).is_some_and(|id| id == *request_id);
+        if !self.is_complete || is_damaged && contains_id() {
             return RejectionResponse::Unknown;
         }
         RejectionResponse::Missing
@@ -208,8 +211,8 @@ impl RejectionBody {
     }
 
     /// Returns the events of a body that is an event stream, as far as the body was read.
-    fn events(&self) -> Vec<SseEvent> {
-        let mut decoder = SseDecoder::new(MAX_REASON_LEN);
+    fn parse_events(&self) -> Vec<SseEvent> {
+        let mut decoder = SseDecoder::new(MAX_BODY_BYTES);
         if decoder.feed(&self.bytes).is_ok() {
             drop(decoder.finish());
         }

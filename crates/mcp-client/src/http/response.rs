@@ -6,7 +6,7 @@ use http::StatusCode;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 
 use super::body_form::{BodyForm, ContentTypeWarning};
-use crate::jsonrpc::Incoming;
+use crate::message::IncomingMessage;
 use crate::{Limits, McpErrorKind};
 use pillion_sse::{SseDecoder, SseEvent};
 
@@ -14,10 +14,10 @@ const EVENT_STREAM: &str = "text/event-stream";
 
 /// The body of a successful HTTP response.
 pub(crate) enum ResponseBody {
-    /// No content: the server sends the JSON-RPC response elsewhere, or none.
+    /// No content. The server sends the JSON-RPC response on another stream, or sends no response.
     Empty,
     /// JSON-RPC messages, from a body that was completely read.
-    Messages(Vec<Incoming>),
+    Messages(Vec<IncomingMessage>),
     /// An event stream that was not read yet.
     Stream(Box<ResponseReader>),
 }
@@ -25,7 +25,7 @@ pub(crate) enum ResponseBody {
 /// The body of a response that is an event stream, of which the beginning may have been read.
 pub(crate) struct EventBody {
     response: reqwest::Response,
-    start: Vec<u8>,
+    first_bytes: Vec<u8>,
 }
 
 /// Reads as much of a response's body as is necessary to determine its kind, whatever its content
@@ -37,76 +37,88 @@ pub(super) async fn read_body(
 ) -> Result<ResponseBody, McpErrorKind> {
     check_encoding(&mut response).await?;
     if content_type(&response) == EVENT_STREAM {
-        let reader = ResponseReader::sniffing(response, *limits, warning);
+        let reader = ResponseReader::with_sniffer(response, *limits, warning);
         return Ok(ResponseBody::Stream(Box::new(reader)));
     }
     let is_json = is_json(&content_type(&response));
-    let accepted = response.status() == StatusCode::ACCEPTED;
+    let is_accepted = response.status() == StatusCode::ACCEPTED;
     let limit = limits.max_response_bytes;
-    let mut body = empty_body(&response, limit)?;
+    let mut body = new_body_buffer(&response, limit)?;
     let mut form = None;
     while read_chunk(&mut response, &mut body, limit).await? {
         form = form.or_else(|| BodyForm::detect(&body));
         if form == Some(BodyForm::EventStream) {
-            warning.warn(&content_type(&response), BodyForm::EventStream);
-            let start = body;
-            let reader = ResponseReader::new(EventBody { response, start }, *limits);
+            warning.log_once(&content_type(&response), BodyForm::EventStream);
+            let first_bytes = body;
+            let reader = ResponseReader::new(
+                EventBody {
+                    response,
+                    first_bytes,
+                },
+                *limits,
+            );
             return Ok(ResponseBody::Stream(Box::new(reader)));
         }
     }
-    let decoded = std::str::from_utf8(&body).map_err(|_| McpErrorKind::InvalidUtf8)?;
-    let text = decoded.trim_start_matches('\u{feff}').trim();
+    let body_text = std::str::from_utf8(&body).map_err(|_| McpErrorKind::InvalidUtf8)?;
+    let text = body_text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
         return Ok(ResponseBody::Empty);
     }
     if is_json || text.starts_with(['{', '[']) {
         if !is_json {
-            warning.warn(&content_type(&response), BodyForm::Json);
+            warning.log_once(&content_type(&response), BodyForm::Json);
         }
-        return Incoming::parse(text)
+        return IncomingMessage::parse(text)
             .map(ResponseBody::Messages)
             .map_err(McpErrorKind::InvalidMessage);
     }
-    if accepted {
-        // The body is not a JSON-RPC message, but a word such as `Accepted`.
+    if is_accepted {
+        // The body is ignored, because it is not a JSON-RPC message, but a word such as `Accepted`.
         return Ok(ResponseBody::Empty);
     }
     let content_type = content_type(&response).into_owned();
     Err(McpErrorKind::ContentType { content_type })
 }
 
-/// Returns the body of a successful response to a GET request if it is an event stream, whatever its
-/// content type.
-pub(super) async fn event_body(
+/// Returns the body of a successful response to a GET request if it is an event stream, whatever
+/// its content type.
+pub(super) async fn read_event_body(
     mut response: reqwest::Response,
     warning: &ContentTypeWarning,
 ) -> Result<EventBody, McpErrorKind> {
-    /// How long to wait for the first event of a stream whose content type is wrong.
-    const START_TIMEOUT: Duration = Duration::from_secs(2);
-    const MAX_START_BYTES: usize = 64 * 1024;
+    /// Maximum time to wait for the first event of a stream whose content type is wrong.
+    const DETECTION_TIMEOUT: Duration = Duration::from_secs(2);
+    const MAX_DETECTION_BYTES: usize = 64 * 1024;
     check_encoding(&mut response).await?;
-    let mut start = Vec::new();
+    let mut first_bytes = Vec::new();
     let content_type = content_type(&response).into_owned();
     if content_type == EVENT_STREAM {
-        return Ok(EventBody { response, start });
+        return Ok(EventBody {
+            response,
+            first_bytes,
+        });
     }
-    let first = async {
-        while read_chunk(&mut response, &mut start, MAX_START_BYTES).await? {
-            if let Some(form) = BodyForm::detect(&start) {
+    let detection = async {
+        while read_chunk(&mut response, &mut first_bytes, MAX_DETECTION_BYTES).await? {
+            if let Some(form) = BodyForm::detect(&first_bytes) {
                 return Ok(form);
             }
         }
         Ok(BodyForm::Other)
     };
-    let form = match pillion_deadline::timeout(START_TIMEOUT, first).await {
+    let form = match pillion_deadline::timeout(DETECTION_TIMEOUT, detection).await {
         Ok(Err(McpErrorKind::TooLarge { .. })) | Err(_) => BodyForm::Other,
         Ok(form) => form?,
     };
     if form != BodyForm::EventStream {
         return Err(McpErrorKind::ContentType { content_type });
     }
-    warning.warn(&content_type, form);
-    Ok(EventBody { response, start })
+    warning.log_once(&content_type, form);
+    Ok(EventBody {
+        response,
+        first_bytes,
+    })
 }
 
 /// Rejects a compressed body, because Pillion requests none. A response without a body is not
@@ -115,7 +127,7 @@ async fn check_encoding(response: &mut reqwest::Response) -> Result<(), McpError
     let Some(encoding) = content_encoding(response) else {
         return Ok(());
     };
-    match response.chunk().await.map_err(broken)? {
+    match response.chunk().await.map_err(broken_error)? {
         Some(_) => Err(McpErrorKind::ContentEncoding { encoding }),
         None => Ok(()),
     }
@@ -126,8 +138,8 @@ pub(super) fn content_encoding(response: &reqwest::Response) -> Option<String> {
     let value = response.headers().get(CONTENT_ENCODING)?;
     let text = String::from_utf8_lossy(value.as_bytes());
     let encoding = text.trim();
-    let is_plain = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
-    (!is_plain).then(|| encoding.chars().take(100).collect())
+    let is_uncompressed = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
+    (!is_uncompressed).then(|| encoding.chars().take(100).collect())
 }
 
 fn is_json(content_type: &str) -> bool {
@@ -142,20 +154,21 @@ fn content_type(response: &reqwest::Response) -> Cow<'_, str> {
         .unwrap_or_default();
     let essence = text.split(';').next().unwrap_or_default().trim();
     // Header values are ASCII, so any index is a character boundary.
-    let shortened = essence.get(..100).unwrap_or(essence);
-    if shortened.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        return Cow::Owned(shortened.to_ascii_lowercase());
+    let short_essence = essence.get(..100).unwrap_or(essence);
+    if short_essence.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Cow::Owned(short_essence.to_ascii_lowercase());
     }
-    Cow::Borrowed(shortened)
+    Cow::Borrowed(short_essence)
 }
 
 /// Returns an empty buffer for a body of at most `limit` bytes.
-fn empty_body(response: &reqwest::Response, limit: usize) -> Result<Vec<u8>, McpErrorKind> {
-    let announced = usize::try_from(response.content_length().unwrap_or(0)).unwrap_or(usize::MAX);
-    if announced > limit {
+fn new_body_buffer(response: &reqwest::Response, limit: usize) -> Result<Vec<u8>, McpErrorKind> {
+    let content_length =
+        usize::try_from(response.content_length().unwrap_or(0)).unwrap_or(usize::MAX);
+    if content_length > limit {
         return Err(McpErrorKind::TooLarge { limit });
     }
-    Ok(Vec::with_capacity(announced))
+    Ok(Vec::with_capacity(content_length))
 }
 
 /// Reads the next part of a body of at most `limit` bytes. Returns `false` at the end of the body.
@@ -164,7 +177,7 @@ async fn read_chunk(
     body: &mut Vec<u8>,
     limit: usize,
 ) -> Result<bool, McpErrorKind> {
-    let Some(chunk) = response.chunk().await.map_err(broken)? else {
+    let Some(chunk) = response.chunk().await.map_err(broken_error)? else {
         return Ok(false);
     };
     if body.len() + chunk.len() > limit {
@@ -174,12 +187,12 @@ async fn read_chunk(
     Ok(true)
 }
 
-fn broken(error: reqwest::Error) -> McpErrorKind {
-    McpErrorKind::Broken(error.without_url().into())
+fn broken_error(error: reqwest::Error) -> McpErrorKind {
+    McpErrorKind::ConnectionBroken(error.without_url().into())
 }
 
 /// Determines whether a body with the content type of an event stream is JSON.
-struct Sniffer {
+struct JsonSniffer {
     is_json: bool,
     warning: Arc<ContentTypeWarning>,
 }
@@ -189,74 +202,82 @@ pub(crate) struct ResponseReader {
     response: Option<reqwest::Response>,
     decoder: SseDecoder,
     /// Bytes that were read, but not decoded yet. A body that is JSON is collected here to its end.
-    start: Vec<u8>,
-    /// Detects a body that is JSON although its content type is that of an event stream; `None` once
-    /// the body is known to be an event stream.
-    sniffer: Option<Sniffer>,
+    first_bytes: Vec<u8>,
+    /// Detects a body that is JSON although its content type is that of an event stream; `None`
+    /// once the body is known to be an event stream.
+    sniffer: Option<JsonSniffer>,
     /// The message of a body that is JSON, as an event.
-    message: Option<SseEvent>,
+    json_event: Option<SseEvent>,
     max_event_bytes: usize,
-    bytes: usize,
-    events: usize,
+    /// Number of bytes that were read from the stream.
+    read_bytes: usize,
+    /// Number of events that the reader has returned.
+    event_count: usize,
     /// Number of bytes read after the JSON-RPC response.
-    skipped: usize,
+    skipped_bytes: usize,
     /// Limits for the whole stream; `None` for a long-lived stream, where only the size of single
     /// events is limited.
-    totals: Option<Limits>,
+    total_limits: Option<Limits>,
 }
 
 impl ResponseReader {
     /// Creates a reader for the response to one request, for a body that may be JSON.
-    fn sniffing(
+    fn with_sniffer(
         response: reqwest::Response,
         limits: Limits,
         warning: &Arc<ContentTypeWarning>,
     ) -> Self {
-        let start = Vec::new();
+        let first_bytes = Vec::new();
         Self {
-            sniffer: Some(Sniffer {
+            sniffer: Some(JsonSniffer {
                 is_json: false,
                 warning: Arc::clone(warning),
             }),
-            ..Self::new(EventBody { response, start }, limits)
+            ..Self::new(
+                EventBody {
+                    response,
+                    first_bytes,
+                },
+                limits,
+            )
         }
     }
 
     /// Creates a reader for the response to one request, for a body that is an event stream.
     fn new(body: EventBody, limits: Limits) -> Self {
         Self {
-            totals: Some(limits),
-            ..Self::endless(body, &limits)
+            total_limits: Some(limits),
+            ..Self::for_long_lived_stream(body, &limits)
         }
     }
 
     /// Creates a reader for a stream that lasts as long as the session.
-    pub(crate) fn endless(body: EventBody, limits: &Limits) -> Self {
-        let body_bytes = body.start.len();
+    pub(crate) fn for_long_lived_stream(body: EventBody, limits: &Limits) -> Self {
+        let body_bytes = body.first_bytes.len();
         Self {
             response: Some(body.response),
             decoder: SseDecoder::new(limits.max_event_bytes),
-            start: body.start,
+            first_bytes: body.first_bytes,
             sniffer: None,
-            message: None,
+            json_event: None,
             max_event_bytes: limits.max_event_bytes,
-            bytes: body_bytes,
-            events: 0,
-            skipped: 0,
-            totals: None,
+            read_bytes: body_bytes,
+            event_count: 0,
+            skipped_bytes: 0,
+            total_limits: None,
         }
     }
 
-    /// Removes the limits for the whole stream; those for single events stay.
-    pub(crate) fn without_totals(&mut self) {
-        self.totals = None;
+    /// Removes the limits for the whole stream. The limits for single events still apply.
+    pub(crate) fn remove_total_limits(&mut self) {
+        self.total_limits = None;
     }
 
     /// Continues the stream with another response. Counters are not reset.
     pub(crate) fn resume(&mut self, body: EventBody) {
         self.decoder.resume();
         self.sniffer = None;
-        self.start = body.start;
+        self.first_bytes = body.first_bytes;
         self.response = Some(body.response);
     }
 
@@ -266,21 +287,21 @@ impl ResponseReader {
     }
 
     /// Returns the reconnection time that the server requested (`retry`).
-    pub(crate) fn retry(&self) -> Option<Duration> {
+    pub(crate) fn retry_interval(&self) -> Option<Duration> {
         self.decoder.retry()
     }
 
     /// Returns the next event; `None` after a regular end of the stream.
-    pub(crate) async fn next(&mut self) -> Result<Option<SseEvent>, McpErrorKind> {
+    pub(crate) async fn next_event(&mut self) -> Result<Option<SseEvent>, McpErrorKind> {
         loop {
-            if self.sniffer.is_none() && !self.start.is_empty() {
-                let start = std::mem::take(&mut self.start);
-                self.decoder.feed(&start)?;
+            if self.sniffer.is_none() && !self.first_bytes.is_empty() {
+                let first_bytes = std::mem::take(&mut self.first_bytes);
+                self.decoder.feed(&first_bytes)?;
             }
-            if let Some(event) = self.decoder.next_event().or_else(|| self.message.take()) {
-                self.events += 1;
-                return match self.totals {
-                    Some(limits) if self.events > limits.max_events => {
+            if let Some(event) = self.decoder.next_event().or_else(|| self.json_event.take()) {
+                self.event_count += 1;
+                return match self.total_limits {
+                    Some(limits) if self.event_count > limits.max_events => {
                         let limit = limits.max_events;
                         Err(McpErrorKind::TooManyEvents { limit })
                     }
@@ -290,11 +311,11 @@ impl ResponseReader {
             let Some(response) = &mut self.response else {
                 return Ok(None);
             };
-            match response.chunk().await.map_err(broken)? {
+            match response.chunk().await.map_err(broken_error)? {
                 Some(chunk) => {
-                    self.bytes = self.bytes.saturating_add(chunk.len());
-                    if let Some(limits) = self.totals
-                        && self.bytes > limits.max_response_bytes
+                    self.read_bytes = self.read_bytes.saturating_add(chunk.len());
+                    if let Some(limits) = self.total_limits
+                        && self.read_bytes > limits.max_response_bytes
                     {
                         let limit = limits.max_response_bytes;
                         return Err(McpErrorKind::TooLarge { limit });
@@ -303,7 +324,7 @@ impl ResponseReader {
                 }
                 None => {
                     self.response = None;
-                    self.finish()?;
+                    self.finish_body()?;
                 }
             }
         }
@@ -313,8 +334,8 @@ impl ResponseReader {
         let Some(sniffer) = &mut self.sniffer else {
             return Ok(self.decoder.feed(chunk)?);
         };
-        // Usually the first bytes determine the form of the body, and are not copied.
-        let form = if self.start.is_empty() {
+        // The first bytes are not copied, because they usually determine the form of the body.
+        let form = if self.first_bytes.is_empty() {
             BodyForm::detect(chunk)
         } else {
             None
@@ -323,38 +344,38 @@ impl ResponseReader {
             self.sniffer = None;
             return Ok(self.decoder.feed(chunk)?);
         }
-        if self.start.len() + chunk.len() > self.max_event_bytes {
+        if self.first_bytes.len() + chunk.len() > self.max_event_bytes {
             let limit = self.max_event_bytes;
             return Err(McpErrorKind::TooLarge { limit });
         }
-        self.start.extend_from_slice(chunk);
+        self.first_bytes.extend_from_slice(chunk);
         if sniffer.is_json {
             return Ok(());
         }
-        match BodyForm::detect(&self.start) {
+        match BodyForm::detect(&self.first_bytes) {
             Some(BodyForm::Json) => {
                 sniffer.is_json = true;
-                sniffer.warning.warn(EVENT_STREAM, BodyForm::Json);
+                sniffer.warning.log_once(EVENT_STREAM, BodyForm::Json);
             }
-            // The next turn of the loop decodes the bytes in `start`.
+            // The next turn of the loop decodes the bytes in `first_bytes`.
             Some(BodyForm::EventStream | BodyForm::Other) => self.sniffer = None,
             None => {}
         }
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), McpErrorKind> {
-        let start = std::mem::take(&mut self.start);
+    fn finish_body(&mut self) -> Result<(), McpErrorKind> {
+        let first_bytes = std::mem::take(&mut self.first_bytes);
         if self.sniffer.take().is_some_and(|sniffer| sniffer.is_json) {
-            let data = String::from_utf8(start).map_err(|_| McpErrorKind::InvalidUtf8)?;
-            self.message = Some(SseEvent {
+            let data = String::from_utf8(first_bytes).map_err(|_| McpErrorKind::InvalidUtf8)?;
+            self.json_event = Some(SseEvent {
                 event: "message".into(),
                 data: data.trim_start_matches('\u{feff}').trim().to_owned(),
                 id: None,
             });
             return Ok(());
         }
-        self.decoder.feed(&start)?;
+        self.decoder.feed(&first_bytes)?;
         self.decoder.finish()?;
         Ok(())
     }
@@ -362,13 +383,13 @@ impl ResponseReader {
     /// Reads the rest of a stream after the response and discards it. Reading to the end frees the
     /// connection; stopping earlier closes it. Can be called again after its future was dropped.
     pub(super) async fn skip_rest(&mut self) {
-        const MAX_BYTES: usize = 64 * 1024;
+        const MAX_SKIPPED_BYTES: usize = 64 * 1024;
         let Some(response) = &mut self.response else {
             return;
         };
         while let Ok(Some(chunk)) = response.chunk().await {
-            self.skipped += chunk.len();
-            if self.skipped > MAX_BYTES {
+            self.skipped_bytes += chunk.len();
+            if self.skipped_bytes > MAX_SKIPPED_BYTES {
                 break;
             }
         }
@@ -377,11 +398,11 @@ impl ResponseReader {
 }
 
 /// Returns the messages in an event; none if the event is not JSON-RPC.
-pub(crate) fn parse_event(event: &SseEvent) -> Vec<Incoming> {
+pub(crate) fn parse_event(event: &SseEvent) -> Vec<IncomingMessage> {
     if event.data.is_empty() {
         return Vec::new();
     }
-    Incoming::parse(&event.data).unwrap_or_else(|error| {
+    IncomingMessage::parse(&event.data).unwrap_or_else(|error| {
         tracing::debug!(%error, "Skipped an event that is not a JSON-RPC message");
         Vec::new()
     })

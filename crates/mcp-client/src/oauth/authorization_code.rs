@@ -1,36 +1,42 @@
 use secrecy::ExposeSecret;
 
-use super::client::{Form, OAuthClient};
+use super::client::{OAuthClient, RequestForm};
 use super::discovery::AuthorizationServer;
-use super::dpop::Dpop;
-use super::error::short;
+use super::dpop::DpopKey;
+use super::error::shorten_to_line;
 use super::tokens::TokenResponse;
-use super::web::Web;
+use super::web::WebClient;
 use super::{AuthorizationResponse, OAuthError, PendingAuthorization};
 
 /// Exchanges the authorization code for tokens (OAuth 2.1 section 4.1).
-pub(super) async fn exchange(
+pub(super) async fn exchange_code(
     server: &AuthorizationServer,
-    web: &Web,
+    web_client: &WebClient,
     client: &OAuthClient,
-    dpop: Option<&Dpop>,
-    pending: &PendingAuthorization,
+    dpop: Option<&DpopKey>,
+    pending_authorization: &PendingAuthorization,
     response: AuthorizationResponse,
 ) -> Result<TokenResponse, OAuthError> {
-    let code = code(server, &pending.state, response)?;
-    let form: Form = vec![
+    let code = check_response(server, &pending_authorization.state, response)?;
+    let form: RequestForm = vec![
         ("grant_type", "authorization_code".to_owned()),
         ("code", code),
-        ("code_verifier", pending.verifier.expose_secret().to_owned()),
-        ("redirect_uri", pending.redirect_uri.clone()),
+        (
+            "code_verifier",
+            pending_authorization.verifier.expose_secret().to_owned(),
+        ),
+        ("redirect_uri", pending_authorization.redirect_uri.clone()),
     ];
-    server.token.request(web, Some(client), dpop, &form).await
+    server
+        .token_endpoint
+        .request(web_client, Some(client), dpop, &form)
+        .await
 }
 
 /// Returns the authorization code, if the response belongs to this authorization request. The state
 /// and the issuer are checked first, even before an error in the response is used (MCP 2026-07-28,
 /// authorization response validation).
-fn code(
+fn check_response(
     server: &AuthorizationServer,
     state: &str,
     response: AuthorizationResponse,
@@ -42,11 +48,15 @@ fn code(
         return Err(OAuthError::WrongIssuer);
     }
     if let Some(error) = response.error {
-        let error = match response.error_description {
-            Some(description) => format!("{} ({})", short(&error), short(&description)),
-            None => short(&error),
+        let error_text = match response.error_description {
+            Some(description) => format!(
+                "{} ({})",
+                shorten_to_line(&error),
+                shorten_to_line(&description)
+            ),
+            None => shorten_to_line(&error),
         };
-        return Err(OAuthError::Denied { error });
+        return Err(OAuthError::Denied { error: error_text });
     }
     let code = response.code.ok_or(OAuthError::NoCode)?;
     Ok(code.expose_secret().to_owned())

@@ -11,32 +11,32 @@ use tokio::sync::OnceCell;
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
-use super::challenge::Challenge;
-use super::dpop::DPOP;
-use super::flow::{CurrentTokens, Shared, TokenReason};
-use super::tokens::{LiveTokens, TokenOrigin};
-use super::web::Web;
+use super::challenge::ParsedChallenge;
+use super::dpop::DPOP_HEADER;
+use super::flow::{CurrentTokens, OAuthState, TokenReason};
+use super::tokens::{ActiveTokens, TokenOrigin};
+use super::web::WebClient;
 use super::{
     AuthorizationResponse, InMemoryTokenStore, OAuthConfig, OAuthError, PendingAuthorization,
     TokenKey,
 };
-use crate::http::sending;
+use crate::http::send_error;
 use crate::secrets::Secrets;
 use crate::{McpErrorKind, ServerConfig};
 
 /// Maximum number of times to send one request: with the current token, a refreshed one, a new
 /// authorization, a step-up, and once more for a nonce. Each attempt follows a rejection.
-const MAX_SENDS: usize = 5;
+const MAX_SEND_ATTEMPTS: usize = 5;
 
 /// Sends requests to one MCP server with the tokens of one client, and obtains the tokens.
 ///
-/// All calls that need a token share one running token acquisition. The acquisition continues if a
-/// call gives up at its deadline, so that a used refresh token or a user's consent is not lost. It
-/// ends with the client.
+/// All calls that need a token share one running token acquisition. The token acquisition continues
+/// if a call gives up at its deadline, so that a used refresh token or a user's consent is not
+/// lost. It is aborted when the client is dropped.
 pub(crate) struct OAuthAuthorizer {
-    shared: Arc<Shared>,
-    loaded: OnceCell<()>,
-    acquisition: Mutex<Option<Running>>,
+    state: Arc<OAuthState>,
+    load_once: OnceCell<()>,
+    acquisition: Mutex<Option<RunningAcquisition>>,
 }
 
 /// Maximum number of step-up authorizations for one request.
@@ -44,16 +44,16 @@ const MAX_STEP_UPS: usize = 2;
 
 type AcquisitionResult = Result<(), Arc<OAuthError>>;
 
-struct Running {
+struct RunningAcquisition {
     outcome: SharedFuture<BoxFuture<'static, AcquisitionResult>>,
-    /// Drives the acquisition while no call waits for it.
+    /// The task that continues the token acquisition while no call waits for the outcome.
     _task: AbortOnDropHandle<AcquisitionResult>,
 }
 
-/// The token and the URL that a request was sent with.
-struct Sent {
+/// The token with which a request was sent, and the URL to which it was sent.
+struct SentRequest {
     generation: u64,
-    tokens: Option<Arc<LiveTokens>>,
+    tokens: Option<Arc<ActiveTokens>>,
     url: Url,
 }
 
@@ -68,22 +68,23 @@ impl OAuthAuthorizer {
         server.set_fragment(None);
         let services = &config.authorization;
         let store = services.token_store.clone();
-        let shared = Shared {
-            grant: oauth.resolve()?,
+        let state = OAuthState {
+            grant: oauth.resolve_grant()?,
             config: oauth.clone(),
             key: TokenKey::new(&server, oauth),
-            web: Web::new(&config.egress, &server, secrets).map_err(McpErrorKind::Setup)?,
+            web_client: WebClient::new(&config.egress, &server, secrets)
+                .map_err(McpErrorKind::Setup)?,
             secrets: Arc::clone(secrets),
             server,
             prompt: services.prompt.clone(),
             store: store.unwrap_or_else(|| Arc::new(InMemoryTokenStore::default())),
-            current: Mutex::new(CurrentTokens::default()),
+            current_tokens: Mutex::new(CurrentTokens::default()),
             credentials: Mutex::default(),
             dpop: OnceLock::new(),
         };
         Ok(Self {
-            shared: Arc::new(shared),
-            loaded: OnceCell::new(),
+            state: Arc::new(state),
+            load_once: OnceCell::new(),
             acquisition: Mutex::new(None),
         })
     }
@@ -94,28 +95,32 @@ impl OAuthAuthorizer {
         &self,
         request: reqwest::RequestBuilder,
     ) -> Result<reqwest::Response, McpErrorKind> {
-        let (client, request) = request.build_split();
-        self.loaded
-            .get_or_try_init(|| self.shared.load())
+        let (client, built_request) = request.build_split();
+        self.load_once
+            .get_or_try_init(|| self.state.load())
             .await
-            .map_err(authorization)?;
-        let mut next = request.map_err(|error| McpErrorKind::Setup(error.into()))?;
-        let mut step_ups = 0;
-        for _ in 1..MAX_SENDS {
-            let Some(again) = next.try_clone() else { break };
-            let sent = self.authorize(&mut next).await?;
-            let response = client.execute(next).await.map_err(sending)?;
+            .map_err(authorization_error)?;
+        let mut next_request = built_request.map_err(|error| McpErrorKind::Setup(error.into()))?;
+        let mut step_up_count = 0;
+        for _ in 1..MAX_SEND_ATTEMPTS {
+            let Some(repeated_request) = next_request.try_clone() else {
+                break;
+            };
+            let sent_request = self.authorize(&mut next_request).await?;
+            let response = client.execute(next_request).await.map_err(send_error)?;
             let (status, headers) = (response.status(), response.headers());
             if status == StatusCode::FORBIDDEN {
-                step_ups += 1;
+                step_up_count += 1;
             }
-            if step_ups > MAX_STEP_UPS || !self.should_resend(&sent, status, headers).await? {
+            if step_up_count > MAX_STEP_UPS
+                || !self.should_resend(&sent_request, status, headers).await?
+            {
                 return Ok(response);
             }
-            next = again;
+            next_request = repeated_request;
         }
-        self.authorize(&mut next).await?;
-        client.execute(next).await.map_err(sending)
+        self.authorize(&mut next_request).await?;
+        client.execute(next_request).await.map_err(send_error)
     }
 
     /// Sends a request once, with the current token.
@@ -123,50 +128,55 @@ impl OAuthAuthorizer {
         &self,
         request: reqwest::RequestBuilder,
     ) -> Result<reqwest::Response, McpErrorKind> {
-        let (client, request) = request.build_split();
-        let mut request = request.map_err(|error| McpErrorKind::Setup(error.into()))?;
-        let (_, tokens) = self.current();
-        self.add(tokens.as_deref(), &mut request)?;
-        client.execute(request).await.map_err(sending)
+        let (client, built_request) = request.build_split();
+        let mut single_request =
+            built_request.map_err(|error| McpErrorKind::Setup(error.into()))?;
+        let (_, tokens) = self.current_tokens();
+        self.add_headers(tokens.as_deref(), &mut single_request)?;
+        client.execute(single_request).await.map_err(send_error)
     }
 
     /// Completes an authorization that another client started.
     pub(crate) async fn finish(
         &self,
-        pending: PendingAuthorization,
+        pending_authorization: PendingAuthorization,
         response: AuthorizationResponse,
     ) -> Result<(), McpErrorKind> {
-        let loaded = self.loaded.get_or_try_init(|| self.shared.load());
-        loaded.await.map_err(authorization)?;
-        let finished = self.shared.finish(pending, response);
-        finished.await.map_err(authorization)
+        let load_operation = self.load_once.get_or_try_init(|| self.state.load());
+        load_operation.await.map_err(authorization_error)?;
+        let finish_operation = self.state.finish(pending_authorization, response);
+        finish_operation.await.map_err(authorization_error)
     }
 
     /// Waits for a running token acquisition. Returns `false` if none is running.
-    pub(crate) async fn ended(&self) -> bool {
+    pub(crate) async fn wait_for_authorization(&self) -> bool {
         let outcome = {
             let acquisition = self.acquisition.lock();
-            let running = acquisition.as_ref().filter(|it| it.is_under_way());
-            running.map(|running| running.outcome.clone())
+            let running_acquisition = acquisition
+                .as_ref()
+                .filter(|running_acquisition| running_acquisition.is_running());
+            running_acquisition.map(|running_acquisition| running_acquisition.outcome.clone())
         };
         let Some(outcome) = outcome else {
             return false;
         };
-        // The calls that need the token receive the outcome separately.
+        // The outcome is ignored here, because the calls that need the token receive it separately.
         let _ = outcome.await;
         true
     }
 
     /// Adds the token to a request, after refreshing a token that is about to expire.
-    async fn authorize(&self, request: &mut reqwest::Request) -> Result<Sent, McpErrorKind> {
+    async fn authorize(&self, request: &mut reqwest::Request) -> Result<SentRequest, McpErrorKind> {
         let url = request.url().clone();
-        let (generation, tokens) = self.current();
-        let (generation, tokens) = match tokens {
-            Some(live) if live.expires_soon() => self.renew_token(generation, live).await?,
-            tokens => (generation, tokens),
+        let (current_generation, current_tokens) = self.current_tokens();
+        let (generation, tokens) = match current_tokens {
+            Some(tokens) if tokens.expires_soon() => {
+                self.renew_token(current_generation, tokens).await?
+            }
+            tokens => (current_generation, tokens),
         };
-        self.add(tokens.as_deref(), request)?;
-        Ok(Sent {
+        self.add_headers(tokens.as_deref(), request)?;
+        Ok(SentRequest {
             generation,
             tokens,
             url,
@@ -174,21 +184,21 @@ impl OAuthAuthorizer {
     }
 
     /// Adds the headers of a token to a request, unless the request goes to another origin.
-    fn add(
+    fn add_headers(
         &self,
-        tokens: Option<&LiveTokens>,
+        tokens: Option<&ActiveTokens>,
         request: &mut reqwest::Request,
     ) -> Result<(), McpErrorKind> {
-        let is_unreaped = request.url().origin() == self.shared.server.origin();
-        if let Some(live) = tokens.filter(|_| is_unreaped) {
-            let headers = live.headers(request.method(), request.url());
-            let (token, proof) = headers.map_err(authorization)?;
+        let is_same_origin = request.url().origin() == self.state.server.origin();
+        if let Some(active_tokens) = tokens.filter(|_| is_same_origin) {
+            let headers = active_tokens.headers(request.method(), request.url());
+            let (token, proof) = headers.map_err(authorization_error)?;
             request.headers_mut().insert(AUTHORIZATION, token);
-            self.shared
+            self.state
                 .secrets
-                .note(live.tokens.access_token.expose_secret());
+                .add_sent(active_tokens.tokens.access_token.expose_secret());
             if let Some(proof) = proof {
-                request.headers_mut().insert(DPOP, proof);
+                request.headers_mut().insert(DPOP_HEADER, proof);
             }
         }
         Ok(())
@@ -197,105 +207,120 @@ impl OAuthAuthorizer {
     async fn renew_token(
         &self,
         generation: u64,
-        live: Arc<LiveTokens>,
-    ) -> Result<(u64, Option<Arc<LiveTokens>>), McpErrorKind> {
-        if !self.shared.can_renew_unattended(&live) {
-            // The token could not be renewed, but may still be valid; if not, the server's
-            // rejection starts an authorization.
-            return Ok((generation, Some(live)));
+        active_tokens: Arc<ActiveTokens>,
+    ) -> Result<(u64, Option<Arc<ActiveTokens>>), McpErrorKind> {
+        if !self.state.can_renew_unattended(&active_tokens) {
+            // The request is sent with the token that could not be refreshed, because the token may
+            // still be valid. If it is not, the server's rejection starts an authorization.
+            return Ok((generation, Some(active_tokens)));
         }
-        match self.run(generation, TokenReason::Renewal).await {
-            Err(error) if !live.has_ended() => {
+        match self.acquire(generation, TokenReason::Renewal).await {
+            Err(error) if !active_tokens.is_expired() => {
                 tracing::debug!(
                     %error,
                     "The access token could not be refreshed before it expires"
                 );
-                Ok((generation, Some(live)))
+                Ok((generation, Some(active_tokens)))
             }
             Err(error) if !error.is_rejection() => Err(McpErrorKind::Authorization(error)),
-            _ => Ok(self.current()),
+            _ => Ok(self.current_tokens()),
         }
     }
 
-    /// Returns whether to send a request again: if the server rejected the token, obtains another
-    /// one.
+    /// Obtains another token if the server rejected the token of a request. Returns whether to send
+    /// the request again.
     async fn should_resend(
         &self,
-        sent: &Sent,
+        sent_request: &SentRequest,
         status: StatusCode,
         headers: &HeaderMap,
     ) -> Result<bool, McpErrorKind> {
-        let dpop = sent.tokens.as_ref().and_then(|live| live.dpop.as_ref());
-        let has_new_nonce = dpop.is_some_and(|dpop| dpop.note(&sent.url, headers));
-        if sent.url.origin() != self.shared.server.origin() {
+        let dpop = sent_request
+            .tokens
+            .as_ref()
+            .and_then(|active_tokens| active_tokens.dpop.as_ref());
+        let has_new_nonce = dpop.is_some_and(|dpop| dpop.store_nonce(&sent_request.url, headers));
+        if sent_request.url.origin() != self.state.server.origin() {
             return Ok(false);
         }
-        let step_up = match status {
+        let is_step_up = match status {
             StatusCode::UNAUTHORIZED => false,
             StatusCode::FORBIDDEN => true,
             status => {
-                // A server with an internal error may not have checked the token.
-                if let Some(live) = sent.tokens.as_ref().filter(|_| !status.is_server_error()) {
-                    live.accept();
+                // A response with an internal error does not prove that the token is accepted,
+                // because the server may have failed before it checked the token.
+                if let Some(active_tokens) = sent_request
+                    .tokens
+                    .as_ref()
+                    .filter(|_| !status.is_server_error())
+                {
+                    active_tokens.mark_accepted();
                 }
                 return Ok(false);
             }
         };
-        let challenge = Challenge::from_headers(headers);
-        if step_up && !challenge.is_insufficient_scope() {
+        let challenge = ParsedChallenge::from_headers(headers);
+        if is_step_up && !challenge.is_insufficient_scope() {
             return Ok(false);
         }
         if challenge.requires_nonce() && dpop.is_some() {
             return Ok(has_new_nonce);
         }
-        if self.current().0 != sent.generation {
-            // Another call has already obtained a newer token.
+        if self.current_tokens().0 != sent_request.generation {
+            // The request is sent again with the newer token that another call has obtained.
             return Ok(true);
         }
-        if let Some(live) = &sent.tokens {
-            let is_useless = if step_up {
-                live.accept();
-                let requested = &live.tokens.scopes;
-                let mut scopes = challenge.scopes.iter();
-                scopes.all(|scope| requested.contains(scope))
+        if let Some(active_tokens) = &sent_request.tokens {
+            let is_retry_useless = if is_step_up {
+                active_tokens.mark_accepted();
+                let requested_scopes = &active_tokens.tokens.scopes;
+                let mut required_scopes = challenge.scopes.iter();
+                required_scopes.all(|scope| requested_scopes.contains(scope))
             } else {
-                live.origin == TokenOrigin::Granted && !live.is_accepted()
+                active_tokens.origin == TokenOrigin::Granted && !active_tokens.is_accepted()
             };
-            if is_useless {
-                // A further step-up would request the same scopes, and would be rejected again.
+            if is_retry_useless {
+                // The request is not sent again, because another authorization would request the
+                // same scopes, and the server would reject the request again.
                 return Ok(false);
             }
         }
-        let reason = TokenReason::Rejection { challenge, step_up };
-        let outcome = self.run(sent.generation, reason).await;
+        let reason = TokenReason::Rejection {
+            challenge,
+            is_step_up,
+        };
+        let outcome = self.acquire(sent_request.generation, reason).await;
         outcome.map_err(McpErrorKind::Authorization)?;
         Ok(true)
     }
 
-    fn current(&self) -> (u64, Option<Arc<LiveTokens>>) {
-        let current = self.shared.current.lock();
-        (current.generation, current.tokens.clone())
+    fn current_tokens(&self) -> (u64, Option<Arc<ActiveTokens>>) {
+        let current_tokens = self.state.current_tokens.lock();
+        (current_tokens.generation, current_tokens.tokens.clone())
     }
 
-    /// Obtains tokens newer than `generation`, or waits for a running acquisition.
-    async fn run(&self, generation: u64, reason: TokenReason) -> AcquisitionResult {
+    /// Obtains tokens newer than `generation`, or waits for the running token acquisition.
+    async fn acquire(&self, generation: u64, reason: TokenReason) -> AcquisitionResult {
         let outcome = {
-            let mut running = self.acquisition.lock();
-            match &*running {
-                Some(running) if running.is_under_way() => running.outcome.clone(),
-                _ if self.current().0 != generation => return Ok(()),
+            let mut current_acquisition = self.acquisition.lock();
+            match &*current_acquisition {
+                Some(running_acquisition) if running_acquisition.is_running() => {
+                    running_acquisition.outcome.clone()
+                }
+                _ if self.current_tokens().0 != generation => return Ok(()),
                 _ => {
-                    let acquisition = Arc::clone(&self.shared).run(reason);
-                    // The prompt and the store are code of the application, which may panic.
+                    let acquisition = Arc::clone(&self.state).acquire_tokens(reason);
+                    // Panics are caught, because the prompt and the token store are code of the
+                    // application.
                     let outcome = AssertUnwindSafe(acquisition)
                         .catch_unwind()
                         .map(|outcome| {
-                            let outcome = outcome.unwrap_or(Err(OAuthError::Panicked));
-                            outcome.map_err(Arc::new)
+                            let caught_outcome = outcome.unwrap_or(Err(OAuthError::Panicked));
+                            caught_outcome.map_err(Arc::new)
                         })
                         .boxed()
                         .shared();
-                    *running = Some(Running {
+                    *current_acquisition = Some(RunningAcquisition {
                         outcome: outcome.clone(),
                         _task: AbortOnDropHandle::new(tokio::spawn(outcome.clone())),
                     });
@@ -307,12 +332,12 @@ impl OAuthAuthorizer {
     }
 }
 
-impl Running {
-    fn is_under_way(&self) -> bool {
+impl RunningAcquisition {
+    fn is_running(&self) -> bool {
         self.outcome.peek().is_none()
     }
 }
 
-fn authorization(error: OAuthError) -> McpErrorKind {
+fn authorization_error(error: OAuthError) -> McpErrorKind {
     McpErrorKind::Authorization(Arc::new(error))
 }

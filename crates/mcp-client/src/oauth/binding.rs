@@ -1,20 +1,20 @@
-use super::error::short;
+use super::error::shorten_to_line;
 use super::issuer::Issuer;
 use super::{OAuthConfig, OAuthCredentials, OAuthError};
 
 /// The authorization server that may see the credentials of a client.
 #[derive(Debug)]
-pub(super) enum Binding {
-    /// Any authorization server: the client registers itself at each.
-    Any,
+pub(super) enum IssuerBinding {
+    /// Any authorization server, because the client registers itself at each server.
+    Unbound,
     /// The authorization server of the configured `issuer`.
-    Configured(Issuer),
+    ConfiguredIssuer(Issuer),
     /// The authorization server that a configured client was first used with.
-    FirstUse(Issuer),
+    FirstUsedIssuer(Issuer),
 }
 
-impl Binding {
-    /// Returns the binding of a client.
+impl IssuerBinding {
+    /// Determines to which authorization server a configured client is bound.
     ///
     /// # Errors
     /// [`OAuthError::InvalidIssuer`] if the issuer is invalid.
@@ -23,27 +23,28 @@ impl Binding {
         credentials: &OAuthCredentials,
     ) -> Result<Self, OAuthError> {
         if let Some(issuer) = &config.issuer {
-            return Ok(Self::Configured(Issuer::parse(issuer)?));
+            return Ok(Self::ConfiguredIssuer(Issuer::parse(issuer)?));
         }
         let Some(client_id) = &config.client_id else {
-            return Ok(Self::Any);
+            return Ok(Self::Unbound);
         };
         let mut registrations = credentials.registrations.iter();
-        let registered = registrations
-            .find(|(_, known)| known.client_id == *client_id)
+        let registered_issuer = registrations
+            .find(|(_, registration)| registration.client_id == *client_id)
             .map(|(issuer, _)| issuer);
         let tokens = credentials.tokens.as_ref();
-        match registered.or(tokens.map(|tokens| &tokens.issuer)) {
-            Some(issuer) => Ok(Self::FirstUse(Issuer::parse(issuer)?)),
-            None => Ok(Self::Any),
+        match registered_issuer.or(tokens.map(|tokens| &tokens.issuer)) {
+            Some(issuer) => Ok(Self::FirstUsedIssuer(Issuer::parse(issuer)?)),
+            None => Ok(Self::Unbound),
         }
     }
 
-    /// Returns the only issuer that may see the client's credentials; `None` if any may.
+    /// Returns the only issuer that may see the client's credentials; `None` if every issuer may
+    /// see them.
     pub(super) fn issuer(&self) -> Option<&Issuer> {
         match self {
-            Self::Any => None,
-            Self::Configured(issuer) | Self::FirstUse(issuer) => Some(issuer),
+            Self::Unbound => None,
+            Self::ConfiguredIssuer(issuer) | Self::FirstUsedIssuer(issuer) => Some(issuer),
         }
     }
 
@@ -55,20 +56,22 @@ impl Binding {
     /// another issuer.
     pub(super) fn check(&self, issuer: &str) -> Result<(), OAuthError> {
         match self.issuer() {
-            Some(bound) if bound.as_str() != issuer => Err(self.rejection(issuer)),
+            Some(bound_issuer) if bound_issuer.as_str() != issuer => {
+                Err(self.rejection_error(issuer))
+            }
             _ => Ok(()),
         }
     }
 
     /// Returns the error for a server that names another authorization server.
-    pub(super) fn rejection(&self, found: &str) -> OAuthError {
-        let found = short(found);
+    pub(super) fn rejection_error(&self, issuer: &str) -> OAuthError {
+        let found_issuer = shorten_to_line(issuer);
         match self {
-            Self::Configured(issuer) => OAuthError::ForeignIssuer {
-                found,
-                configured: issuer.as_str().to_owned(),
+            Self::ConfiguredIssuer(configured_issuer) => OAuthError::ForeignIssuer {
+                found_issuer,
+                configured_issuer: configured_issuer.as_str().to_owned(),
             },
-            Self::FirstUse(_) | Self::Any => OAuthError::ForeignClient { found },
+            Self::FirstUsedIssuer(_) | Self::Unbound => OAuthError::ForeignClient { found_issuer },
         }
     }
 }

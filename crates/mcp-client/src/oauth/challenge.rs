@@ -1,25 +1,25 @@
 use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 
-/// The requirements in `WWW-Authenticate` headers (RFC 9110 section 11.6.1, RFC 6750 section 3, RFC
-/// 9449 section 7.1, RFC 9728 section 5.1).
+/// The challenges in the `WWW-Authenticate` headers of a response, combined (RFC 9110 section
+/// 11.6.1, RFC 6750 section 3, RFC 9449 section 7.1, RFC 9728 section 5.1).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Challenge {
+pub(super) struct ParsedChallenge {
     /// Whether the server accepts tokens of the scheme DPoP.
-    pub(super) dpop: bool,
+    pub(super) allows_dpop: bool,
     pub(super) error: Option<String>,
     pub(super) scopes: Vec<String>,
     /// The URL of the protected resource metadata, as the server wrote it.
     pub(super) resource_metadata: Option<String>,
 }
 
-/// The challenge of a server that rejected a request, safe to show: contains only the parameters of
-/// `WWW-Authenticate` that contain no secrets.
+/// The challenge of a server that rejected a request. Safe to show, because it contains only those
+/// parameters of `WWW-Authenticate` that contain no secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuthorizationChallenge {
-    /// The header's value: schemes with parameters such as `realm`, `error`, `scope` and
-    /// `resource_metadata`. Without nonces, other opaque values, free text and URL queries.
+    /// The schemes in the header's value, with parameters such as `realm`, `error`, `scope` and
+    /// `resource_metadata`, but without nonces, other opaque values, free text and URL queries.
     pub header: String,
     /// The scopes that the server requires.
     pub scopes: Vec<String>,
@@ -38,30 +38,30 @@ impl AuthorizationChallenge {
             "algorithm",
             "charset",
         ];
-        let schemes = schemes(header);
+        let schemes = parse_schemes(header);
         let scopes = schemes
             .iter()
             .flat_map(|scheme| &scheme.parameters)
             .filter(|(name, _)| name == "scope")
             .flat_map(|(_, value)| value.split_whitespace());
-        let shown = schemes.iter().map(|scheme| {
+        let shown_schemes = schemes.iter().map(|scheme| {
             let parameters: Vec<String> = scheme
                 .parameters
                 .iter()
                 .filter(|(name, _)| SHOWN_PARAMETERS.contains(&name.as_str()))
                 .map(|(name, value)| {
-                    let value: String = without_query(value)
+                    let shown_value: String = without_query(value)
                         .chars()
                         .take(MAX_PARAMETER_CHARS)
                         .collect();
-                    format!("{name}={value:?}")
+                    format!("{name}={shown_value:?}")
                 })
                 .collect();
             let name = match scheme.name.as_str() {
                 "bearer" => "Bearer",
                 "dpop" => "DPoP",
                 "basic" => "Basic",
-                other => other,
+                name => name,
             };
             format!("{name} {}", parameters.join(", "))
                 .trim_end()
@@ -69,7 +69,7 @@ impl AuthorizationChallenge {
         });
         Self {
             scopes: scopes.map(str::to_owned).collect(),
-            header: shown.collect::<Vec<_>>().join(", "),
+            header: shown_schemes.collect::<Vec<_>>().join(", "),
         }
     }
 }
@@ -84,22 +84,27 @@ fn without_query(value: &str) -> &str {
 
 /// One challenge of the header: a scheme with its parameters, whose names are in lower case.
 #[derive(Default)]
-struct Scheme {
+struct ChallengeScheme {
     name: String,
     parameters: Vec<(String, String)>,
 }
 
-impl Challenge {
+impl ParsedChallenge {
     pub(super) fn from_headers(headers: &HeaderMap) -> Self {
         let header_values = headers.get_all(WWW_AUTHENTICATE).iter();
         let values = header_values.filter_map(|value| value.to_str().ok());
-        let schemes: Vec<Scheme> = values.flat_map(schemes).collect();
+        let schemes: Vec<ChallengeScheme> = values.flat_map(parse_schemes).collect();
         let mut challenge = Self {
-            dpop: schemes.iter().any(|scheme| scheme.name == "dpop"),
+            allows_dpop: schemes.iter().any(|scheme| scheme.name == "dpop"),
             ..Self::default()
         };
-        let ours = |scheme: &&Scheme| matches!(scheme.name.as_str(), "bearer" | "dpop");
-        for (name, value) in schemes.iter().filter(ours).flat_map(|s| &s.parameters) {
+        let is_token_scheme =
+            |scheme: &&ChallengeScheme| matches!(scheme.name.as_str(), "bearer" | "dpop");
+        for (name, value) in schemes
+            .iter()
+            .filter(is_token_scheme)
+            .flat_map(|scheme| &scheme.parameters)
+        {
             match name.as_str() {
                 "error" => _ = challenge.error.get_or_insert_with(|| value.clone()),
                 "resource_metadata" => {
@@ -128,59 +133,66 @@ impl Challenge {
 }
 
 /// Parses a header value, skipping everything that is not a challenge.
-fn schemes(value: &str) -> Vec<Scheme> {
-    let mut schemes: Vec<Scheme> = Vec::new();
+fn parse_schemes(value: &str) -> Vec<ChallengeScheme> {
+    let mut schemes: Vec<ChallengeScheme> = Vec::new();
     let mut rest = value;
     loop {
         rest = rest.trim_start_matches([' ', '\t', ',']);
-        let (name, after) = token(rest);
+        let (name, after_name) = split_token(rest);
         if name.is_empty() {
-            // The text is not a challenge: parsing continues after the next comma.
+            // The text is not a challenge, so parsing continues after the next comma.
             match rest.find(',') {
                 Some(comma) => rest = &rest[comma..],
                 None => return schemes,
             }
             continue;
         }
-        let behind = after.trim_start_matches([' ', '\t']);
-        if let (Some(text), Some(scheme)) = (behind.strip_prefix('='), schemes.last_mut()) {
-            let (text, after) = parameter_value(text.trim_start_matches([' ', '\t']));
-            scheme.parameters.push((name.to_ascii_lowercase(), text));
-            rest = after;
+        let next_text = after_name.trim_start_matches([' ', '\t']);
+        if let (Some(text), Some(scheme)) = (next_text.strip_prefix('='), schemes.last_mut()) {
+            let (parameter, after_parameter) =
+                parse_parameter_value(text.trim_start_matches([' ', '\t']));
+            scheme
+                .parameters
+                .push((name.to_ascii_lowercase(), parameter));
+            rest = after_parameter;
             continue;
         }
-        let name = name.to_ascii_lowercase();
-        schemes.push(Scheme {
-            name,
-            ..Scheme::default()
+        schemes.push(ChallengeScheme {
+            name: name.to_ascii_lowercase(),
+            ..ChallengeScheme::default()
         });
-        rest = skip_token68(behind);
+        rest = skip_token68(next_text);
     }
 }
 
-/// Splits off a token (RFC 9110 section 5.6.2).
-fn token(text: &str) -> (&str, &str) {
-    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    let end = text.find(|c| !is_token(c)).unwrap_or(text.len());
+/// Splits a text after the token (RFC 9110 section 5.6.2) with which it begins.
+fn split_token(text: &str) -> (&str, &str) {
+    let is_token = |character: char| {
+        character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character)
+    };
+    let end = text
+        .find(|character| !is_token(character))
+        .unwrap_or(text.len());
     text.split_at(end)
 }
 
-fn parameter_value(text: &str) -> (String, &str) {
-    let Some(quoted) = text.strip_prefix('"') else {
+/// Parses a parameter's value, and returns the rest of the text as well.
+fn parse_parameter_value(text: &str) -> (String, &str) {
+    let Some(quoted_text) = text.strip_prefix('"') else {
         let end = text.find([',', ' ', '\t']).unwrap_or(text.len());
         return (text[..end].to_owned(), &text[end..]);
     };
     let mut value = String::new();
-    let mut escaped = false;
-    for (index, c) in quoted.char_indices() {
-        match c {
-            _ if escaped => {
-                value.push(c);
-                escaped = false;
+    let mut is_escaped = false;
+    for (index, character) in quoted_text.char_indices() {
+        match character {
+            _ if is_escaped => {
+                value.push(character);
+                is_escaped = false;
             }
-            '\\' => escaped = true,
-            '"' => return (value, &quoted[index + 1..]),
-            _ => value.push(c),
+            '\\' => is_escaped = true,
+            '"' => return (value, &quoted_text[index + 1..]),
+            _ => value.push(character),
         }
     }
     (value, "")
@@ -188,12 +200,15 @@ fn parameter_value(text: &str) -> (String, &str) {
 
 /// Skips the credentials of a challenge in `token68` form, such as `Negotiate dG9rZW4=`.
 fn skip_token68(text: &str) -> &str {
-    let is_token68 = |c: char| c.is_ascii_alphanumeric() || "-._~+/".contains(c);
-    let end = text.find(|c| !is_token68(c)).unwrap_or(text.len());
-    let after = text[end..].trim_start_matches('=');
-    let ends = after.trim_start_matches([' ', '\t']);
-    if end > 0 && (ends.is_empty() || ends.starts_with(',')) {
-        return after;
+    let is_token68 =
+        |character: char| character.is_ascii_alphanumeric() || "-._~+/".contains(character);
+    let end = text
+        .find(|character| !is_token68(character))
+        .unwrap_or(text.len());
+    let after_token = text[end..].trim_start_matches('=');
+    let next_text = after_token.trim_start_matches([' ', '\t']);
+    if end > 0 && (next_text.is_empty() || next_text.starts_with(',')) {
+        return after_token;
     }
     text
 }
@@ -216,12 +231,12 @@ mod tests {
 
     use proptest::prelude::*;
 
-    fn challenge(values: &[&str]) -> Challenge {
+    fn challenge(values: &[&str]) -> ParsedChallenge {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(WWW_AUTHENTICATE, value.parse().unwrap());
         }
-        Challenge::from_headers(&headers)
+        ParsedChallenge::from_headers(&headers)
     }
 
     #[test]
@@ -234,22 +249,25 @@ mod tests {
             one.resource_metadata.as_deref(),
             Some("https://x.example/m")
         );
-        assert!(one.is_insufficient_scope() && !one.dpop);
+        assert!(one.is_insufficient_scope() && !one.allows_dpop);
         let two = challenge(&[
             "Basic realm=\"scope=evil, Bearer scope=worse\"",
             "Negotiate dG9rZW4=, DPoP error = use_dpop_nonce , scope=\"q\\\"q\"",
         ]);
-        assert!(two.dpop && two.requires_nonce());
+        assert!(two.allows_dpop && two.requires_nonce());
         assert_eq!(two.scopes, ["q\"q"]);
         assert_eq!(two.resource_metadata, None);
-        assert_eq!(challenge(&["Bearer"]), Challenge::default());
-        assert_eq!(challenge(&["Bearer, Basic realm=x"]), Challenge::default());
+        assert_eq!(challenge(&["Bearer"]), ParsedChallenge::default());
+        assert_eq!(
+            challenge(&["Bearer, Basic realm=x"]),
+            ParsedChallenge::default()
+        );
     }
 
     proptest! {
         #[test]
         fn no_header_makes_the_parser_panic(value in "[ -~]{0,200}") {
-            let _ = schemes(&value);
+            let _ = parse_schemes(&value);
         }
     }
 }

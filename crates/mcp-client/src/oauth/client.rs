@@ -11,46 +11,46 @@ use url::form_urlencoded::byte_serialize;
 use super::OAuthError;
 use super::jwt::{SigningKey, unix_time};
 
-/// Validity of a client assertion, in seconds.
+/// Time for which a client assertion is valid, in seconds.
 const ASSERTION_TTL_SECONDS: u64 = 300;
 
 /// A client registered at one authorization server.
 #[derive(Debug, Clone)]
 pub(super) struct OAuthClient {
     pub(super) id: String,
-    proof: Proof,
+    credential: ClientCredential,
 }
 
 /// How the client authenticates itself to the authorization server.
 #[derive(Debug, Clone)]
-enum Proof {
+enum ClientCredential {
     /// The client is public, and does not authenticate itself.
     None,
     Secret(SecretString),
-    Key(Arc<SigningKey>),
+    PrivateKey(Arc<SigningKey>),
 }
 
 /// The parameters of a token request.
-pub(super) type Form = Vec<(&'static str, String)>;
+pub(super) type RequestForm = Vec<(&'static str, String)>;
 
 impl OAuthClient {
     pub(super) fn with_secret(id: String, secret: Option<SecretString>) -> Self {
         let secret = secret.filter(|secret| !secret.expose_secret().is_empty());
         Self {
             id,
-            proof: secret.map_or(Proof::None, Proof::Secret),
+            credential: secret.map_or(ClientCredential::None, ClientCredential::Secret),
         }
     }
 
     pub(super) fn with_key(id: String, key: SigningKey) -> Self {
         Self {
             id,
-            proof: Proof::Key(Arc::new(key)),
+            credential: ClientCredential::PrivateKey(Arc::new(key)),
         }
     }
 
     pub(super) fn is_confidential(&self) -> bool {
-        !matches!(self.proof, Proof::None)
+        !matches!(self.credential, ClientCredential::None)
     }
 
     /// Adds client authentication to a token request (OAuth 2.1 section 2.4, RFC 7523 section 2.2).
@@ -61,38 +61,46 @@ impl OAuthClient {
         methods: Option<&[String]>,
         issuer: &str,
         headers: &mut HeaderMap,
-        form: &mut Form,
+        form: &mut RequestForm,
     ) -> Result<(), OAuthError> {
-        let takes = |method: &str| methods.is_none_or(|all| all.iter().any(|m| m == method));
-        match &self.proof {
-            Proof::Key(key) => {
-                let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
-                form.push(("client_assertion_type", kind.to_owned()));
-                form.push(("client_assertion", self.assertion(key, issuer)?));
+        let is_accepted = |method: &str| {
+            methods.is_none_or(|methods| {
+                methods
+                    .iter()
+                    .any(|announced_method| announced_method == method)
+            })
+        };
+        match &self.credential {
+            ClientCredential::PrivateKey(key) => {
+                let assertion_type = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+                form.push(("client_assertion_type", assertion_type.to_owned()));
+                form.push(("client_assertion", self.sign_assertion(key, issuer)?));
             }
-            Proof::Secret(secret) if takes("client_secret_basic") => {
-                headers.insert(AUTHORIZATION, self.basic(secret)?);
+            ClientCredential::Secret(secret) if is_accepted("client_secret_basic") => {
+                headers.insert(AUTHORIZATION, self.build_basic_header(secret)?);
             }
-            Proof::Secret(secret) if takes("client_secret_post") => {
+            ClientCredential::Secret(secret) if is_accepted("client_secret_post") => {
                 form.push(("client_id", self.id.clone()));
                 form.push(("client_secret", secret.expose_secret().to_owned()));
             }
             // A client secret is not sent to a server that announces no method for it.
-            Proof::Secret(_) | Proof::None => form.push(("client_id", self.id.clone())),
+            ClientCredential::Secret(_) | ClientCredential::None => {
+                form.push(("client_id", self.id.clone()));
+            }
         }
         Ok(())
     }
 
-    fn basic(&self, secret: &SecretString) -> Result<HeaderValue, OAuthError> {
+    fn build_basic_header(&self, secret: &SecretString) -> Result<HeaderValue, OAuthError> {
         let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
-        let pair = format!("{}:{}", encode(&self.id), encode(secret.expose_secret()));
-        let value = format!("Basic {}", BASE64_STANDARD.encode(pair));
-        let mut value = HeaderValue::try_from(value).map_err(|_| OAuthError::Signing)?;
+        let credentials = format!("{}:{}", encode(&self.id), encode(secret.expose_secret()));
+        let text = format!("Basic {}", BASE64_STANDARD.encode(credentials));
+        let mut value = HeaderValue::try_from(text).map_err(|_| OAuthError::Signing)?;
         value.set_sensitive(true);
         Ok(value)
     }
 
-    fn assertion(&self, key: &SigningKey, issuer: &str) -> Result<String, OAuthError> {
+    fn sign_assertion(&self, key: &SigningKey, issuer: &str) -> Result<String, OAuthError> {
         let now = unix_time();
         let mut header = Map::new();
         header.insert("typ".to_owned(), "JWT".into());
@@ -110,10 +118,10 @@ impl OAuthClient {
 mod tests {
     use super::*;
 
-    fn authenticated(client: &OAuthClient, methods: Option<&[&str]>) -> (String, Form) {
+    fn authenticated(client: &OAuthClient, methods: Option<&[&str]>) -> (String, RequestForm) {
         let methods: Option<Vec<String>> =
             methods.map(|all| all.iter().map(|&method| method.to_owned()).collect());
-        let (mut headers, mut form) = (HeaderMap::new(), Form::new());
+        let (mut headers, mut form) = (HeaderMap::new(), RequestForm::new());
         let issuer = "https://as.example";
         client
             .authenticate(methods.as_deref(), issuer, &mut headers, &mut form)
@@ -126,7 +134,10 @@ mod tests {
     fn the_secret_is_sent_with_the_method_of_the_server() {
         let client = OAuthClient::with_secret("a b".to_owned(), Some("s:/".into()));
         let basic = format!("Basic {}", BASE64_STANDARD.encode("a+b:s%3A%2F"));
-        assert_eq!(authenticated(&client, None), (basic.clone(), Form::new()));
+        assert_eq!(
+            authenticated(&client, None),
+            (basic.clone(), RequestForm::new())
+        );
         let both: &[&str] = &["client_secret_post", "client_secret_basic"];
         assert_eq!(authenticated(&client, Some(both)).0, basic);
         let (header, form) = authenticated(&client, Some(&["client_secret_post"]));

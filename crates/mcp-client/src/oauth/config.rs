@@ -56,12 +56,12 @@ pub struct OAuthConfig {
     pub private_key: Option<SecretString>,
     /// The signing algorithm of `private_key`. Default `ES256`.
     pub signing_algorithm: SigningAlgorithm,
-    /// The key id (`kid`) in the assertion, if the authorization server requires one.
+    /// The key id (`kid`) in the client assertion, if the authorization server requires one.
     pub key_id: Option<String>,
     /// For `jwt_bearer`: the JWT that identifies this workload.
     pub assertion: Option<SecretString>,
-    /// For `jwt_bearer`: a file with the JWT that identifies this workload, read for each token
-    /// request, because container platforms rotate it. At most 64 KiB.
+    /// For `jwt_bearer`: a file with the JWT that identifies this workload, of at most 64 KiB. The
+    /// file is read for each token request, because container platforms replace the JWT regularly.
     pub assertion_file: Option<PathBuf>,
     /// For `enterprise`: the token endpoint of the identity provider.
     pub idp_token_endpoint: Option<String>,
@@ -90,7 +90,7 @@ pub enum OAuthGrant {
     Enterprise,
 }
 
-/// A grant with all settings that it requires.
+/// A grant type with all settings that this grant type requires.
 pub(super) enum GrantSettings {
     AuthorizationCode,
     ClientCredentials(OAuthClient),
@@ -125,62 +125,66 @@ pub(super) enum AssertionSource {
 }
 
 impl OAuthConfig {
-    /// Returns the grant with all settings that it requires.
+    /// Returns the grant type with all settings that this grant type requires.
     ///
     /// # Errors
     /// [`ServerConfigError::OAuth`] with the name of a missing or invalid key.
-    pub(super) fn resolve(&self) -> Result<GrantSettings, ServerConfigError> {
-        let needs = |key| ServerConfigError::OAuth { key };
+    pub(super) fn resolve_grant(&self) -> Result<GrantSettings, ServerConfigError> {
+        let key_error = |key| ServerConfigError::OAuth { key };
         if let Some(url) = &self.client_metadata_url {
             // The MCP specification requires the URL of a client id metadata document to have a
             // path (client registration).
-            let url = Url::parse(url).ok();
-            url.filter(|url| url.scheme() == "https" && url.path().len() > 1)
-                .ok_or(needs("client_metadata_url"))?;
+            let parsed_url = Url::parse(url).ok();
+            parsed_url
+                .filter(|url| url.scheme() == "https" && url.path().len() > 1)
+                .ok_or(key_error("client_metadata_url"))?;
         }
         let grant = match self.grant {
             OAuthGrant::AuthorizationCode => GrantSettings::AuthorizationCode,
             OAuthGrant::ClientCredentials => {
-                let client = self.client()?.ok_or(needs("client_id"))?;
-                let client = Some(client).filter(OAuthClient::is_confidential);
-                GrantSettings::ClientCredentials(client.ok_or(needs("client_secret"))?)
+                let client = self.client()?.ok_or(key_error("client_id"))?;
+                if !client.is_confidential() {
+                    return Err(key_error("client_secret"));
+                }
+                GrantSettings::ClientCredentials(client)
             }
             OAuthGrant::JwtBearer => {
-                let source = match (&self.assertion, &self.assertion_file) {
+                let assertion = match (&self.assertion, &self.assertion_file) {
                     (Some(value), _) => AssertionSource::Value(value.clone()),
                     (None, Some(path)) => AssertionSource::File(path.clone()),
-                    (None, None) => return Err(needs("assertion")),
+                    (None, None) => return Err(key_error("assertion")),
                 };
                 GrantSettings::JwtBearer {
                     client: self.client()?,
-                    assertion: source,
+                    assertion,
                 }
             }
             OAuthGrant::Enterprise => {
-                let written = self.idp_token_endpoint.as_deref();
-                let endpoint = Url::parse(written.ok_or(needs("idp_token_endpoint"))?);
+                let endpoint_text = self.idp_token_endpoint.as_deref();
+                let endpoint = Url::parse(endpoint_text.ok_or(key_error("idp_token_endpoint"))?);
                 let client_id = self.idp_client_id.clone();
                 GrantSettings::Enterprise {
-                    client: self.client()?.ok_or(needs("client_id"))?,
+                    client: self.client()?.ok_or(key_error("client_id"))?,
                     provider: IdentityProvider {
-                        token_endpoint: endpoint.map_err(|_| needs("idp_token_endpoint"))?,
-                        client_id: client_id.ok_or(needs("idp_client_id"))?,
+                        token_endpoint: endpoint.map_err(|_| key_error("idp_token_endpoint"))?,
+                        client_id: client_id.ok_or(key_error("idp_client_id"))?,
                         client_secret: self.idp_client_secret.clone(),
-                        id_token: self.id_token.clone().ok_or(needs("id_token"))?,
+                        id_token: self.id_token.clone().ok_or(key_error("id_token"))?,
                     },
                 }
             }
         };
-        // Without an issuer, the MCP server would choose who receives the secret or the assertion.
+        // An issuer is required for grants without a user. Without an issuer, the MCP server would
+        // choose who receives the secret or the assertion.
         let issuer = self.issuer.as_deref().map(Issuer::parse);
         match issuer {
-            Some(Err(_)) => Err(needs("issuer")),
-            None if !grant.needs_user() => Err(needs("issuer")),
+            Some(Err(_)) => Err(key_error("issuer")),
+            None if !grant.needs_user() => Err(key_error("issuer")),
             _ => Ok(grant),
         }
     }
 
-    /// Returns the configured client, if any.
+    /// Returns the client that the configuration names; `None` if it has no `client_id`.
     pub(super) fn client(&self) -> Result<Option<OAuthClient>, ServerConfigError> {
         let Some(id) = self.client_id.clone() else {
             return Ok(None);
@@ -196,8 +200,8 @@ impl OAuthConfig {
         Ok(Some(OAuthClient::with_key(id, key)))
     }
 
-    /// Validates the configuration.
+    /// Validates the OAuth configuration of a server.
     pub(crate) fn validate(&self) -> Result<(), ServerConfigError> {
-        self.resolve().map(drop)
+        self.resolve_grant().map(drop)
     }
 }

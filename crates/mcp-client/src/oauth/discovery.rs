@@ -8,25 +8,25 @@ use secrecy::SecretString;
 use url::Url;
 
 use super::OAuthError;
-use super::binding::Binding;
-use super::challenge::Challenge;
-use super::error::{SdkError, short};
+use super::binding::IssuerBinding;
+use super::challenge::ParsedChallenge;
+use super::error::{SdkError, shorten_to_line};
 use super::issuer::Issuer;
 use super::metadata::ServerMetadata;
 use super::resource::ProtectedResource;
 use super::token_request::TokenEndpoint;
-use super::web::Web;
+use super::web::WebClient;
 
 /// Maximum number of authorization servers to try for one MCP server.
 const MAX_CANDIDATES: usize = 10;
 
-/// An authorization server whose metadata come from its own well-known addresses (RFC 8414, OpenID
+/// An authorization server whose metadata comes from its own well-known addresses (RFC 8414, OpenID
 /// Connect Discovery). A server of revision 2025-03-26 is its own authorization server, with
 /// metadata or default endpoints at its origin.
 pub(super) struct AuthorizationServer {
-    pub(super) token: TokenEndpoint,
+    pub(super) token_endpoint: TokenEndpoint,
     /// The scopes of the first authorization: from the challenge, or else from the metadata.
-    pub(super) first_scopes: Vec<String>,
+    pub(super) initial_scopes: Vec<String>,
     /// Whether the server has published metadata; otherwise its endpoints are the default ones.
     pub(super) is_published: bool,
     issuer: Issuer,
@@ -34,116 +34,131 @@ pub(super) struct AuthorizationServer {
 }
 
 impl AuthorizationServer {
-    /// Discovers the authorization server of an MCP server. For a bound client, only the bound
-    /// issuer is used, and nothing is fetched from another one.
+    /// Discovers the authorization server of an MCP server. If the client is bound to an issuer,
+    /// uses only that issuer and fetches nothing from any other issuer.
     pub(super) async fn discover(
-        web: &Web,
+        web_client: &WebClient,
         server: &Url,
-        challenge: &Challenge,
-        binding: &Binding,
+        challenge: &ParsedChallenge,
+        binding: &IssuerBinding,
     ) -> Result<Self, OAuthError> {
-        let resource = ProtectedResource::discover(web, server, challenge).await?;
-        let mut found = if resource.authorization_servers.is_empty() {
-            Self::at_origin(web, server, binding).await?
+        let resource = ProtectedResource::discover(web_client, server, challenge).await?;
+        let mut authorization_server = if resource.authorization_servers.is_empty() {
+            Self::find_server_at_origin(web_client, server, binding).await?
         } else {
-            Self::named_by(web, &resource, binding).await?
+            Self::find_named_server(web_client, &resource, binding).await?
         };
-        found.first_scopes = found.initial_scopes(challenge, resource.scopes);
-        found.token.resource = Some(resource.identifier);
-        Ok(found)
+        authorization_server.initial_scopes =
+            authorization_server.initial_scopes(challenge, resource.scopes);
+        authorization_server.token_endpoint.resource = Some(resource.identifier);
+        Ok(authorization_server)
     }
 
     /// Returns the authorization server with this issuer, without asking the MCP server, to refresh
     /// tokens or to finish an authorization.
     pub(super) async fn for_issuer(
-        web: &Web,
+        web_client: &WebClient,
         server: &Url,
         issuer: &str,
         resource: Option<String>,
     ) -> Result<Self, OAuthError> {
         let issuer = Issuer::parse(issuer)?;
-        let metadata = ServerMetadata::fetch(web, &issuer, &[issuer.as_str()]).await?;
-        let is_published = metadata.is_some();
-        let metadata = match metadata {
+        let published_metadata =
+            ServerMetadata::fetch(web_client, &issuer, &[issuer.as_str()]).await?;
+        let is_published = published_metadata.is_some();
+        let metadata = match published_metadata {
             Some(metadata) => metadata,
             None if issuer.is_origin_of(server) => ServerMetadata::for_unpublished(&issuer),
-            None => return Err(no_metadata(&issuer)),
+            None => return Err(no_metadata_error(&issuer)),
         };
-        let mut found = Self::new(web, issuer, metadata, is_published)?;
-        found.token.resource = resource;
-        Ok(found)
+        let mut authorization_server = Self::new(web_client, issuer, metadata, is_published)?;
+        authorization_server.token_endpoint.resource = resource;
+        Ok(authorization_server)
     }
 
     /// Returns the first usable authorization server that a resource names.
-    async fn named_by(
-        web: &Web,
+    async fn find_named_server(
+        web_client: &WebClient,
         resource: &ProtectedResource,
-        binding: &Binding,
+        binding: &IssuerBinding,
     ) -> Result<Self, OAuthError> {
-        let named = &resource.authorization_servers;
+        let named_issuers = &resource.authorization_servers;
         let candidates: Vec<Result<Issuer, OAuthError>> = match binding.issuer() {
-            Some(bound) if named.iter().any(|named| named == bound.as_str()) => {
-                vec![Ok(bound.clone())]
+            Some(bound_issuer)
+                if named_issuers
+                    .iter()
+                    .any(|named_issuer| named_issuer == bound_issuer.as_str()) =>
+            {
+                vec![Ok(bound_issuer.clone())]
             }
-            Some(_) => return Err(binding.rejection(&named[0])),
+            Some(_) => return Err(binding.rejection_error(&named_issuers[0])),
             None => {
-                let first = named.iter().take(MAX_CANDIDATES);
-                first.map(|named| Issuer::parse(named)).collect()
+                let first_issuers = named_issuers.iter().take(MAX_CANDIDATES);
+                first_issuers.map(|issuer| Issuer::parse(issuer)).collect()
             }
         };
-        let mut failure = None;
+        let mut first_error = None;
         for candidate in candidates {
             let error = match candidate {
                 Ok(issuer) => {
-                    let accepted = [issuer.as_str()];
-                    match ServerMetadata::fetch(web, &issuer, &accepted).await? {
-                        Some(metadata) => return Self::new(web, issuer, metadata, true),
-                        None => no_metadata(&issuer),
+                    let accepted_issuers = [issuer.as_str()];
+                    match ServerMetadata::fetch(web_client, &issuer, &accepted_issuers).await? {
+                        Some(metadata) => return Self::new(web_client, issuer, metadata, true),
+                        None => no_metadata_error(&issuer),
                     }
                 }
                 Err(error) => error,
             };
-            failure.get_or_insert(error);
+            first_error.get_or_insert(error);
         }
-        Err(failure.unwrap_or_else(|| binding.rejection(&named[0])))
+        Err(first_error.unwrap_or_else(|| binding.rejection_error(&named_issuers[0])))
     }
 
     /// Returns the authorization server at the MCP server's own origin. The origin has the same
     /// well-known addresses with and without a final slash, so the document decides which of the
     /// two is the issuer.
-    async fn at_origin(web: &Web, server: &Url, binding: &Binding) -> Result<Self, OAuthError> {
+    async fn find_server_at_origin(
+        web_client: &WebClient,
+        server: &Url,
+        binding: &IssuerBinding,
+    ) -> Result<Self, OAuthError> {
         let origin = Issuer::from_origin(server)?;
-        let slashed = format!("{}/", origin.as_str());
+        let origin_with_slash = format!("{}/", origin.as_str());
         let metadata = match binding.issuer() {
-            Some(bound) if !bound.is_origin_of(server) => {
-                return Err(binding.rejection(origin.as_str()));
+            Some(bound_issuer) if !bound_issuer.is_origin_of(server) => {
+                return Err(binding.rejection_error(origin.as_str()));
             }
-            Some(bound) => ServerMetadata::fetch(web, bound, &[bound.as_str()]).await?,
-            None => ServerMetadata::fetch(web, &origin, &[origin.as_str(), &slashed]).await?,
+            Some(bound_issuer) => {
+                ServerMetadata::fetch(web_client, bound_issuer, &[bound_issuer.as_str()]).await?
+            }
+            None => {
+                ServerMetadata::fetch(web_client, &origin, &[origin.as_str(), &origin_with_slash])
+                    .await?
+            }
         };
         let Some(metadata) = metadata else {
             let issuer = binding.issuer().cloned().unwrap_or(origin);
             let metadata = ServerMetadata::for_unpublished(&issuer);
-            return Self::new(web, issuer, metadata, false);
+            return Self::new(web_client, issuer, metadata, false);
         };
         let issuer = Issuer::parse(metadata.issuer.as_deref().unwrap_or_default())?;
-        Self::new(web, issuer, metadata, true)
+        Self::new(web_client, issuer, metadata, true)
     }
 
     fn new(
-        web: &Web,
+        web_client: &WebClient,
         issuer: Issuer,
         metadata: ServerMetadata,
         is_published: bool,
     ) -> Result<Self, OAuthError> {
         Ok(Self {
-            token: TokenEndpoint {
+            token_endpoint: TokenEndpoint {
                 issuer: issuer.as_str().to_owned(),
-                url: web.check(&metadata.token_endpoint)?,
+                url: web_client.parse_allowed_url(&metadata.token_endpoint)?,
                 auth_methods: metadata.token_endpoint_auth_methods_supported.clone(),
                 resource: None,
             },
-            first_scopes: Vec::new(),
+            initial_scopes: Vec::new(),
             is_published,
             issuer,
             metadata,
@@ -153,48 +168,69 @@ impl AuthorizationServer {
     /// Selects the scopes of the first authorization: from the challenge, or else from the
     /// resource's metadata (scope selection strategy), with `offline_access` if the authorization
     /// server has it.
-    fn initial_scopes(&self, challenge: &Challenge, resource_scopes: Vec<String>) -> Vec<String> {
-        const OFFLINE: &str = "offline_access";
+    fn initial_scopes(
+        &self,
+        challenge: &ParsedChallenge,
+        resource_scopes: Vec<String>,
+    ) -> Vec<String> {
+        const OFFLINE_SCOPE: &str = "offline_access";
         let mut scopes = if challenge.scopes.is_empty() {
             resource_scopes
         } else {
             challenge.scopes.clone()
         };
-        let supported = self.metadata.scopes_supported.as_ref();
-        let has_offline = supported.is_some_and(|all| all.iter().any(|scope| scope == OFFLINE));
-        if has_offline && !scopes.is_empty() && !scopes.iter().any(|scope| scope == OFFLINE) {
-            scopes.push(OFFLINE.to_owned());
+        let supported_scopes = self.metadata.scopes_supported.as_ref();
+        let supports_offline_access = supported_scopes
+            .is_some_and(|scopes| scopes.iter().any(|scope| scope == OFFLINE_SCOPE));
+        if supports_offline_access
+            && !scopes.is_empty()
+            && !scopes.iter().any(|scope| scope == OFFLINE_SCOPE)
+        {
+            scopes.push(OFFLINE_SCOPE.to_owned());
         }
         scopes
     }
 
-    /// Returns the SDK's manager for this authorization server, with the checked metadata, so that
-    /// the SDK fetches none.
-    pub(super) async fn sdk(&self, web: &Web) -> Result<AuthorizationManager, AuthError> {
-        let requests = Arc::new(web.clone());
+    /// Returns the SDK's manager for this authorization server, with the validated metadata, so
+    /// that the SDK fetches none.
+    pub(super) async fn new_sdk_manager(
+        &self,
+        web_client: &WebClient,
+    ) -> Result<AuthorizationManager, AuthError> {
+        let http_client = Arc::new(web_client.clone());
         let url = self.issuer.url().clone();
-        let mut sdk = AuthorizationManager::new_with_oauth_http_client(url, requests).await?;
-        sdk.set_metadata(self.metadata.for_sdk());
-        Ok(sdk)
+        let mut sdk_manager =
+            AuthorizationManager::new_with_oauth_http_client(url, http_client).await?;
+        sdk_manager.set_metadata(self.metadata.to_sdk_metadata());
+        Ok(sdk_manager)
     }
 
     /// Returns the authorization URL for the user, and its PKCE verifier.
-    pub(super) async fn authorization_request(
+    pub(super) async fn build_authorization_request(
         &self,
-        web: &Web,
+        web_client: &WebClient,
         client: OAuthClientConfig,
         scopes: &[String],
     ) -> Result<(Url, SecretString), OAuthError> {
-        let failed = |error| OAuthError::AuthorizationRequest(SdkError::new(error));
-        let verifier = Arc::new(Mutex::new(None));
-        let mut sdk = self.sdk(web).await.map_err(failed)?;
-        sdk.set_state_store(VerifierStore(Arc::clone(&verifier)));
-        sdk.configure_client(client).map_err(failed)?;
-        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-        let address = sdk.get_authorization_url(&scopes).await.map_err(failed)?;
-        let mut url = Url::parse(&address).map_err(|error| failed(AuthError::UrlError(error)))?;
+        let request_error = |error| OAuthError::AuthorizationRequest(SdkError::new(error));
+        let verifier_slot = Arc::new(Mutex::new(None));
+        let mut sdk_manager = self
+            .new_sdk_manager(web_client)
+            .await
+            .map_err(request_error)?;
+        sdk_manager.set_state_store(VerifierStore(Arc::clone(&verifier_slot)));
+        sdk_manager
+            .configure_client(client)
+            .map_err(request_error)?;
+        let scope_names: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let url_text = sdk_manager
+            .get_authorization_url(&scope_names)
+            .await
+            .map_err(request_error)?;
+        let mut url =
+            Url::parse(&url_text).map_err(|error| request_error(AuthError::UrlError(error)))?;
         self.set_resource(&mut url);
-        let verifier = verifier.lock().take();
+        let verifier = verifier_slot.lock().take();
         Ok((url, verifier.ok_or(OAuthError::NoCode)?))
     }
 
@@ -202,34 +238,38 @@ impl AuthorizationServer {
     /// because it does not know the resource's metadata.
     fn set_resource(&self, url: &mut Url) {
         let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-        let others = pairs.iter().filter(|(name, _)| name != "resource");
+        let other_pairs = pairs.iter().filter(|(name, _)| name != "resource");
         let mut query = url.query_pairs_mut();
-        query.clear().extend_pairs(others);
-        if let Some(resource) = &self.token.resource {
+        query.clear().extend_pairs(other_pairs);
+        if let Some(resource) = &self.token_endpoint.resource {
             query.append_pair("resource", resource);
         }
     }
 
     /// Checks that an authorization request is safe: the server announces PKCE with S256, and a
-    /// response from another server would be noticed (RFC 9700 section 4.4). Servers without
-    /// metadata are older than both announcements.
-    pub(super) fn check_for_authorization(
+    /// response from another server would be noticed (RFC 9700 section 4.4). A server without
+    /// metadata is not checked, because such a server cannot announce either feature.
+    pub(super) fn check_authorization_support(
         &self,
-        web: &Web,
-        binding: &Binding,
+        web_client: &WebClient,
+        binding: &IssuerBinding,
     ) -> Result<(), OAuthError> {
         if self.is_published && !self.metadata.has_pkce() {
             return Err(OAuthError::PkceUnsupported);
         }
-        let endpoint = self.metadata.authorization_endpoint.as_deref();
-        let endpoint = web.check(endpoint.ok_or(OAuthError::NoAuthorizationEndpoint)?)?;
+        let endpoint_text = self
+            .metadata
+            .authorization_endpoint
+            .as_deref()
+            .ok_or(OAuthError::NoAuthorizationEndpoint)?;
+        let endpoint = web_client.parse_allowed_url(endpoint_text)?;
         let is_foreign = endpoint.origin() != self.issuer.url().origin();
         if is_foreign
             && !self.metadata.announces_issuer()
-            && !matches!(binding, Binding::Configured(_))
+            && !matches!(binding, IssuerBinding::ConfiguredIssuer(_))
         {
             return Err(OAuthError::ForeignAuthorizationEndpoint {
-                issuer: short(self.issuer.as_str()),
+                issuer: shorten_to_line(self.issuer.as_str()),
             });
         }
         Ok(())
@@ -258,13 +298,13 @@ impl AuthorizationServer {
     }
 }
 
-fn no_metadata(issuer: &Issuer) -> OAuthError {
+fn no_metadata_error(issuer: &Issuer) -> OAuthError {
     OAuthError::NoMetadata {
-        issuer: short(issuer.as_str()),
+        issuer: shorten_to_line(issuer.as_str()),
     }
 }
 
-/// Takes over the PKCE verifier that the SDK generates, because Pillion makes the token request
+/// Receives the PKCE verifier that the SDK generates, because Pillion makes the token request
 /// itself.
 struct VerifierStore(Arc<Mutex<Option<SecretString>>>);
 

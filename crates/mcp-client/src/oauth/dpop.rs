@@ -14,71 +14,73 @@ use url::Url;
 use super::OAuthError;
 use super::jwt::{SigningKey, unix_time};
 
-pub(super) const DPOP: HeaderName = HeaderName::from_static("dpop");
-const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
+pub(super) const DPOP_HEADER: HeaderName = HeaderName::from_static("dpop");
+const DPOP_NONCE_HEADER: HeaderName = HeaderName::from_static("dpop-nonce");
 
 /// Maximum length of a stored nonce, in bytes; it is sent in every request.
-const MAX_NONCE_LEN: usize = 1024;
+const MAX_NONCE_BYTES: usize = 1024;
 
 /// The key to which a client's tokens are bound, and the nonces of servers (RFC 9449). Each client
 /// has one key.
-pub(super) struct Dpop {
+pub(super) struct DpopKey {
     key: SigningKey,
-    pkcs8: SecretString,
+    /// The key as PKCS#8 in Base64.
+    encoded_key: SecretString,
     /// The last nonce of each server, by origin.
     nonces: Mutex<HashMap<String, String>>,
 }
 
-impl Dpop {
+impl DpopKey {
     pub(super) fn generate() -> Result<Self, OAuthError> {
         let pkcs8 =
-            EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
-        let pkcs8 = pkcs8.map_err(|_| OAuthError::Signing)?;
-        let stored = SecretString::from(BASE64_STANDARD.encode(pkcs8.as_ref()));
-        Self::from_stored(&stored).ok_or(OAuthError::Signing)
+            EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
+                .map_err(|_| OAuthError::Signing)?;
+        let encoded_key = SecretString::from(BASE64_STANDARD.encode(pkcs8.as_ref()));
+        Self::from_stored(&encoded_key).ok_or(OAuthError::Signing)
     }
 
-    /// Restores a key that [`stored`](Self::stored) returned; `None` if the stored key is damaged.
-    pub(super) fn from_stored(stored: &SecretString) -> Option<Self> {
-        let pkcs8 = BASE64_STANDARD.decode(stored.expose_secret()).ok()?;
+    /// Restores a key that [`encoded_key`](Self::encoded_key) returned; `None` if the stored key is
+    /// damaged.
+    pub(super) fn from_stored(encoded_key: &SecretString) -> Option<Self> {
+        let pkcs8 = BASE64_STANDARD.decode(encoded_key.expose_secret()).ok()?;
         Some(Self {
-            key: SigningKey::p256(&pkcs8).ok()?,
-            pkcs8: stored.clone(),
+            key: SigningKey::from_p256_pkcs8(&pkcs8).ok()?,
+            encoded_key: encoded_key.clone(),
             nonces: Mutex::default(),
         })
     }
 
-    pub(super) fn stored(&self) -> SecretString {
-        self.pkcs8.clone()
+    pub(super) fn encoded_key(&self) -> SecretString {
+        self.encoded_key.clone()
     }
 
     /// Creates the proof for one request, with the access token of the request.
-    pub(super) fn proof(
+    pub(super) fn create_proof(
         &self,
         method: &Method,
         url: &Url,
         access_token: Option<&SecretString>,
     ) -> Result<HeaderValue, OAuthError> {
-        let mut target = url.clone();
-        target.set_query(None);
-        target.set_fragment(None);
+        let mut target_url = url.clone();
+        target_url.set_query(None);
+        target_url.set_fragment(None);
         let mut claims = json!({
             "jti": uuid::Uuid::new_v4().to_string(),
             "htm": method.as_str(),
-            "htu": target.as_str(),
+            "htu": target_url.as_str(),
             "iat": unix_time(),
         });
         if let Some(token) = access_token {
             let hash = digest::digest(&digest::SHA256, token.expose_secret().as_bytes());
             claims["ath"] = BASE64_URL_SAFE_NO_PAD.encode(hash).into();
         }
-        if let Some(nonce) = self.nonces.lock().get(&origin(url)) {
+        if let Some(nonce) = self.nonces.lock().get(&format_origin(url)) {
             claims["nonce"] = nonce.clone().into();
         }
         let mut header = Map::new();
         header.insert("typ".to_owned(), "dpop+jwt".into());
-        let public = self.key.p256_public_key().ok_or(OAuthError::Signing)?;
-        header.insert("jwk".to_owned(), public);
+        let public_key = self.key.p256_public_key().ok_or(OAuthError::Signing)?;
+        header.insert("jwk".to_owned(), public_key);
         let token = self.key.sign(header, &claims)?;
         let mut proof = HeaderValue::try_from(token).map_err(|_| OAuthError::Signing)?;
         proof.set_sensitive(true);
@@ -86,19 +88,22 @@ impl Dpop {
     }
 
     /// Stores the nonce in a response from this URL. Returns whether the nonce is new.
-    pub(super) fn note(&self, url: &Url, headers: &HeaderMap) -> bool {
+    pub(super) fn store_nonce(&self, url: &Url, headers: &HeaderMap) -> bool {
         let nonce = headers
-            .get(DPOP_NONCE)
+            .get(DPOP_NONCE_HEADER)
             .and_then(|nonce| nonce.to_str().ok());
-        let Some(nonce) = nonce.filter(|nonce| nonce.len() <= MAX_NONCE_LEN) else {
+        let Some(nonce) = nonce.filter(|nonce| nonce.len() <= MAX_NONCE_BYTES) else {
             return false;
         };
-        let before = self.nonces.lock().insert(origin(url), nonce.to_owned());
-        before.as_deref() != Some(nonce)
+        let previous_nonce = self
+            .nonces
+            .lock()
+            .insert(format_origin(url), nonce.to_owned());
+        previous_nonce.as_deref() != Some(nonce)
     }
 }
 
-fn origin(url: &Url) -> String {
+fn format_origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
@@ -115,14 +120,14 @@ mod tests {
 
     #[test]
     fn a_proof_contains_its_request_and_verifies_with_its_key() {
-        let dpop = Dpop::generate().unwrap();
+        let dpop = DpopKey::generate().unwrap();
         let url = Url::parse("https://x.example/token?a=1#b").unwrap();
         let mut headers = HeaderMap::new();
-        headers.insert(DPOP_NONCE, "n1".parse().unwrap());
-        assert!(dpop.note(&url, &headers));
-        assert!(!dpop.note(&url, &headers));
+        headers.insert(DPOP_NONCE_HEADER, "n1".parse().unwrap());
+        assert!(dpop.store_nonce(&url, &headers));
+        assert!(!dpop.store_nonce(&url, &headers));
         let value = dpop
-            .proof(&Method::POST, &url, Some(&"token".into()))
+            .create_proof(&Method::POST, &url, Some(&"token".into()))
             .unwrap();
         let proof = value.to_str().unwrap();
         let header: Value = serde_json::from_slice(&part(proof, 0)).unwrap();
@@ -145,16 +150,16 @@ mod tests {
             .verify(signed.as_bytes(), &part(proof, 2))
             .unwrap();
         let other = Url::parse("https://y.example/").unwrap();
-        let other = dpop.proof(&Method::GET, &other, None).unwrap();
+        let other = dpop.create_proof(&Method::GET, &other, None).unwrap();
         let claims: Value = serde_json::from_slice(&part(other.to_str().unwrap(), 1)).unwrap();
         assert!(claims.get("nonce").is_none() && claims.get("ath").is_none());
     }
 
     #[test]
     fn a_key_survives_being_stored() {
-        let dpop = Dpop::generate().unwrap();
-        let again = Dpop::from_stored(&dpop.stored()).unwrap();
+        let dpop = DpopKey::generate().unwrap();
+        let again = DpopKey::from_stored(&dpop.encoded_key()).unwrap();
         assert_eq!(again.key.p256_public_key(), dpop.key.p256_public_key());
-        assert!(Dpop::from_stored(&"damaged".into()).is_none());
+        assert!(DpopKey::from_stored(&"damaged".into()).is_none());
     }
 }

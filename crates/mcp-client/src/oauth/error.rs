@@ -1,4 +1,5 @@
 use std::fmt;
+use std::time::Duration;
 
 use rmcp::transport::auth::AuthError;
 
@@ -15,12 +16,12 @@ pub enum OAuthError {
     NoPrompt,
     /// The metadata of the server is the metadata of another resource (RFC 9728 section 3.3).
     #[error(
-        "the server's protected resource metadata has the resource '{found}', which is not the \
-        server's URL"
+        "the server's protected resource metadata has the resource '{found_resource}', which is \
+        not the server's URL"
     )]
     ForeignResource {
         /// The resource in the metadata; empty if missing.
-        found: String,
+        found_resource: String,
     },
     /// An issuer identifier is invalid (RFC 8414 section 2).
     #[error(
@@ -39,12 +40,15 @@ pub enum OAuthError {
     },
     /// The metadata names another issuer than the one that its address belongs to (RFC 8414 section
     /// 3.3).
-    #[error("the metadata of the authorization server '{expected}' has the issuer '{found}'")]
+    #[error(
+        "the metadata of the authorization server '{expected_issuer}' has the issuer \
+        '{found_issuer}'"
+    )]
     IssuerMismatch {
         /// The issuer to which the address belongs.
-        expected: String,
+        expected_issuer: String,
         /// The issuer in the metadata; empty if missing.
-        found: String,
+        found_issuer: String,
     },
     /// The request for metadata failed with an HTTP error.
     #[error("the OAuth metadata cannot be fetched: HTTP {status}")]
@@ -79,8 +83,8 @@ pub enum OAuthError {
         /// The issuer.
         issuer: String,
     },
-    /// The authorization server does not announce PKCE with S256, which is required (security
-    /// considerations).
+    /// The authorization server does not announce PKCE with S256, which the MCP specification
+    /// requires (section "Security Considerations" of its authorization page).
     #[error("the authorization server does not support PKCE with S256")]
     PkceUnsupported,
     /// The egress policy does not allow requests to an endpoint of the authorization server.
@@ -88,21 +92,23 @@ pub enum OAuthError {
     Endpoint(#[from] EgressError),
     /// The configured client belongs to another authorization server than the one that the MCP
     /// server names.
-    #[error("the configured OAuth client belongs to an authorization server other than '{found}'")]
+    #[error(
+        "the configured OAuth client belongs to an authorization server other than '{found_issuer}'"
+    )]
     ForeignClient {
         /// The issuer that the MCP server names.
-        found: String,
+        found_issuer: String,
     },
     /// The MCP server names another authorization server than the configured `issuer`.
     #[error(
-        "the server names the authorization server '{found}', but 'issuer' is configured as \
-        '{configured}'"
+        "the server names the authorization server '{found_issuer}', but 'issuer' is configured as \
+        '{configured_issuer}'"
     )]
     ForeignIssuer {
         /// The issuer that the MCP server names.
-        found: String,
+        found_issuer: String,
         /// The configured issuer.
-        configured: String,
+        configured_issuer: String,
     },
     /// The configuration has no client id, and the authorization server does not register clients.
     #[error(
@@ -121,7 +127,7 @@ pub enum OAuthError {
     /// The prompt failed, or the user did not respond.
     #[error(transparent)]
     Prompt(#[from] PromptError),
-    /// The browser returned without this client's `state`.
+    /// The authorization response does not contain the `state` of the authorization request.
     #[error("the authorization response belongs to another request (its 'state' does not match)")]
     WrongState,
     /// The authorization response has another issuer, or lacks the issuer that the server announces
@@ -149,7 +155,7 @@ pub enum OAuthError {
     /// The token endpoint returned an error (RFC 6749 section 5.2).
     #[error(
         "the authorization server rejected the token request: {error}{}",
-        described(.description.as_ref())
+        format_description_suffix(.description.as_ref())
     )]
     TokenRejected {
         /// The error code, such as `invalid_grant`.
@@ -167,13 +173,13 @@ pub enum OAuthError {
     #[error("the token response is invalid at line {}, column {}", .0.line(), .0.column())]
     TokenResponse(serde_json::Error),
     /// The token type is not supported.
-    #[error("the token response has an unsupported token type")]
+    #[error("the token response has no valid token of the type Bearer or DPoP")]
     TokenType,
     /// The identity provider did not return an identity assertion.
     #[error("the identity provider returned no identity assertion")]
     NoIdentityAssertion,
     /// The assertion file cannot be read.
-    #[error("the assertion file cannot be read: {0}")]
+    #[error("the file in 'assertion_file' cannot be read: {0}")]
     Assertion(#[source] std::io::Error),
     /// Signing with the private key failed.
     #[error("signing with the private key failed")]
@@ -187,10 +193,13 @@ pub enum OAuthError {
     /// The server publishes no authorization metadata, and client credentials are never sent to a
     /// guessed endpoint.
     #[error("the server publishes no authorization metadata, so no client credentials are sent")]
-    Unpublished,
+    NoPublishedMetadata,
     /// The authorization timed out.
-    #[error("the authorization timed out")]
-    TimedOut,
+    #[error("the authorization timed out after {} s", timeout.as_secs())]
+    TimedOut {
+        /// The time within which tokens must be obtained.
+        timeout: Duration,
+    },
     /// A setting that the grant requires is missing or invalid.
     #[error(transparent)]
     Config(#[from] crate::ServerConfigError),
@@ -204,9 +213,9 @@ impl OAuthError {
         self.class() == ErrorClass::Denied
     }
 
-    /// Returns whether the authorization server may have removed the client's registration: because
-    /// of the server's error, or because the browser did not return, as happens after an error
-    /// page.
+    /// Returns whether the authorization server may have removed the client's registration. The
+    /// error code of the server may indicate this, and also a browser that did not return, because
+    /// the server may have shown an error page.
     pub(super) fn may_be_unknown_client(&self) -> bool {
         match self {
             Self::Prompt(PromptError::Deferred) => false,
@@ -230,7 +239,7 @@ impl OAuthError {
             Self::TokenStatus { status } if *status >= 500 || *status == 429 => {
                 ErrorClass::Unavailable
             }
-            Self::TimedOut => ErrorClass::Timeout,
+            Self::TimedOut { .. } => ErrorClass::Timeout,
             Self::Panicked => ErrorClass::Internal,
             Self::Config(_) | Self::NoRedirectUri | Self::Assertion(_) | Self::Signing => {
                 ErrorClass::InvalidInput
@@ -240,14 +249,20 @@ impl OAuthError {
     }
 }
 
-/// Cuts a server's description to one line.
-pub(super) fn short(text: &str) -> String {
+/// Cuts a server's text to one short line.
+pub(super) fn shorten_to_line(text: &str) -> String {
     const MAX_DESCRIPTION_CHARS: usize = 300;
-    let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    visible.take(MAX_DESCRIPTION_CHARS).collect()
+    let visible_characters = text.chars().map(|character| {
+        if character.is_control() {
+            ' '
+        } else {
+            character
+        }
+    });
+    visible_characters.take(MAX_DESCRIPTION_CHARS).collect()
 }
 
-fn described(description: Option<&String>) -> String {
+fn format_description_suffix(description: Option<&String>) -> String {
     description.map_or(String::new(), |text| format!(" ({text})"))
 }
 
@@ -263,7 +278,7 @@ impl SdkError {
 
 impl fmt::Display for SdkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&short(&self.0.to_string()))
+        f.write_str(&shorten_to_line(&self.0.to_string()))
     }
 }
 

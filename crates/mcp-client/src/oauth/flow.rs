@@ -7,30 +7,30 @@ use secrecy::ExposeSecret;
 use url::Url;
 
 use super::authorization_code;
-use super::binding::Binding;
-use super::challenge::Challenge;
-use super::client::{Form, OAuthClient};
+use super::binding::IssuerBinding;
+use super::challenge::ParsedChallenge;
+use super::client::{OAuthClient, RequestForm};
 use super::config::GrantSettings;
 use super::discovery::AuthorizationServer;
-use super::dpop::Dpop;
+use super::dpop::DpopKey;
 use super::registration;
 use super::token_request::TokenEndpoint;
-use super::tokens::{LiveTokens, TokenOrigin, TokenResponse};
-use super::web::Web;
+use super::tokens::{ActiveTokens, TokenOrigin, TokenResponse};
+use super::web::WebClient;
 use super::{
     AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, ClientRegistration,
     OAuthConfig, OAuthCredentials, OAuthError, PendingAuthorization, TokenKey, TokenStore,
 };
 use crate::secrets::Secrets;
 
-/// Timeout of one token acquisition, which may include asking a user.
+/// Timeout for obtaining tokens, which may include asking a user.
 const ACQUISITION_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// Maximum number of scopes to request, whatever the server requests.
 const MAX_SCOPES: usize = 100;
 
 /// The OAuth state of one client, shared by its calls and the running token acquisition.
-pub(super) struct Shared {
+pub(super) struct OAuthState {
     pub(super) config: OAuthConfig,
     pub(super) grant: GrantSettings,
     /// The URL of the MCP server, without query and fragment.
@@ -38,20 +38,20 @@ pub(super) struct Shared {
     pub(super) prompt: Option<Arc<dyn AuthorizationPrompt>>,
     pub(super) store: Arc<dyn TokenStore>,
     pub(super) key: TokenKey,
-    pub(super) web: Web,
+    pub(super) web_client: WebClient,
     pub(super) secrets: Arc<Secrets>,
-    pub(super) current: Mutex<CurrentTokens>,
+    pub(super) current_tokens: Mutex<CurrentTokens>,
     pub(super) credentials: Mutex<OAuthCredentials>,
-    pub(super) dpop: OnceLock<Arc<Dpop>>,
+    pub(super) dpop: OnceLock<Arc<DpopKey>>,
 }
 
-/// The current tokens.
+/// The tokens that a client currently uses, and what is known about them.
 #[derive(Default)]
 pub(super) struct CurrentTokens {
-    /// Incremented with every change of the tokens.
+    /// A number that is incremented with every change of the tokens.
     pub(super) generation: u64,
-    pub(super) tokens: Option<Arc<LiveTokens>>,
-    /// The scopes requested so far; only grows.
+    pub(super) tokens: Option<Arc<ActiveTokens>>,
+    /// The scopes that the client has requested so far. Scopes are added, but never removed.
     pub(super) scopes: Vec<String>,
     /// The token endpoint for refreshing tokens, once discovered.
     endpoint: Option<TokenEndpoint>,
@@ -59,289 +59,359 @@ pub(super) struct CurrentTokens {
 
 /// Why the client needs new tokens.
 pub(super) enum TokenReason {
-    /// The tokens expire soon. The user is not asked.
+    /// The tokens expire soon. They are refreshed without asking the user.
     Renewal,
     /// The server rejected a request: without a token, with an invalid one (401), or with
     /// insufficient scopes (403).
-    Rejection { challenge: Challenge, step_up: bool },
+    Rejection {
+        challenge: ParsedChallenge,
+        is_step_up: bool,
+    },
 }
 
-impl Shared {
-    pub(super) async fn run(self: Arc<Self>, reason: TokenReason) -> Result<(), OAuthError> {
+impl OAuthState {
+    pub(super) async fn acquire_tokens(
+        self: Arc<Self>,
+        reason: TokenReason,
+    ) -> Result<(), OAuthError> {
         let acquisition = async {
             match reason {
                 TokenReason::Renewal => self.renew().await,
-                TokenReason::Rejection { challenge, step_up } => {
-                    self.authorize(&challenge, step_up).await
-                }
+                TokenReason::Rejection {
+                    challenge,
+                    is_step_up,
+                } => self.authorize(&challenge, is_step_up).await,
             }
         };
-        let timed = pillion_deadline::timeout(ACQUISITION_TIMEOUT, acquisition).await;
-        timed.unwrap_or(Err(OAuthError::TimedOut))
+        let timeout = ACQUISITION_TIMEOUT;
+        let outcome_in_time = pillion_deadline::timeout(timeout, acquisition).await;
+        outcome_in_time.unwrap_or(Err(OAuthError::TimedOut { timeout }))
     }
 
     /// Returns whether new tokens can be obtained without asking a user.
-    pub(super) fn can_renew_unattended(&self, tokens: &LiveTokens) -> bool {
+    pub(super) fn can_renew_unattended(&self, tokens: &ActiveTokens) -> bool {
         tokens.tokens.refresh_token.is_some() || !self.grant.needs_user()
     }
 
     async fn renew(&self) -> Result<(), OAuthError> {
-        let (known, scopes, tokens) = {
-            let current = self.current.lock();
-            let tokens = current.tokens.clone();
-            (current.endpoint.clone(), current.scopes.clone(), tokens)
+        let (cached_endpoint, scopes, tokens) = {
+            let current_tokens = self.current_tokens.lock();
+            let tokens = current_tokens.tokens.clone();
+            (
+                current_tokens.endpoint.clone(),
+                current_tokens.scopes.clone(),
+                tokens,
+            )
         };
-        let live = tokens.ok_or(OAuthError::NoPrompt)?;
-        let endpoint = match known {
-            Some(endpoint) if endpoint.issuer == live.tokens.issuer => endpoint,
+        let active_tokens = tokens.ok_or(OAuthError::NoPrompt)?;
+        let endpoint = match cached_endpoint {
+            Some(endpoint) if endpoint.issuer == active_tokens.tokens.issuer => endpoint,
             _ => {
-                let (issuer, resource) = (&live.tokens.issuer, live.tokens.resource.clone());
-                self.known_server(issuer, resource).await?.token
+                let (issuer, resource) = (
+                    &active_tokens.tokens.issuer,
+                    active_tokens.tokens.resource.clone(),
+                );
+                self.discover_issuer(issuer, resource).await?.token_endpoint
             }
         };
-        let renewed = if self.grant.needs_user() {
+        let outcome = if self.grant.needs_user() {
             self.refresh(&endpoint).await
         } else {
-            self.obtain_without_user(&endpoint, &scopes, live.dpop.as_ref())
+            self.obtain_without_user(&endpoint, &scopes, active_tokens.dpop.as_ref())
                 .await
         };
-        if renewed.as_ref().is_err_and(OAuthError::is_rejection) {
-            // A request without tokens gets a challenge that states what the server requires.
-            self.forget().await;
+        if outcome.as_ref().is_err_and(OAuthError::is_rejection) {
+            // The rejected tokens are removed, so that the next request is sent without a token and
+            // gets a challenge that states what the server requires.
+            self.forget_tokens().await;
         }
-        renewed
+        outcome
     }
 
-    async fn authorize(&self, challenge: &Challenge, step_up: bool) -> Result<(), OAuthError> {
+    async fn authorize(
+        &self,
+        challenge: &ParsedChallenge,
+        is_step_up: bool,
+    ) -> Result<(), OAuthError> {
         let server = self.discover(challenge).await?;
-        let tokens = self.current.lock().tokens.clone();
-        let may_refresh = tokens.as_ref().is_some_and(|live| {
-            let is_stale = live.origin != TokenOrigin::Refreshed || live.is_accepted();
-            let is_from_server = live.tokens.issuer == server.token.issuer;
-            is_stale && is_from_server && !step_up && live.tokens.refresh_token.is_some()
+        let tokens = self.current_tokens.lock().tokens.clone();
+        let can_refresh = tokens.as_ref().is_some_and(|active_tokens| {
+            let is_worth_refreshing =
+                active_tokens.origin != TokenOrigin::Refreshed || active_tokens.is_accepted();
+            let is_from_server = active_tokens.tokens.issuer == server.token_endpoint.issuer;
+            is_worth_refreshing
+                && is_from_server
+                && !is_step_up
+                && active_tokens.tokens.refresh_token.is_some()
         });
-        if may_refresh {
-            match self.refresh(&server.token).await {
+        if can_refresh {
+            match self.refresh(&server.token_endpoint).await {
                 Err(error) if error.is_rejection() => {
                     tracing::info!(%error, "The authorization server rejected the refresh token");
                     if error.may_be_unknown_client() {
-                        self.forget_client(&server.token.issuer);
+                        self.forget_client(&server.token_endpoint.issuer);
                     }
-                    self.forget().await;
+                    self.forget_tokens().await;
                 }
-                other => return other,
+                outcome => return outcome,
             }
         }
-        let scopes = self.scopes(challenge, &server.first_scopes);
-        let bound = tokens.as_ref().is_some_and(|live| live.dpop.is_some());
-        let dpop = if bound || challenge.dpop && server.binds_tokens() {
-            Some(self.dpop_key(tokens.as_deref())?)
+        let scopes = self.select_scopes(challenge, &server.initial_scopes);
+        let has_bound_tokens = tokens
+            .as_ref()
+            .is_some_and(|active_tokens| active_tokens.dpop.is_some());
+        let dpop = if has_bound_tokens || challenge.allows_dpop && server.binds_tokens() {
+            Some(self.find_or_generate_dpop_key(tokens.as_deref())?)
         } else {
             None
         };
         if !self.grant.needs_user() {
             return self
-                .obtain_without_user(&server.token, &scopes, dpop.as_ref())
+                .obtain_without_user(&server.token_endpoint, &scopes, dpop.as_ref())
                 .await;
         }
-        let response = self.ask(&server, &scopes, dpop.as_deref()).await?;
-        let endpoint = &server.token;
-        let live = LiveTokens::granted(response, endpoint, scopes, dpop.as_ref(), None)?;
-        self.keep(live).await;
+        let response = self.ask_user(&server, &scopes, dpop.as_deref()).await?;
+        let endpoint = &server.token_endpoint;
+        let new_tokens =
+            ActiveTokens::from_response(response, endpoint, scopes, dpop.as_ref(), None)?;
+        self.store_tokens(new_tokens).await;
         Ok(())
     }
 
-    /// Returns the authorization server that may see this client's credentials. Every token request,
-    /// registration and authorization request is made with a server from `discover` or
-    /// `known_server`, which check it.
-    fn binding(&self) -> Result<Binding, OAuthError> {
-        Binding::new(&self.config, &self.credentials.lock())
+    /// Returns the authorization server that may see this client's credentials. Every token
+    /// request, registration and authorization request is made with a server from `discover` or
+    /// `discover_issuer`, which check it.
+    fn binding(&self) -> Result<IssuerBinding, OAuthError> {
+        IssuerBinding::new(&self.config, &self.credentials.lock())
     }
 
     /// Discovers the authorization server that the MCP server names.
-    async fn discover(&self, challenge: &Challenge) -> Result<AuthorizationServer, OAuthError> {
-        let (web, binding) = (&self.web, self.binding()?);
-        let server = AuthorizationServer::discover(web, &self.server, challenge, &binding).await?;
-        self.accept(server, &binding)
+    async fn discover(
+        &self,
+        challenge: &ParsedChallenge,
+    ) -> Result<AuthorizationServer, OAuthError> {
+        let (web_client, binding) = (&self.web_client, self.binding()?);
+        let server =
+            AuthorizationServer::discover(web_client, &self.server, challenge, &binding).await?;
+        self.check_server(server, &binding)
     }
 
     /// Returns the authorization server with this issuer, to refresh tokens that it issued, or to
     /// complete an authorization that was started there.
-    async fn known_server(
+    async fn discover_issuer(
         &self,
         issuer: &str,
         resource: Option<String>,
     ) -> Result<AuthorizationServer, OAuthError> {
         let binding = self.binding()?;
         binding.check(issuer)?;
-        let server = AuthorizationServer::for_issuer(&self.web, &self.server, issuer, resource);
-        self.accept(server.await?, &binding)
+        let server =
+            AuthorizationServer::for_issuer(&self.web_client, &self.server, issuer, resource);
+        self.check_server(server.await?, &binding)
     }
 
-    fn accept(
+    /// Returns the authorization server if this client may use it, and caches its token endpoint.
+    fn check_server(
         &self,
         server: AuthorizationServer,
-        binding: &Binding,
+        binding: &IssuerBinding,
     ) -> Result<AuthorizationServer, OAuthError> {
-        binding.check(&server.token.issuer)?;
+        binding.check(&server.token_endpoint.issuer)?;
         let is_unattended = !self.grant.needs_user();
         let client = self.config.client()?;
         let has_secret = client.as_ref().is_some_and(OAuthClient::is_confidential);
         // A configured `issuer` is enough to send a user to default endpoints, but not to send a
         // secret there without a user.
-        let is_guess = is_unattended || has_secret && self.config.issuer.is_none();
-        if !server.is_published && is_guess {
-            return Err(OAuthError::Unpublished);
+        let forbids_default_endpoints = is_unattended || has_secret && self.config.issuer.is_none();
+        if !server.is_published && forbids_default_endpoints {
+            return Err(OAuthError::NoPublishedMetadata);
         }
-        self.current.lock().endpoint = Some(server.token.clone());
+        self.current_tokens.lock().endpoint = Some(server.token_endpoint.clone());
         Ok(server)
     }
 
     /// Asks the user for an authorization.
-    async fn ask(
+    async fn ask_user(
         &self,
         server: &AuthorizationServer,
         scopes: &[String],
-        dpop: Option<&Dpop>,
+        dpop: Option<&DpopKey>,
     ) -> Result<TokenResponse, OAuthError> {
         let prompt = self.prompt.as_deref().ok_or(OAuthError::NoPrompt)?;
-        server.check_for_authorization(&self.web, &self.binding()?)?;
+        server.check_authorization_support(&self.web_client, &self.binding()?)?;
         let redirect_uri = prompt
             .redirect_uri()
             .or_else(|| self.config.redirect_uri.clone())
             .ok_or(OAuthError::NoRedirectUri)?;
         let mut credentials = self.credentials.lock().clone();
-        let client = registration::client_for(
+        let client = registration::find_or_register_client(
             server,
-            &self.web,
+            &self.web_client,
             &self.config,
             &redirect_uri,
             scopes,
             &mut credentials,
         )
         .await?;
-        let registered = credentials.registrations.get(&server.token.issuer);
-        let registered_secret = registered.and_then(|known| known.client_secret.clone());
+        let registration = credentials.registrations.get(&server.token_endpoint.issuer);
+        let registered_secret =
+            registration.and_then(|registration| registration.client_secret.clone());
         *self.credentials.lock() = credentials;
-        let obtain = async {
+        let authorization = async {
             let config = OAuthClientConfig::new(client.id.clone(), redirect_uri.as_str());
             let (url, verifier) = server
-                .authorization_request(&self.web, config, scopes)
+                .build_authorization_request(&self.web_client, config, scopes)
                 .await?;
             let state = url.query_pairs().find(|(name, _)| name == "state");
-            let pending = PendingAuthorization {
+            let pending_authorization = PendingAuthorization {
                 state: state.map_or_else(String::new, |(_, state)| state.into_owned()),
-                issuer: server.token.issuer.clone(),
+                issuer: server.token_endpoint.issuer.clone(),
                 redirect_uri: redirect_uri.clone(),
                 scopes: scopes.to_vec(),
                 client_id: client.id.clone(),
                 client_secret: registered_secret,
                 verifier,
-                resource: server.token.resource.clone(),
+                resource: server.token_endpoint.resource.clone(),
                 dpop: dpop.is_some(),
             };
-            let authorization = prompt.authorize(AuthorizationRequest {
+            let prompted_response = prompt.authorize(AuthorizationRequest {
                 url,
                 redirect_uri: redirect_uri.clone(),
                 server: self.server.clone(),
                 scopes: scopes.to_vec(),
-                pending: pending.clone(),
+                pending: pending_authorization.clone(),
             });
-            let response = authorization.await?;
-            authorization_code::exchange(server, &self.web, &client, dpop, &pending, response).await
+            let response = prompted_response.await?;
+            authorization_code::exchange_code(
+                server,
+                &self.web_client,
+                &client,
+                dpop,
+                &pending_authorization,
+                response,
+            )
+            .await
         };
-        let obtained = obtain.await;
-        if obtained
+        let outcome = authorization.await;
+        if outcome
             .as_ref()
             .is_err_and(OAuthError::may_be_unknown_client)
         {
-            self.forget_client(&server.token.issuer);
+            self.forget_client(&server.token_endpoint.issuer);
         }
-        obtained
+        outcome
     }
 
     /// Completes an authorization that another client started, with the response from the browser.
     pub(super) async fn finish(
         &self,
-        pending: PendingAuthorization,
+        pending_authorization: PendingAuthorization,
         response: AuthorizationResponse,
     ) -> Result<(), OAuthError> {
-        let resource = pending.resource.clone();
-        let server = self.known_server(&pending.issuer, resource).await?;
+        let resource = pending_authorization.resource.clone();
+        let server = self
+            .discover_issuer(&pending_authorization.issuer, resource)
+            .await?;
         let registration = ClientRegistration {
-            client_id: pending.client_id.clone(),
-            client_secret: pending.client_secret.clone(),
-            redirect_uri: pending.redirect_uri.clone(),
+            client_id: pending_authorization.client_id.clone(),
+            client_secret: pending_authorization.client_secret.clone(),
+            redirect_uri: pending_authorization.redirect_uri.clone(),
         };
-        let configured = self.config.client()?;
-        let client = configured
-            .filter(|client| client.id == pending.client_id)
+        let configured_client = self.config.client()?;
+        let client = configured_client
+            .filter(|client| client.id == pending_authorization.client_id)
             .unwrap_or_else(|| registration.client());
-        let dpop = pending.dpop.then(|| self.dpop_key(None)).transpose()?;
-        let proofs = dpop.as_deref();
-        let exchange =
-            authorization_code::exchange(&server, &self.web, &client, proofs, &pending, response);
+        let dpop = pending_authorization
+            .dpop
+            .then(|| self.find_or_generate_dpop_key(None))
+            .transpose()?;
+        let dpop_key = dpop.as_deref();
+        let exchange = authorization_code::exchange_code(
+            &server,
+            &self.web_client,
+            &client,
+            dpop_key,
+            &pending_authorization,
+            response,
+        );
         let tokens = exchange.await?;
-        let scopes = pending.scopes;
-        let live = LiveTokens::granted(tokens, &server.token, scopes, dpop.as_ref(), None)?;
+        let scopes = pending_authorization.scopes;
+        let new_tokens = ActiveTokens::from_response(
+            tokens,
+            &server.token_endpoint,
+            scopes,
+            dpop.as_ref(),
+            None,
+        )?;
         self.credentials
             .lock()
             .registrations
-            .insert(pending.issuer, registration);
-        self.keep(live).await;
+            .insert(pending_authorization.issuer, registration);
+        self.store_tokens(new_tokens).await;
         Ok(())
     }
 
     /// Refreshes the tokens (OAuth 2.1 section 4.3), only with the issuer that issued them.
     async fn refresh(&self, endpoint: &TokenEndpoint) -> Result<(), OAuthError> {
-        let current = self.current.lock().tokens.clone();
-        let live = current
-            .filter(|live| live.tokens.issuer == endpoint.issuer)
+        let current_tokens = self.current_tokens.lock().tokens.clone();
+        let active_tokens = current_tokens
+            .filter(|active_tokens| active_tokens.tokens.issuer == endpoint.issuer)
             .ok_or(OAuthError::NoPrompt)?;
-        let refresh_token = live.tokens.refresh_token.as_ref();
+        let refresh_token = active_tokens.tokens.refresh_token.as_ref();
         let token = refresh_token.ok_or(OAuthError::NoPrompt)?;
         self.binding()?.check(&endpoint.issuer)?;
         let client = self.client_for_issuer(&endpoint.issuer)?;
-        let form: Form = vec![
+        let form: RequestForm = vec![
             ("grant_type", "refresh_token".to_owned()),
             ("refresh_token", token.expose_secret().to_owned()),
         ];
-        let dpop = live.dpop.as_ref();
-        let proofs = dpop.map(Arc::as_ref);
+        let dpop = active_tokens.dpop.as_ref();
+        let dpop_key = dpop.map(Arc::as_ref);
         let response = endpoint
-            .request(&self.web, client.as_ref(), proofs, &form)
+            .request(&self.web_client, client.as_ref(), dpop_key, &form)
             .await?;
-        let scopes = live.tokens.scopes.clone();
-        let refreshed = LiveTokens::granted(response, endpoint, scopes, dpop, Some(&live.tokens))?;
-        self.keep(refreshed).await;
+        let scopes = active_tokens.tokens.scopes.clone();
+        let refreshed_tokens = ActiveTokens::from_response(
+            response,
+            endpoint,
+            scopes,
+            dpop,
+            Some(&active_tokens.tokens),
+        )?;
+        self.store_tokens(refreshed_tokens).await;
         Ok(())
     }
 
-    /// Returns the client that is registered with this issuer.
+    /// Returns the client that is registered with the given issuer.
     fn client_for_issuer(&self, issuer: &str) -> Result<Option<OAuthClient>, OAuthError> {
         if let Some(client) = self.config.client()? {
             return Ok(Some(client));
         }
         let credentials = self.credentials.lock();
-        if let Some(known) = credentials.registrations.get(issuer) {
-            return Ok(Some(known.client()));
+        if let Some(registration) = credentials.registrations.get(issuer) {
+            return Ok(Some(registration.client()));
         }
         let url = self.config.client_metadata_url.clone();
         Ok(url.map(|url| OAuthClient::with_secret(url, None)))
     }
 
-    /// Returns the scopes to request: those requested before, or else the configured ones, or else
-    /// the server's; plus those in the challenge (scope selection strategy, step-up authorization
-    /// flow). For a grant without a user, returns only the configured scopes.
-    fn scopes(&self, challenge: &Challenge, first: &[String]) -> Vec<String> {
+    /// Returns the scopes to request: the scopes that were requested before, or else the configured
+    /// scopes, or else the scopes that the server names; in addition, the scopes in the challenge
+    /// (scope selection strategy, step-up authorization flow). For a grant without a user, returns
+    /// only the configured scopes.
+    fn select_scopes(&self, challenge: &ParsedChallenge, default_scopes: &[String]) -> Vec<String> {
         if !self.grant.needs_user() && !self.config.scopes.is_empty() {
             return self.config.scopes.clone();
         }
-        let requested = self.current.lock().scopes.clone();
-        let candidates = [requested, self.config.scopes.clone(), first.to_vec()];
-        let base = candidates.into_iter().find(|scopes| !scopes.is_empty());
+        let requested_scopes = self.current_tokens.lock().scopes.clone();
+        let candidates = [
+            requested_scopes,
+            self.config.scopes.clone(),
+            default_scopes.to_vec(),
+        ];
+        let base_scopes = candidates.into_iter().find(|scopes| !scopes.is_empty());
         let mut scopes: Vec<String> = Vec::new();
-        for scope in base.iter().flatten().chain(&challenge.scopes) {
+        for scope in base_scopes.iter().flatten().chain(&challenge.scopes) {
             if scopes.len() < MAX_SCOPES && !scopes.contains(scope) {
                 scopes.push(scope.clone());
             }
@@ -349,35 +419,40 @@ impl Shared {
         scopes
     }
 
-    fn dpop_key(&self, tokens: Option<&LiveTokens>) -> Result<Arc<Dpop>, OAuthError> {
-        if let Some(dpop) = tokens.and_then(|live| live.dpop.clone()) {
+    fn find_or_generate_dpop_key(
+        &self,
+        tokens: Option<&ActiveTokens>,
+    ) -> Result<Arc<DpopKey>, OAuthError> {
+        if let Some(dpop) = tokens.and_then(|active_tokens| active_tokens.dpop.clone()) {
             return Ok(dpop);
         }
         if let Some(dpop) = self.dpop.get() {
             return Ok(Arc::clone(dpop));
         }
-        let dpop = Arc::new(Dpop::generate()?);
+        let dpop = Arc::new(DpopKey::generate()?);
         Ok(Arc::clone(self.dpop.get_or_init(|| dpop)))
     }
 
-    fn install(&self, live: Option<LiveTokens>) {
-        let mut current = self.current.lock();
-        current.generation += 1;
-        if let Some(live) = &live {
-            current.scopes.clone_from(&live.tokens.scopes);
+    fn set_current_tokens(&self, active_tokens: Option<ActiveTokens>) {
+        let mut current_tokens = self.current_tokens.lock();
+        current_tokens.generation += 1;
+        if let Some(active_tokens) = &active_tokens {
+            current_tokens
+                .scopes
+                .clone_from(&active_tokens.tokens.scopes);
         }
-        current.tokens = live.map(Arc::new);
+        current_tokens.tokens = active_tokens.map(Arc::new);
     }
 
-    /// Makes new tokens the current ones and stores them. If storing fails, this process still uses
-    /// them.
-    pub(super) async fn keep(&self, live: LiveTokens) {
+    /// Replaces the current tokens with new tokens, and stores the new tokens. If storing fails,
+    /// this process still uses them.
+    pub(super) async fn store_tokens(&self, active_tokens: ActiveTokens) {
         let credentials = {
             let mut credentials = self.credentials.lock();
-            credentials.tokens = Some(live.tokens.clone());
+            credentials.tokens = Some(active_tokens.tokens.clone());
             credentials.clone()
         };
-        self.install(Some(live));
+        self.set_current_tokens(Some(active_tokens));
         if let Err(error) = self.store.save(&self.key, credentials).await {
             tracing::warn!(
                 %error, mcp.url = %self.server,
@@ -394,19 +469,19 @@ impl Shared {
     }
 
     /// Removes the current tokens, but not the registrations.
-    async fn forget(&self) {
+    async fn forget_tokens(&self) {
         let credentials = {
             let mut credentials = self.credentials.lock();
             credentials.tokens = None;
             credentials.clone()
         };
-        self.install(None);
-        let stored = if credentials.registrations.is_empty() {
+        self.set_current_tokens(None);
+        let outcome = if credentials.registrations.is_empty() {
             self.store.clear(&self.key).await
         } else {
             self.store.save(&self.key, credentials).await
         };
-        if let Err(error) = stored {
+        if let Err(error) = outcome {
             tracing::warn!(
                 %error, mcp.url = %self.server,
                 "Cannot remove the OAuth tokens of an MCP server"
@@ -419,13 +494,16 @@ impl Shared {
         let Some(mut credentials) = self.store.load(&self.key).await? else {
             return Ok(());
         };
-        // Tokens of an issuer that is no longer the configured one are dropped.
-        let binding = Binding::new(&self.config, &credentials)?;
+        // Stored tokens are ignored if their issuer is no longer the configured one.
+        let binding = IssuerBinding::new(&self.config, &credentials)?;
         let tokens = credentials.tokens.take();
         credentials.tokens = tokens.filter(|tokens| binding.check(&tokens.issuer).is_ok());
-        let live = credentials.tokens.clone().and_then(LiveTokens::stored);
+        let active_tokens = credentials
+            .tokens
+            .clone()
+            .and_then(ActiveTokens::from_stored);
         *self.credentials.lock() = credentials;
-        self.install(live);
+        self.set_current_tokens(active_tokens);
         Ok(())
     }
 }

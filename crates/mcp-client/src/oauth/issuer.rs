@@ -1,10 +1,10 @@
 use url::Url;
 
 use super::OAuthError;
-use super::error::short;
+use super::error::shorten_to_line;
 
-const OAUTH: &str = "/.well-known/oauth-authorization-server";
-const OPENID: &str = "/.well-known/openid-configuration";
+const OAUTH_PATH: &str = "/.well-known/oauth-authorization-server";
+const OPENID_PATH: &str = "/.well-known/openid-configuration";
 
 /// The issuer identifier of an authorization server (RFC 8414 section 2), in normal form.
 ///
@@ -28,13 +28,14 @@ impl Issuer {
             .filter(|url| is_issuer_url(url) && is_normal_form(url, identifier));
         Ok(Self {
             url: url.ok_or_else(|| OAuthError::InvalidIssuer {
-                issuer: short(identifier),
+                issuer: shorten_to_line(identifier),
             })?,
             identifier: identifier.to_owned(),
         })
     }
 
-    /// Returns the issuer of a server of revision 2025-03-26, which is its own authorization server.
+    /// Returns the issuer of a server of revision 2025-03-26, which is its own authorization
+    /// server.
     ///
     /// # Errors
     /// [`OAuthError::InvalidIssuer`] if the server's origin is opaque.
@@ -58,12 +59,15 @@ impl Issuer {
     /// Returns the addresses of the metadata, in the order of the MCP specification (authorization
     /// server metadata discovery): RFC 8414 section 3.1, OpenID Connect with path insertion, and
     /// OpenID Connect Discovery section 4.
-    pub(super) fn metadata_urls(&self) -> Vec<Url> {
-        let whole = self.url.path();
-        let path = whole.strip_suffix('/').unwrap_or(whole);
-        let mut paths = vec![format!("{OAUTH}{path}"), format!("{OPENID}{path}")];
+    pub(super) fn build_metadata_urls(&self) -> Vec<Url> {
+        let url_path = self.url.path();
+        let path = url_path.strip_suffix('/').unwrap_or(url_path);
+        let mut paths = vec![
+            format!("{OAUTH_PATH}{path}"),
+            format!("{OPENID_PATH}{path}"),
+        ];
         if !path.is_empty() {
-            paths.push(format!("{path}{OPENID}"));
+            paths.push(format!("{path}{OPENID_PATH}"));
         }
         let urls = paths.iter().map(|path| {
             let mut url = self.url.clone();
@@ -96,7 +100,11 @@ mod tests {
 
     fn urls(identifier: &str) -> Vec<String> {
         let issuer = Issuer::parse(identifier).unwrap();
-        issuer.metadata_urls().iter().map(Url::to_string).collect()
+        issuer
+            .build_metadata_urls()
+            .iter()
+            .map(Url::to_string)
+            .collect()
     }
 
     #[test]
@@ -163,7 +171,7 @@ mod tests {
         #[test]
         fn metadata_never_leaves_the_origin_of_the_issuer(path in "(/[ -~]{0,12}){0,4}") {
             if let Ok(issuer) = Issuer::parse(&format!("https://as.example{path}")) {
-                for url in issuer.metadata_urls() {
+                for url in issuer.build_metadata_urls() {
                     proptest::prop_assert_eq!(url.origin(), issuer.url().origin());
                     proptest::prop_assert!(url.path().contains("/.well-known/o"));
                     proptest::prop_assert!(url.query().is_none() && url.fragment().is_none());

@@ -34,12 +34,12 @@ pub enum SigningAlgorithm {
 
 /// A private key that signs JSON Web Tokens (RFC 7515), with ring, as for TLS.
 pub(super) struct SigningKey {
-    pair: Pair,
+    key_pair: SigningKeyPair,
     algorithm: SigningAlgorithm,
     key_id: Option<String>,
 }
 
-enum Pair {
+enum SigningKeyPair {
     Ecdsa(EcdsaKeyPair),
     Rsa(Box<RsaKeyPair>),
     Ed25519(Ed25519KeyPair),
@@ -55,43 +55,43 @@ impl SigningKey {
         algorithm: SigningAlgorithm,
         key_id: Option<String>,
     ) -> Result<Self, UnusableKey> {
-        let pem = pem.expose_secret().as_bytes();
-        let der = PrivateKeyDer::from_pem_slice(pem).map_err(|_| UnusableKey)?;
+        let der = PrivateKeyDer::from_pem_slice(pem.expose_secret().as_bytes())
+            .map_err(|_| UnusableKey)?;
         let pkcs8 = match &der {
             PrivateKeyDer::Pkcs8(key) => Some(key.secret_pkcs8_der()),
             _ => None,
         };
-        let pair = match (algorithm, pkcs8, &der) {
+        let key_pair = match (algorithm, pkcs8, &der) {
             (SigningAlgorithm::Es256 | SigningAlgorithm::Es384, Some(key), _) => {
-                ecdsa(algorithm, key).map(Pair::Ecdsa)?
+                ecdsa_key_pair(algorithm, key).map(SigningKeyPair::Ecdsa)?
             }
             (SigningAlgorithm::EdDsa, Some(key), _) => {
                 Ed25519KeyPair::from_pkcs8_maybe_unchecked(key)
-                    .map(Pair::Ed25519)
+                    .map(SigningKeyPair::Ed25519)
                     .map_err(|_| UnusableKey)?
             }
             (SigningAlgorithm::Rs256, Some(key), _) => RsaKeyPair::from_pkcs8(key)
-                .map(|pair| Pair::Rsa(Box::new(pair)))
+                .map(|pair| SigningKeyPair::Rsa(Box::new(pair)))
                 .map_err(|_| UnusableKey)?,
             (SigningAlgorithm::Rs256, None, PrivateKeyDer::Pkcs1(key)) => {
                 RsaKeyPair::from_der(key.secret_pkcs1_der())
-                    .map(|pair| Pair::Rsa(Box::new(pair)))
+                    .map(|pair| SigningKeyPair::Rsa(Box::new(pair)))
                     .map_err(|_| UnusableKey)?
             }
             _ => return Err(UnusableKey),
         };
         Ok(Self {
-            pair,
+            key_pair,
             algorithm,
             key_id,
         })
     }
 
     /// Creates a P-256 key from PKCS#8.
-    pub(super) fn p256(pkcs8: &[u8]) -> Result<Self, UnusableKey> {
+    pub(super) fn from_p256_pkcs8(pkcs8: &[u8]) -> Result<Self, UnusableKey> {
         let algorithm = SigningAlgorithm::Es256;
         Ok(Self {
-            pair: Pair::Ecdsa(ecdsa(algorithm, pkcs8)?),
+            key_pair: SigningKeyPair::Ecdsa(ecdsa_key_pair(algorithm, pkcs8)?),
             algorithm,
             key_id: None,
         })
@@ -108,7 +108,7 @@ impl SigningKey {
 
     /// Returns the public half of a P-256 key as a JSON Web Key (RFC 7518 section 6.2).
     pub(super) fn p256_public_key(&self) -> Option<Value> {
-        let Pair::Ecdsa(pair) = &self.pair else {
+        let SigningKeyPair::Ecdsa(pair) = &self.key_pair else {
             return None;
         };
         // The encoded point is a byte 4, then x and y with 32 bytes each.
@@ -117,8 +117,8 @@ impl SigningKey {
         Some(json!({"kty": "EC", "crv": "P-256", "x": encode(x), "y": encode(y)}))
     }
 
-    /// Returns a signed token with these claims in compact form; `header` is added to the
-    /// algorithm.
+    /// Returns a signed token with these claims in compact form. `header` contains the parameters
+    /// of the token's header other than the algorithm.
     pub(super) fn sign(
         &self,
         mut header: Map<String, Value>,
@@ -129,43 +129,44 @@ impl SigningKey {
             header.insert("kid".to_owned(), key_id.clone().into());
         }
         let encode = |part: &str| BASE64_URL_SAFE_NO_PAD.encode(part);
-        let header = Value::Object(header).to_string();
-        let signed = format!("{}.{}", encode(&header), encode(&claims.to_string()));
-        let signature = self.signature(signed.as_bytes())?;
-        let signature = BASE64_URL_SAFE_NO_PAD.encode(signature);
-        Ok(format!("{signed}.{signature}"))
+        let header_text = Value::Object(header).to_string();
+        let message = format!("{}.{}", encode(&header_text), encode(&claims.to_string()));
+        let signature = self.sign_message(message.as_bytes())?;
+        let encoded_signature = BASE64_URL_SAFE_NO_PAD.encode(signature);
+        Ok(format!("{message}.{encoded_signature}"))
     }
 
-    fn signature(&self, message: &[u8]) -> Result<Vec<u8>, OAuthError> {
-        let random = SystemRandom::new();
-        let failed = |_| OAuthError::Signing;
-        match &self.pair {
-            Pair::Ecdsa(pair) => {
-                let signature = pair.sign(&random, message).map_err(failed)?;
+    fn sign_message(&self, message: &[u8]) -> Result<Vec<u8>, OAuthError> {
+        let random_source = SystemRandom::new();
+        let signing_error = |_| OAuthError::Signing;
+        match &self.key_pair {
+            SigningKeyPair::Ecdsa(pair) => {
+                let signature = pair.sign(&random_source, message).map_err(signing_error)?;
                 Ok(signature.as_ref().to_vec())
             }
-            Pair::Ed25519(pair) => Ok(pair.sign(message).as_ref().to_vec()),
-            Pair::Rsa(pair) => {
+            SigningKeyPair::Ed25519(pair) => Ok(pair.sign(message).as_ref().to_vec()),
+            SigningKeyPair::Rsa(pair) => {
                 let mut signature = vec![0; pair.public().modulus_len()];
                 pair.sign(
                     &signature::RSA_PKCS1_SHA256,
-                    &random,
+                    &random_source,
                     message,
                     &mut signature,
                 )
-                .map_err(failed)?;
+                .map_err(signing_error)?;
                 Ok(signature)
             }
         }
     }
 }
 
-fn ecdsa(algorithm: SigningAlgorithm, pkcs8: &[u8]) -> Result<EcdsaKeyPair, UnusableKey> {
-    let algorithm = match algorithm {
+fn ecdsa_key_pair(algorithm: SigningAlgorithm, pkcs8: &[u8]) -> Result<EcdsaKeyPair, UnusableKey> {
+    let signing_algorithm = match algorithm {
         SigningAlgorithm::Es384 => &signature::ECDSA_P384_SHA384_FIXED_SIGNING,
         _ => &signature::ECDSA_P256_SHA256_FIXED_SIGNING,
     };
-    EcdsaKeyPair::from_pkcs8(algorithm, pkcs8, &SystemRandom::new()).map_err(|_| UnusableKey)
+    EcdsaKeyPair::from_pkcs8(signing_algorithm, pkcs8, &SystemRandom::new())
+        .map_err(|_| UnusableKey)
 }
 
 impl fmt::Debug for SigningKey {
@@ -176,8 +177,8 @@ impl fmt::Debug for SigningKey {
 
 /// Returns the seconds since the Unix epoch.
 pub(super) fn unix_time() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| now.as_secs())
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_epoch.map_or(0, |duration| duration.as_secs())
 }
 
 #[cfg(test)]
@@ -202,10 +203,10 @@ mod tests {
 
     #[test]
     fn signatures_of_every_key_type_verify() {
-        let random = SystemRandom::new();
+        let random_source = SystemRandom::new();
         let p384 = &signature::ECDSA_P384_SHA384_FIXED_SIGNING;
-        let pkcs8 = EcdsaKeyPair::generate_pkcs8(p384, &random).unwrap();
-        let public = EcdsaKeyPair::from_pkcs8(p384, pkcs8.as_ref(), &random).unwrap();
+        let pkcs8 = EcdsaKeyPair::generate_pkcs8(p384, &random_source).unwrap();
+        let public = EcdsaKeyPair::from_pkcs8(p384, pkcs8.as_ref(), &random_source).unwrap();
         let id = Some("k1".to_owned());
         let pem384 = pem(pkcs8.as_ref());
         let key = SigningKey::from_pem(&pem384, SigningAlgorithm::Es384, id).unwrap();
@@ -215,7 +216,7 @@ mod tests {
             .verify(message.as_bytes(), &signature)
             .unwrap();
 
-        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
+        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&random_source).unwrap();
         let public = Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).unwrap();
         let pem25519 = pem(pkcs8.as_ref());
         let key = SigningKey::from_pem(&pem25519, SigningAlgorithm::EdDsa, None).unwrap();

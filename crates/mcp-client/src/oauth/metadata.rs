@@ -4,7 +4,7 @@ use url::Url;
 
 use super::OAuthError;
 use super::issuer::Issuer;
-use super::web::Web;
+use super::web::WebClient;
 
 /// The metadata of an authorization server (RFC 8414 section 2). Only these members are used.
 #[derive(Debug, Default, Deserialize)]
@@ -25,25 +25,25 @@ impl ServerMetadata {
     /// Fetches the metadata from the issuer's own addresses; `None` if the issuer publishes none.
     ///
     /// # Errors
-    /// [`OAuthError::IssuerMismatch`] if a document names an issuer other than those in `accepted`;
-    /// an error of [`check_endpoint`] if an endpoint is not allowed.
+    /// [`OAuthError::IssuerMismatch`] if a document names an issuer other than those in
+    /// `accepted_issuers`; an error of [`check_endpoint`] if an endpoint is not allowed.
     pub(super) async fn fetch(
-        web: &Web,
+        web_client: &WebClient,
         issuer: &Issuer,
-        accepted: &[&str],
+        accepted_issuers: &[&str],
     ) -> Result<Option<Self>, OAuthError> {
-        for url in issuer.metadata_urls() {
-            let Some(metadata) = web.get_json::<Self>(&url).await? else {
+        for url in issuer.build_metadata_urls() {
+            let Some(metadata) = web_client.get_json::<Self>(&url).await? else {
                 continue;
             };
-            let found = metadata.issuer.as_deref();
-            if !found.is_some_and(|found| accepted.contains(&found)) {
+            let named_issuer = metadata.issuer.as_deref();
+            if !named_issuer.is_some_and(|issuer| accepted_issuers.contains(&issuer)) {
                 return Err(OAuthError::IssuerMismatch {
-                    expected: issuer.as_str().to_owned(),
-                    found: super::error::short(found.unwrap_or_default()),
+                    expected_issuer: issuer.as_str().to_owned(),
+                    found_issuer: super::error::shorten_to_line(named_issuer.unwrap_or_default()),
                 });
             }
-            metadata.check_endpoints(web, issuer)?;
+            metadata.check_endpoints(web_client, issuer)?;
             return Ok(Some(metadata));
         }
         Ok(None)
@@ -67,15 +67,15 @@ impl ServerMetadata {
     }
 
     /// Checks the endpoints in the metadata. An endpoint may have another origin than the issuer,
-    /// as those of large providers have: the metadata come from the issuer itself.
-    fn check_endpoints(&self, web: &Web, issuer: &Issuer) -> Result<(), OAuthError> {
-        check_endpoint(web, issuer, "token_endpoint", &self.token_endpoint)?;
+    /// as at some large providers, because the metadata comes from the issuer itself.
+    fn check_endpoints(&self, web_client: &WebClient, issuer: &Issuer) -> Result<(), OAuthError> {
+        check_endpoint(web_client, issuer, "token_endpoint", &self.token_endpoint)?;
         for (name, url) in [
             ("authorization_endpoint", &self.authorization_endpoint),
             ("registration_endpoint", &self.registration_endpoint),
         ] {
             if let Some(url) = url {
-                check_endpoint(web, issuer, name, url)?;
+                check_endpoint(web_client, issuer, name, url)?;
             }
         }
         Ok(())
@@ -83,22 +83,23 @@ impl ServerMetadata {
 
     /// Returns whether the server announces PKCE with S256.
     pub(super) fn has_pkce(&self) -> bool {
-        includes(self.code_challenge_methods_supported.as_ref(), "S256")
+        contains_value(self.code_challenge_methods_supported.as_ref(), "S256")
     }
 
     /// Returns whether the server can bind tokens to an ES256 key (RFC 9449 section 5.1).
     pub(super) fn binds_tokens(&self) -> bool {
-        includes(self.dpop_signing_alg_values_supported.as_ref(), "ES256")
+        contains_value(self.dpop_signing_alg_values_supported.as_ref(), "ES256")
     }
 
-    /// Returns whether the server announces an issuer in each authorization response (RFC 9207).
+    /// Returns whether the server announces that each of its authorization responses names the
+    /// issuer (RFC 9207).
     pub(super) fn announces_issuer(&self) -> bool {
         self.authorization_response_iss_parameter_supported == Some(true)
     }
 
     /// Returns the metadata for the SDK, for a registration or an authorization request. PKCE has
     /// been checked before, because the SDK accepts a server that does not announce it.
-    pub(super) fn for_sdk(&self) -> AuthorizationMetadata {
+    pub(super) fn to_sdk_metadata(&self) -> AuthorizationMetadata {
         let mut metadata = AuthorizationMetadata::default();
         metadata.authorization_endpoint = self.authorization_endpoint.clone().unwrap_or_default();
         metadata.token_endpoint.clone_from(&self.token_endpoint);
@@ -118,21 +119,21 @@ impl ServerMetadata {
 /// [`OAuthError::Endpoint`] if the egress policy rejects the URL; [`OAuthError::InvalidEndpoint`]
 /// if the URL is invalid.
 fn check_endpoint(
-    web: &Web,
+    web_client: &WebClient,
     issuer: &Issuer,
     name: &'static str,
     url: &str,
 ) -> Result<Url, OAuthError> {
-    let url = web.check(url)?;
-    let is_downgrade = issuer.url().scheme() == "https" && url.scheme() != "https";
-    let has_user = !url.username().is_empty() || url.password().is_some();
-    if is_downgrade || has_user || url.fragment().is_some() {
+    let endpoint = web_client.parse_allowed_url(url)?;
+    let is_downgrade = issuer.url().scheme() == "https" && endpoint.scheme() != "https";
+    let has_user = !endpoint.username().is_empty() || endpoint.password().is_some();
+    if is_downgrade || has_user || endpoint.fragment().is_some() {
         return Err(OAuthError::InvalidEndpoint { name });
     }
-    Ok(url)
+    Ok(endpoint)
 }
 
-fn includes(values: Option<&Vec<String>>, expected: &str) -> bool {
+fn contains_value(values: Option<&Vec<String>>, expected: &str) -> bool {
     values.is_some_and(|values| values.iter().any(|value| value == expected))
 }
 
@@ -146,9 +147,9 @@ mod tests {
         let mut policy = EgressPolicy::default();
         policy.allow_http_for(&Url::parse("http://plain.example").unwrap());
         let server = Url::parse("https://mcp.example/mcp").unwrap();
-        let web = Web::new(&policy, &server, &std::sync::Arc::default()).unwrap();
+        let web_client = WebClient::new(&policy, &server, &std::sync::Arc::default()).unwrap();
         let issuer = Issuer::parse("https://as.example").unwrap();
-        let check = |url: &str| check_endpoint(&web, &issuer, "token_endpoint", url);
+        let check = |url: &str| check_endpoint(&web_client, &issuer, "token_endpoint", url);
         check("https://as.example/token").unwrap();
         check("https://tokens.example/token?a=b").unwrap();
         for url in [

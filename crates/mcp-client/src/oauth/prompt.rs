@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::secret_json::{exposed, exposed_option};
+use super::secret_json::{serialize_exposed, serialize_exposed_option};
 
 /// The result of an [`AuthorizationPrompt`].
 pub type PromptFuture<'a> =
@@ -41,8 +41,8 @@ pub trait AuthorizationPrompt: Send + Sync {
     /// Shows `request.url` and waits for the redirect of the browser.
     fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_>;
 
-    /// Returns the redirect URI, if this prompt listens there. Takes precedence over the configured
-    /// `redirect_uri`.
+    /// Returns the redirect URI at which this prompt receives the response, if there is one. It
+    /// takes precedence over the configured `redirect_uri`.
     fn redirect_uri(&self) -> Option<String> {
         None
     }
@@ -54,11 +54,11 @@ pub trait AuthorizationPrompt: Send + Sync {
 pub struct AuthorizationRequest {
     /// The URL to open, at the authorization server.
     pub url: Url,
-    /// The redirect URI that the browser returns to.
+    /// The redirect URI to which the authorization server redirects the browser.
     pub redirect_uri: String,
     /// The URL of the MCP server that the authorization is for.
     pub server: Url,
-    /// The scopes that the client requests.
+    /// The scopes for which the client requests authorization.
     pub scopes: Vec<String>,
     /// The state to store if the browser returns to another process; the prompt then fails with
     /// [`PromptError::Deferred`].
@@ -89,9 +89,9 @@ pub struct PendingAuthorization {
     pub(super) redirect_uri: String,
     pub(super) scopes: Vec<String>,
     pub(super) client_id: String,
-    #[serde(default, serialize_with = "exposed_option")]
+    #[serde(default, serialize_with = "serialize_exposed_option")]
     pub(super) client_secret: Option<SecretString>,
-    #[serde(serialize_with = "exposed")]
+    #[serde(serialize_with = "serialize_exposed")]
     pub(super) verifier: SecretString,
     /// The resource identifier of the MCP server (RFC 8707).
     pub(super) resource: Option<String>,
@@ -135,7 +135,7 @@ pub enum PromptError {
     /// The browser will return to another process, which completes the authorization.
     #[error("the authorization was requested and is still pending")]
     Deferred,
-    /// The browser returned with a URL that is not an authorization response.
+    /// The URL to which the browser was redirected is not an authorization response.
     #[error(transparent)]
     InvalidRedirect(#[from] InvalidRedirect),
     /// The browser cannot be opened, or the redirect URI cannot be listened on.

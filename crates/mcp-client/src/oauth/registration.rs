@@ -4,7 +4,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::client::OAuthClient;
 use super::discovery::AuthorizationServer;
 use super::error::SdkError;
-use super::web::Web;
+use super::web::WebClient;
 use super::{ClientRegistration, OAuthConfig, OAuthCredentials, OAuthError};
 
 const CLIENT_NAME: &str = "Pillion";
@@ -15,23 +15,24 @@ const MAX_REGISTRATIONS: usize = 20;
 /// Returns the client for this authorization server, in the order of the specification (client
 /// registration): configured, client id metadata document, registered before, registered now. Adds
 /// new registrations to `credentials`, by issuer.
-pub(super) async fn client_for(
+pub(super) async fn find_or_register_client(
     server: &AuthorizationServer,
-    web: &Web,
+    web_client: &WebClient,
     config: &OAuthConfig,
     redirect_uri: &str,
     scopes: &[String],
     credentials: &mut OAuthCredentials,
 ) -> Result<OAuthClient, OAuthError> {
     if let Some(client) = config.client()? {
-        // `Binding` restricts the client to this authorization server.
+        // The registration is stored, so that `IssuerBinding` restricts the client to this
+        // authorization server.
         let registration = ClientRegistration {
             client_id: client.id.clone(),
-            // The configured client secret is not stored.
+            // The client secret is not stored, because the configuration already contains it.
             client_secret: None,
             redirect_uri: redirect_uri.to_owned(),
         };
-        let issuer = server.token.issuer.clone();
+        let issuer = server.token_endpoint.issuer.clone();
         credentials.registrations.insert(issuer, registration);
         return Ok(client);
     }
@@ -40,14 +41,16 @@ pub(super) async fn client_for(
     {
         return Ok(OAuthClient::with_secret(url.clone(), None));
     }
-    let known = credentials.registrations.get(&server.token.issuer);
-    let registration = match known.filter(|known| known.redirect_uri == redirect_uri) {
-        Some(known) => known.clone(),
-        None => register(server, web, config, redirect_uri, scopes).await?,
+    let stored_registration = credentials.registrations.get(&server.token_endpoint.issuer);
+    let registration = match stored_registration
+        .filter(|registration| registration.redirect_uri == redirect_uri)
+    {
+        Some(registration) => registration.clone(),
+        None => register(server, web_client, config, redirect_uri, scopes).await?,
     };
     let client = registration.client();
     let registrations = &mut credentials.registrations;
-    registrations.insert(server.token.issuer.clone(), registration);
+    registrations.insert(server.token_endpoint.issuer.clone(), registration);
     while registrations.len() > MAX_REGISTRATIONS {
         registrations.pop_first();
     }
@@ -59,7 +62,7 @@ pub(super) async fn client_for(
 /// as a web application.
 async fn register(
     server: &AuthorizationServer,
-    web: &Web,
+    web_client: &WebClient,
     config: &OAuthConfig,
     redirect_uri: &str,
     scopes: &[String],
@@ -67,24 +70,32 @@ async fn register(
     if !server.supports_registration() {
         return Err(OAuthError::NoClient);
     }
-    let failed = |error| OAuthError::Registration(SdkError::new(error));
-    // The SDK takes the type from the configured client.
-    let application_type = if is_native(redirect_uri) {
+    let registration_error = |error| OAuthError::Registration(SdkError::new(error));
+    // The SDK takes the application type from the client that is configured, so a placeholder with
+    // this type is configured.
+    let application_type = if is_native_redirect(redirect_uri) {
         "native"
     } else {
         "web"
     };
     let placeholder =
         OAuthClientConfig::new("-", redirect_uri).with_application_type(application_type);
-    let mut sdk = server.sdk(web).await.map_err(failed)?;
-    sdk.configure_client(placeholder).map_err(failed)?;
+    let mut sdk_manager = server
+        .new_sdk_manager(web_client)
+        .await
+        .map_err(registration_error)?;
+    sdk_manager
+        .configure_client(placeholder)
+        .map_err(registration_error)?;
     let name = config.client_name.as_deref().unwrap_or(CLIENT_NAME);
-    let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-    let registration = sdk.register_client(name, redirect_uri, &scopes).await;
-    let registered = registration.map_err(failed)?;
-    let secret = registered.client_secret.map(SecretString::from);
+    let scope_names: Vec<&str> = scopes.iter().map(String::as_str).collect();
+    let registration = sdk_manager
+        .register_client(name, redirect_uri, &scope_names)
+        .await;
+    let registered_client = registration.map_err(registration_error)?;
+    let secret = registered_client.client_secret.map(SecretString::from);
     Ok(ClientRegistration {
-        client_id: registered.client_id,
+        client_id: registered_client.client_id,
         client_secret: secret.filter(|secret| !secret.expose_secret().is_empty()),
         redirect_uri: redirect_uri.to_owned(),
     })
@@ -92,7 +103,7 @@ async fn register(
 
 /// Returns whether a redirect stays on the user's machine: a loopback address or a private URI
 /// scheme.
-fn is_native(redirect_uri: &str) -> bool {
+fn is_native_redirect(redirect_uri: &str) -> bool {
     url::Url::parse(redirect_uri).is_ok_and(|url| match url.scheme() {
         "http" | "https" => url
             .host()

@@ -2,24 +2,24 @@ use serde::Deserialize;
 use url::Url;
 
 use super::OAuthError;
-use super::challenge::Challenge;
-use super::error::short;
-use super::web::Web;
+use super::challenge::ParsedChallenge;
+use super::error::shorten_to_line;
+use super::web::WebClient;
 
-const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+const WELL_KNOWN_PATH: &str = "/.well-known/oauth-protected-resource";
 
 /// The metadata of an MCP server as a protected resource (RFC 9728).
 #[derive(Debug)]
 pub(super) struct ProtectedResource {
     /// The resource identifier, exactly as published (RFC 8707).
     pub(super) identifier: String,
-    /// The authorization servers that the metadata name, exactly as published.
+    /// The authorization servers that the metadata names, exactly as published.
     pub(super) authorization_servers: Vec<String>,
     pub(super) scopes: Vec<String>,
 }
 
 #[derive(Deserialize)]
-struct Document {
+struct ResourceDocument {
     resource: Option<String>,
     /// A server of a draft of RFC 9728 names its authorization server in this member.
     authorization_server: Option<String>,
@@ -33,14 +33,17 @@ impl ProtectedResource {
     /// without metadata, as of revision 2025-03-26, becomes a resource that names no authorization
     /// server.
     pub(super) async fn discover(
-        web: &Web,
+        web_client: &WebClient,
         server: &Url,
-        challenge: &Challenge,
+        challenge: &ParsedChallenge,
     ) -> Result<Self, OAuthError> {
         let header_url = challenge.resource_metadata.as_deref();
-        let advertised = header_url.and_then(|url| advertised_url(server, url));
-        for url in advertised.into_iter().chain(well_known_urls(server)) {
-            let document: Option<Document> = web.get_json(&url).await?;
+        let resolved_url = header_url.and_then(|url| resolve_advertised_url(server, url));
+        for url in resolved_url
+            .into_iter()
+            .chain(build_well_known_urls(server))
+        {
+            let document: Option<ResourceDocument> = web_client.get_json(&url).await?;
             let resource = document.map(|document| Self::from_document(server, document));
             if let Some(resource) = resource.transpose()?.flatten() {
                 return Ok(resource);
@@ -55,20 +58,20 @@ impl ProtectedResource {
 
     /// Creates a resource from a document; returns `None` if the document is not metadata of a
     /// protected resource.
-    fn from_document(server: &Url, document: Document) -> Result<Option<Self>, OAuthError> {
-        let listed = document.authorization_servers.unwrap_or_default();
-        let single = document.authorization_server.into_iter();
-        let authorization_servers: Vec<String> = single.chain(listed).collect();
+    fn from_document(server: &Url, document: ResourceDocument) -> Result<Option<Self>, OAuthError> {
+        let listed_servers = document.authorization_servers.unwrap_or_default();
+        let draft_server = document.authorization_server.into_iter();
+        let authorization_servers: Vec<String> = draft_server.chain(listed_servers).collect();
         let Some(identifier) = document.resource else {
             if authorization_servers.is_empty() {
                 return Ok(None);
             }
-            let found = String::new();
-            return Err(OAuthError::ForeignResource { found });
+            let found_resource = String::new();
+            return Err(OAuthError::ForeignResource { found_resource });
         };
         if !is_resource_of(server, &identifier) {
-            let found = short(&identifier);
-            return Err(OAuthError::ForeignResource { found });
+            let found_resource = shorten_to_line(&identifier);
+            return Err(OAuthError::ForeignResource { found_resource });
         }
         Ok(Some(Self {
             identifier,
@@ -80,23 +83,23 @@ impl ProtectedResource {
 
 /// Returns the metadata URL in a challenge, which may be relative. Returns `None` for an
 /// unencrypted URL of an encrypted server.
-fn advertised_url(server: &Url, url: &str) -> Option<Url> {
-    let url = server.join(url.trim()).ok()?;
-    let is_downgrade = server.scheme() == "https" && url.scheme() != "https";
-    (!is_downgrade).then_some(url)
+fn resolve_advertised_url(server: &Url, url: &str) -> Option<Url> {
+    let resolved_url = server.join(url.trim()).ok()?;
+    let is_downgrade = server.scheme() == "https" && resolved_url.scheme() != "https";
+    (!is_downgrade).then_some(resolved_url)
 }
 
-fn well_known_urls(server: &Url) -> Vec<Url> {
-    let whole = server.path();
-    let path = whole.strip_suffix('/').unwrap_or(whole);
-    let at = |path: &str| {
+fn build_well_known_urls(server: &Url) -> Vec<Url> {
+    let server_path = server.path();
+    let path = server_path.strip_suffix('/').unwrap_or(server_path);
+    let url_for_path = |path: &str| {
         let mut url = server.clone();
-        url.set_path(&format!("{WELL_KNOWN}{path}"));
+        url.set_path(&format!("{WELL_KNOWN_PATH}{path}"));
         url
     };
-    let mut urls = vec![at(path)];
+    let mut urls = vec![url_for_path(path)];
     if !path.is_empty() {
-        urls.push(at(""));
+        urls.push(url_for_path(""));
     }
     urls
 }
@@ -155,7 +158,7 @@ mod tests {
     #[test]
     fn an_advertised_url_is_not_less_protected_than_the_server() {
         let server = Url::parse("https://mcp.example/a/mcp").unwrap();
-        let found = |url: &str| advertised_url(&server, url).map(String::from);
+        let found = |url: &str| resolve_advertised_url(&server, url).map(String::from);
         assert_eq!(found("/meta").as_deref(), Some("https://mcp.example/meta"));
         assert_eq!(
             found("https://x.example/m").as_deref(),

@@ -3,7 +3,7 @@
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serializer;
 
-pub(super) fn exposed<S: Serializer>(
+pub(super) fn serialize_exposed<S: Serializer>(
     secret: &SecretString,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
@@ -11,7 +11,7 @@ pub(super) fn exposed<S: Serializer>(
 }
 
 #[expect(clippy::ref_option, reason = "serde gives a reference to the field")]
-pub(super) fn exposed_option<S: Serializer>(
+pub(super) fn serialize_exposed_option<S: Serializer>(
     secret: &Option<SecretString>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {

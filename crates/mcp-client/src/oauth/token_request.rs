@@ -3,11 +3,11 @@ use serde::Deserialize;
 use url::Url;
 
 use super::OAuthError;
-use super::client::{Form, OAuthClient};
-use super::dpop::{DPOP, Dpop};
-use super::error::short;
+use super::client::{OAuthClient, RequestForm};
+use super::dpop::{DPOP_HEADER, DpopKey};
+use super::error::shorten_to_line;
 use super::tokens::TokenResponse;
-use super::web::{Web, WebResponse};
+use super::web::{WebClient, WebResponse};
 
 /// A token endpoint and the parameters of its requests.
 #[derive(Debug, Clone)]
@@ -26,43 +26,49 @@ impl TokenEndpoint {
     /// requires a nonce, the request is sent once more (RFC 9449 section 8).
     pub(super) async fn request(
         &self,
-        web: &Web,
+        web_client: &WebClient,
         client: Option<&OAuthClient>,
-        dpop: Option<&Dpop>,
-        form: &Form,
+        dpop: Option<&DpopKey>,
+        form: &RequestForm,
     ) -> Result<TokenResponse, OAuthError> {
-        let mut response = self.send(web, client, dpop, form).await?;
+        let mut response = self.send(web_client, client, dpop, form).await?;
         let requires_nonce = response.status != StatusCode::OK
             && ErrorResponse::parse(&response)
                 .is_some_and(|rejection| rejection.error == "use_dpop_nonce");
-        let is_new = dpop.is_some_and(|dpop| dpop.note(&self.url, &response.headers));
-        if requires_nonce && is_new {
-            response = self.send(web, client, dpop, form).await?;
+        let is_new_nonce = dpop.is_some_and(|dpop| dpop.store_nonce(&self.url, &response.headers));
+        if requires_nonce && is_new_nonce {
+            response = self.send(web_client, client, dpop, form).await?;
         }
-        read(&response)
+        parse_response(&response)
     }
 
     async fn send(
         &self,
-        web: &Web,
+        web_client: &WebClient,
         client: Option<&OAuthClient>,
-        dpop: Option<&Dpop>,
-        form: &Form,
+        dpop: Option<&DpopKey>,
+        form: &RequestForm,
     ) -> Result<WebResponse, OAuthError> {
         let mut headers = HeaderMap::new();
-        let mut form = form.clone();
+        let mut full_form = form.clone();
         if let Some(resource) = &self.resource {
-            form.push(("resource", resource.clone()));
+            full_form.push(("resource", resource.clone()));
         }
         if let Some(client) = client {
             let methods = self.auth_methods.as_deref();
-            client.authenticate(methods, &self.issuer, &mut headers, &mut form)?;
+            client.authenticate(methods, &self.issuer, &mut headers, &mut full_form)?;
         }
         if let Some(dpop) = dpop {
-            headers.insert(DPOP, dpop.proof(&Method::POST, &self.url, None)?);
+            headers.insert(
+                DPOP_HEADER,
+                dpop.create_proof(&Method::POST, &self.url, None)?,
+            );
         }
-        let form: Vec<(&str, &str)> = form.iter().map(|(k, v)| (*k, v.as_str())).collect();
-        web.post_form(&self.url, headers, &form).await
+        let pairs: Vec<(&str, &str)> = full_form
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        web_client.post_form(&self.url, headers, &pairs).await
     }
 }
 
@@ -79,12 +85,13 @@ impl ErrorResponse {
     }
 }
 
-fn read(response: &WebResponse) -> Result<TokenResponse, OAuthError> {
-    // Some servers return errors with status 200 or 201.
+fn parse_response(response: &WebResponse) -> Result<TokenResponse, OAuthError> {
+    // The body is checked for an error whatever the status, because some servers return errors with
+    // status 200 or 201.
     if let Some(rejection) = ErrorResponse::parse(response) {
         return Err(OAuthError::TokenRejected {
-            error: short(&rejection.error),
-            description: rejection.error_description.as_deref().map(short),
+            error: shorten_to_line(&rejection.error),
+            description: rejection.error_description.as_deref().map(shorten_to_line),
         });
     }
     if !response.status.is_success() {

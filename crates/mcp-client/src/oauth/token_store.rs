@@ -12,7 +12,7 @@ use url::Url;
 
 use super::OAuthConfig;
 use super::client::OAuthClient;
-use super::secret_json::{exposed, exposed_option};
+use super::secret_json::{serialize_exposed, serialize_exposed_option};
 pub use error::TokenStoreError;
 
 /// The result of a [`TokenStore`] operation.
@@ -53,20 +53,21 @@ pub struct TokenKey {
 }
 
 impl TokenKey {
-    /// Returns the key for a client of this server.
+    /// Returns the key under which the credentials of a client of this server are stored.
     #[must_use]
     pub fn new(server: &Url, oauth: &OAuthConfig) -> Self {
         let client_id = oauth.client_id.as_ref();
         let client = client_id.or(oauth.client_metadata_url.as_ref());
         Self {
-            server: Self::server_of(server),
+            server: Self::server_for_url(server),
             client: client.cloned().unwrap_or_default(),
         }
     }
 
-    /// Returns the value of [`server`](Self::server) for the server at this URL.
+    /// Returns the identifier ([`server`](Self::server)) under which a store keeps the credentials
+    /// for the server at this URL: the URL without query and fragment.
     #[must_use]
-    pub fn server_of(url: &Url) -> String {
+    pub fn server_for_url(url: &Url) -> String {
         let mut server = url.clone();
         server.set_query(None);
         server.set_fragment(None);
@@ -94,9 +95,9 @@ pub struct ClientRegistration {
     /// The client id that the authorization server assigned.
     pub client_id: String,
     /// The client secret, if the authorization server issued one.
-    #[serde(default, serialize_with = "exposed_option")]
+    #[serde(default, serialize_with = "serialize_exposed_option")]
     pub client_secret: Option<SecretString>,
-    /// The registered redirect URI; another one requires another registration.
+    /// The registered redirect URI. Another redirect URI requires another registration.
     pub redirect_uri: String,
 }
 
@@ -115,10 +116,10 @@ pub struct OAuthTokens {
     /// The resource for which the tokens were issued (RFC 8707).
     pub resource: Option<String>,
     /// The access token (RFC 6749 section 1.4), which authorizes requests to the MCP server.
-    #[serde(serialize_with = "exposed")]
+    #[serde(serialize_with = "serialize_exposed")]
     pub access_token: SecretString,
     /// The refresh token (RFC 6749 section 1.5), which obtains another access token.
-    #[serde(default, serialize_with = "exposed_option")]
+    #[serde(default, serialize_with = "serialize_exposed_option")]
     pub refresh_token: Option<SecretString>,
     /// When the access token expires, in seconds since the Unix epoch; `None` if unknown.
     pub expires_at: Option<u64>,
@@ -126,7 +127,7 @@ pub struct OAuthTokens {
     #[serde(default)]
     pub scopes: Vec<String>,
     /// The key to which the tokens are bound (RFC 9449): PKCS#8 in Base64.
-    #[serde(default, serialize_with = "exposed_option")]
+    #[serde(default, serialize_with = "serialize_exposed_option")]
     pub dpop_key: Option<SecretString>,
 }
 

@@ -7,13 +7,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::dpop::Dpop;
+use super::dpop::DpopKey;
 use super::jwt::unix_time;
 use super::token_request::TokenEndpoint;
 use super::{OAuthError, OAuthTokens};
 
-/// How many seconds before its expiry a token is refreshed; for a short-lived token, a fifth of its
-/// lifetime.
+/// Number of seconds before its expiry at which a token is refreshed. A short-lived token is
+/// refreshed when a fifth of its lifetime remains.
 const REFRESH_MARGIN_SECONDS: u64 = 30;
 
 /// The response of a token endpoint (RFC 6749 section 5.1, RFC 8693 section 2.2.1).
@@ -21,7 +21,7 @@ const REFRESH_MARGIN_SECONDS: u64 = 30;
 pub(super) struct TokenResponse {
     pub(super) access_token: SecretString,
     token_type: String,
-    /// The lifetime in seconds: a number; some servers send a string.
+    /// The lifetime of the token, in seconds. A number, but some servers send a string.
     #[serde(default)]
     expires_in: Value,
     refresh_token: Option<SecretString>,
@@ -54,62 +54,64 @@ pub(super) enum TokenOrigin {
 }
 
 /// The tokens that a client uses.
-pub(super) struct LiveTokens {
+pub(super) struct ActiveTokens {
     pub(super) tokens: OAuthTokens,
     pub(super) origin: TokenOrigin,
     /// The DPoP key, if the tokens are bound to one.
-    pub(super) dpop: Option<Arc<Dpop>>,
+    pub(super) dpop: Option<Arc<DpopKey>>,
     margin_seconds: u64,
     /// Whether the server has accepted a request with these tokens.
-    accepted: AtomicBool,
+    is_accepted: AtomicBool,
 }
 
-impl LiveTokens {
+impl ActiveTokens {
     /// Creates tokens from a token response. If the response has no refresh token, the previous one
     /// stays in use.
-    pub(super) fn granted(
+    pub(super) fn from_response(
         response: TokenResponse,
         endpoint: &TokenEndpoint,
         scopes: Vec<String>,
-        dpop: Option<&Arc<Dpop>>,
-        refreshed: Option<&OAuthTokens>,
+        dpop: Option<&Arc<DpopKey>>,
+        previous_tokens: Option<&OAuthTokens>,
     ) -> Result<Self, OAuthError> {
-        let bound = response.token_type.eq_ignore_ascii_case("dpop");
-        if !bound && !response.token_type.eq_ignore_ascii_case("bearer") {
+        let is_bound = response.token_type.eq_ignore_ascii_case("dpop");
+        if !is_bound && !response.token_type.eq_ignore_ascii_case("bearer") {
             return Err(OAuthError::TokenType);
         }
-        if bound && dpop.is_none() || !is_header_text(&response.access_token) {
+        if is_bound && dpop.is_none() || !is_header_text(&response.access_token) {
             return Err(OAuthError::TokenType);
         }
         let expires_at = response.expires_at();
-        let life = expires_at.map(|end| end.saturating_sub(unix_time()));
-        let before = refreshed.and_then(|tokens| tokens.refresh_token.clone());
-        let dpop = dpop.filter(|_| bound).map(Arc::clone);
+        let lifetime_seconds = expires_at.map(|end| end.saturating_sub(unix_time()));
+        let previous_refresh_token =
+            previous_tokens.and_then(|tokens| tokens.refresh_token.clone());
+        let bound_key = dpop.filter(|_| is_bound).map(Arc::clone);
         Ok(Self {
             tokens: OAuthTokens {
                 issuer: endpoint.issuer.clone(),
                 resource: endpoint.resource.clone(),
                 access_token: response.access_token,
-                refresh_token: response.refresh_token.or(before),
+                refresh_token: response.refresh_token.or(previous_refresh_token),
                 expires_at,
                 scopes,
-                dpop_key: dpop.as_deref().map(Dpop::stored),
+                dpop_key: bound_key.as_deref().map(DpopKey::encoded_key),
             },
-            origin: if refreshed.is_some() {
+            origin: if previous_tokens.is_some() {
                 TokenOrigin::Refreshed
             } else {
                 TokenOrigin::Granted
             },
-            dpop,
-            margin_seconds: life.map_or(0, |life| REFRESH_MARGIN_SECONDS.min(life / 5)),
-            accepted: AtomicBool::new(false),
+            dpop: bound_key,
+            margin_seconds: lifetime_seconds
+                .map_or(0, |lifetime| REFRESH_MARGIN_SECONDS.min(lifetime / 5)),
+            is_accepted: AtomicBool::new(false),
         })
     }
 
     /// Creates tokens from stored ones; `None` if their DPoP key is damaged.
-    pub(super) fn stored(tokens: OAuthTokens) -> Option<Self> {
+    pub(super) fn from_stored(tokens: OAuthTokens) -> Option<Self> {
         let dpop = match &tokens.dpop_key {
-            Some(key) => Some(Arc::new(Dpop::from_stored(key)?)),
+            Some(key) => Some(Arc::new(DpopKey::from_stored(key)?)),
             None => None,
         };
         is_header_text(&tokens.access_token).then(|| Self {
@@ -117,23 +119,23 @@ impl LiveTokens {
             origin: TokenOrigin::Stored,
             dpop,
             margin_seconds: REFRESH_MARGIN_SECONDS,
-            accepted: AtomicBool::new(false),
+            is_accepted: AtomicBool::new(false),
         })
     }
 
-    pub(super) fn accept(&self) {
-        self.accepted.store(true, Ordering::Relaxed);
+    pub(super) fn mark_accepted(&self) {
+        self.is_accepted.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn is_accepted(&self) -> bool {
-        self.accepted.load(Ordering::Relaxed)
+        self.is_accepted.load(Ordering::Relaxed)
     }
 
     pub(super) fn expires_soon(&self) -> bool {
         self.expires_before(unix_time().saturating_add(self.margin_seconds))
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    pub(super) fn is_expired(&self) -> bool {
         self.expires_before(unix_time())
     }
 
@@ -153,11 +155,11 @@ impl LiveTokens {
         } else {
             "Bearer"
         };
-        let value = format!("{scheme} {}", token.expose_secret());
-        let mut value = HeaderValue::try_from(value).map_err(|_| OAuthError::TokenType)?;
+        let text = format!("{scheme} {}", token.expose_secret());
+        let mut value = HeaderValue::try_from(text).map_err(|_| OAuthError::TokenType)?;
         value.set_sensitive(true);
         let proof = match &self.dpop {
-            Some(dpop) => Some(dpop.proof(method, url, Some(token))?),
+            Some(dpop) => Some(dpop.create_proof(method, url, Some(token))?),
             None => None,
         };
         Ok((value, proof))

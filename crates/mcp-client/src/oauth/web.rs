@@ -10,13 +10,15 @@ use url::{Host, Url, form_urlencoded};
 
 use super::OAuthError;
 use crate::secrets::Secrets;
-use pillion_egress::{ClientError, EgressClient, EgressError, EgressPolicy, Purpose, Trust};
+use pillion_egress::{
+    ClientError, EgressClient, EgressClientSettings, EgressError, EgressPolicy, Trust,
+};
 
 /// Timeout of one request to an authorization server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum size of a response, in bytes; metadata and token responses are small.
-const MAX_BYTES: usize = 256 * 1024;
+const MAX_RESPONSE_BYTES: usize = 256 * 1024;
 
 /// Maximum number of redirects of a metadata request.
 const MAX_REDIRECTS: usize = 3;
@@ -33,24 +35,24 @@ const SECRET_PARAMETERS: [&str; 8] = [
     "subject_token",
 ];
 
-/// Sends requests to authorization servers, for the SDK and for this crate: within the egress
-/// policy, with a small size limit for responses, and without credentials beyond those in the
-/// request.
+/// Sends requests to authorization servers, for the SDK and for this crate. Requests follow the
+/// egress policy and carry only the credentials that the caller has set; responses have a small
+/// size limit.
 #[derive(Clone)]
-pub(super) struct Web {
+pub(super) struct WebClient {
     client: EgressClient,
     policy: Arc<EgressPolicy>,
     secrets: Arc<Secrets>,
 }
 
-/// A completely read response.
+/// A response whose body was read to its end.
 pub(super) struct WebResponse {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
 }
 
-impl Web {
+impl WebClient {
     /// Creates a client under the egress rules for URLs that this server names.
     pub(super) fn new(
         egress: &EgressPolicy,
@@ -58,22 +60,22 @@ impl Web {
         secrets: &Arc<Secrets>,
     ) -> Result<Self, ClientError> {
         let policy = egress.for_urls_from(server);
-        let purpose = Purpose {
-            redirects: false,
+        let settings = EgressClientSettings {
+            follows_redirects: false,
             timeout: Some(REQUEST_TIMEOUT),
-            ..Purpose::server(Trust::System)
+            ..EgressClientSettings::for_server(Trust::SystemCertificates)
         };
         Ok(Self {
-            client: EgressClient::new(&policy, purpose)?,
+            client: EgressClient::new(&policy, settings)?,
             policy: Arc::new(policy),
             secrets: Arc::clone(secrets),
         })
     }
 
-    /// Checks the destination of a request or of a user's browser: `https`, this machine, or as the
-    /// policy allows (OAuth 2.1 section 1.5).
-    pub(super) fn check(&self, url: &str) -> Result<Url, OAuthError> {
-        let url = Url::parse(url).map_err(|_| EgressError::Scheme)?;
+    /// Checks the URL to which a request or a user's browser is sent. The URL must have the scheme
+    /// `https`, lead to this machine, or be allowed by the egress policy (OAuth 2.1 section 1.5).
+    pub(super) fn parse_allowed_url(&self, text: &str) -> Result<Url, OAuthError> {
+        let url = Url::parse(text).map_err(|_| EgressError::Scheme)?;
         self.policy.check_url(&url)?;
         Ok(url)
     }
@@ -84,15 +86,15 @@ impl Web {
         mut headers: HeaderMap,
         form: &[(&str, &str)],
     ) -> Result<WebResponse, OAuthError> {
-        let secret = form
+        let secret_pairs = form
             .iter()
             .filter(|(key, _)| SECRET_PARAMETERS.contains(key));
-        secret.for_each(|(_, value)| self.secrets.note(value));
+        secret_pairs.for_each(|(_, value)| self.secrets.add_sent(value));
         let body = form_urlencoded::Serializer::new(String::new())
             .extend_pairs(form)
             .finish();
-        let form = http::HeaderValue::from_static("application/x-www-form-urlencoded");
-        headers.insert(CONTENT_TYPE, form);
+        let content_type = http::HeaderValue::from_static("application/x-www-form-urlencoded");
+        headers.insert(CONTENT_TYPE, content_type);
         self.send(Method::POST, url, headers, body.into()).await
     }
 
@@ -100,16 +102,16 @@ impl Web {
     /// than `T`. Redirects are followed within the origin.
     ///
     /// # Errors
-    /// [`OAuthError::Request`], [`OAuthError::TooLarge`], [`OAuthError::Endpoint`],
-    /// [`OAuthError::MetadataStatus`] or [`OAuthError::MetadataRedirect`].
+    /// The server cannot be reached, the egress policy rejects its URL, or the response is too
+    /// large, has an error status or redirects to another origin.
     pub(super) async fn get_json<T: DeserializeOwned>(
         &self,
         url: &Url,
     ) -> Result<Option<T>, OAuthError> {
-        let mut address = url.clone();
+        let mut current_url = url.clone();
         for _ in 0..=MAX_REDIRECTS {
             let response = self
-                .send(Method::GET, &address, HeaderMap::new(), Bytes::new())
+                .send(Method::GET, &current_url, HeaderMap::new(), Bytes::new())
                 .await?;
             if response.status.is_server_error() {
                 let status = response.status.as_u16();
@@ -122,13 +124,13 @@ impl Web {
                 }
                 let document = serde_json::from_slice(&response.body);
                 return Ok(document
-                    .inspect_err(|error| tracing::debug!(%error, "This is not OAuth metadata"))
+                    .inspect_err(|error| tracing::debug!(%error, "Skipped invalid OAuth metadata"))
                     .ok());
             };
-            let target = location.to_str().ok();
-            address = target
-                .and_then(|target| address.join(target).ok())
-                .filter(|target| target.origin() == url.origin())
+            let redirect_target = location.to_str().ok();
+            current_url = redirect_target
+                .and_then(|redirect_target| current_url.join(redirect_target).ok())
+                .filter(|redirect_target| redirect_target.origin() == url.origin())
                 .ok_or(OAuthError::MetadataRedirect)?;
         }
         Err(OAuthError::MetadataRedirect)
@@ -152,11 +154,11 @@ impl Web {
             let request = client.request(method.clone(), url, headers.clone())?;
             match request.body(body.clone()).send().await {
                 Err(error) if error.is_request() && !error.is_connect() && !error.is_timeout() => {}
-                outcome => return outcome.map_err(failed),
+                outcome => return outcome.map_err(request_error),
             }
         }
         let request = client.request_over_new_connection(method, url, headers)?;
-        request.body(body).send().await.map_err(failed)
+        request.body(body).send().await.map_err(request_error)
     }
 
     async fn send(
@@ -166,54 +168,60 @@ impl Web {
         mut headers: HeaderMap,
         body: Bytes,
     ) -> Result<WebResponse, OAuthError> {
-        let json = http::HeaderValue::from_static("application/json");
-        headers.insert(ACCEPT, json);
-        self.secrets.note_headers(&headers);
+        let json_type = http::HeaderValue::from_static("application/json");
+        headers.insert(ACCEPT, json_type);
+        self.secrets.add_headers(&headers);
         let mut response = self.fetch_head(method, url, headers, body).await?;
-        let mut body = Vec::new();
-        let is_stream = response.headers().get(CONTENT_TYPE).is_some_and(|kind| {
-            // An event stream may never end, and is no JSON document.
-            kind.as_bytes().starts_with(b"text/event-stream")
-        });
-        while !is_stream && let Some(chunk) = response.chunk().await.map_err(failed)? {
-            if body.len() + chunk.len() > MAX_BYTES {
-                return Err(OAuthError::TooLarge { limit: MAX_BYTES });
+        let mut response_body = Vec::new();
+        let is_stream = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|content_type| {
+                // An event stream is not read, because it is no JSON document and may never end.
+                content_type.as_bytes().starts_with(b"text/event-stream")
+            });
+        while !is_stream && let Some(chunk) = response.chunk().await.map_err(request_error)? {
+            if response_body.len() + chunk.len() > MAX_RESPONSE_BYTES {
+                return Err(OAuthError::TooLarge {
+                    limit: MAX_RESPONSE_BYTES,
+                });
             }
-            body.extend_from_slice(&chunk);
+            response_body.extend_from_slice(&chunk);
         }
-        // The body of an error becomes part of error messages.
+        // Credentials are removed from the body of an error, because it becomes part of error
+        // messages.
         if !response.status().is_success() {
-            let text = String::from_utf8_lossy(&body);
-            body = self.secrets.redacted(&text).into_owned().into_bytes();
+            let text = String::from_utf8_lossy(&response_body);
+            response_body = self.secrets.redacted(&text).into_owned().into_bytes();
         }
         Ok(WebResponse {
             status: response.status(),
             headers: response.headers().clone(),
-            body,
+            body: response_body,
         })
     }
 }
 
-fn failed(error: reqwest::Error) -> OAuthError {
-    if let Some(denied) = EgressError::cause_of(&error) {
-        OAuthError::Endpoint(denied.clone())
+fn request_error(error: reqwest::Error) -> OAuthError {
+    if let Some(egress_error) = EgressError::cause_of(&error) {
+        OAuthError::Endpoint(egress_error.clone())
     } else {
         OAuthError::Request(error.without_url())
     }
 }
 
 /// Executes the SDK's requests. No redirect is followed.
-impl OAuthHttpClient for Web {
+impl OAuthHttpClient for WebClient {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
             let (head, body) = request.request.into_parts();
             let url = Url::parse(&head.uri.to_string())?;
-            let received = self
+            let web_response = self
                 .send(head.method, &url, head.headers, body.into())
                 .await?;
-            let mut response = http::Response::new(received.body);
-            *response.status_mut() = received.status;
-            *response.headers_mut() = received.headers;
+            let mut response = http::Response::new(web_response.body);
+            *response.status_mut() = web_response.status;
+            *response.headers_mut() = web_response.headers;
             Ok(response)
         })
     }

@@ -14,26 +14,27 @@ pub(super) struct ServerRequests(Arc<Mutex<HashMap<String, oneshot::Sender<()>>>
 pub(super) struct PendingServerRequest {
     requests: ServerRequests,
     id: String,
-    cancelled: oneshot::Receiver<()>,
+    cancel_rx: oneshot::Receiver<()>,
 }
 
 impl ServerRequests {
     pub(super) fn add(&self, id: &RawValue) -> PendingServerRequest {
-        let (cancel, cancelled) = oneshot::channel();
+        let (cancel_tx, cancel_rx) = oneshot::channel();
         let id = id.get().to_owned();
-        // If two requests have the same id, only the second one can be cancelled.
-        self.0.lock().insert(id.clone(), cancel);
+        // A second request with the same id replaces the first one, and the first one can then no
+        // longer be cancelled.
+        self.0.lock().insert(id.clone(), cancel_tx);
         PendingServerRequest {
             requests: Self(Arc::clone(&self.0)),
             id,
-            cancelled,
+            cancel_rx,
         }
     }
 
     pub(super) fn cancel(&self, id: &RawValue) {
-        let pending = self.0.lock().remove(id.get());
-        if let Some(pending) = pending {
-            let _ = pending.send(());
+        let cancel_tx = self.0.lock().remove(id.get());
+        if let Some(cancel_tx) = cancel_tx {
+            let _ = cancel_tx.send(());
         }
     }
 }
@@ -43,7 +44,7 @@ impl PendingServerRequest {
     pub(super) async fn run<T>(mut self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
-            Ok(()) = &mut self.cancelled => None,
+            Ok(()) = &mut self.cancel_rx => None,
             outcome = work => Some(outcome),
         }
     }
@@ -51,7 +52,7 @@ impl PendingServerRequest {
 
 impl Drop for PendingServerRequest {
     fn drop(&mut self) {
-        self.cancelled.close();
+        self.cancel_rx.close();
         let mut requests = self.requests.0.lock();
         if requests
             .get(&self.id)

@@ -8,7 +8,7 @@ fn peer(callbacks: Callbacks) -> Arc<Peer> {
 }
 
 fn say(peer: &Peer, message: &Value) -> Option<PendingResponse> {
-    let messages = Incoming::parse(&message.to_string()).unwrap();
+    let messages = IncomingMessage::parse(&message.to_string()).unwrap();
     peer.handle_message(messages.into_iter().next().unwrap())
 }
 
@@ -32,7 +32,7 @@ fn some_of_too_many_server_requests_are_answered_some_rejected_and_the_rest_drop
         responses.extend(ask(&peer, &json!(id), "sampling/createMessage", &json!({})));
     }
     assert_eq!(responses.len(), 16 + 64);
-    assert_eq!(peer.limits.dropped(), 1000 - 16 - 64);
+    assert_eq!(peer.limits.dropped_count(), 1000 - 16 - 64);
     let sent: Vec<Value> = responses.iter_mut().map(answered).collect();
     assert!(sent[..16].iter().all(Value::is_null));
     assert_eq!(sent[16]["id"], 16);
@@ -63,25 +63,25 @@ fn waiting_requests_have_a_total_size_and_long_ids_are_not_sent_back() {
     let long = json!("i".repeat(2000));
     assert!(ask(&peer, &long, "ping", &json!({})).is_none());
     assert!(ask(&peer, &long, "sampling/createMessage", &json!({})).is_none());
-    assert_eq!(peer.limits.dropped(), 2);
+    assert_eq!(peer.limits.dropped_count(), 2);
 }
 
 #[tokio::test]
 async fn notifications_that_are_too_large_or_for_slow_listeners_are_dropped() {
     let peer = peer(Callbacks::new());
-    let mut received = peer.notices();
+    let mut received = peer.subscribe_to_notifications();
     let notice = |bytes: usize| {
         let params = json!({"text": "x".repeat(bytes)});
         json!({"method": "notifications/message", "params": params})
     };
     say(&peer, &notice(70_000));
-    assert_eq!(peer.limits.dropped(), 1);
+    assert_eq!(peer.limits.dropped_count(), 1);
     say(&peer, &notice(60_000));
     assert_eq!(received.recv().await.unwrap().params.get().len(), 60_011);
 
     let (sender, mut subscribed) = mpsc::channel(2);
     let id = RpcRequestId::Number(7);
-    let _routed = peer.route(id, sender);
+    let _routed = peer.route_notifications(id, sender);
     for _ in 0..5 {
         let meta = json!({"io.modelcontextprotocol/subscriptionId": 7});
         say(
@@ -89,7 +89,7 @@ async fn notifications_that_are_too_large_or_for_slow_listeners_are_dropped() {
             &json!({"method": "notifications/tools/list_changed", "params": {"_meta": meta}}),
         );
     }
-    assert_eq!(peer.limits.dropped(), 4);
+    assert_eq!(peer.limits.dropped_count(), 4);
     assert!(subscribed.recv().await.is_some());
 }
 
@@ -98,7 +98,7 @@ fn progress_that_is_too_large_is_dropped() {
     let peer = peer(Callbacks::new());
     let received = Arc::new(Mutex::new(Vec::new()));
     let notes = Arc::clone(&received);
-    let (token, _guard) = peer.follow(Arc::new(move |progress: ProgressNotification| {
+    let (token, _guard) = peer.track_progress(Arc::new(move |progress: ProgressNotification| {
         notes.lock().push(progress.progress);
     }));
     for (progress, bytes) in [(1, 10), (2, 70_000), (3, 10)] {
@@ -110,7 +110,7 @@ fn progress_that_is_too_large_is_dropped() {
         );
     }
     assert_eq!(*received.lock(), [1.0, 3.0]);
-    assert_eq!(peer.limits.dropped(), 1);
+    assert_eq!(peer.limits.dropped_count(), 1);
 }
 
 #[tokio::test]

@@ -11,36 +11,36 @@ use tokio::sync::mpsc;
 use super::SerializedRequest;
 use super::pending_requests::PendingRequests;
 use crate::McpErrorKind;
-use crate::jsonrpc::{Incoming, MessageLine, RpcOutcome, RpcRequestId};
+use crate::message::{IncomingMessage, MessageLine, RpcOutcome, RpcRequestId};
 use crate::peer::{OutgoingResponses, Peer};
 
 /// Maximum number of messages that wait for a server that does not read; further callers wait, too.
-const MAX_QUEUED: usize = 64;
+const MAX_QUEUED_MESSAGES: usize = 64;
 
-/// The end of a channel that callers use to send requests.
+/// Sends requests and other messages to the server, on behalf of callers.
 pub(super) struct Duplex {
-    pending: Arc<PendingRequests>,
+    pending_requests: Arc<PendingRequests>,
     outbox: mpsc::Sender<OutboundMessage>,
 }
 
-/// The end of a channel that the task uses which writes to the server.
+/// Receives the messages to the server, for the task that writes them.
 pub(super) struct DuplexOutbox {
-    pending: Arc<PendingRequests>,
+    pending_requests: Arc<PendingRequests>,
     messages: mpsc::Receiver<OutboundMessage>,
 }
 
 /// A flag that records whether a request was written, if the caller needs to know.
 pub(super) struct WriteMarker(Option<Arc<AtomicBool>>);
 
-/// The end of a channel that the task uses which reads from the server.
+/// Handles the messages from the server, for the task that reads them.
 pub(super) struct DuplexInbox {
-    pending: Arc<PendingRequests>,
+    pending_requests: Arc<PendingRequests>,
     outbox: mpsc::WeakSender<OutboundMessage>,
     peer: Arc<Peer>,
     /// Responses to the server's requests that are being sent; dropped with the connection.
     responses: OutgoingResponses,
-    /// Whether any request has received its result.
-    has_answered: bool,
+    /// Whether any request on this channel has received its result.
+    has_responded: bool,
     server: Arc<str>,
     /// Whether a warning about output that is not JSON-RPC was logged.
     has_warned: bool,
@@ -48,33 +48,44 @@ pub(super) struct DuplexInbox {
 
 enum OutboundMessage {
     Message {
-        /// If the message is a request: its id, and the flag that records whether it was written.
+        /// The id of a request, and the flag that records whether the request was written; `None`
+        /// for other messages.
         request: Option<(RpcRequestId, Arc<AtomicBool>)>,
         message: Bytes,
     },
     /// Ends the writing task.
-    End,
+    EndWriting,
 }
 
-/// Creates the three ends of a channel. Callers get an error as soon as the inbox or the outbox is
+/// Creates the three parts of a channel. Callers get an error as soon as the inbox or the outbox is
 /// dropped.
-pub(super) fn duplex(peer: Arc<Peer>, server: &Arc<str>) -> (Duplex, DuplexOutbox, DuplexInbox) {
-    let pending = Arc::new(PendingRequests::new());
-    let (outbox, messages) = mpsc::channel(MAX_QUEUED);
+pub(super) fn create_duplex(
+    peer: Arc<Peer>,
+    server: &Arc<str>,
+) -> (Duplex, DuplexOutbox, DuplexInbox) {
+    let pending_requests = Arc::new(PendingRequests::new());
+    let (outbox, messages) = mpsc::channel(MAX_QUEUED_MESSAGES);
     let inbox = DuplexInbox {
-        pending: Arc::clone(&pending),
+        pending_requests: Arc::clone(&pending_requests),
         outbox: outbox.downgrade(),
         peer,
         responses: OutgoingResponses::default(),
-        has_answered: false,
+        has_responded: false,
         server: Arc::clone(server),
         has_warned: false,
     };
     let duplex = Duplex {
-        pending: Arc::clone(&pending),
+        pending_requests: Arc::clone(&pending_requests),
         outbox,
     };
-    (duplex, DuplexOutbox { pending, messages }, inbox)
+    (
+        duplex,
+        DuplexOutbox {
+            pending_requests,
+            messages,
+        },
+        inbox,
+    )
 }
 
 impl Duplex {
@@ -87,10 +98,10 @@ impl Duplex {
         &self,
         request: SerializedRequest,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let may_use_another_connection = !request.opens;
+        let can_use_another_connection = !request.opens_session;
         let was_written = Arc::new(AtomicBool::new(false));
         let reply = self.send_and_wait(request, &was_written).await;
-        if may_use_another_connection && reply.is_err() && !was_written.load(Ordering::Acquire) {
+        if can_use_another_connection && reply.is_err() && !was_written.load(Ordering::Acquire) {
             return Err(McpErrorKind::SessionExpired);
         }
         reply
@@ -101,42 +112,43 @@ impl Duplex {
         request: SerializedRequest,
         was_written: &Arc<AtomicBool>,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let mut registered = self.pending.register(&request.id)?;
-        let queued = OutboundMessage::Message {
+        let mut pending_request = self.pending_requests.register(&request.id)?;
+        let message = OutboundMessage::Message {
             request: Some((request.id.clone(), Arc::clone(was_written))),
             message: request.message,
         };
         tokio::select! {
             biased;
-            // The connection may end while sending waits for a server that does not read.
-            reply = registered.reply() => return reply,
-            _ = self.outbox.send(queued) => {}
+            // The reply is awaited already while the request is being sent, because the connection
+            // may end while sending waits for a server that does not read.
+            reply = pending_request.wait_for_reply() => return reply,
+            _ = self.outbox.send(message) => {}
         }
         // If sending failed, the connection has ended, and the reply contains the reason.
-        registered.reply().await
+        pending_request.wait_for_reply().await
     }
 
     /// Sends a message without a response.
     pub(super) async fn notify(&self, message: Bytes) -> Result<(), McpErrorKind> {
         self.outbox
-            .send(OutboundMessage::notice(message))
+            .send(OutboundMessage::without_response(message))
             .await
             .map_err(|_| McpErrorKind::StreamClosed)
     }
 
     /// Ends the writing task after it has written all waiting messages.
-    pub(super) async fn end(&self) {
-        let _ = self.outbox.send(OutboundMessage::End).await;
+    pub(super) async fn end_writing(&self) {
+        let _ = self.outbox.send(OutboundMessage::EndWriting).await;
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.pending.is_open()
+        self.pending_requests.is_open()
     }
 }
 
 impl OutboundMessage {
-    /// Wraps a message that expects no response.
-    fn notice(message: Bytes) -> Self {
+    /// Wraps a message that expects no response for the writing task.
+    fn without_response(message: Bytes) -> Self {
         let request = None;
         Self::Message { request, message }
     }
@@ -148,7 +160,7 @@ impl WriteMarker {
     }
 
     /// Marks the message as not written at all, so that it may be sent over another connection.
-    pub(super) fn undo(&self) {
+    pub(super) fn mark_unwritten(&self) {
         if let Some(was_written) = &self.0 {
             was_written.store(false, Ordering::Release);
         }
@@ -157,78 +169,81 @@ impl WriteMarker {
 
 impl DuplexOutbox {
     /// Returns the next message to write; `None` when the connection is to end.
-    pub(super) async fn next(&mut self) -> Option<(Bytes, WriteMarker)> {
+    pub(super) async fn next_message(&mut self) -> Option<(Bytes, WriteMarker)> {
         loop {
             match self.messages.recv().await? {
                 OutboundMessage::Message { request, message }
-                    if self.should_write(request.as_ref()) =>
+                    if self.mark_for_writing(request.as_ref()) =>
                 {
                     return Some((message, WriteMarker::for_request(request)));
                 }
                 OutboundMessage::Message { .. } => {}
-                OutboundMessage::End => return None,
+                OutboundMessage::EndWriting => return None,
             }
         }
     }
 
     /// Returns a message that can be written together with the previous one.
-    pub(super) fn next_waiting(&mut self) -> Option<(Bytes, WriteMarker)> {
+    pub(super) fn try_next_message(&mut self) -> Option<(Bytes, WriteMarker)> {
         match self.messages.try_recv().ok()? {
             OutboundMessage::Message { request, message } => self
-                .should_write(request.as_ref())
+                .mark_for_writing(request.as_ref())
                 .then(|| (message, WriteMarker::for_request(request))),
-            OutboundMessage::End => {
+            OutboundMessage::EndWriting => {
                 self.messages.close();
                 None
             }
         }
     }
 
-    /// Returns whether to write a message: a request is not written after its caller has given up.
-    fn should_write(&self, request: Option<&(RpcRequestId, Arc<AtomicBool>)>) -> bool {
+    /// Marks a message as written, and returns whether to write the message. Returns `false` for a
+    /// request whose caller has given up.
+    fn mark_for_writing(&self, request: Option<&(RpcRequestId, Arc<AtomicBool>)>) -> bool {
         let Some((id, was_written)) = request else {
             return true;
         };
         // The flag is set before writing, because a request that may have been written must not be
         // sent again.
         was_written.store(true, Ordering::Release);
-        self.pending.has(id)
+        self.pending_requests.is_waiting(id)
     }
 }
 
 impl Drop for DuplexOutbox {
     fn drop(&mut self) {
-        self.pending.close(|| McpErrorKind::StreamClosed);
+        self.pending_requests.close(|| McpErrorKind::StreamClosed);
     }
 }
 
 impl DuplexInbox {
     /// Handles a line or WebSocket message from the server. Skips everything that is not JSON-RPC,
     /// unless it is recognizable as the response to a waiting request.
-    pub(super) fn take(&mut self, bytes: &[u8]) {
+    pub(super) fn handle_output(&mut self, bytes: &[u8]) {
         let MessageLine {
             messages,
-            has_noise,
-            unreadable,
+            has_other_text,
+            unreadable_response,
         } = MessageLine::read(bytes);
-        if has_noise {
-            self.note_noise(bytes.len());
+        if has_other_text {
+            self.log_other_text(bytes.len());
         }
         for message in messages {
             match message {
-                // Servers may log the requests that they receive from this client.
-                Incoming::Request { method, .. } if has_noise && is_client_method(&method) => {}
-                message => self.dispatch(message),
+                // A request that only clients send is skipped if the output contains other text,
+                // because a server may log the requests that it receives from this client.
+                IncomingMessage::Request { method, .. }
+                    if has_other_text && is_client_method(&method) => {}
+                message => self.handle_message(message),
             }
         }
-        if let Some((id, error)) = unreadable {
-            self.pending.reply(&id, Err(error));
+        if let Some((id, error)) = unreadable_response {
+            self.pending_requests.deliver_reply(&id, Err(error));
         }
     }
 
     /// Logs that the server wrote output that is not JSON-RPC. The log does not contain the output,
     /// which may contain credentials.
-    fn note_noise(&mut self, bytes_read: usize) {
+    fn log_other_text(&mut self, bytes_read: usize) {
         if self.has_warned {
             tracing::debug!(bytes_read, "Skipped server output that is not JSON-RPC");
             return;
@@ -243,31 +258,36 @@ impl DuplexInbox {
         );
     }
 
-    /// Handles a message larger than `limit` bytes: fails the request that the message responds to.
-    /// If the message has no id and exactly one request is waiting, fails that one.
+    /// Handles a message larger than `limit` bytes by failing the request to which the message
+    /// responds. If the message has no id and exactly one request is waiting, fails the waiting
+    /// request.
     pub(super) fn handle_too_large(&self, id: Option<RpcRequestId>, limit: usize) {
-        tracing::debug!(limit, "Skipped a server message above the size limit");
-        if let Some(id) = id.or_else(|| self.pending.only()) {
-            self.pending
-                .reply(&id, Err(McpErrorKind::TooLarge { limit }));
+        tracing::debug!(limit, "Skipped a server message of more than {limit} bytes");
+        if let Some(id) = id.or_else(|| self.pending_requests.single_id()) {
+            self.pending_requests
+                .deliver_reply(&id, Err(McpErrorKind::TooLarge { limit }));
         }
     }
 
-    /// Returns whether any request has received its result.
-    pub(super) fn has_answered(&self) -> bool {
-        self.has_answered
+    /// Returns whether any request on this channel has received its result.
+    pub(super) fn has_responded(&self) -> bool {
+        self.has_responded
     }
 
     /// Fails all waiting requests with the reason why the connection ended.
     pub(super) fn close(&self, close_error: impl Fn() -> McpErrorKind + Send + Sync + 'static) {
-        self.pending.close(close_error);
+        self.pending_requests.close(close_error);
     }
 
     /// Handles a request that only clients send. If the request is this client's own, the other end
-    /// is an echo: it would also echo responses, which would then look like the server's.
+    /// only echoes its input. Such an echo would also repeat responses of this client, which would
+    /// then look like responses of the server.
     fn handle_client_method(&self, id: &RawValue, method: &str) {
-        let id: Option<RpcRequestId> = serde_json::from_str(id.get()).ok();
-        if !id.is_some_and(|id| self.pending.reply(&id, Err(McpErrorKind::Echo))) {
+        let request_id: Option<RpcRequestId> = serde_json::from_str(id.get()).ok();
+        if !request_id.is_some_and(|id| {
+            self.pending_requests
+                .deliver_reply(&id, Err(McpErrorKind::Echo))
+        }) {
             tracing::debug!(
                 method,
                 "Skipped a server request with a method that only clients may call"
@@ -275,28 +295,30 @@ impl DuplexInbox {
         }
     }
 
-    fn dispatch(&mut self, message: Incoming) {
+    fn handle_message(&mut self, message: IncomingMessage) {
         match message {
-            Incoming::Response { id, outcome } => {
-                self.has_answered |= outcome.is_ok();
-                // An error without an id could belong to any request, so no request may fail with
-                // it.
-                if !self.pending.reply(&id, Ok(outcome)) {
+            IncomingMessage::Response { id, outcome } => {
+                self.has_responded |= outcome.is_ok();
+                // No request fails with an error without an id, because the error could belong to
+                // any request.
+                if !self.pending_requests.deliver_reply(&id, Ok(outcome)) {
                     tracing::debug!(?id, "Skipped a response without a waiting request");
                 }
             }
-            Incoming::Request { id, method, .. } if is_client_method(&method) => {
+            IncomingMessage::Request { id, method, .. } if is_client_method(&method) => {
                 self.handle_client_method(&id, &method);
             }
-            other => {
+            message => {
                 let (Some(response), Some(outbox)) =
-                    (self.peer.handle_message(other), self.outbox.upgrade())
+                    (self.peer.handle_message(message), self.outbox.upgrade())
                 else {
                     return;
                 };
                 self.responses.send(response, move |message| async move {
-                    let sent = outbox.send(OutboundMessage::notice(message)).await;
-                    sent.map_err(|_| McpErrorKind::StreamClosed)
+                    let outcome = outbox
+                        .send(OutboundMessage::without_response(message))
+                        .await;
+                    outcome.map_err(|_| McpErrorKind::StreamClosed)
                 });
             }
         }
@@ -305,15 +327,15 @@ impl DuplexInbox {
 
 impl Drop for DuplexInbox {
     fn drop(&mut self) {
-        self.pending.close(|| McpErrorKind::StreamClosed);
+        self.pending_requests.close(|| McpErrorKind::StreamClosed);
     }
 }
 
 /// Returns whether only clients send this method, in all revisions.
 fn is_client_method(method: &str) -> bool {
-    let kind = method.split('/').next();
+    let method_group = method.split('/').next();
     matches!(
-        kind,
+        method_group,
         Some(
             "initialize"
                 | "server"

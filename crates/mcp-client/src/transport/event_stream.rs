@@ -15,10 +15,10 @@ use crate::McpErrorKind;
 use crate::http::{
     HttpLink, Rejection, RejectionResponse, ResponseBody, ResponseReader, check_status, parse_event,
 };
-use crate::jsonrpc::{self, Incoming, RpcOutcome, RpcRequestId};
+use crate::message::{self, IncomingMessage, RpcOutcome, RpcRequestId};
 use crate::on_drop::OnDrop;
 use crate::peer::{OutgoingResponses, Peer};
-use crate::repeat::Repeat;
+use crate::repeat::RepeatSafety;
 use crate::session_loss::SessionLoss;
 
 /// Timeout for the HTTP response to a POST after the JSON-RPC response has arrived.
@@ -28,7 +28,7 @@ const POST_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndpointRule {
     /// The first `endpoint` event contains the URL (MCP 2024-11-05).
-    Announced,
+    AnnouncedUrl,
     /// The URL is that of the stream, unless an `endpoint` event names another one.
     SameUrl,
 }
@@ -38,51 +38,54 @@ pub(crate) enum EndpointRule {
 /// A separate task reads the stream while the transport exists.
 pub(crate) struct EventStreamTransport {
     state: Arc<EventStreamState>,
-    reader: Mutex<Option<AbortOnDropHandle<()>>>,
+    reading_task: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
-/// State shared by the reading task and the callers.
+/// The state of the transport that its reading task and its callers share.
 struct EventStreamState {
     link: HttpLink,
     peer: Arc<Peer>,
     endpoint: Url,
     /// Whether the server has forgotten the session of the endpoint, although the stream is open.
-    forgotten: AtomicBool,
+    is_session_lost: AtomicBool,
     pending_requests: PendingRequests,
 }
 
 impl EventStreamTransport {
-    /// Opens the stream, and waits for the `endpoint` event if the rule requires one.
+    /// Opens the stream, and waits for the `endpoint` event if `rule` requires one.
     pub(crate) async fn open(
         link: HttpLink,
         rule: EndpointRule,
         peer: Arc<Peer>,
     ) -> Result<Self, McpErrorKind> {
         let body = link.get_stream(HeaderMap::new()).await?;
-        let mut reader = ResponseReader::endless(body, &link.limits);
+        let mut reader = ResponseReader::for_long_lived_stream(body, &link.limits);
         let endpoint = match rule {
             EndpointRule::SameUrl => link.url.clone(),
-            EndpointRule::Announced => announced_endpoint(&mut reader, &link.url).await?,
+            EndpointRule::AnnouncedUrl => wait_for_endpoint(&mut reader, &link.url).await?,
         };
         let state = Arc::new(EventStreamState {
             link,
             peer,
             endpoint,
-            forgotten: AtomicBool::new(false),
+            is_session_lost: AtomicBool::new(false),
             pending_requests: PendingRequests::new(),
         });
         let task = tokio::spawn(read_responses(Arc::clone(&state), reader));
         Ok(Self {
             state,
-            reader: Mutex::new(Some(AbortOnDropHandle::new(task))),
+            reading_task: Mutex::new(Some(AbortOnDropHandle::new(task))),
         })
     }
 }
 
-async fn announced_endpoint(reader: &mut ResponseReader, base: &Url) -> Result<Url, McpErrorKind> {
-    while let Some(event) = reader.next().await? {
+async fn wait_for_endpoint(
+    reader: &mut ResponseReader,
+    base_url: &Url,
+) -> Result<Url, McpErrorKind> {
+    while let Some(event) = reader.next_event().await? {
         if event.event == "endpoint" {
-            return endpoint_url(base, &event.data);
+            return resolve_endpoint(base_url, &event.data);
         }
     }
     Err(McpErrorKind::StreamClosed)
@@ -90,27 +93,27 @@ async fn announced_endpoint(reader: &mut ResponseReader, base: &Url) -> Result<U
 
 /// Resolves the announced endpoint against the stream's URL. Rejects an endpoint at another origin,
 /// to which the credential would be sent.
-fn endpoint_url(base: &Url, announced: &str) -> Result<Url, McpErrorKind> {
-    let endpoint = base
-        .join(announced.trim())
+fn resolve_endpoint(base_url: &Url, announced_url: &str) -> Result<Url, McpErrorKind> {
+    let endpoint = base_url
+        .join(announced_url.trim())
         .map_err(|_| McpErrorKind::ForeignEndpoint)?;
-    if endpoint.origin() != base.origin() {
+    if endpoint.origin() != base_url.origin() {
         return Err(McpErrorKind::ForeignEndpoint);
     }
     Ok(endpoint)
 }
 
 async fn read_responses(state: Arc<EventStreamState>, mut reader: ResponseReader) {
-    // However the reading task ends, waiting requests fail.
+    // When this task ends for any reason, the guard fails all requests that wait for a response.
     let close = || state.pending_requests.close(|| McpErrorKind::StreamClosed);
     let _guard = OnDrop::new(close);
     let mut responses = OutgoingResponses::default();
     loop {
-        match reader.next().await {
+        match reader.next_event().await {
             Ok(Some(event)) if event.event == "endpoint" => {}
             Ok(Some(event)) => {
                 for message in parse_event(&event) {
-                    state.dispatch(message, &mut responses);
+                    state.handle_incoming(message, &mut responses);
                 }
             }
             Ok(None) => break,
@@ -123,23 +126,31 @@ async fn read_responses(state: Arc<EventStreamState>, mut reader: ResponseReader
 }
 
 impl EventStreamState {
-    fn dispatch(self: &Arc<Self>, message: Incoming, responses: &mut OutgoingResponses) {
+    fn handle_incoming(
+        self: &Arc<Self>,
+        message: IncomingMessage,
+        responses: &mut OutgoingResponses,
+    ) {
         match message {
-            Incoming::Response { id, outcome } => {
-                // An error without an id could belong to any request, so no request may fail with
-                // it.
-                self.pending_requests.reply(&id, Ok(outcome));
+            IncomingMessage::Response { id, outcome } => {
+                // No request fails with an error without an id, because the error could belong to
+                // any request.
+                self.pending_requests.deliver_reply(&id, Ok(outcome));
             }
-            other => self.handle_message(other, responses),
+            message => self.handle_message(message, responses),
         }
     }
 
-    fn handle_message(self: &Arc<Self>, message: Incoming, responses: &mut OutgoingResponses) {
+    fn handle_message(
+        self: &Arc<Self>,
+        message: IncomingMessage,
+        responses: &mut OutgoingResponses,
+    ) {
         if let Some(response) = self.peer.handle_message(message) {
             let state = Arc::clone(self);
             responses.send(response, move |message| async move {
                 // Sending a response again is harmless, because the server ignores the second one.
-                state.post(message, Repeat::Harmless).await.map(drop)
+                state.post(message, RepeatSafety::Harmless).await.map(drop)
             });
         }
     }
@@ -147,27 +158,31 @@ impl EventStreamState {
     async fn send(
         &self,
         message: Bytes,
-        repeat: Repeat,
+        repeat_safety: RepeatSafety,
     ) -> Result<reqwest::Response, McpErrorKind> {
         let headers = self.link.message_headers();
         self.link
-            .post(&self.endpoint, headers, message, repeat)
+            .post(&self.endpoint, headers, message, repeat_safety)
             .await
     }
 
-    async fn post(&self, message: Bytes, repeat: Repeat) -> Result<ResponseBody, McpErrorKind> {
-        let response = check_status(self.send(message, repeat).await?).await?;
-        self.read(response).await
+    async fn post(
+        &self,
+        message: Bytes,
+        repeat_safety: RepeatSafety,
+    ) -> Result<ResponseBody, McpErrorKind> {
+        let response = check_status(self.send(message, repeat_safety).await?).await?;
+        self.read_body(response).await
     }
 
-    async fn read(&self, response: reqwest::Response) -> Result<ResponseBody, McpErrorKind> {
-        match self.link.read(response).await {
-            // Most servers respond with `Accepted` as `text/plain`; the JSON-RPC response comes
-            // later.
+    async fn read_body(&self, response: reqwest::Response) -> Result<ResponseBody, McpErrorKind> {
+        match self.link.read_body(response).await {
+            // A body that is not JSON-RPC is accepted, because most servers respond with `Accepted`
+            // as `text/plain` and send the JSON-RPC response later, on the stream.
             Err(McpErrorKind::ContentType { .. } | McpErrorKind::InvalidMessage(_)) => {
                 Ok(ResponseBody::Empty)
             }
-            other => other,
+            body => body,
         }
     }
 
@@ -180,35 +195,36 @@ impl EventStreamState {
         self: &Arc<Self>,
         response: reqwest::Response,
         id: &RpcRequestId,
-        opens: bool,
-        repeat: Repeat,
+        opens_session: bool,
+        repeat_safety: RepeatSafety,
     ) -> Result<RpcOutcome, McpErrorKind> {
         let is_not_found = response.status() == StatusCode::NOT_FOUND;
         let rejection = Rejection::read(response, Some(id)).await;
         let is_lost = match &rejection.response {
-            _ if opens => false,
-            RejectionResponse::Missing => match rejection.session_loss(self.names_session()) {
+            _ if opens_session => false,
+            RejectionResponse::Missing => match rejection.session_loss(self.has_session_url()) {
                 SessionLoss::Certain => true,
                 SessionLoss::IfPingConfirms => Box::pin(self.has_session()).await == Some(false),
                 _ => false,
             },
             RejectionResponse::Unknown => {
-                is_not_found && self.names_session() && repeat.is_harmless()
+                is_not_found && self.has_session_url() && repeat_safety.is_harmless()
             }
-            // `Session` checks JSON-RPC responses of all transports for an unknown session.
+            // A JSON-RPC response is not checked here, because `Session` checks the JSON-RPC
+            // responses of all transports for an unknown session.
             RejectionResponse::Response(_) => false,
         };
         if is_lost {
             // The stream stays open, because other requests may still get their responses on it.
-            self.forgotten.store(true, Ordering::Release);
+            self.is_session_lost.store(true, Ordering::Release);
             return Err(McpErrorKind::SessionExpired);
         }
-        rejection.into_outcome(opens)
+        rejection.into_outcome(opens_session)
     }
 
     /// Returns whether the URL for POST requests identifies a session, unlike the URL of the
     /// stream.
-    fn names_session(&self) -> bool {
+    fn has_session_url(&self) -> bool {
         self.endpoint != self.link.url
     }
 
@@ -216,33 +232,34 @@ impl EventStreamState {
     /// does not respond quickly.
     async fn has_session(self: &Arc<Self>) -> Option<bool> {
         let ping = async {
-            let (id, message) = jsonrpc::ping();
-            let mut pending = self.pending_requests.register(&id).ok()?;
-            let response = self.send(message, Repeat::Harmless).await.ok()?;
+            let (id, message) = message::encode_ping();
+            let mut pending_request = self.pending_requests.register(&id).ok()?;
+            let response = self.send(message, RepeatSafety::Harmless).await.ok()?;
             if !response.status().is_success() {
                 let rejection = Rejection::read(response, Some(&id)).await;
-                return rejection.knows_session(self.names_session());
+                return rejection.knows_session(self.has_session_url());
             }
-            let pong = match self.receive(response, &id).await.ok()? {
-                Some(pong) => pong,
-                None => pending.reply().await.ok()?,
+            let ping_outcome = match self.receive(response, &id).await.ok()? {
+                Some(outcome) => outcome,
+                None => pending_request.wait_for_reply().await.ok()?,
             };
-            knows_session(&pong)
+            knows_session(&ping_outcome)
         };
         pillion_deadline::timeout(PING_TIMEOUT, ping).await.ok()?
     }
 
     /// Sends a request by POST. Returns the JSON-RPC response if it is in the body of the HTTP
     /// response, otherwise `None`.
-    async fn post_for(
+    async fn post_request(
         self: &Arc<Self>,
         request: SerializedRequest,
     ) -> Result<Option<RpcOutcome>, McpErrorKind> {
         let id = &request.id;
-        let response = self.send(request.message, request.repeat).await?;
+        let response = self.send(request.message, request.repeat_safety).await?;
         if !response.status().is_success() {
-            let rejected = self.receive_rejection(response, id, request.opens, request.repeat);
-            return Box::pin(rejected).await.map(Some);
+            let rejection =
+                self.receive_rejection(response, id, request.opens_session, request.repeat_safety);
+            return Box::pin(rejection).await.map(Some);
         }
         self.receive(response, id).await
     }
@@ -254,18 +271,18 @@ impl EventStreamState {
         id: &RpcRequestId,
     ) -> Result<Option<RpcOutcome>, McpErrorKind> {
         let mut responses = OutgoingResponses::default();
-        let mut find = |messages| {
-            find_response(id, messages, |other| {
-                self.handle_message(other, &mut responses);
+        let mut find_outcome = |messages| {
+            find_response(id, messages, |message| {
+                self.handle_message(message, &mut responses);
             })
         };
-        match self.read(response).await? {
+        match self.read_body(response).await? {
             ResponseBody::Empty => Ok(None),
-            ResponseBody::Messages(messages) => Ok(find(messages)),
+            ResponseBody::Messages(messages) => Ok(find_outcome(messages)),
             ResponseBody::Stream(mut reader) => {
-                while let Some(event) = reader.next().await? {
-                    if let Some(outcome) = find(parse_event(&event)) {
-                        self.link.finish(reader).await;
+                while let Some(event) = reader.next_event().await? {
+                    if let Some(outcome) = find_outcome(parse_event(&event)) {
+                        self.link.finish_stream(reader).await;
                         return Ok(Some(outcome));
                     }
                 }
@@ -279,37 +296,45 @@ impl EventStreamState {
 impl Transport for EventStreamTransport {
     async fn exchange(&self, request: SerializedRequest) -> Result<RpcOutcome, McpErrorKind> {
         let state = &self.state;
-        let (id, opens) = (request.id.clone(), request.opens);
-        let mut pending = state.pending_requests.register(&id).map_err(|ending| {
-            if opens {
-                return ending; // The server had not named a session yet.
-            }
-            // The request was not sent, so it may use another connection.
-            McpErrorKind::SessionExpired
-        })?;
+        let (id, opens_session) = (request.id.clone(), request.opens_session);
+        let mut pending_request = state
+            .pending_requests
+            .register(&id)
+            .map_err(|close_error| {
+                if opens_session {
+                    return close_error; // There is no session yet that could have expired.
+                }
+                // The request was not sent, so it may be sent over another connection.
+                McpErrorKind::SessionExpired
+            })?;
         let mut post = {
             let state = Arc::clone(state);
-            Box::pin(async move { state.post_for(request).await })
+            Box::pin(async move { state.post_request(request).await })
         };
-        let in_body = tokio::select! {
+        let body_outcome = tokio::select! {
             biased;
-            reply = pending.reply() => {
-                // The response arrived on the stream before the POST finished. The POST is read to
-                // its end in the background, so that its connection can be reused.
+            reply = pending_request.wait_for_reply() => {
+                // The JSON-RPC response arrived on the stream before the POST finished. The HTTP
+                // response to the POST is read to its end in the background, so that its connection
+                // can be reused.
                 tokio::spawn(tokio::time::timeout(POST_TIMEOUT, post));
                 return reply;
             }
-            in_body = &mut post => in_body?,
+            outcome = &mut post => outcome?,
         };
-        match in_body {
+        match body_outcome {
             Some(outcome) => Ok(outcome),
-            None => pending.reply().await,
+            None => pending_request.wait_for_reply().await,
         }
     }
 
-    async fn notify(&self, message: Bytes, repeat: Repeat) -> Result<(), McpErrorKind> {
-        if let ResponseBody::Stream(reader) = self.state.post(message, repeat).await? {
-            self.state.link.finish(reader).await;
+    async fn notify(
+        &self,
+        message: Bytes,
+        repeat_safety: RepeatSafety,
+    ) -> Result<(), McpErrorKind> {
+        if let ResponseBody::Stream(reader) = self.state.post(message, repeat_safety).await? {
+            self.state.link.finish_stream(reader).await;
         }
         Ok(())
     }
@@ -319,15 +344,15 @@ impl Transport for EventStreamTransport {
     }
 
     fn is_open(&self) -> bool {
-        self.state.pending_requests.is_open() && !self.state.forgotten.load(Ordering::Acquire)
+        self.state.pending_requests.is_open() && !self.state.is_session_lost.load(Ordering::Acquire)
     }
 
     /// Closes the stream; there is no other way to end the session.
     async fn close(&self) {
-        let reader = self.reader.lock().take();
+        let reader = self.reading_task.lock().take();
         if let Some(reader) = reader {
             reader.abort();
-            // When the reading task has ended, the connection is closed.
+            // Waits for the end of the reading task, because only then is the connection closed.
             let _ = reader.await;
         }
     }
@@ -342,15 +367,15 @@ mod tests {
     use crate::callbacks::Callbacks;
     use crate::result_cache::McpResultCache;
 
-    fn request(opens: bool) -> SerializedRequest {
+    fn request(opens_session: bool) -> SerializedRequest {
         let id = RpcRequestId::Number(1);
         SerializedRequest {
-            message: jsonrpc::request(&id, "initialize", &serde_json::json!({})),
+            message: message::encode_request(&id, "initialize", &serde_json::json!({})),
             id,
-            mirrored: Vec::new(),
-            endless: false,
-            opens,
-            repeat: Repeat::Harmless,
+            mirrored_headers: Vec::new(),
+            is_endless: false,
+            opens_session,
+            repeat_safety: RepeatSafety::Harmless,
         }
     }
 
@@ -368,7 +393,7 @@ mod tests {
             Callbacks::new(),
             Arc::new(McpResultCache::default()),
         ));
-        let transport = EventStreamTransport::open(link, EndpointRule::Announced, peer)
+        let transport = EventStreamTransport::open(link, EndpointRule::AnnouncedUrl, peer)
             .await
             .unwrap();
         while transport.is_open() {
@@ -382,8 +407,12 @@ mod tests {
 
     #[test]
     fn e7_an_endpoint_is_relative_or_absolute_but_of_the_same_origin() {
-        let base = Url::parse("http://h.example:8000/app/sse").unwrap();
-        let endpoint = |announced| endpoint_url(&base, announced).map(String::from).ok();
+        let base_url = Url::parse("http://h.example:8000/app/sse").unwrap();
+        let endpoint = |announced| {
+            resolve_endpoint(&base_url, announced)
+                .map(String::from)
+                .ok()
+        };
         let expected = Some("http://h.example:8000/messages/?s=1".to_owned());
         assert_eq!(endpoint("/messages/?s=1"), expected);
         assert_eq!(endpoint("http://h.example:8000/messages/?s=1"), expected);

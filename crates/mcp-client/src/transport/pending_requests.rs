@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::McpErrorKind;
-use crate::jsonrpc::{RpcOutcome, RpcRequestId};
+use crate::message::{RpcOutcome, RpcRequestId};
 
 type RpcReply = Result<RpcOutcome, McpErrorKind>;
 
@@ -26,7 +26,7 @@ enum PendingState {
 pub(super) struct PendingRequest<'a> {
     requests: &'a PendingRequests,
     id: &'a RpcRequestId,
-    reply: oneshot::Receiver<RpcReply>,
+    reply_rx: oneshot::Receiver<RpcReply>,
 }
 
 impl PendingRequests {
@@ -45,13 +45,13 @@ impl PendingRequests {
         id: &'a RpcRequestId,
     ) -> Result<PendingRequest<'a>, McpErrorKind> {
         match &mut *self.state.lock() {
-            PendingState::Open(callers) => {
-                let (sender, reply) = oneshot::channel();
-                callers.insert(id.clone(), sender);
+            PendingState::Open(reply_senders) => {
+                let (reply_tx, reply_rx) = oneshot::channel();
+                reply_senders.insert(id.clone(), reply_tx);
                 Ok(PendingRequest {
                     requests: self,
                     id,
-                    reply,
+                    reply_rx,
                 })
             }
             PendingState::Closed(close_error) => Err(close_error()),
@@ -59,39 +59,45 @@ impl PendingRequests {
     }
 
     /// Delivers the reply to a request. Returns `false` if no request with this id is waiting.
-    pub(super) fn reply(&self, id: &RpcRequestId, reply: RpcReply) -> bool {
-        let caller = match &mut *self.state.lock() {
-            PendingState::Open(callers) => callers.remove(id),
+    pub(super) fn deliver_reply(&self, id: &RpcRequestId, reply: RpcReply) -> bool {
+        let reply_tx = match &mut *self.state.lock() {
+            PendingState::Open(reply_senders) => reply_senders.remove(id),
             PendingState::Closed(_) => None,
         };
-        caller.is_some_and(|caller| caller.send(reply).is_ok())
+        reply_tx.is_some_and(|reply_tx| reply_tx.send(reply).is_ok())
     }
 
     /// Returns whether a request with this id is waiting.
-    pub(super) fn has(&self, id: &RpcRequestId) -> bool {
-        matches!(&*self.state.lock(), PendingState::Open(callers) if callers.contains_key(id))
+    pub(super) fn is_waiting(&self, id: &RpcRequestId) -> bool {
+        match &*self.state.lock() {
+            PendingState::Open(reply_senders) => reply_senders.contains_key(id),
+            PendingState::Closed(_) => false,
+        }
     }
 
     /// Returns the id of the only waiting request; `None` if no request or several requests are
     /// waiting.
-    pub(super) fn only(&self) -> Option<RpcRequestId> {
+    pub(super) fn single_id(&self) -> Option<RpcRequestId> {
         match &*self.state.lock() {
-            PendingState::Open(callers) if callers.len() == 1 => callers.keys().next().cloned(),
+            PendingState::Open(reply_senders) if reply_senders.len() == 1 => {
+                reply_senders.keys().next().cloned()
+            }
             PendingState::Open(_) | PendingState::Closed(_) => None,
         }
     }
 
-    /// Returns whether responses can still arrive.
+    /// Returns whether responses can still arrive on the stream.
     pub(super) fn is_open(&self) -> bool {
         matches!(&*self.state.lock(), PendingState::Open(_))
     }
 
-    /// Fails all waiting and later requests. Only the first call has an effect.
+    /// Fails all waiting requests and all later requests on this stream. Only the first call has an
+    /// effect.
     pub(super) fn close(&self, close_error: impl Fn() -> McpErrorKind + Send + Sync + 'static) {
         let mut state = self.state.lock();
-        if let PendingState::Open(callers) = &mut *state {
-            for (_, caller) in mem::take(callers) {
-                let _ = caller.send(Err(close_error()));
+        if let PendingState::Open(reply_senders) = &mut *state {
+            for (_, reply_tx) in mem::take(reply_senders) {
+                let _ = reply_tx.send(Err(close_error()));
             }
             *state = PendingState::Closed(Box::new(close_error));
         }
@@ -108,11 +114,11 @@ impl PendingRequests {
 
 impl PendingRequest<'_> {
     /// Waits for the reply to the request. Can be called again after its future was dropped.
-    pub(super) async fn reply(&mut self) -> RpcReply {
-        match (&mut self.reply).await {
+    pub(super) async fn wait_for_reply(&mut self) -> RpcReply {
+        match (&mut self.reply_rx).await {
             Ok(reply) => reply,
-            // The sender was dropped without a reply: another request with the same id has replaced
-            // this one.
+            // The sender of the reply was dropped, because another request with the same id has
+            // replaced this one.
             Err(_) => Err(self.requests.close_error()),
         }
     }
@@ -120,8 +126,8 @@ impl PendingRequest<'_> {
 
 impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
-        if let PendingState::Open(callers) = &mut *self.requests.state.lock() {
-            callers.remove(self.id);
+        if let PendingState::Open(reply_senders) = &mut *self.requests.state.lock() {
+            reply_senders.remove(self.id);
         }
     }
 }

@@ -17,17 +17,16 @@ use tokio::sync::oneshot;
 
 use super::{SerializedRequest, Transport, find_response};
 use crate::http::{HttpLink, ResponseBody, ResponseReader, check_status, parse_event};
-use crate::jsonrpc::{Incoming, RpcOutcome, RpcRequestId};
-use crate::metadata::MirroredHeaders;
+use crate::message::{IncomingMessage, MirroredHeaders, RpcOutcome, RpcRequestId};
 use crate::on_drop::{OnDrop, run_in_background};
 use crate::peer::{OutgoingResponses, Peer};
-use crate::repeat::Repeat;
+use crate::repeat::RepeatSafety;
 use crate::{Feature, McpErrorKind, ProtocolVersion};
 use listener::GetStreamListener;
 use resumption::Resumption;
 
-const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const SESSION_ID_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
+const PROTOCOL_VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// Sends every request by POST to the server's URL; the response is in the HTTP response, as JSON
 /// or as an event stream. Used for Streamable HTTP, POST-SSE and plain HTTP.
@@ -40,13 +39,14 @@ pub(crate) struct PostTransport {
 struct PostConnection {
     link: HttpLink,
     peer: Arc<Peer>,
-    session: OnceLock<HeaderValue>,
+    session_id: OnceLock<HeaderValue>,
     version: OnceLock<ProtocolVersion>,
     /// The headers of every message, set after the revision was negotiated.
     message_headers: OnceLock<HeaderMap>,
     /// Whether the session has expired or was closed.
     is_closed: AtomicBool,
-    /// Requests whose stream broke, by id: some servers respond to them on the listening stream.
+    /// Requests whose stream broke, by id. Some servers respond to such requests on the listening
+    /// stream.
     detached_requests: Mutex<HashMap<RpcRequestId, oneshot::Sender<RpcOutcome>>>,
 }
 
@@ -56,7 +56,7 @@ impl PostTransport {
             connection: Arc::new(PostConnection {
                 link,
                 peer,
-                session: OnceLock::new(),
+                session_id: OnceLock::new(),
                 version: OnceLock::new(),
                 message_headers: OnceLock::new(),
                 is_closed: AtomicBool::new(false),
@@ -68,30 +68,33 @@ impl PostTransport {
 }
 
 impl PostConnection {
-    fn has(&self, feature: Feature) -> bool {
+    fn has_feature(&self, feature: Feature) -> bool {
         self.version
             .get()
             .is_some_and(|version| version.supports(feature))
     }
 
-    /// Adds the headers of this session's requests to `extra`.
-    fn headers(&self, mut extra: HeaderMap) -> HeaderMap {
-        if let Some(session) = self.session.get() {
-            extra.insert(SESSION_ID, session.clone());
+    /// Adds the headers of this session's requests to `headers`.
+    fn add_session_headers(&self, mut headers: HeaderMap) -> HeaderMap {
+        if let Some(id) = self.session_id.get() {
+            headers.insert(SESSION_ID_HEADER, id.clone());
         }
         if let Some(version) = self.version.get()
             && version.supports(Feature::ProtocolVersionHeader)
         {
-            extra.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.as_str()));
+            headers.insert(
+                PROTOCOL_VERSION_HEADER,
+                HeaderValue::from_static(version.as_str()),
+            );
         }
-        extra
+        headers
     }
 
     /// Returns the headers of this session's messages.
     fn message_headers(&self) -> HeaderMap {
         match self.message_headers.get() {
             Some(headers) => headers.clone(),
-            None => self.headers(self.link.message_headers()),
+            None => self.add_session_headers(self.link.message_headers()),
         }
     }
 
@@ -99,37 +102,41 @@ impl PostConnection {
     async fn send(
         &self,
         message: Bytes,
-        mirrored: MirroredHeaders,
-        repeat: Repeat,
+        mirrored_headers: MirroredHeaders,
+        repeat_safety: RepeatSafety,
     ) -> Result<reqwest::Response, McpErrorKind> {
         let url = &self.link.url;
         let mut headers = self.message_headers();
-        for (name, value) in mirrored {
+        for (name, value) in mirrored_headers {
             headers.insert(name, value);
         }
-        self.link.post(url, headers, message, repeat).await
+        self.link.post(url, headers, message, repeat_safety).await
     }
 
     /// Sends a message that has no JSON-RPC response.
     async fn post(
         &self,
         message: Bytes,
-        repeat: Repeat,
+        repeat_safety: RepeatSafety,
     ) -> Result<reqwest::Response, McpErrorKind> {
-        let response = self.send(message, MirroredHeaders::new(), repeat).await?;
+        let response = self
+            .send(message, MirroredHeaders::new(), repeat_safety)
+            .await?;
         self.check_session(check_status(response).await)
     }
 
-    /// Marks the session as closed: the next request must open another one. Returns `false` if the
-    /// session was already closed.
-    fn end_session(&self) -> bool {
+    /// Marks the session as closed, so that the next request must open another session. Returns
+    /// `false` if the session was already closed.
+    fn mark_closed(&self) -> bool {
         !self.is_closed.swap(true, Ordering::AcqRel)
     }
 
     /// Deletes the session on the server, if there is one (MCP 2025-11-25, "Session Management").
     async fn delete_session(&self) {
-        if self.session.get().is_some() {
-            self.link.delete(self.headers(HeaderMap::new())).await;
+        if self.session_id.get().is_some() {
+            self.link
+                .delete(self.add_session_headers(HeaderMap::new()))
+                .await;
         }
     }
 
@@ -137,28 +144,34 @@ impl PostConnection {
         self: &Arc<Self>,
         request: SerializedRequest,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let sent = self.send(request.message, request.mirrored, request.repeat);
-        let response = sent.await?;
+        let send_operation = self.send(
+            request.message,
+            request.mirrored_headers,
+            request.repeat_safety,
+        );
+        let response = send_operation.await?;
         if !response.status().is_success() {
-            let rejected = self.receive_rejection(
+            let rejection = self.receive_rejection(
                 response,
                 &request.id,
-                request.opens,
-                request.repeat.is_harmless(),
+                request.opens_session,
+                request.repeat_safety.is_harmless(),
             );
-            return Box::pin(rejected).await;
+            return Box::pin(rejection).await;
         }
         // Only the response to `initialize` may set the session id; the revision is set after that
         // response.
         if self.version.get().is_none()
-            && let Some(session) = response.headers().get(&SESSION_ID)
+            && let Some(header) = response.headers().get(&SESSION_ID_HEADER)
         {
-            let mut session = session.clone();
-            session.set_sensitive(true);
-            let _ = self.session.set(session);
+            let mut session_id = header.clone();
+            session_id.set_sensitive(true);
+            let _ = self.session_id.set(session_id);
         }
-        let received = self.receive(response, &request.id, request.endless).await;
-        received.map_err(McpErrorKind::after_acceptance)
+        let outcome = self
+            .receive(response, &request.id, request.is_endless)
+            .await;
+        outcome.map_err(McpErrorKind::convert_after_acceptance)
     }
 
     /// Receives the response to a request that the server has accepted.
@@ -169,18 +182,18 @@ impl PostConnection {
         is_endless: bool,
     ) -> Result<RpcOutcome, McpErrorKind> {
         let mut responses = OutgoingResponses::default();
-        match self.link.read(response).await? {
+        match self.link.read_body(response).await? {
             ResponseBody::Empty => Err(McpErrorKind::NoResponse),
             ResponseBody::Messages(messages) => self
                 .find_response(id, messages, &mut responses)
                 .ok_or(McpErrorKind::NoResponse),
             ResponseBody::Stream(mut reader) => {
                 if is_endless {
-                    reader.without_totals();
+                    reader.remove_total_limits();
                 }
-                let read = self.read_stream(id, &mut reader, &mut responses);
-                let outcome = read.await?;
-                self.link.finish(reader).await;
+                let read_operation = self.read_stream(id, &mut reader, &mut responses);
+                let outcome = read_operation.await?;
+                self.link.finish_stream(reader).await;
                 Ok(outcome)
             }
         }
@@ -193,9 +206,9 @@ impl PostConnection {
         reader: &mut ResponseReader,
         responses: &mut OutgoingResponses,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let mut resumption = Resumption::new(self.has(Feature::Handshake));
+        let mut resumption = Resumption::new(self.has_feature(Feature::Handshake));
         loop {
-            let end = match reader.next().await {
+            let end_error = match reader.next_event().await {
                 Ok(Some(event)) => {
                     let messages = parse_event(&event);
                     if !messages.is_empty() {
@@ -207,35 +220,37 @@ impl PostConnection {
                     continue;
                 }
                 Ok(None) => McpErrorKind::NoResponse,
-                Err(error @ McpErrorKind::Broken(_)) => error,
+                Err(error @ McpErrorKind::ConnectionBroken(_)) => error,
                 Err(error) => return Err(error),
             };
-            let Some(wait) = resumption.wait(reader) else {
-                return Err(end);
+            let Some(resume_headers) = resumption.wait(reader) else {
+                return Err(end_error);
             };
-            let answered = self.receive_on_listener(id);
-            let resumed = async {
-                let headers = self.headers(wait.await);
+            let listener_response = self.receive_on_listener(id);
+            let resumed_stream = async {
+                let headers = self.add_session_headers(resume_headers.await);
                 self.check_session(self.link.get_stream(headers).await)
             };
-            // Boxed, because resuming is rare and would enlarge the future of every exchange.
-            let next = Box::pin(async {
+            // The future of resuming is boxed, because resuming is rare and would enlarge the
+            // future of every exchange.
+            let continuation = Box::pin(async {
                 tokio::select! {
                     biased;
-                    Ok(outcome) = answered => Ok(Either::Left(outcome)),
-                    stream = resumed => {
+                    Ok(outcome) = listener_response => Ok(Either::Left(outcome)),
+                    stream = resumed_stream => {
                         if matches!(stream, Err(McpErrorKind::SessionExpired)) {
-                            self.end_session();
+                            self.mark_closed();
                         }
-                        // A rejected GET must not look like a rejected request: the server has
-                        // accepted the request.
+                        // The error of the GET is converted, because the server has accepted the
+                        // request: a rejection of the GET must not look like a rejection of the
+                        // request.
                         stream
                             .map(Either::Right)
                             .map_err(|error| McpErrorKind::ResponseLost(Box::new(error)))
                     }
                 }
             });
-            match next.await? {
+            match continuation.await? {
                 Either::Left(outcome) => return Ok(outcome),
                 Either::Right(stream) => reader.resume(stream),
             }
@@ -255,16 +270,22 @@ impl PostConnection {
     fn find_response(
         self: &Arc<Self>,
         id: &RpcRequestId,
-        messages: Vec<Incoming>,
+        messages: Vec<IncomingMessage>,
         responses: &mut OutgoingResponses,
     ) -> Option<RpcOutcome> {
-        find_response(id, messages, |other| self.handle_message(other, responses))
+        find_response(id, messages, |message| {
+            self.handle_message(message, responses);
+        })
     }
 
-    fn handle_message(self: &Arc<Self>, message: Incoming, responses: &mut OutgoingResponses) {
-        if let Incoming::Response { id, outcome } = message {
-            if let Some(caller) = self.detached_requests.lock().remove(&id) {
-                let _ = caller.send(outcome);
+    fn handle_message(
+        self: &Arc<Self>,
+        message: IncomingMessage,
+        responses: &mut OutgoingResponses,
+    ) {
+        if let IncomingMessage::Response { id, outcome } = message {
+            if let Some(outcome_tx) = self.detached_requests.lock().remove(&id) {
+                let _ = outcome_tx.send(outcome);
             }
             return;
         }
@@ -272,8 +293,8 @@ impl PostConnection {
             let connection = Arc::clone(self);
             responses.send(response, move |message| async move {
                 // Sending a response again is harmless, because the server ignores the second one.
-                let repeat = Repeat::Harmless;
-                connection.post(message, repeat).await.map(drop)
+                let repeat_safety = RepeatSafety::Harmless;
+                connection.post(message, repeat_safety).await.map(drop)
             });
         }
     }
@@ -285,11 +306,15 @@ impl Transport for PostTransport {
         self.connection.exchange(request).await
     }
 
-    async fn notify(&self, message: Bytes, repeat: Repeat) -> Result<(), McpErrorKind> {
-        let response = self.connection.post(message, repeat).await?;
+    async fn notify(
+        &self,
+        message: Bytes,
+        repeat_safety: RepeatSafety,
+    ) -> Result<(), McpErrorKind> {
+        let response = self.connection.post(message, repeat_safety).await?;
         // The body is ignored; reading it to its end returns the connection to the pool.
-        if let Ok(ResponseBody::Stream(reader)) = self.connection.link.read(response).await {
-            self.connection.link.finish(reader).await;
+        if let Ok(ResponseBody::Stream(reader)) = self.connection.link.read_body(response).await {
+            self.connection.link.finish_stream(reader).await;
         }
         Ok(())
     }
@@ -302,24 +327,25 @@ impl Transport for PostTransport {
         !self.connection.is_closed.load(Ordering::Acquire)
     }
 
-    fn negotiated(&self, version: ProtocolVersion) {
+    fn set_version(&self, version: ProtocolVersion) {
         let connection = &self.connection;
         if connection.version.set(version).is_ok() {
-            // At this time, the session id is known if there is a session.
-            let headers = connection.headers(connection.link.message_headers());
+            // The headers can be stored now, because the session id, if there is one, is known
+            // before the revision.
+            let headers = connection.add_session_headers(connection.link.message_headers());
             let _ = connection.message_headers.set(headers);
         }
     }
 
     async fn listen(&self) {
-        if self.connection.has(Feature::Handshake) && self.is_open() {
-            let ready = {
+        if self.connection.has_feature(Feature::Handshake) && self.is_open() {
+            let stream_opened = {
                 let mut listener = self.listener.lock();
                 listener
                     .get_or_insert_with(|| GetStreamListener::start(Arc::clone(&self.connection)))
-                    .ready()
+                    .wait_until_ready()
             };
-            ready.await;
+            stream_opened.await;
         }
     }
 
@@ -328,7 +354,7 @@ impl Transport for PostTransport {
     }
 
     async fn close(&self) {
-        self.connection.end_session();
+        self.connection.mark_closed();
         drop(self.listener.lock().take());
         self.connection.delete_session().await;
     }
@@ -338,7 +364,7 @@ impl Drop for PostTransport {
     /// Deletes the session on the server, also if connecting was abandoned or the client was
     /// dropped.
     fn drop(&mut self) {
-        if self.connection.end_session() && self.connection.session.get().is_some() {
+        if self.connection.mark_closed() && self.connection.session_id.get().is_some() {
             let connection = Arc::clone(&self.connection);
             run_in_background(async move {
                 connection.delete_session().await;

@@ -22,22 +22,23 @@ use pillion_egress::{RestartPace, Restarts};
 use self::lines::{LineReader, OutputLine};
 use self::process::{ServerProcess, ServerStreams};
 use self::stderr::{LastStderrLine, StderrLog};
-use super::duplex::{Duplex, DuplexInbox, DuplexOutbox, WriteMarker, duplex};
+use super::duplex::{Duplex, DuplexInbox, DuplexOutbox, WriteMarker, create_duplex};
 use super::{SerializedRequest, Transport};
-use crate::jsonrpc::RpcOutcome;
+use crate::message::RpcOutcome;
 use crate::peer::Peer;
-use crate::repeat::Repeat;
+use crate::repeat::RepeatSafety;
 use crate::secrets::Secrets;
 use crate::{Limits, McpErrorKind, StdioCommand};
 
 /// Size at which a batch of waiting messages is written, in bytes.
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// How long the server's output is still read after its process has ended or stopped reading.
+/// Maximum time for which the server's output is still read after its process has ended or stopped
+/// reading.
 const LINGER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long a server that has closed its output may take to exit.
-const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum time that a server may take to exit after it has closed its output.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How to start one server, with the server's crash history. Cheap to clone.
 #[derive(Clone)]
@@ -52,7 +53,7 @@ pub(crate) struct StdioLink {
 pub(crate) struct StdioTransport {
     duplex: Duplex,
     process: Arc<ServerProcess>,
-    _connection: AbortOnDropHandle<()>,
+    _connection_task: AbortOnDropHandle<()>,
 }
 
 impl StdioLink {
@@ -66,7 +67,7 @@ impl StdioLink {
     }
 
     /// Returns whether a program that ended during the handshake should be started again at once.
-    pub(crate) fn may_start_again(&self) -> bool {
+    pub(crate) fn can_start_again(&self) -> bool {
         self.restarts.may_start_again()
     }
 
@@ -85,42 +86,42 @@ impl StdioTransport {
     /// crashing.
     pub(crate) async fn open(link: &StdioLink, peer: Arc<Peer>) -> Result<Self, McpErrorKind> {
         link.restarts.wait().await?;
-        let (process, streams) = ServerProcess::start(&link.command).await?;
-        let process = Arc::new(process);
+        let (server_process, streams) = ServerProcess::start(&link.command).await?;
+        let process = Arc::new(server_process);
         let ServerStreams {
             input,
             output,
-            errors,
+            error_output,
         } = streams;
-        let last_line = LastStderrLine::default();
+        let last_stderr_line = LastStderrLine::default();
         let secrets = Secrets::for_environment(&link.command);
-        let log = StderrLog::new(link.label.to_string(), secrets, last_line.clone());
-        let (duplex, outbox, inbox) = duplex(peer, &link.label);
+        let stderr_log = StderrLog::new(link.label.to_string(), secrets, last_stderr_line.clone());
+        let (duplex, outbox, inbox) = create_duplex(peer, &link.label);
         let connection = StdioConnection {
             inbox,
             process: Arc::clone(&process),
             restarts: Arc::clone(&link.restarts),
-            last_line,
-            log: AbortOnDropHandle::new(tokio::spawn(log.copy(errors))),
-            started: Instant::now(),
-            limit: link.limits.max_event_bytes,
+            last_stderr_line,
+            log_task: AbortOnDropHandle::new(tokio::spawn(stderr_log.copy_lines(error_output))),
+            started_at: Instant::now(),
+            max_line_bytes: link.limits.max_event_bytes,
         };
-        let task = tokio::spawn(connection.run(output, write(input, outbox)));
+        let task = tokio::spawn(connection.run(output, write_messages(input, outbox)));
         Ok(Self {
             duplex,
             process,
-            _connection: AbortOnDropHandle::new(task),
+            _connection_task: AbortOnDropHandle::new(task),
         })
     }
 }
 
 /// Writes messages until the server stops reading; then returns the outbox.
-async fn write(mut input: pipe::Sender, mut outbox: DuplexOutbox) -> DuplexOutbox {
+async fn write_messages(mut input: pipe::Sender, mut outbox: DuplexOutbox) -> DuplexOutbox {
     let mut batch = WriteBatch::default();
-    while let Some((message, marker)) = outbox.next().await {
+    while let Some((message, marker)) = outbox.next_message().await {
         batch.add(&message, marker);
         while batch.lines.len() < BATCH_BYTES
-            && let Some((message, marker)) = outbox.next_waiting()
+            && let Some((message, marker)) = outbox.try_next_message()
         {
             batch.add(&message, marker);
         }
@@ -129,7 +130,7 @@ async fn write(mut input: pipe::Sender, mut outbox: DuplexOutbox) -> DuplexOutbo
             return outbox;
         }
     }
-    // Closing its input asks the server to exit; the server's remaining output is still read.
+    // The server's input is closed to ask the server to exit. The remaining output is still read.
     drop(input);
     std::future::pending().await
 }
@@ -138,7 +139,8 @@ async fn write(mut input: pipe::Sender, mut outbox: DuplexOutbox) -> DuplexOutbo
 #[derive(Default)]
 struct WriteBatch {
     lines: Vec<u8>,
-    /// The position in `lines` at which each message starts, with the message's marker.
+    /// The position in `lines` at which each message starts, with the marker that records whether
+    /// the message was written.
     markers: Vec<(usize, WriteMarker)>,
 }
 
@@ -146,10 +148,10 @@ impl WriteBatch {
     /// Adds a message as one line. Line breaks between JSON tokens become spaces; line breaks in
     /// strings are escaped.
     fn add(&mut self, message: &[u8], marker: WriteMarker) {
-        let from = self.lines.len();
-        self.markers.push((from, marker));
+        let start = self.lines.len();
+        self.markers.push((start, marker));
         self.lines.extend_from_slice(message);
-        for byte in &mut self.lines[from..] {
+        for byte in &mut self.lines[start..] {
             if matches!(byte, b'\n' | b'\r') {
                 *byte = b' ';
             }
@@ -160,13 +162,16 @@ impl WriteBatch {
     /// Writes and clears the batch. Messages of which no byte was written are marked as not
     /// written.
     async fn write(&mut self, input: &mut pipe::Sender) -> std::io::Result<()> {
-        let mut written = 0;
-        while written < self.lines.len() {
-            match input.write(&self.lines[written..]).await {
-                Ok(count) => written += count,
+        let mut written_bytes = 0;
+        while written_bytes < self.lines.len() {
+            match input.write(&self.lines[written_bytes..]).await {
+                Ok(count) => written_bytes += count,
                 Err(error) => {
-                    let unwritten = self.markers.iter().filter(|(from, _)| *from >= written);
-                    unwritten.for_each(|(_, marker)| marker.undo());
+                    let unwritten_messages = self
+                        .markers
+                        .iter()
+                        .filter(|(start, _)| *start >= written_bytes);
+                    unwritten_messages.for_each(|(_, marker)| marker.mark_unwritten());
                     return Err(error);
                 }
             }
@@ -183,62 +188,72 @@ struct StdioConnection {
     inbox: DuplexInbox,
     process: Arc<ServerProcess>,
     restarts: Arc<Restarts>,
-    last_line: LastStderrLine,
+    last_stderr_line: LastStderrLine,
     /// The task that copies the server's standard error to the log.
-    log: AbortOnDropHandle<()>,
-    started: Instant,
-    limit: usize,
+    log_task: AbortOnDropHandle<()>,
+    started_at: Instant,
+    max_line_bytes: usize,
 }
 
 impl StdioConnection {
-    async fn run(mut self, output: pipe::Receiver, writing: impl Future<Output = DuplexOutbox>) {
-        // The future is pinned, so that the outbox lives on: dropping it would fail callers with a
-        // less specific error.
-        tokio::pin!(writing);
+    async fn run(
+        mut self,
+        output: pipe::Receiver,
+        write_future: impl Future<Output = DuplexOutbox>,
+    ) {
+        // The future that writes messages is pinned, so that its outbox is not dropped when the
+        // future is no longer polled. Callers would otherwise fail with a less specific error.
+        tokio::pin!(write_future);
         let mut stopped_outbox = None;
         let process = Arc::clone(&self.process);
-        let lingered = async {
-            process.ended().await;
-            // A process that has left the process group may keep the output open forever.
+        let output_timeout = async {
+            process.wait_for_end().await;
+            // Reading ends soon after the server's process, because a process that has left the
+            // process group may keep the output open forever.
             tokio::time::sleep(LINGER_TIMEOUT).await;
         };
         tokio::select! {
-            () = self.read(output) => {}
-            () = lingered => {}
+            () = self.read_output(output) => {}
+            () = output_timeout => {}
             () = async {
-                stopped_outbox = Some((&mut writing).await);
-                // The server may still respond to requests that it has read.
+                stopped_outbox = Some((&mut write_future).await);
+                // Reading continues for a while, because the server may still respond to requests
+                // that it has read.
                 tokio::time::sleep(LINGER_TIMEOUT).await;
             } => {}
         }
-        // Without reading or writing, a server is useless even if it still runs.
-        let outcome = tokio::time::timeout(END_TIMEOUT, self.process.ended()).await;
-        self.process.end();
-        let (run_time, has_answered) = (self.started.elapsed(), self.inbox.has_answered());
+        // If the server does not exit in time, it is terminated, because a server that no longer
+        // reads or writes is useless.
+        let outcome = tokio::time::timeout(EXIT_TIMEOUT, self.process.wait_for_end()).await;
+        self.process.request_end();
+        let (run_time, has_responded) = (self.started_at.elapsed(), self.inbox.has_responded());
         match outcome {
-            Ok(ended) if ended.is_requested => {}
-            Ok(ended) => {
-                // The last line of the server's standard error may not have been read yet.
-                let _ = tokio::time::timeout(LINGER_TIMEOUT, &mut self.log).await;
-                let (status, last_line) = (ended.status, self.last_line.get());
+            Ok(end) if end.was_requested => {}
+            Ok(end) => {
+                // Waits for the log task, which may not have read the last line of the server's
+                // standard error yet.
+                let _ = tokio::time::timeout(LINGER_TIMEOUT, &mut self.log_task).await;
+                let (status, last_line) = (end.status, self.last_stderr_line.get());
                 tracing::debug!(?status, last_words = last_line, "The server process ended");
-                self.restarts.record_crash(run_time, has_answered);
+                self.restarts.record_crash(run_time, has_responded);
                 self.inbox.close(move || McpErrorKind::ProcessEnded {
                     status,
-                    last_words: last_line.clone(),
+                    last_stderr_line: last_line.clone(),
                 });
             }
-            Err(_) => self.restarts.record_crash(run_time, has_answered),
+            Err(_) => self.restarts.record_crash(run_time, has_responded),
         }
         drop(stopped_outbox);
     }
 
-    async fn read(&mut self, output: pipe::Receiver) {
-        let mut lines = LineReader::new(output, self.limit);
+    async fn read_output(&mut self, output: pipe::Receiver) {
+        let mut lines = LineReader::new(output, self.max_line_bytes);
         loop {
-            match lines.next().await {
-                Ok(Some(OutputLine::Whole(line))) => self.inbox.take(&line),
-                Ok(Some(OutputLine::TooLong(id))) => self.inbox.handle_too_large(id, self.limit),
+            match lines.next_line().await {
+                Ok(Some(OutputLine::Whole(line))) => self.inbox.handle_output(&line),
+                Ok(Some(OutputLine::TooLong(id))) => {
+                    self.inbox.handle_too_large(id, self.max_line_bytes);
+                }
                 Ok(None) => break,
                 Err(error) => {
                     tracing::debug!(%error, "Reading the server's standard output failed");
@@ -252,10 +267,10 @@ impl StdioConnection {
 }
 
 impl Drop for StdioConnection {
-    /// Asks the process to end. A runtime that shuts down drops its tasks, and the server would run
-    /// on.
+    /// Asks the process to end. Otherwise, the server would continue to run after a runtime has
+    /// shut down and dropped this task.
     fn drop(&mut self) {
-        self.process.end();
+        self.process.request_end();
     }
 }
 
@@ -265,7 +280,11 @@ impl Transport for StdioTransport {
         self.duplex.exchange(request).await
     }
 
-    async fn notify(&self, message: Bytes, _repeat: Repeat) -> Result<(), McpErrorKind> {
+    async fn notify(
+        &self,
+        message: Bytes,
+        _repeat_safety: RepeatSafety,
+    ) -> Result<(), McpErrorKind> {
         self.duplex.notify(message).await
     }
 
@@ -276,16 +295,16 @@ impl Transport for StdioTransport {
     /// Lets the server exit by itself, otherwise terminates its process; waits for the end of the
     /// process.
     async fn close(&self) {
-        self.process.end();
-        self.duplex.end().await;
-        self.process.ended().await;
+        self.process.request_end();
+        self.duplex.end_writing().await;
+        self.process.wait_for_end().await;
     }
 }
 
 impl Drop for StdioTransport {
-    /// Asks the process to end. The task would keep the process until its runtime drops it,
-    /// possibly never.
+    /// Asks the process to end. Otherwise, the process would run until the runtime drops the task
+    /// that owns it, possibly never.
     fn drop(&mut self) {
-        self.process.end();
+        self.process.request_end();
     }
 }

@@ -22,13 +22,13 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDrop, AbortOnDropHandle};
 
-use super::duplex::{Duplex, DuplexInbox, DuplexOutbox, duplex};
+use super::duplex::{Duplex, DuplexInbox, DuplexOutbox, create_duplex};
 use super::{SerializedRequest, Transport};
 use crate::McpErrorKind;
 use crate::http::HttpLink;
-use crate::jsonrpc::RpcOutcome;
+use crate::message::RpcOutcome;
 use crate::peer::Peer;
-use crate::repeat::Repeat;
+use crate::repeat::RepeatSafety;
 use pillion_egress::CooperativeStream;
 
 type UpgradedWebSocket = WebSocketStream<CooperativeStream<reqwest::Upgraded>>;
@@ -39,7 +39,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Maximum number of pings, pongs and empty messages from the server in one ping interval.
 /// Otherwise, pongs that wait for a server that does not read could use any amount of memory.
-const MAX_EMPTY_PER_INTERVAL: u32 = 1_000;
+const MAX_EMPTY_MESSAGES_PER_INTERVAL: u32 = 1_000;
 
 /// Timeout for sending one message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
@@ -50,8 +50,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// An open WebSocket. A separate task reads and writes until the transport is closed or dropped.
 pub(crate) struct WebSocketTransport {
     duplex: Duplex,
-    ended: CancellationToken,
-    connection: AbortOnDropHandle<()>,
+    end_token: CancellationToken,
+    task: AbortOnDropHandle<()>,
 }
 
 impl WebSocketTransport {
@@ -61,68 +61,79 @@ impl WebSocketTransport {
     /// The errors of an HTTP request; [`McpErrorKind::NotWebSocket`] if the server responds but
     /// does not open a WebSocket.
     pub(crate) async fn open(link: &HttpLink, peer: Arc<Peer>) -> Result<Self, McpErrorKind> {
-        let limit = link.limits.max_event_bytes;
-        let limits = WebSocketConfig::default()
-            .max_message_size(Some(limit))
-            .max_frame_size(Some(limit));
-        let stream = CooperativeStream::new(upgrade::request(link).await?);
-        let socket = UpgradedWebSocket::from_raw_socket(stream, Role::Client, Some(limits)).await;
-        let (duplex, outbox, inbox) = duplex(peer, &link.label);
-        let ended = CancellationToken::new();
-        let guard = ended.clone().drop_guard();
+        let max_message_bytes = link.limits.max_event_bytes;
+        let websocket_config = WebSocketConfig::default()
+            .max_message_size(Some(max_message_bytes))
+            .max_frame_size(Some(max_message_bytes));
+        let stream = CooperativeStream::new(upgrade::open_websocket(link).await?);
+        let socket =
+            UpgradedWebSocket::from_raw_socket(stream, Role::Client, Some(websocket_config)).await;
+        let (duplex, outbox, inbox) = create_duplex(peer, &link.label);
+        let end_token = CancellationToken::new();
+        let guard = end_token.clone().drop_guard();
         let connection = tokio::spawn(async move {
             let _guard = guard;
-            run(socket, outbox, inbox, limit).await;
+            run_connection(socket, outbox, inbox, max_message_bytes).await;
         });
         Ok(Self {
             duplex,
-            ended,
-            connection: AbortOnDropHandle::new(connection),
+            end_token,
+            task: AbortOnDropHandle::new(connection),
         })
     }
 }
 
 /// Communicates with the server until either side closes the connection.
-async fn run(
+async fn run_connection(
     socket: UpgradedWebSocket,
     mut outbox: DuplexOutbox,
     inbox: DuplexInbox,
-    limit: usize,
+    max_message_bytes: usize,
 ) {
     let (sink, stream) = socket.split();
-    let has_received = Arc::new(AtomicBool::new(true));
-    let reading = read(stream, inbox, Arc::clone(&has_received), limit);
-    tokio::pin!(reading);
-    let close_sent = tokio::select! {
-        () = &mut reading => false,
-        close_sent = write(sink, &mut outbox, &has_received) => close_sent,
+    let has_received_message = Arc::new(AtomicBool::new(true));
+    let read_operation = read_messages(
+        stream,
+        inbox,
+        Arc::clone(&has_received_message),
+        max_message_bytes,
+    );
+    tokio::pin!(read_operation);
+    let was_closed = tokio::select! {
+        () = &mut read_operation => false,
+        was_closed = write_messages(sink, &mut outbox, &has_received_message) => was_closed,
     };
-    if close_sent {
+    if was_closed {
         // The server's close frame ends the connection; messages before it are still handled.
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, reading).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, read_operation).await;
     }
 }
 
 /// Reads messages until the server closes the connection or the connection breaks. Pings are
 /// answered while reading.
-async fn read(
+async fn read_messages(
     mut stream: SplitStream<UpgradedWebSocket>,
     mut inbox: DuplexInbox,
-    has_received: Arc<AtomicBool>,
-    limit: usize,
+    has_received_message: Arc<AtomicBool>,
+    max_message_bytes: usize,
 ) {
     let mut empty_messages = EmptyMessages::default();
     while let Some(message) = stream.next().await {
-        has_received.store(true, Ordering::Relaxed);
+        has_received_message.store(true, Ordering::Relaxed);
         match message {
-            Ok(Message::Text(text)) if !text.is_empty() => inbox.take(text.as_bytes()),
-            Ok(Message::Binary(bytes)) if !bytes.is_empty() => inbox.take(&bytes),
+            Ok(Message::Text(text)) if !text.is_empty() => inbox.handle_output(text.as_bytes()),
+            Ok(Message::Binary(bytes)) if !bytes.is_empty() => inbox.handle_output(&bytes),
             Ok(Message::Close(frame)) => {
                 tracing::debug!(?frame, "The server closed the WebSocket");
             }
             Ok(_) => {
-                if empty_messages.exceeds_limit() {
-                    tracing::warn!("The server sent too many pings and empty messages");
+                if empty_messages.count_message() {
+                    tracing::warn!(
+                        "Closing the WebSocket: the server sent more than \
+                        {MAX_EMPTY_MESSAGES_PER_INTERVAL} pings and empty messages in \
+                        {} s",
+                        PING_INTERVAL.as_secs()
+                    );
                     return;
                 }
             }
@@ -131,7 +142,9 @@ async fn read(
                 match error {
                     // The rest of a message that is too large cannot be skipped, so the connection
                     // is unusable.
-                    Error::Capacity(_) => inbox.close(move || McpErrorKind::TooLarge { limit }),
+                    Error::Capacity(_) => inbox.close(move || McpErrorKind::TooLarge {
+                        limit: max_message_bytes,
+                    }),
                     Error::Utf8(_) => inbox.close(|| McpErrorKind::InvalidUtf8),
                     _ => {}
                 }
@@ -145,46 +158,46 @@ async fn read(
 /// Counts the pings, pongs and empty messages of the current ping interval.
 struct EmptyMessages {
     count: u32,
-    since: Instant,
+    started_at: Instant,
 }
 
 impl Default for EmptyMessages {
     fn default() -> Self {
         Self {
             count: 0,
-            since: Instant::now(),
+            started_at: Instant::now(),
         }
     }
 }
 
 impl EmptyMessages {
     /// Counts a message, and returns whether the ping interval has too many.
-    fn exceeds_limit(&mut self) -> bool {
-        if self.since.elapsed() >= PING_INTERVAL {
+    fn count_message(&mut self) -> bool {
+        if self.started_at.elapsed() >= PING_INTERVAL {
             *self = Self::default();
         }
         self.count += 1;
-        self.count > MAX_EMPTY_PER_INTERVAL
+        self.count > MAX_EMPTY_MESSAGES_PER_INTERVAL
     }
 }
 
 /// Writes messages and pings. Returns `true` if the client closed the connection.
-async fn write(
+async fn write_messages(
     mut sink: SplitSink<UpgradedWebSocket, Message>,
     outbox: &mut DuplexOutbox,
-    has_received: &AtomicBool,
+    has_received_message: &AtomicBool,
 ) -> bool {
-    let mut pings = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
-    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ping_interval = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
+    ping_interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let message = tokio::select! {
-            message = outbox.next() => match message {
-                Some((message, _)) => text(message),
+            message = outbox.next_message() => match message {
+                Some((message, _)) => text_message(message),
                 None => break,
             },
-            _ = pings.tick() => {
-                if !has_received.swap(false, Ordering::Relaxed) {
-                    tracing::debug!("The server no longer answers pings");
+            _ = ping_interval.tick() => {
+                if !has_received_message.swap(false, Ordering::Relaxed) {
+                    tracing::debug!("Closing the WebSocket: the server did not answer a ping");
                     return false;
                 }
                 Some(Message::Ping(Bytes::new()))
@@ -203,18 +216,18 @@ async fn send(sink: &mut SplitSink<UpgradedWebSocket, Message>, message: Message
     match tokio::time::timeout(SEND_TIMEOUT, sink.send(message)).await {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {
-            tracing::debug!(%error, "The WebSocket no longer accepts messages");
+            tracing::debug!(%error, "Cannot send a message over the WebSocket");
             false
         }
         Err(_) => {
-            tracing::debug!("The server no longer reads from the WebSocket");
+            tracing::debug!("Closing the WebSocket: sending a message timed out");
             false
         }
     }
 }
 
 /// Converts a JSON-RPC message to a text message; JSON is always UTF-8.
-fn text(message: Bytes) -> Option<Message> {
+fn text_message(message: Bytes) -> Option<Message> {
     Utf8Bytes::try_from(message).ok().map(Message::Text)
 }
 
@@ -224,7 +237,11 @@ impl Transport for WebSocketTransport {
         self.duplex.exchange(request).await
     }
 
-    async fn notify(&self, message: Bytes, _repeat: Repeat) -> Result<(), McpErrorKind> {
+    async fn notify(
+        &self,
+        message: Bytes,
+        _repeat_safety: RepeatSafety,
+    ) -> Result<(), McpErrorKind> {
         self.duplex.notify(message).await
     }
 
@@ -234,12 +251,12 @@ impl Transport for WebSocketTransport {
 
     /// Sends a close frame and waits, with a timeout, for the server's close frame.
     async fn close(&self) {
-        // The guard aborts the connection's task even if the caller drops this future.
-        let _abort = AbortOnDrop::new(self.connection.abort_handle());
-        let closing = async {
-            self.duplex.end().await;
-            self.ended.cancelled().await;
+        // The guard aborts the connection's task at the end, even if the caller drops this future.
+        let _abort_guard = AbortOnDrop::new(self.task.abort_handle());
+        let close_operation = async {
+            self.duplex.end_writing().await;
+            self.end_token.cancelled().await;
         };
-        let _ = tokio::time::timeout(2 * CLOSE_TIMEOUT, closing).await;
+        let _ = tokio::time::timeout(2 * CLOSE_TIMEOUT, close_operation).await;
     }
 }

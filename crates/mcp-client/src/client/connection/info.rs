@@ -13,7 +13,7 @@ const MAX_NAME_BYTES: usize = 1024;
 pub struct ConnectionInfo {
     /// The transport that was configured or detected.
     pub transport: TransportKind,
-    /// The protocol revision in use; `None` if none was negotiated.
+    /// The protocol revision of the connection; `None` if no revision was negotiated.
     pub protocol_version: Option<ProtocolVersion>,
     /// The result of `initialize` or `server/discover` as the server wrote it.
     pub server: Option<Box<RawValue>>,
@@ -28,7 +28,7 @@ pub struct OpenConnection {
     /// Number of connections that the client opened before this one; tells a new connection from an
     /// earlier one.
     pub number: u64,
-    /// The protocol revision in use; `None` if none was negotiated.
+    /// The protocol revision of the connection; `None` if no revision was negotiated.
     pub protocol_version: Option<ProtocolVersion>,
 }
 
@@ -48,17 +48,20 @@ impl ConnectionInfo {
             server_info: Option<Implementation>,
         }
         #[derive(Deserialize)]
-        struct Hello {
+        struct HandshakeResult {
             #[serde(rename = "serverInfo")]
             server_info: Option<Implementation>,
             #[serde(rename = "_meta", default)]
             meta: Meta,
         }
-        let hello: Hello = serde_json::from_str(self.server.as_ref()?.get()).ok()?;
-        let info = hello.server_info.or(hello.meta.server_info)?;
+        let handshake_result: HandshakeResult =
+            serde_json::from_str(self.server.as_ref()?.get()).ok()?;
+        let implementation = handshake_result
+            .server_info
+            .or(handshake_result.meta.server_info)?;
         Some((
-            shorten(info.name, MAX_NAME_BYTES),
-            shorten(info.version, MAX_NAME_BYTES),
+            shorten(implementation.name, MAX_NAME_BYTES),
+            shorten(implementation.version, MAX_NAME_BYTES),
         ))
     }
 }

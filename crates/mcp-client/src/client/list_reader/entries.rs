@@ -36,7 +36,7 @@ impl<'de> Visitor<'de> for PageEntries<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
         let mut findings = PageFindings::default();
         while let Some((key, entry)) = entries.next_entry::<Cow<'_, str>, &RawValue>()? {
-            match named_entry(self.list.kind.identifier, &key, entry) {
+            match add_identifier(self.list.kind.identifier, &key, entry) {
                 Some(entry) => self.list.add_entry(&entry, &mut findings),
                 None => self.list.add_entry(entry, &mut findings),
             }
@@ -50,7 +50,7 @@ impl<'de> Visitor<'de> for PageEntries<'_> {
 }
 
 /// Returns an entry with `key` as its identifier, if the entry is an object without an identifier.
-fn named_entry(identifier: &str, key: &str, entry: &RawValue) -> Option<Box<RawValue>> {
+fn add_identifier(identifier: &str, key: &str, entry: &RawValue) -> Option<Box<RawValue>> {
     type Members<'a> = IndexMap<Cow<'a, str>, &'a RawValue>;
     if entry.get().len() > MAX_ENTRY_BYTES || key.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -60,8 +60,8 @@ fn named_entry(identifier: &str, key: &str, entry: &RawValue) -> Option<Box<RawV
         return None;
     }
     let name = to_raw_value(key).ok()?;
-    let mut named = Members::with_capacity(members.len() + 1);
-    named.insert(Cow::Borrowed(identifier), &name);
-    named.extend(members);
-    to_raw_value(&named).ok()
+    let mut named_members = Members::with_capacity(members.len() + 1);
+    named_members.insert(Cow::Borrowed(identifier), &name);
+    named_members.extend(members);
+    to_raw_value(&named_members).ok()
 }

@@ -7,22 +7,23 @@ use serde_json::value::RawValue;
 
 use super::ListKind;
 
-/// The members of a page of a list that are used, wherever a server writes them.
+/// The members of a list's page that the client uses. Some servers write the entries in another
+/// member than the one that the specification requires.
 #[derive(Default)]
 pub(super) struct Page<'a> {
     /// The list of entries, or an object whose values are the entries.
     pub(super) entries: Option<&'a RawValue>,
     /// The cursor of the next page, `nextCursor`.
-    pub(super) next: Option<&'a RawValue>,
-    /// Whether the entries are not in the place that the specification requires.
+    pub(super) cursor: Option<&'a RawValue>,
+    /// Whether the entries are not in the member that the specification requires.
     pub(super) is_misplaced: bool,
 }
 
 /// The cursor of the page after this one (`nextCursor`).
 #[derive(Debug)]
 pub(super) enum NextCursor<'a> {
-    /// This is the last page: the cursor is absent, or an empty value such as `null`, `false`, `0`
-    /// or `""`.
+    /// This is the last page, because the cursor is absent or an empty value such as `null`,
+    /// `false`, `0` or `""`.
     None,
     /// The cursor, as the server wrote it: a string or a number.
     Cursor(&'a RawValue),
@@ -37,29 +38,30 @@ impl<'a> Page<'a> {
     /// The result is neither an object nor a list, or is invalid JSON.
     pub(super) fn read(result: &'a RawValue, kind: ListKind) -> Result<Self, serde_json::Error> {
         if result.get().starts_with('[') {
-            // A server in PHP writes an empty result as `[]`; others send the list of entries
-            // itself.
+            // The result may be a list instead of an object, because servers in PHP write an empty
+            // result as `[]`, and other servers send only the list of entries.
             return Ok(Self {
                 entries: Some(result),
-                next: None,
+                cursor: None,
                 is_misplaced: result.get() != "[]",
             });
         }
-        let (page, inner) = Self::read_members(result, kind.key)?;
-        match inner {
-            Some(inner) if page.entries.is_none() && inner.get().starts_with('{') => {
-                let (inner, _) = Self::read_members(inner, kind.key)?;
+        let (page, inner_result) = Self::read_members(result, kind.key)?;
+        match inner_result {
+            Some(inner_result) if page.entries.is_none() && inner_result.get().starts_with('{') => {
+                let (inner_page, _) = Self::read_members(inner_result, kind.key)?;
                 Ok(Self {
-                    is_misplaced: inner.entries.is_some(),
-                    next: inner.next.or(page.next),
-                    entries: inner.entries,
+                    is_misplaced: inner_page.entries.is_some(),
+                    cursor: inner_page.cursor.or(page.cursor),
+                    entries: inner_page.entries,
                 })
             }
             _ => Ok(page),
         }
     }
 
-    /// Returns the page in a JSON object, and the object's member `result`.
+    /// Reads the members of a JSON object as a page. Also returns the object's member `result`, if
+    /// the object has one.
     fn read_members(
         object: &'a RawValue,
         key: &'static str,
@@ -68,14 +70,14 @@ impl<'a> Page<'a> {
     }
 
     pub(super) fn next_cursor(&self) -> NextCursor<'a> {
-        let Some(next) = self.next else {
+        let Some(cursor) = self.cursor else {
             return NextCursor::None;
         };
-        match next.get() {
+        match cursor.get() {
             "null" | "false" | "0" | "0.0" | "\"\"" | "[]" | "{}" => NextCursor::None,
-            text if text.starts_with(['"', '-']) => NextCursor::Cursor(next),
-            text if text.starts_with(|first: char| first.is_ascii_digit()) => {
-                NextCursor::Cursor(next)
+            text if text.starts_with(['"', '-']) => NextCursor::Cursor(cursor),
+            text if text.starts_with(|character: char| character.is_ascii_digit()) => {
+                NextCursor::Cursor(cursor)
             }
             _ => NextCursor::Unusable,
         }
@@ -94,16 +96,16 @@ impl<'de> Visitor<'de> for PageMembers {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
-        let (mut page, mut inner) = (Page::default(), None);
+        let (mut page, mut inner_result) = (Page::default(), None);
         while let Some(name) = members.next_key::<Cow<'_, str>>()? {
             match &*name {
-                "nextCursor" => page.next = Some(members.next_value()?),
-                "result" => inner = Some(members.next_value()?),
+                "nextCursor" => page.cursor = Some(members.next_value()?),
+                "result" => inner_result = Some(members.next_value()?),
                 name if name == self.key => page.entries = Some(members.next_value()?),
                 _ => drop(members.next_value::<IgnoredAny>()?),
             }
         }
-        Ok((page, inner))
+        Ok((page, inner_result))
     }
 }
 

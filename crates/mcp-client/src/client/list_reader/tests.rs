@@ -11,9 +11,9 @@ const KINDS: [ListKind; 4] = [
 async fn read(kind: ListKind, pages: &[String]) -> (Vec<String>, usize) {
     let mut reader = ListReader::new(kind, "far", 100, usize::MAX);
     let mut page_count = 0;
-    while let Some(_params) = reader.next_page().unwrap() {
+    while let Some(_params) = reader.next_page_params().unwrap() {
         let page = RawValue::from_string(pages[page_count].clone()).unwrap();
-        reader = reader.read(page).await.unwrap();
+        reader = reader.read_page(page).await.unwrap();
         page_count += 1;
     }
     let entries = reader.into_entries();
@@ -131,13 +131,13 @@ async fn a_cursor_is_sent_back_as_it_came() {
     for kind in KINDS {
         for cursor in ["\"a\\u0062\"", "7", "-1", "1.50"] {
             let mut reader = ListReader::new(kind, "far", 100, usize::MAX);
-            reader.next_page().unwrap();
+            reader.next_page_params().unwrap();
             let page = format!(r#"{{"{}":[1],"nextCursor":{cursor}}}"#, kind.key);
             reader = reader
-                .read(RawValue::from_string(page).unwrap())
+                .read_page(RawValue::from_string(page).unwrap())
                 .await
                 .unwrap();
-            let params = reader.next_page().unwrap().unwrap();
+            let params = reader.next_page_params().unwrap().unwrap();
             assert_eq!(params.get(), format!(r#"{{"cursor":{cursor}}}"#));
         }
         let page = format!(r#"{{"{}":[1],"nextCursor":true}}"#, kind.key);

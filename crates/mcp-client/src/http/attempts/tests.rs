@@ -39,7 +39,7 @@ impl Server {
         });
         let mut link =
             HttpLink::new(&ServerConfig::new("x", &url).unwrap(), &Arc::default()).unwrap();
-        link.shortcut = None;
+        link.direct_client = None;
         Self { link, served }
     }
 
@@ -48,8 +48,8 @@ impl Server {
         let (url, headers) = (&self.link.url, self.link.message_headers());
         let sent = self
             .link
-            .post(url, headers, Bytes::from("{}"), Repeat::Never);
-        let _ = self.link.read(sent.await.unwrap()).await;
+            .post(url, headers, Bytes::from("{}"), RepeatSafety::Never);
+        let _ = self.link.read_body(sent.await.unwrap()).await;
         *self.served.lock().last().unwrap()
     }
 

@@ -4,10 +4,10 @@ use rand::RngExt;
 
 /// Minimum pause between two streams, even if the server requests less, so that streams that close
 /// at once do not cause a flood of requests.
-const MIN_PAUSE: Duration = Duration::from_millis(100);
+const MIN_STREAM_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum pause that a server can request.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+const MAX_REQUESTED_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Computes the pause between the end of a stream and the request for the next one. The backoff
 /// grows while streams deliver no messages.
@@ -15,30 +15,31 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 pub(super) struct Pauses {
     /// Maximum backoff; the server may request a longer pause.
     max_pause: Duration,
-    fruitless: u32,
+    empty_stream_count: u32,
 }
 
 impl Pauses {
     pub(super) fn with_max(max_pause: Duration) -> Self {
         Self {
             max_pause,
-            fruitless: 0,
+            empty_stream_count: 0,
         }
     }
 
     /// Resets the backoff after a stream that delivered a message.
     pub(super) fn reset(&mut self) {
-        self.fruitless = 0;
+        self.empty_stream_count = 0;
     }
 
-    /// Returns the next pause: the current backoff, randomly reduced by up to half so that clients
-    /// do not reconnect together, but at least the requested pause.
-    pub(super) fn next(&mut self, requested: Duration) -> Duration {
-        let min_pause = requested.clamp(MIN_PAUSE, MAX_RETRY_AFTER);
-        let grown = min_pause.saturating_mul(2_u32.saturating_pow(self.fruitless));
-        self.fruitless = self.fruitless.saturating_add(1);
+    /// Returns the next pause, which is the current backoff, but at least the pause that the server
+    /// requested. The backoff is randomly reduced by up to half, so that many clients do not
+    /// reconnect at the same time.
+    pub(super) fn next_pause(&mut self, requested_pause: Duration) -> Duration {
+        let min_pause = requested_pause.clamp(MIN_STREAM_INTERVAL, MAX_REQUESTED_INTERVAL);
+        let backoff = min_pause.saturating_mul(2_u32.saturating_pow(self.empty_stream_count));
+        self.empty_stream_count = self.empty_stream_count.saturating_add(1);
         let jitter = rand::rng().random_range(0.5..=1.0);
-        grown.min(self.max_pause).mul_f64(jitter).max(min_pause)
+        backoff.min(self.max_pause).mul_f64(jitter).max(min_pause)
     }
 }
 
@@ -50,18 +51,18 @@ mod tests {
     fn pauses_grow_until_data_arrives_and_are_at_least_the_requested_time() {
         let max_pause = Duration::from_secs(3);
         let mut pauses = Pauses::with_max(max_pause);
-        assert_eq!(pauses.next(Duration::ZERO), MIN_PAUSE);
+        assert_eq!(pauses.next_pause(Duration::ZERO), MIN_STREAM_INTERVAL);
         for nth in 1..50_u32 {
-            let pause = pauses.next(Duration::ZERO);
-            let grown = MIN_PAUSE
+            let pause = pauses.next_pause(Duration::ZERO);
+            let grown = MIN_STREAM_INTERVAL
                 .saturating_mul(2_u32.saturating_pow(nth))
                 .min(max_pause);
             assert!(pause >= grown.mul_f64(0.49) && pause <= grown, "{pause:?}");
         }
         pauses.reset();
-        assert_eq!(pauses.next(Duration::ZERO), MIN_PAUSE);
-        let requested = Duration::from_secs(10);
-        assert_eq!(pauses.next(requested), requested);
-        assert_eq!(pauses.next(Duration::MAX), MAX_RETRY_AFTER);
+        assert_eq!(pauses.next_pause(Duration::ZERO), MIN_STREAM_INTERVAL);
+        let requested_pause = Duration::from_secs(10);
+        assert_eq!(pauses.next_pause(requested_pause), requested_pause);
+        assert_eq!(pauses.next_pause(Duration::MAX), MAX_REQUESTED_INTERVAL);
     }
 }

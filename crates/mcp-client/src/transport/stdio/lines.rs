@@ -3,7 +3,7 @@ use std::io;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::jsonrpc::{MessageId, RpcRequestId};
+use crate::message::{ResponseIdScan, RpcRequestId};
 
 /// Capacity that an empty buffer keeps, in bytes; a larger buffer is released.
 const IDLE_BUFFER_BYTES: usize = 64 * 1024;
@@ -23,20 +23,20 @@ pub(super) struct LineReader<R> {
     input: R,
     buffer: BytesMut,
     /// Length of the part of the buffer that is known to have no line break.
-    searched: usize,
-    limit: usize,
+    searched_bytes: usize,
+    max_line_bytes: usize,
     /// The id found so far in a line that is too long, while the rest of the line is discarded.
-    skipping: Option<MessageId>,
+    skipped_line_scan: Option<ResponseIdScan>,
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    pub(super) fn new(input: R, limit: usize) -> Self {
+    pub(super) fn new(input: R, max_line_bytes: usize) -> Self {
         Self {
             input,
             buffer: BytesMut::new(),
-            searched: 0,
-            limit,
-            skipping: None,
+            searched_bytes: 0,
+            max_line_bytes,
+            skipped_line_scan: None,
         }
     }
 
@@ -45,7 +45,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     ///
     /// # Errors
     /// The stream cannot be read.
-    pub(super) async fn next(&mut self) -> io::Result<Option<OutputLine>> {
+    pub(super) async fn next_line(&mut self) -> io::Result<Option<OutputLine>> {
         loop {
             if let Some(line) = self.take_line() {
                 return Ok(Some(line));
@@ -61,37 +61,39 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     fn take_line(&mut self) -> Option<OutputLine> {
-        let end = self.buffer[self.searched..]
+        let end = self.buffer[self.searched_bytes..]
             .iter()
             .position(|&byte| byte == b'\n')
-            .map(|at| self.searched + at);
-        let in_line = end.unwrap_or(self.buffer.len());
-        if self.skipping.is_none() && in_line > self.limit {
-            self.skipping = Some(MessageId::default());
+            .map(|position| self.searched_bytes + position);
+        let line_part_len = end.unwrap_or(self.buffer.len());
+        if self.skipped_line_scan.is_none() && line_part_len > self.max_line_bytes {
+            self.skipped_line_scan = Some(ResponseIdScan::default());
         }
-        if let Some(skipped) = &mut self.skipping {
-            skipped.read(&self.buffer[..in_line]);
-            let _ = self.buffer.split_to(end.map_or(in_line, |end| end + 1));
-            self.searched = 0;
+        if let Some(id_scan) = &mut self.skipped_line_scan {
+            id_scan.read(&self.buffer[..line_part_len]);
+            let _ = self
+                .buffer
+                .split_to(end.map_or(line_part_len, |end| end + 1));
+            self.searched_bytes = 0;
             end?;
             return self
-                .skipping
+                .skipped_line_scan
                 .take()
-                .map(|id| OutputLine::TooLong(id.finish()));
+                .map(|id_scan| OutputLine::TooLong(id_scan.finish()));
         }
         let Some(end) = end else {
-            self.searched = self.buffer.len();
+            self.searched_bytes = self.buffer.len();
             return None;
         };
         let line = self.buffer.split_to(end + 1).freeze();
-        self.searched = 0;
+        self.searched_bytes = 0;
         Some(OutputLine::Whole(line.slice(..end)))
     }
 
     fn take_rest(&mut self) -> Option<OutputLine> {
-        self.searched = 0;
-        if let Some(skipped) = self.skipping.take() {
-            return Some(OutputLine::TooLong(skipped.finish()));
+        self.searched_bytes = 0;
+        if let Some(id_scan) = self.skipped_line_scan.take() {
+            return Some(OutputLine::TooLong(id_scan.finish()));
         }
         let rest = self.buffer.split().freeze();
         (!rest.is_empty()).then_some(OutputLine::Whole(rest))
@@ -120,7 +122,7 @@ mod tests {
             tokio::spawn(async move { writer.write_all(&input).await });
             let mut lines = LineReader::new(reader, limit);
             let mut all = Vec::new();
-            while let Some(line) = lines.next().await.unwrap() {
+            while let Some(line) = lines.next_line().await.unwrap() {
                 all.push(match line {
                     OutputLine::Whole(line) => Ok(line.to_vec()),
                     OutputLine::TooLong(id) => Err(id),

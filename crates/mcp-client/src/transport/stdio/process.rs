@@ -23,7 +23,7 @@ use tokio::sync::{oneshot, watch};
 use super::spawn::spawn;
 use crate::{McpErrorKind, StdioCommand};
 
-/// How long a server may take to exit after its input was closed, and again after SIGTERM.
+/// Maximum time that a server may take to exit after its input was closed, and again after SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Interval for checking whether a process has ended, on kernels before 5.3, which cannot report
@@ -33,18 +33,18 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const SHELL: &str = "/bin/sh";
 
 /// A server's process and its process group. Dropping this value terminates the processes in the
-/// background; [`ended`](Self::ended) waits for their end.
+/// background; [`wait_for_end`](Self::wait_for_end) waits for their end.
 pub(super) struct ServerProcess {
-    /// The pipe to the supervising thread: writing a byte, or closing the pipe, asks the thread to
-    /// terminate the process.
-    stop: PipeWriter,
-    /// The read end of `stop`, kept open so that writing never raises SIGPIPE, which PHP may not
-    /// ignore.
+    /// The pipe to the supervising thread. A written byte, or the end of the pipe, tells the thread
+    /// to terminate the process.
+    stop_writer: PipeWriter,
+    /// The read end of `stop_writer`, kept open so that writing never raises SIGPIPE, which PHP may
+    /// not ignore.
     _stop_reader: Arc<PipeReader>,
-    ended: watch::Receiver<Option<ProcessEnd>>,
+    end_receiver: watch::Receiver<Option<ProcessEnd>>,
     /// The PID of the process that started the server. A forked child inherits this value but not
     /// the supervising thread, and must not terminate its parent's server.
-    owner: u32,
+    owner_pid: u32,
 }
 
 /// How a server's process ended.
@@ -53,14 +53,14 @@ pub(super) struct ProcessEnd {
     /// The exit status; `None` if other code has reaped the process.
     pub(super) status: Option<ExitStatus>,
     /// Whether the client asked the process to end.
-    pub(super) is_requested: bool,
+    pub(super) was_requested: bool,
 }
 
 /// The client's ends of the server's standard streams.
 pub(super) struct ServerStreams {
     pub(super) input: pipe::Sender,
     pub(super) output: pipe::Receiver,
-    pub(super) errors: pipe::Receiver,
+    pub(super) error_output: pipe::Receiver,
 }
 
 impl ServerProcess {
@@ -72,81 +72,86 @@ impl ServerProcess {
     pub(super) async fn start(
         command: &StdioCommand,
     ) -> Result<(Self, ServerStreams), McpErrorKind> {
-        Self::start_with(command, Path::new(SHELL)).await
+        Self::start_with_shell(command, Path::new(SHELL)).await
     }
 
-    async fn start_with(
+    async fn start_with_shell(
         command: &StdioCommand,
         shell: &Path,
     ) -> Result<(Self, ServerStreams), McpErrorKind> {
-        let failed = |source| McpErrorKind::Spawn {
+        let spawn_error = |source| McpErrorKind::Spawn {
             program: command.program.display().to_string(),
             source,
         };
-        let (stop_reader, stop) = io::pipe().map_err(failed)?;
-        let stop_reader = Arc::new(stop_reader);
-        let (end_sender, ended) = watch::channel(None);
-        let (start_sender, started) = oneshot::channel();
+        let (pipe_reader, stop_writer) = io::pipe().map_err(spawn_error)?;
+        let stop_reader = Arc::new(pipe_reader);
+        let (end_sender, end_receiver) = watch::channel(None);
+        let (start_sender, start_receiver) = oneshot::channel();
         let (thread_command, shell) = (command.clone(), shell.to_owned());
-        let thread_stop = Arc::clone(&stop_reader);
+        let thread_stop_reader = Arc::clone(&stop_reader);
         std::thread::Builder::new()
             .name("pillion-stdio".to_owned())
             .stack_size(256 * 1024)
             .spawn(move || {
-                run(
+                supervise(
                     &thread_command,
                     &shell,
                     start_sender,
-                    &thread_stop,
+                    &thread_stop_reader,
                     &end_sender,
                 );
             })
-            .map_err(failed)?;
+            .map_err(spawn_error)?;
         // From here on, dropping this value, including by dropping the future, terminates the
         // process.
         let process = Self {
-            stop,
+            stop_writer,
             _stop_reader: stop_reader,
-            ended,
-            owner: std::process::id(),
+            end_receiver,
+            owner_pid: std::process::id(),
         };
-        let pipes = started
+        let pipes = start_receiver
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into()));
-        let streams = pipes.and_then(ServerStreams::try_from).map_err(failed)?;
+        let streams = pipes
+            .and_then(ServerStreams::try_from)
+            .map_err(spawn_error)?;
         Ok((process, streams))
     }
 
     /// Asks the process to exit by closing its input; after a while sends SIGTERM, then SIGKILL, to
     /// the whole group.
-    pub(super) fn end(&self) {
-        if self.owner == std::process::id() {
+    pub(super) fn request_end(&self) {
+        if self.owner_pid == std::process::id() {
             // The thread gets a byte, because closing the pipe has no effect while a forked child
             // holds a copy of it.
-            let _ = (&self.stop).write_all(b".");
+            let _ = (&self.stop_writer).write_all(b".");
         }
     }
 
     /// Returns whether the process is still running, as far as known.
     pub(super) fn is_running(&self) -> bool {
-        self.ended.borrow().is_none()
+        self.end_receiver.borrow().is_none()
     }
 
     /// Waits until the process and its group have ended and were reaped.
-    pub(super) async fn ended(&self) -> ProcessEnd {
-        let mut ended = self.ended.clone();
-        let reported = ended.wait_for(Option::is_some).await;
+    pub(super) async fn wait_for_end(&self) -> ProcessEnd {
+        let mut end_receiver = self.end_receiver.clone();
+        let reported_end = end_receiver.wait_for(Option::is_some).await;
         // If the supervising thread has ended without a report, the outcome is unknown.
-        reported.ok().and_then(|end| *end).unwrap_or(ProcessEnd {
-            status: None,
-            is_requested: true,
-        })
+        reported_end
+            .ok()
+            .and_then(|end| *end)
+            .unwrap_or(ProcessEnd {
+                status: None,
+                was_requested: true,
+            })
     }
 }
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        self.end();
+        self.request_end();
     }
 }
 
@@ -155,38 +160,38 @@ type Pipes = (OwnedFd, OwnedFd, OwnedFd);
 impl TryFrom<Pipes> for ServerStreams {
     type Error = io::Error;
 
-    fn try_from((input, output, errors): Pipes) -> io::Result<Self> {
+    fn try_from((input, output, error_output): Pipes) -> io::Result<Self> {
         Ok(Self {
             input: pipe::Sender::from_owned_fd(input)?,
             output: pipe::Receiver::from_owned_fd(output)?,
-            errors: pipe::Receiver::from_owned_fd(errors)?,
+            error_output: pipe::Receiver::from_owned_fd(error_output)?,
         })
     }
 }
 
-/// Supervises the server from its start to its end: the body of the supervising thread.
-fn run(
+/// Supervises the server from its start to its end. Runs on the supervising thread.
+fn supervise(
     command: &StdioCommand,
     shell: &Path,
     start_sender: oneshot::Sender<io::Result<Pipes>>,
-    stop: &PipeReader,
+    stop_reader: &PipeReader,
     end_sender: &watch::Sender<Option<ProcessEnd>>,
 ) {
-    let mut spawned = match spawn(command, shell) {
-        Ok(spawned) => spawned,
+    let mut spawned_server = match spawn(command, shell) {
+        Ok(spawned_server) => spawned_server,
         Err(error) => {
             let _ = start_sender.send(Err(error));
             return;
         }
     };
-    let _ = start_sender.send(take_pipes(&mut spawned.server));
-    let pid = Pid::from_child(&spawned.server);
-    let group = Pid::from_raw(spawned.group().cast_signed());
+    let _ = start_sender.send(take_pipes(&mut spawned_server.server));
+    let pid = Pid::from_child(&spawned_server.server);
+    let group = Pid::from_raw(spawned_server.group_id().cast_signed());
     let watch = ProcessWatch {
         pid,
         pidfd: pidfd_open(pid, PidfdFlags::empty()).ok(),
     };
-    let signal = |signal| {
+    let send_signal = |signal| {
         // The signal is also sent to the process id, because the server may have left the group.
         // The system does not reuse the ids of processes that were not reaped.
         if watch.is_unreaped() {
@@ -196,32 +201,32 @@ fn run(
             let _ = kill_process_group(group, signal);
         }
     };
-    let is_requested = !watch.wait(Some(stop), None);
-    if is_requested && !watch.wait(None, Some(EXIT_TIMEOUT)) {
-        signal(Signal::TERM);
+    let was_requested = !watch.wait(Some(stop_reader), None);
+    if was_requested && !watch.wait(None, Some(EXIT_TIMEOUT)) {
+        send_signal(Signal::TERM);
         watch.wait(None, Some(EXIT_TIMEOUT));
     }
-    // Kills the rest of the group, including the supervisor.
-    signal(Signal::KILL);
-    let status = spawned.server.wait().ok();
-    if let Some(mut supervisor) = spawned.supervisor {
+    // Kills the remaining processes of the server's process group, including the supervisor.
+    send_signal(Signal::KILL);
+    let status = spawned_server.server.wait().ok();
+    if let Some(mut supervisor) = spawned_server.supervisor {
         let _ = supervisor.wait();
     }
     let _ = end_sender.send(Some(ProcessEnd {
         status,
-        is_requested,
+        was_requested,
     }));
 }
 
 fn take_pipes(server: &mut Child) -> io::Result<Pipes> {
-    let (input, output, errors) = (
+    let (input, output, error_output) = (
         server.stdin.take(),
         server.stdout.take(),
         server.stderr.take(),
     );
-    match (input, output, errors) {
-        (Some(input), Some(output), Some(errors)) => {
-            Ok((input.into(), output.into(), errors.into()))
+    match (input, output, error_output) {
+        (Some(input), Some(output), Some(error_output)) => {
+            Ok((input.into(), output.into(), error_output.into()))
         }
         _ => Err(io::ErrorKind::BrokenPipe.into()),
     }
@@ -234,35 +239,39 @@ struct ProcessWatch {
 }
 
 impl ProcessWatch {
-    /// Waits until the process has ended (returns `true`), or until `stop` has input or the time
-    /// limit passes (returns `false`).
-    fn wait(&self, stop: Option<&PipeReader>, time_limit: Option<Duration>) -> bool {
-        let deadline = time_limit.map(|time_limit| Instant::now() + time_limit);
+    /// Waits until the process has ended (returns `true`), or until `stop_reader` has input or the
+    /// time limit passes (returns `false`).
+    fn wait(&self, stop_reader: Option<&PipeReader>, timeout: Option<Duration>) -> bool {
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
         loop {
             if self.has_ended() {
                 return true;
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
+            let remaining_time =
+                deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if remaining_time.is_some_and(|time| time.is_zero()) {
                 return false;
             }
-            let nap = match (&self.pidfd, left) {
-                (Some(_), left) => left,
-                (None, left) => Some(left.map_or(POLL_INTERVAL, |left| left.min(POLL_INTERVAL))),
+            let poll_timeout = match (&self.pidfd, remaining_time) {
+                (Some(_), time) => time,
+                (None, time) => Some(time.map_or(POLL_INTERVAL, |time| time.min(POLL_INTERVAL))),
             };
-            let mut polled: Vec<_> = self
+            let mut poll_fds: Vec<_> = self
                 .pidfd
                 .iter()
                 .map(AsFd::as_fd)
-                .chain(stop.iter().map(|stop| stop.as_fd()))
+                .chain(stop_reader.iter().map(|reader| reader.as_fd()))
                 .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
                 .collect();
-            let timeout = nap.and_then(|nap| Timespec::try_from(nap).ok());
+            let timespec = poll_timeout.and_then(|time| Timespec::try_from(time).ok());
             // `poll` was interrupted, or the system is out of memory: a short pause limits the
             // retries.
-            if poll(&mut polled, timeout.as_ref()).is_err() {
+            if poll(&mut poll_fds, timespec.as_ref()).is_err() {
                 std::thread::sleep(Duration::from_millis(1));
-            } else if stop.is_some() && polled.last().is_some_and(|stop| !stop.revents().is_empty())
+            } else if stop_reader.is_some()
+                && poll_fds
+                    .last()
+                    .is_some_and(|stop_fd| !stop_fd.revents().is_empty())
             {
                 return self.has_ended();
             }
@@ -270,16 +279,16 @@ impl ProcessWatch {
     }
 
     fn has_ended(&self) -> bool {
-        !matches!(self.look(), Ok(None))
+        !matches!(self.peek_status(), Ok(None))
     }
 
     /// Returns whether the process is still to be reaped. PHP's `pcntl_wait`, for example, reaps
     /// any child.
     fn is_unreaped(&self) -> bool {
-        self.look().is_ok()
+        self.peek_status().is_ok()
     }
 
-    fn look(&self) -> rustix::io::Result<Option<WaitIdStatus>> {
+    fn peek_status(&self) -> rustix::io::Result<Option<WaitIdStatus>> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         waitid(WaitId::Pid(self.pid), options)
     }
@@ -298,15 +307,15 @@ mod tests {
     #[tokio::test]
     async fn a_process_ends_on_request_with_and_without_a_supervisor() {
         for shell in [SHELL, "/no/such/shell"] {
-            let (process, streams) = ServerProcess::start_with(&sleeping(), Path::new(shell))
+            let (process, streams) = ServerProcess::start_with_shell(&sleeping(), Path::new(shell))
                 .await
                 .unwrap();
             assert!(process.is_running());
-            process.end();
+            process.request_end();
             // `sleep` does not read its input, so closing the input does not end it.
             drop(streams);
-            let ended = process.ended().await;
-            assert!(ended.is_requested, "{shell}");
+            let ended = process.wait_for_end().await;
+            assert!(ended.was_requested, "{shell}");
             assert!(!process.is_running());
             let status = ended.status.unwrap();
             assert_eq!(status.to_string(), "signal: 15 (SIGTERM)", "{shell}");

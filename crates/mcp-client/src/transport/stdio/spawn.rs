@@ -24,7 +24,7 @@ pub(super) struct SpawnedServer {
 }
 
 impl SpawnedServer {
-    pub(super) fn group(&self) -> u32 {
+    pub(super) fn group_id(&self) -> u32 {
         self.supervisor.as_ref().unwrap_or(&self.server).id()
     }
 }
@@ -39,9 +39,13 @@ pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<SpawnedS
     if let Some(cwd) = &command.cwd
         && !cwd.is_dir()
     {
-        // Without this check, `spawn` would report a missing program.
-        let error = "the working directory is not a directory";
-        return Err(io::Error::new(io::ErrorKind::NotADirectory, error));
+        // The directory is checked here, because `spawn` would report a missing directory as a
+        // missing program.
+        let message = format!(
+            "the working directory '{}' is not a directory",
+            cwd.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, message));
     }
     let supervisor = match start_supervisor(shell) {
         Ok(supervisor) => Some(supervisor),
@@ -54,8 +58,8 @@ pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<SpawnedS
             None
         }
     };
-    let mut start = Command::new(&command.program);
-    start
+    let mut server_command = Command::new(&command.program);
+    server_command
         .args(&command.args)
         .env_clear()
         .env("PATH", StdioCommand::DEFAULT_PATH)
@@ -73,16 +77,17 @@ pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<SpawnedS
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     if let Some(cwd) = &command.cwd {
-        start.current_dir(cwd);
+        server_command.current_dir(cwd);
     }
-    let group = supervisor
+    let group_id = supervisor
         .as_ref()
         .map_or(0, |supervisor| supervisor.id().cast_signed());
-    match isolate(&mut start, group).spawn() {
+    match isolate(&mut server_command, group_id).spawn() {
         Ok(server) => Ok(SpawnedServer { server, supervisor }),
         Err(error) => {
             if let Some(mut supervisor) = supervisor {
-                // `kill` and `wait` fail only if the supervisor has already ended.
+                // Errors are ignored, because `kill` and `wait` fail only if the supervisor has
+                // already ended.
                 let _ = supervisor.kill();
                 let _ = supervisor.wait();
             }
@@ -92,8 +97,8 @@ pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<SpawnedS
 }
 
 fn start_supervisor(shell: &Path) -> io::Result<Child> {
-    let mut start = Command::new(shell);
-    start
+    let mut command = Command::new(shell);
+    command
         .args(["-c", SUPERVISOR_SCRIPT])
         .env_clear()
         .env("PATH", StdioCommand::DEFAULT_PATH)
@@ -101,34 +106,37 @@ fn start_supervisor(shell: &Path) -> io::Result<Child> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    // The supervisor has no parent-death signal: the kernel could kill it before it has terminated
-    // the group.
-    start.process_group(0);
-    clean(&mut start, None).spawn()
+    // The supervisor has no parent-death signal, because the kernel could kill it before it has
+    // terminated the group.
+    command.process_group(0);
+    reset_inherited_state(&mut command, None).spawn()
 }
 
 /// Puts the process into a group (0: a new one), and has the kernel signal it when the calling
 /// thread ends.
-fn isolate(command: &mut Command, group: i32) -> &mut Command {
-    let signal = if group == 0 {
+fn isolate(command: &mut Command, group_id: i32) -> &mut Command {
+    let signal = if group_id == 0 {
         // A server without a supervisor is killed, because no other process would kill it later.
         rustix::process::Signal::KILL
     } else {
         rustix::process::Signal::TERM
     };
-    command.process_group(group);
-    clean(command, Some(signal))
+    command.process_group(group_id);
+    reset_inherited_state(command, Some(signal))
 }
 
-/// Resets what a process would inherit from the client besides its environment: blocked signals (in
-/// PHP, the client's threads block all signals, and a server that cannot receive SIGTERM or SIGCHLD
-/// is broken), and file descriptors without close-on-exec (such as PHP's sockets: a browser's
-/// connection would stay open while the server runs).
-fn clean(command: &mut Command, dies_with_us: Option<rustix::process::Signal>) -> &mut Command {
+/// Prevents a process from inheriting two properties of the client. Blocked signals are unblocked:
+/// in PHP, the client's threads block all signals, and a server does not work without SIGTERM or
+/// SIGCHLD. File descriptors without close-on-exec are closed: otherwise, the connection of a
+/// browser to PHP would stay open while the server runs.
+fn reset_inherited_state(
+    command: &mut Command,
+    parent_death_signal: Option<rustix::process::Signal>,
+) -> &mut Command {
     let prepare = move || {
         unblock_signals()?;
         close_on_exec_from(3);
-        rustix::process::set_parent_process_death_signal(dies_with_us)?;
+        rustix::process::set_parent_process_death_signal(parent_death_signal)?;
         Ok(())
     };
     #[expect(
@@ -141,13 +149,13 @@ fn clean(command: &mut Command, dies_with_us: Option<rustix::process::Signal>) -
     }
 }
 
-#[expect(unsafe_code, reason = "no safe wrapper of ours needs it anywhere else")]
+#[expect(unsafe_code, reason = "std has no safe function for signal masks")]
 fn unblock_signals() -> io::Result<()> {
     // SAFETY: `sigemptyset` initializes the set; both calls are async-signal-safe.
     let result = unsafe {
-        let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-        libc::sigemptyset(none.as_mut_ptr());
-        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
+        let mut empty_set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(empty_set.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, empty_set.as_ptr(), std::ptr::null_mut())
     };
     if result == 0 {
         Ok(())
@@ -157,13 +165,13 @@ fn unblock_signals() -> io::Result<()> {
 }
 
 #[expect(unsafe_code, reason = "no crate here wraps close_range")]
-fn close_on_exec_from(first: libc::c_uint) {
+fn close_on_exec_from(first_descriptor: libc::c_uint) {
     // SAFETY: the arguments are integers; a kernel before 5.11 returns an error, which has the same
     // effect as omitting the call.
     unsafe {
         libc::syscall(
             libc::SYS_close_range,
-            first,
+            first_descriptor,
             libc::c_uint::MAX,
             libc::CLOSE_RANGE_CLOEXEC,
         );

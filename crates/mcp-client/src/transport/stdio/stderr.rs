@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::Instant;
 
 /// Maximum length of a logged line, in bytes; the rest is discarded.
-const MAX_LINE_LEN: usize = 2048;
+const MAX_LINE_BYTES: usize = 2048;
 
 /// Maximum number of logged lines per time window; further lines are only counted.
 const MAX_LINES_PER_WINDOW: u32 = 50;
@@ -30,8 +30,8 @@ impl LastStderrLine {
     }
 }
 
-/// Copies a server's standard error to the log, line by line. A server that writes a flood is not
-/// blocked, and costs time but no memory.
+/// Copies a server's standard error to the log, line by line. A server that writes very many lines
+/// is not blocked: its lines are still read, but not stored.
 pub(super) struct StderrLog {
     label: String,
     /// Values of the server's environment, which may be credentials.
@@ -52,25 +52,25 @@ impl StderrLog {
         }
     }
 
-    /// Copies until the server closes its standard error.
-    pub(super) async fn copy(mut self, mut errors: impl AsyncRead + Unpin) {
-        let mut piece = vec![0; 8 * 1024];
+    /// Copies lines to the log until the server closes its standard error.
+    pub(super) async fn copy_lines(mut self, mut error_output: impl AsyncRead + Unpin) {
+        let mut buffer = vec![0; 8 * 1024];
         loop {
-            match errors.read(&mut piece).await {
+            match error_output.read(&mut buffer).await {
                 Ok(0) | Err(_) => break,
-                Ok(read) => self.take(&piece[..read]),
+                Ok(length) => self.add(&buffer[..length]),
             }
         }
         self.end_line();
         self.window.log_dropped_lines(&self.label);
     }
 
-    fn take(&mut self, bytes: &[u8]) {
+    fn add(&mut self, bytes: &[u8]) {
         let mut lines = bytes.split(|&byte| byte == b'\n').peekable();
         while let Some(part) = lines.next() {
-            let remaining = MAX_LINE_LEN - self.line.len();
+            let remaining_bytes = MAX_LINE_BYTES - self.line.len();
             self.line
-                .extend_from_slice(&part[..part.len().min(remaining)]);
+                .extend_from_slice(&part[..part.len().min(remaining_bytes)]);
             if lines.peek().is_some() {
                 self.end_line();
             }
@@ -79,10 +79,10 @@ impl StderrLog {
 
     fn end_line(&mut self) {
         let text = String::from_utf8_lossy(&self.line);
-        let trimmed = text.trim_end();
-        if !trimmed.trim_start().is_empty() {
-            let is_logged = self.window.admits(&self.label);
-            let line = self.presentable(trimmed);
+        let trimmed_text = text.trim_end();
+        if !trimmed_text.trim_start().is_empty() {
+            let is_logged = self.window.admit_line(&self.label);
+            let line = self.clean_line(trimmed_text);
             self.last_line.set(&line);
             if is_logged {
                 tracing::info!(mcp.server = self.label, "{line}");
@@ -92,51 +92,57 @@ impl StderrLog {
     }
 
     /// Returns a line for the log, without control characters and secrets.
-    fn presentable(&self, line: &str) -> String {
+    fn clean_line(&self, line: &str) -> String {
         let mut text: String = line
             .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
+            .map(|character| {
+                if character.is_control() {
+                    ' '
+                } else {
+                    character
+                }
+            })
             .collect();
         self.secrets.redact(&mut text);
         text
     }
 }
 
-/// Counts the lines that were logged in the current time window.
+/// Counts the standard error lines that were logged in the current time window.
 struct LogWindow {
-    since: Instant,
-    logged: u32,
-    dropped: u64,
+    started_at: Instant,
+    logged_line_count: u32,
+    dropped_line_count: u64,
 }
 
 impl LogWindow {
     fn new() -> Self {
         Self {
-            since: Instant::now(),
-            logged: 0,
-            dropped: 0,
+            started_at: Instant::now(),
+            logged_line_count: 0,
+            dropped_line_count: 0,
         }
     }
 
-    fn admits(&mut self, label: &str) -> bool {
-        if self.since.elapsed() >= WINDOW_INTERVAL {
+    fn admit_line(&mut self, label: &str) -> bool {
+        if self.started_at.elapsed() >= WINDOW_INTERVAL {
             self.log_dropped_lines(label);
             *self = Self::new();
         }
-        if self.logged == MAX_LINES_PER_WINDOW {
-            self.dropped += 1;
+        if self.logged_line_count == MAX_LINES_PER_WINDOW {
+            self.dropped_line_count += 1;
             return false;
         }
-        self.logged += 1;
+        self.logged_line_count += 1;
         true
     }
 
     fn log_dropped_lines(&self, label: &str) {
-        let lines = self.dropped;
-        if lines > 0 {
+        let dropped_line_count = self.dropped_line_count;
+        if dropped_line_count > 0 {
             tracing::info!(
                 mcp.server = label,
-                lines,
+                lines = dropped_line_count,
                 "Dropped lines of a server's standard error"
             );
         }
@@ -153,7 +159,7 @@ mod tests {
         let secrets = Secrets::new(["s3cret", "1"], &Authentication::None, 4);
         let log = StderrLog::new("test".to_owned(), secrets, last_line.clone());
         let (mut writer, reader) = tokio::io::duplex(piece);
-        let copying = tokio::spawn(log.copy(reader));
+        let copying = tokio::spawn(log.copy_lines(reader));
         tokio::io::AsyncWriteExt::write_all(&mut writer, input)
             .await
             .unwrap();
@@ -186,8 +192,8 @@ mod tests {
     #[test]
     fn lines_of_a_flood_are_counted_instead_of_logged() {
         let mut window = LogWindow::new();
-        let admitted = (0..1000).filter(|_| window.admits("test")).count();
+        let admitted = (0..1000).filter(|_| window.admit_line("test")).count();
         assert_eq!(admitted, 50);
-        assert_eq!(window.dropped, 950);
+        assert_eq!(window.dropped_line_count, 950);
     }
 }

@@ -1,36 +1,104 @@
-use super::RpcRequestId;
+use std::fmt;
+
+use serde::de::{Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 
 /// Maximum size of ids and keys that are compared, in bytes; this client's ids are shorter.
-const MAX_TOKEN_LEN: usize = 64;
+const MAX_TOKEN_BYTES: usize = 64;
+
+/// The id of a request. The client uses numbers from 1, or strings that start with `mcp_`. Servers
+/// that return a number as its text (`"3"`) or with a fraction (`3.0`) mean the number.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(untagged)]
+pub(crate) enum RpcRequestId {
+    Number(i64),
+    Text(String),
+}
+
+impl RpcRequestId {
+    /// Parses a number directly, because most ids are numbers and serde would first determine the
+    /// type.
+    pub(super) fn read(raw_id: &RawValue) -> Result<Self, serde_json::Error> {
+        match raw_id.get().parse() {
+            Ok(number) => Ok(Self::Number(number)),
+            Err(_) => serde_json::from_str(raw_id.get()),
+        }
+    }
+
+    /// Returns whether a response with this id belongs to the request with the id `request`. A
+    /// server that could not parse a request responds with the id null.
+    pub(crate) fn matches(&self, request: &Self) -> bool {
+        self == request || matches!(self, Self::Text(text) if text.is_empty())
+    }
+}
+
+impl<'de> Deserialize<'de> for RpcRequestId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(IdVisitor)
+    }
+}
+
+struct IdVisitor;
+
+impl Visitor<'_> for IdVisitor {
+    type Value = RpcRequestId;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an id: a whole number or a string")
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, id: i64) -> Result<RpcRequestId, E> {
+        Ok(RpcRequestId::Number(id))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, id: u64) -> Result<RpcRequestId, E> {
+        let number = i64::try_from(id).map(RpcRequestId::Number);
+        number.map_err(|_| E::invalid_value(Unexpected::Unsigned(id), &self))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, id: f64) -> Result<RpcRequestId, E> {
+        // An id such as `3.0` is a whole number, written without its fraction.
+        let number = id.to_string().parse().map(RpcRequestId::Number);
+        number.map_err(|_| E::invalid_value(Unexpected::Float(id), &self))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, id: &str) -> Result<RpcRequestId, E> {
+        let number = id.parse().map(RpcRequestId::Number);
+        Ok(number.unwrap_or_else(|_| RpcRequestId::Text(id.to_owned())))
+    }
+}
 
 /// Finds the id of a response in a message that cannot be parsed, because the message is too large
 /// or not valid JSON. Scans the bytes as they arrive, and stores only keys and plain values of the
 /// outermost object.
 ///
-/// The input may be anything. The scan may miss an id, but never returns one that is not there.
+/// The input may be arbitrary bytes. The scan may miss an id, but never returns an id that the
+/// message does not contain.
 #[derive(Default)]
-pub(crate) struct MessageId {
+pub(crate) struct ResponseIdScan {
     depth: usize,
-    string: StringState,
-    /// The string, number or word of the outermost object that is being read.
+    string_state: StringState,
+    /// The string, number or word that is being read, if it belongs directly to the outermost
+    /// object.
     token: Vec<u8>,
-    token_is_too_long: bool,
+    is_token_too_long: bool,
     key: Option<Vec<u8>>,
     id: Option<RpcRequestId>,
     has_method: bool,
-    has_version: bool,
+    has_jsonrpc_version: bool,
 }
 
 #[derive(Default, PartialEq, Eq)]
 enum StringState {
     #[default]
-    No,
-    Yes,
+    OutsideString,
+    InsideString,
     /// The scan is in a string, after a backslash.
-    Escaped,
+    AfterBackslash,
 }
 
-impl MessageId {
+impl ResponseIdScan {
     /// Returns the id of a response, given as a complete message.
     pub(crate) fn find(message: &[u8]) -> Option<RpcRequestId> {
         let mut scan = Self::default();
@@ -43,7 +111,7 @@ impl MessageId {
         let start = memchr::memchr(b'{', line)?;
         let mut scan = Self::default();
         scan.read(&line[start..]);
-        if !scan.has_version {
+        if !scan.has_jsonrpc_version {
             return None;
         }
         scan.finish()
@@ -62,19 +130,19 @@ impl MessageId {
     }
 
     fn read_byte(&mut self, byte: u8) {
-        if self.string != StringState::No {
-            self.keep(byte);
-            self.string = match (&self.string, byte) {
-                (StringState::Yes, b'\\') => StringState::Escaped,
-                (StringState::Yes, b'"') => StringState::No,
-                _ => StringState::Yes,
+        if self.string_state != StringState::OutsideString {
+            self.push(byte);
+            self.string_state = match (&self.string_state, byte) {
+                (StringState::InsideString, b'\\') => StringState::AfterBackslash,
+                (StringState::InsideString, b'"') => StringState::OutsideString,
+                _ => StringState::InsideString,
             };
             return;
         }
         match byte {
             b'"' => {
-                self.string = StringState::Yes;
-                self.keep(byte);
+                self.string_state = StringState::InsideString;
+                self.push(byte);
             }
             b'{' | b'[' => self.depth = self.depth.saturating_add(1),
             b'}' | b']' => {
@@ -84,15 +152,17 @@ impl MessageId {
             b':' if self.depth == 1 && self.key.is_none() => {
                 let key = self.take_token();
                 self.has_method |= key == br#""method""#;
-                self.has_version |= key == br#""jsonrpc""#;
+                self.has_jsonrpc_version |= key == br#""jsonrpc""#;
                 self.key = Some(key);
             }
             b',' => self.end_member(),
             byte if byte.is_ascii_whitespace() => {}
-            _ => self.keep(byte),
+            _ => self.push(byte),
         }
     }
 
+    /// Ends the current member of the outermost object, and reads the member's value if it is the
+    /// id.
     fn end_member(&mut self) {
         if self.depth != 1 {
             return;
@@ -103,14 +173,15 @@ impl MessageId {
         }
     }
 
-    fn keep(&mut self, byte: u8) {
+    /// Adds a byte to the current token, if the scan is in the outermost object.
+    fn push(&mut self, byte: u8) {
         if self.depth != 1 {
             return;
         }
-        if self.token.len() < MAX_TOKEN_LEN {
+        if self.token.len() < MAX_TOKEN_BYTES {
             self.token.push(byte);
         } else {
-            self.token_is_too_long = true;
+            self.is_token_too_long = true;
         }
     }
 
@@ -118,7 +189,7 @@ impl MessageId {
     /// client.
     fn take_token(&mut self) -> Vec<u8> {
         let token = std::mem::take(&mut self.token);
-        if std::mem::take(&mut self.token_is_too_long) {
+        if std::mem::take(&mut self.is_token_too_long) {
             return Vec::new();
         }
         token
@@ -142,14 +213,14 @@ mod tests {
             r#"{"id":7,"result":"cut o"#.to_owned(),
         ] {
             assert_eq!(
-                MessageId::find(text.as_bytes()),
+                ResponseIdScan::find(text.as_bytes()),
                 Some(RpcRequestId::Number(7)),
                 "{text}"
             );
         }
         let text = br#"{"result":1,"id":"mcp_7"}"#;
         assert_eq!(
-            MessageId::find(text),
+            ResponseIdScan::find(text),
             Some(RpcRequestId::Text("mcp_7".into()))
         );
     }
@@ -167,18 +238,18 @@ mod tests {
             "}}}}{{:,:",
             "",
         ] {
-            assert_eq!(MessageId::find(text.as_bytes()), None, "{text}");
+            assert_eq!(ResponseIdScan::find(text.as_bytes()), None, "{text}");
         }
     }
 
     proptest! {
         #[test]
         fn chunk_boundaries_do_not_change_the_id(bytes: Vec<u8>, cut: prop::sample::Index) {
-            let mut pieces = MessageId::default();
+            let mut pieces = ResponseIdScan::default();
             let (first, second) = bytes.split_at(cut.index(bytes.len() + 1));
             pieces.read(first);
             pieces.read(second);
-            prop_assert_eq!(pieces.finish(), MessageId::find(&bytes));
+            prop_assert_eq!(pieces.finish(), ResponseIdScan::find(&bytes));
         }
     }
 }

@@ -8,7 +8,7 @@ const RESPONSE: &str = r#"{"result":{"a":[1.50]},"jsonrpc":"2.0","id":7}"#;
 fn ids(line: &[u8]) -> Vec<i64> {
     let messages = MessageLine::read(line).messages;
     let ids = messages.iter().filter_map(|message| match message {
-        Incoming::Response {
+        IncomingMessage::Response {
             id: RpcRequestId::Number(id),
             ..
         } => Some(*id),
@@ -40,8 +40,8 @@ fn a_message_is_found_between_any_noise() {
     assert_eq!(ids(&latin), [7]);
     assert_eq!(ids(format!("{RESPONSE}{second}").as_bytes()), [7, 8]);
     assert_eq!(ids(format!("{RESPONSE} - {second}").as_bytes()), [7, 8]);
-    assert!(!MessageLine::read(RESPONSE.as_bytes()).has_noise);
-    assert!(MessageLine::read(format!("x{RESPONSE}").as_bytes()).has_noise);
+    assert!(!MessageLine::read(RESPONSE.as_bytes()).has_other_text);
+    assert!(MessageLine::read(format!("x{RESPONSE}").as_bytes()).has_other_text);
 }
 
 #[test]
@@ -65,14 +65,14 @@ fn a_log_entry_is_no_message_whatever_its_members() {
     ] {
         let read = MessageLine::read(line.as_bytes());
         assert!(
-            read.messages.is_empty() && read.unreadable.is_none(),
+            read.messages.is_empty() && read.unreadable_response.is_none(),
             "{line}"
         );
-        assert!(read.has_noise, "{line}");
+        assert!(read.has_other_text, "{line}");
     }
     for line in ["", "  \r", "\u{feff}"] {
         let read = MessageLine::read(line.as_bytes());
-        assert!(read.messages.is_empty() && !read.has_noise, "{line:?}");
+        assert!(read.messages.is_empty() && !read.has_other_text, "{line:?}");
     }
 }
 
@@ -90,7 +90,7 @@ fn an_unreadable_response_is_known_by_its_id() {
         br#"{"jsonrpc":"2.0","id":7}"#,
         b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":\"\xff\"}",
     ] {
-        let (id, _) = MessageLine::read(line).unreadable.unwrap();
+        let (id, _) = MessageLine::read(line).unreadable_response.unwrap();
         assert_eq!(id, RpcRequestId::Number(7));
     }
 }

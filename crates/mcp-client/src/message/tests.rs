@@ -1,7 +1,9 @@
+use http::HeaderMap;
+
 use super::*;
 
-fn only(text: &str) -> Incoming {
-    let mut messages = Incoming::parse(text).unwrap();
+fn only(text: &str) -> IncomingMessage {
+    let mut messages = IncomingMessage::parse(text).unwrap();
     assert_eq!(messages.len(), 1);
     messages.remove(0)
 }
@@ -9,7 +11,7 @@ fn only(text: &str) -> Incoming {
 /// Returns the id and the outcome of a response.
 fn read_response(text: &str) -> (RpcRequestId, RpcOutcome) {
     match only(text) {
-        Incoming::Response { id, outcome } => (id, outcome),
+        IncomingMessage::Response { id, outcome } => (id, outcome),
         other => panic!("{other:?}"),
     }
 }
@@ -78,7 +80,7 @@ fn an_id_in_another_form_is_the_same_id() {
         assert_eq!(read, expected, "{id}");
     }
     for id in ["{}", "[3]", "true", "3.5", "1e300"] {
-        let parsed = Incoming::parse(&format!(r#"{{"id":{id},"result":{{}}}}"#));
+        let parsed = IncomingMessage::parse(&format!(r#"{{"id":{id},"result":{{}}}}"#));
         let error = parsed.unwrap_err().to_string();
         let expected = "expected an id: a whole number or a string";
         assert!(error.contains(expected), "{error}");
@@ -122,19 +124,19 @@ fn only_a_whole_json_rpc_error_is_the_error_of_an_http_error() {
 fn requests_notifications_batches_and_invalid_messages_are_distinguished() {
     assert!(matches!(
         only(r#"{"method":"ping","id":7}"#),
-        Incoming::Request { .. }
+        IncomingMessage::Request { .. }
     ));
     assert!(matches!(
         only(r#"{"method":"notifications/x"}"#),
-        Incoming::Notification { .. }
+        IncomingMessage::Notification { .. }
     ));
     // A message with a method is not a response, whatever else it contains.
     assert!(matches!(
         only(r#"{"method":"x","id":7,"result":{}}"#),
-        Incoming::Request { .. }
+        IncomingMessage::Request { .. }
     ));
     let batch = r#"[{"method":"x"}, 3, {"id":1,"result":{}}]"#;
-    assert_eq!(Incoming::parse(batch).unwrap().len(), 2);
+    assert_eq!(IncomingMessage::parse(batch).unwrap().len(), 2);
     for bad in [
         "",
         "{}",
@@ -144,33 +146,33 @@ fn requests_notifications_batches_and_invalid_messages_are_distinguished() {
         "{bad",
         r#"{"id":{},"result":1}"#,
     ] {
-        assert!(Incoming::parse(bad).is_err(), "{bad}");
+        assert!(IncomingMessage::parse(bad).is_err(), "{bad}");
     }
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
-    assert!(Incoming::parse(&deep).unwrap().is_empty());
+    assert!(IncomingMessage::parse(&deep).unwrap().is_empty());
     let batch = |values: usize| format!("[{}1]", "1,".repeat(values - 1));
-    assert!(Incoming::parse(&batch(10_000)).unwrap().is_empty());
-    assert!(Incoming::parse(&batch(10_001)).is_err());
+    assert!(IncomingMessage::parse(&batch(10_000)).unwrap().is_empty());
+    assert!(IncomingMessage::parse(&batch(10_001)).is_err());
 }
 
 #[test]
 fn encoded_messages_are_json_rpc() {
     let params = RawValue::from_string("{\"a\":{}}".into()).unwrap();
     assert_eq!(
-        request(&RpcRequestId::Number(1), "tools/call", &params),
+        encode_request(&RpcRequestId::Number(1), "tools/call", &params),
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":{}}}"#
     );
     let id = RawValue::from_string("\"s1\"".into()).unwrap();
     assert_eq!(
-        response(&id, Ok(serde_json::json!({}))),
+        encode_response(&id, Ok(serde_json::json!({}))),
         r#"{"jsonrpc":"2.0","id":"s1","result":{}}"#
     );
     assert_eq!(
-        response(&id, Err(RpcError::new(-32601, "Method not found"))),
+        encode_response(&id, Err(RpcError::new(-32601, "Method not found"))),
         r#"{"jsonrpc":"2.0","id":"s1","error":{"code":-32601,"message":"Method not found"}}"#
     );
     assert_eq!(
-        notification::<Value>("notifications/x", None),
+        encode_notification::<Value>("notifications/x", None),
         r#"{"jsonrpc":"2.0","method":"notifications/x"}"#
     );
 }
@@ -180,7 +182,7 @@ fn parameters_and_errors_with_too_many_values_are_not_kept() {
     let many = format!("[{}0]", "[],".repeat(500_000));
     for method in ["sampling/createMessage", "notifications/message"] {
         let text = format!(r#"{{"method":"{method}","id":1,"params":{{"x":{many}}}}}"#);
-        let error = Incoming::parse(&text).unwrap_err().to_string();
+        let error = IncomingMessage::parse(&text).unwrap_err().to_string();
         assert!(
             error.starts_with("more than 1000000 JSON values"),
             "{error}"
@@ -213,6 +215,76 @@ fn only_an_error_without_an_id_answers_the_open_request() {
     let (id, _) = read_response(r#"{"id":null,"error":{}}"#);
     assert!(id.matches(&RpcRequestId::Number(7)));
     for text in [r#"{"id":null,"result":{}}"#, r#"{"result":{}}"#] {
-        assert!(Incoming::parse(text).is_err(), "{text}");
+        assert!(IncomingMessage::parse(text).is_err(), "{text}");
+    }
+}
+
+fn raw(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.to_owned()).unwrap()
+}
+
+#[test]
+fn additions_to_meta_leave_the_rest_unchanged() {
+    let params =
+        raw(r#"{"_meta":{"a":1},"name":"x","arguments":{"n":1.50,"big":18446744073709551617}}"#);
+    let mut request = RequestMetadata::from_params(&params).unwrap();
+    let mut more = Map::new();
+    more.insert("a".to_owned(), json!(2));
+    more.insert("b".to_owned(), json!([]));
+    request.add(more).unwrap();
+    let entries = [("b", "2"), ("c", r#"{"d":1}"#)];
+    let owned = entries.map(|(key, value)| (key.to_owned(), raw(value)));
+    let shared = SharedMetadata::new(owned.into()).unwrap();
+    request.add_shared(&shared);
+    assert_eq!(
+        serde_json::to_string(&request).unwrap(),
+        r#"{"name":"x","arguments":{"n":1.50,"big":18446744073709551617},"_meta":{"a":1,"b":[],"c":{"d":1}}}"#
+    );
+    let params = raw("{}");
+    let mut request = RequestMetadata::from_params(&params).unwrap();
+    request.add_shared(&shared);
+    assert_eq!(
+        serde_json::to_string(&request).unwrap(),
+        r#"{"_meta":{"b":2,"c":{"d":1}}}"#
+    );
+    assert!(RequestMetadata::from_params(&raw("[1]")).is_err());
+    assert!(RequestMetadata::from_params(&raw(r#"{"_meta":3}"#)).is_err());
+}
+
+#[test]
+fn headers_mirror_the_method_and_its_subject() {
+    let name = |method, params: &str| {
+        let params = raw(params);
+        let mut mirrored = MirroredHeaders::new();
+        RequestMetadata::from_params(&params)
+            .unwrap()
+            .add_mirrored_headers(method, &mut mirrored);
+        let headers: HeaderMap = mirrored.into_iter().collect();
+        assert_eq!(headers["mcp-method"], method);
+        headers
+            .get("mcp-name")
+            .map(|name| name.to_str().unwrap().to_owned())
+    };
+    assert_eq!(name("tools/list", "{}"), None);
+    assert_eq!(name("tools/call", r#"{"name":"roll"}"#).unwrap(), "roll");
+    assert_eq!(
+        name("resources/read", r#"{"uri":"file:///a/b"}"#).unwrap(),
+        "file:///a/b"
+    );
+    assert_eq!(name("prompts/get", r#"{"name":3}"#), None);
+}
+
+#[test]
+fn values_that_are_invalid_in_headers_are_encoded() {
+    // The examples in the specification.
+    for (text, value) in [
+        ("us-west1", "us-west1"),
+        ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+        (" padded ", "=?base64?IHBhZGRlZCA=?="),
+        ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
+        ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+        ("", ""),
+    ] {
+        assert_eq!(encode_header_value(text), value, "{text}");
     }
 }
