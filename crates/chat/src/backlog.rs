@@ -11,53 +11,53 @@ use tokio::sync::Notify;
 pub struct Backlog {
     max_bytes: usize,
     /// The number of bytes that the client has not read yet.
-    unread: AtomicUsize,
-    was_read: Notify,
+    unread_bytes: AtomicUsize,
+    read_notification: Notify,
 }
 
 impl Backlog {
-    /// Creates an empty backlog that is full above `max_bytes` bytes.
+    /// Creates an empty backlog, which is full while more than `max_bytes` bytes are unread.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
         Self {
             max_bytes,
-            unread: AtomicUsize::new(0),
-            was_read: Notify::new(),
+            unread_bytes: AtomicUsize::new(0),
+            read_notification: Notify::new(),
         }
     }
 
     /// Adds unread bytes. Never waits, even if the backlog is full.
     pub fn add(&self, bytes: usize) {
-        self.unread.fetch_add(bytes, Ordering::AcqRel);
+        self.unread_bytes.fetch_add(bytes, Ordering::AcqRel);
     }
 
     /// Subtracts bytes that were read.
     pub fn subtract(&self, bytes: usize) {
-        self.unread.fetch_sub(bytes, Ordering::AcqRel);
-        self.was_read.notify_one();
+        self.unread_bytes.fetch_sub(bytes, Ordering::AcqRel);
+        self.read_notification.notify_one();
     }
 
-    /// Runs a job whose output adds to the backlog. The job is not polled while the backlog is
-    /// full.
+    /// Runs a job that adds unread bytes to the backlog. The job is paused (not polled) while the
+    /// backlog is full.
     pub async fn pace<T>(&self, job: impl Future<Output = T>) -> T {
         let mut job = pin!(job);
         loop {
             while self.is_full() {
-                self.was_read.notified().await;
+                self.read_notification.notified().await;
             }
-            let turn = poll_fn(|context| match job.as_mut().poll(context) {
+            let job_until_full = poll_fn(|context| match job.as_mut().poll(context) {
                 Poll::Ready(output) => Poll::Ready(Some(output)),
                 Poll::Pending if self.is_full() => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             });
-            if let Some(output) = turn.await {
+            if let Some(output) = job_until_full.await {
                 return output;
             }
         }
     }
 
     fn is_full(&self) -> bool {
-        self.unread.load(Ordering::Acquire) > self.max_bytes
+        self.unread_bytes.load(Ordering::Acquire) > self.max_bytes
     }
 }
 

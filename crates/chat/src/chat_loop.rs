@@ -30,8 +30,10 @@ use crate::{
 pub use native::NativeServer;
 use native::{NativeServers, ReportedCalls};
 
-/// The status line when the chat reaches the limit of its tool calls or of its tool rounds.
-const LIMIT_REACHED: &str = "Maximum tool execution rounds reached. Generating final response...";
+/// The status line that the listener receives when the chat reaches its maximum number of tool
+/// calls or tool rounds.
+const LIMIT_REACHED_STATUS: &str =
+    "Maximum tool execution rounds reached. Generating final response...";
 
 /// Lets a model use tools until the model responds with text only.
 #[derive(Clone)]
@@ -39,20 +41,20 @@ pub struct ChatLoop {
     model: Arc<dyn LanguageModel>,
     runner: Arc<dyn ToolRunner>,
     tools: Vec<Arc<ToolDefinition>>,
-    native: NativeServers,
+    native_servers: NativeServers,
     options: TurnOptions,
     limits: ChatLimits,
     is_streamed: bool,
 }
 
-/// How a run of a chat ended.
+/// The outcome of a run of a chat.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ChatEnd {
     /// The model has responded with text, without calls.
     Answered(FinalResponse),
-    /// The calls wait for approval, and all other calls have run. Another run continues after the
-    /// decisions.
+    /// The run ended because these calls wait for approval; all other calls of the response have
+    /// ended. After the approvals are decided, another run continues the chat.
     AwaitingApproval(Vec<WaitingCall>),
 }
 
@@ -64,7 +66,7 @@ impl ChatLoop {
             model,
             runner,
             tools: Vec::new(),
-            native: NativeServers::default(),
+            native_servers: NativeServers::default(),
             options: TurnOptions::default(),
             limits: ChatLimits::default(),
             is_streamed: false,
@@ -81,17 +83,17 @@ impl ChatLoop {
     /// Lets the provider call these MCP servers natively, in addition to the tools. The request
     /// describes the servers with
     /// [`ToolFormat::native_members`](pillion_providers::ToolFormat::native_members). If the
-    /// provider asks for permission for a call, [`ToolRunner::permit`] decides, and the call can
+    /// provider requests permission for a call, [`ToolRunner::permit`] decides, and the call can
     /// wait for approval like any other call.
     #[must_use]
     pub fn with_native_servers(self, servers: Vec<NativeServer>) -> Self {
         Self {
-            native: NativeServers(servers),
+            native_servers: NativeServers(servers),
             ..self
         }
     }
 
-    /// Sets the options of the model's responses.
+    /// Sets the options for the model's responses, such as the temperature and the maximum length.
     #[must_use]
     pub fn with_options(self, options: TurnOptions) -> Self {
         Self { options, ..self }
@@ -105,7 +107,7 @@ impl ChatLoop {
 
     /// Sets whether the listener receives pieces of a response as the pieces arrive.
     #[must_use]
-    pub fn streamed(self, is_streamed: bool) -> Self {
+    pub fn with_streaming(self, is_streamed: bool) -> Self {
         Self {
             is_streamed,
             ..self
@@ -136,27 +138,29 @@ impl ChatLoop {
         Ok(ChatState::new(self.model.provider(), conversation))
     }
 
-    /// Adds messages to an answered chat, such as the user's next message, and resets the counters
-    /// of the limits on tool calls.
+    /// Adds messages, such as the user's next message, to a chat in which the model has given its
+    /// final response, and resets the counters of the limits on tool calls.
     ///
     /// # Errors
     /// [`Rejected`](ModelErrorKind::Rejected): a message is invalid or nested too deeply; the chat
     /// belongs to another provider; calls have no results yet; or a message is a system message,
-    /// for a provider that takes the system prompt outside the messages and so only at the
-    /// beginning of the chat.
+    /// and the provider accepts a system prompt only at the beginning of the chat, outside of the
+    /// messages.
     pub fn add(&self, state: &mut ChatState, messages: &[Value]) -> Result<(), ModelError> {
         self.check_provider(state)?;
         if state.round.is_some() {
-            return Err(rejection(open_calls_message(&state.waiting())));
+            return Err(rejection(format_open_calls(&state.waiting_calls())));
         }
         let ProviderConversation { system, messages } = self.model.conversation(messages)?;
         if system.is_some() {
-            return Err(rejection(
-                "a system message is only allowed at the beginning of the chat",
-            ));
+            return Err(rejection(format!(
+                "the added messages contain a system message, which the provider '{}' allows only \
+                 at the beginning of the chat",
+                state.provider()
+            )));
         }
         check_depth("messages", &messages)?;
-        state.round_at = state.conversation.messages.len();
+        state.round_start = state.conversation.messages.len();
         state.conversation.messages.extend(messages);
         state.rounds = 0;
         state.tool_calls = 0;
@@ -167,15 +171,16 @@ impl ChatLoop {
     /// Continues a chat until the model responds with text or calls wait for approval.
     ///
     /// A call that waited runs again and names its approval in [`CallContext::approval`]. The
-    /// caller sets other decisions, such as [`CallContext::approved`], in `context`. For an
-    /// answered chat, the method returns the same response again.
+    /// caller sets other decisions, such as [`CallContext::approved`], in `context`. If the model
+    /// has already given its final response, the method returns that response again.
     ///
     /// A later run can always continue from the state, also after an error and after this future
     /// was dropped: no call starts twice.
     ///
     /// # Errors
-    /// [`ChatError`]. A failed tool call is not an error: the model receives the failure as the
-    /// result of the call.
+    /// [`ChatError`]: a request to the model fails, the token limit is reached, or the listener
+    /// cannot save the state. A failed tool call is not an error: the model receives the failure as
+    /// the result of the call.
     pub async fn run(
         &self,
         state: &mut ChatState,
@@ -186,8 +191,8 @@ impl ChatLoop {
         self.run_until(state, context, deadline, listener).await
     }
 
-    /// Continues a chat like [`run`](Self::run), until `deadline` instead of for the
-    /// [timeout](ChatLimits::timeout) of the chat's limits.
+    /// Continues a chat like [`run`](Self::run), but ends the run at `deadline` instead of after
+    /// [`ChatLimits::timeout`].
     ///
     /// # Errors
     /// The same errors as [`run`](Self::run).
@@ -199,7 +204,7 @@ impl ChatLoop {
         listener: &mut dyn ChatListener,
     ) -> Result<ChatEnd, ChatError> {
         self.check_provider(state)?;
-        let deadline = Instant::from_std(deadline);
+        let run_deadline = Instant::from_std(deadline);
         if let Some(round) = &mut state.round {
             rounds::end_interrupted_calls(round, listener);
         }
@@ -209,16 +214,17 @@ impl ChatLoop {
                 return Ok(ChatEnd::Answered(response.clone()));
             }
             if state.round.is_some() {
-                self.run_round(state, context, deadline, listener).await?;
-                let waiting = state.waiting();
-                if !waiting.is_empty() {
-                    return Ok(ChatEnd::AwaitingApproval(waiting));
+                self.run_round(state, context, run_deadline, listener)
+                    .await?;
+                let waiting_calls = state.waiting_calls();
+                if !waiting_calls.is_empty() {
+                    return Ok(ChatEnd::AwaitingApproval(waiting_calls));
                 }
                 if state.round.is_some() {
                     return Err(timeout_error().into());
                 }
             }
-            self.send_turn(state, deadline, listener).await?;
+            self.send_turn(state, run_deadline, listener).await?;
         }
     }
 
@@ -235,7 +241,7 @@ impl ChatLoop {
             Some(_) => &[],
         };
         if limit_reached.is_some() {
-            listener.on_event(ChatEvent::Status(LIMIT_REACHED.to_owned()));
+            listener.on_event(ChatEvent::Status(LIMIT_REACHED_STATUS.to_owned()));
         }
         let mut reported_calls = ReportedCalls::default();
         let response = self
@@ -252,28 +258,28 @@ impl ChatLoop {
         let calls = parse_tool_calls(provider, &response.body).map_err(ModelError::from)?;
         let text = assistant_text(provider, &response.body).map_err(ModelError::from)?;
         let messages = assistant_messages(provider, &response.body).map_err(ModelError::from)?;
-        let mut native = self
-            .native
-            .read(provider, &response.body)
+        let mut native_calls = self
+            .native_servers
+            .parse_calls(provider, &response.body)
             .map_err(ModelError::from)?;
-        reported_calls.report_new(&native, listener);
-        state.tool_calls += native.ended.len();
-        let permission_requests = if self.native.is_empty() {
+        reported_calls.report_new(&native_calls, listener);
+        state.tool_calls += native_calls.finished_calls.len();
+        let permission_requests = if self.native_servers.is_empty() {
             Vec::new()
         } else {
-            std::mem::take(&mut native.permission_requests)
+            std::mem::take(&mut native_calls.permission_requests)
         };
         if calls.is_empty() && permission_requests.is_empty() && text.is_empty() {
             check_finish(provider, &response.finish)?;
         }
-        let round_at = state.conversation.messages.len();
+        let round_start = state.conversation.messages.len();
         state.conversation.messages.extend(messages);
-        state.permitted = None;
+        state.permitted_calls = None;
         let may_call = !calls.is_empty() && !tools.is_empty();
         if may_call || (!permission_requests.is_empty() && limit_reached.is_none()) {
-            state.round_at = round_at;
+            state.round_start = round_start;
             state.rounds += 1;
-            let max_calls = self.limits.max_calls_per_answer;
+            let max_calls = self.limits.max_calls_per_response;
             let round = rounds::begin_round(
                 calls,
                 permission_requests,
@@ -281,41 +287,44 @@ impl ChatLoop {
                 max_calls,
                 listener,
             );
-            // Native calls are counted when the provider has made them.
+            // Native calls are not counted here: they are counted when a later response shows that
+            // the provider has made them.
             state.tool_calls += round.0.iter().filter(|call| !call.is_native).count();
             state.round = Some(round);
             return Ok(());
         }
         let is_paused = response.finish.is_pause() && calls.is_empty();
         if is_paused && state.rounds < self.limits.max_tool_rounds {
-            // A pause of the provider's own tools counts as a round, so that the loop ends.
+            // A response that the provider paused while it ran its own tools counts as a tool
+            // round, so that the chat ends even if the provider pauses every response.
             state.rounds += 1;
             return save(state, deadline, listener).await;
         }
-        // Providers require a result for every call in a conversation, so these calls get an error.
-        let rejections: Vec<_> = calls.iter().map(rounds::reject_call).collect();
-        let results = format_results(provider, &rejections);
+        // Calls that do not run get an error result, because providers require a result for every
+        // call in a conversation.
+        let call_rejections: Vec<_> = calls.iter().map(rounds::reject_call).collect();
+        let results = format_results(provider, &call_rejections);
         state.conversation.messages.extend(results);
-        let rejections: Vec<_> = permission_requests
+        let permit_rejections: Vec<_> = permission_requests
             .iter()
             .map(|request| rounds::reject_call(&request.call))
             .collect();
-        let results = format_permits(provider, &rejections);
-        state.conversation.messages.extend(results);
-        let response = FinalResponse {
+        let denials = format_permits(provider, &permit_rejections);
+        state.conversation.messages.extend(denials);
+        let final_response = FinalResponse {
             text,
             finish: response.finish,
             limit_reached,
             ending: ResponseEnd::new(provider, &response.body),
         };
-        state.final_response = Some(response.clone());
+        state.final_response = Some(final_response.clone());
         save(state, deadline, listener).await?;
-        listener.on_event(ChatEvent::Done(response));
+        listener.on_event(ChatEvent::Done(final_response));
         Ok(())
     }
 
-    /// Sends one request to the model. Permits for native calls are sent with one request only,
-    /// unless that request certainly had no effect.
+    /// Sends one request to the model. Permits for native calls are sent once, and sent again only
+    /// if the first request certainly had no effect.
     async fn send_with_permits(
         &self,
         state: &mut ChatState,
@@ -324,29 +333,29 @@ impl ChatLoop {
         reported_calls: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
     ) -> Result<TurnResponse, ChatError> {
-        let saved = match &mut state.permitted {
-            Some(permitted) => {
-                permitted.is_sent = true;
+        let save_result = match &mut state.permitted_calls {
+            Some(permitted_calls) => {
+                permitted_calls.is_sent = true;
                 save(state, deadline, listener).await
             }
             None => Ok(()),
         };
-        let result = match saved {
+        let result = match save_result {
             Ok(()) => {
                 self.request_turn(state, tools, deadline, reported_calls, listener)
                     .await
             }
             Err(error) => Err(error),
         };
-        if let (Err(error), Some(permitted)) = (&result, &mut state.permitted) {
-            permitted.is_sent = error.may_have_acted();
+        if let (Err(error), Some(permitted_calls)) = (&result, &mut state.permitted_calls) {
+            permitted_calls.is_sent = error.may_have_acted();
         }
         result
     }
 
     /// Returns the limit of tool calls or tool rounds that the chat has reached, if any.
     fn limit_reached(&self, state: &ChatState) -> Option<LimitReached> {
-        if self.tools.is_empty() && self.native.is_empty() {
+        if self.tools.is_empty() && self.native_servers.is_empty() {
             None
         } else if state.rounds >= self.limits.max_tool_rounds {
             Some(LimitReached::ToolRounds)
@@ -358,20 +367,20 @@ impl ChatLoop {
     }
 
     fn check_provider(&self, state: &ChatState) -> Result<(), ModelError> {
-        let (ours, theirs) = (self.model.provider(), state.provider());
-        if ours == theirs {
+        let (model_provider, chat_provider) = (self.model.provider(), state.provider());
+        if model_provider == chat_provider {
             return Ok(());
         }
         Err(rejection(format!(
-            "the chat is stored in the format of the provider '{theirs}', but the model uses \
-            the format of '{ours}'"
+            "the chat is stored in the format of the provider '{chat_provider}', but the model \
+            uses the format of '{model_provider}'"
         )))
     }
 }
 
-/// Accepts a response without text if the model finished without text, reached its maximum length,
-/// was filtered or only paused. Any other finish is an error, so that the next run repeats the
-/// request.
+/// Accepts a response without text if the response finished normally, reached its maximum length,
+/// was filtered or was paused by the provider. Any other finish reason is an error, so that the
+/// next run repeats the request.
 fn check_finish(provider: Provider, finish: &Finish) -> Result<(), ModelError> {
     match finish {
         Finish::Stop | Finish::Length | Finish::Filtered => Ok(()),
@@ -387,39 +396,46 @@ fn check_finish(provider: Provider, finish: &Finish) -> Result<(), ModelError> {
 }
 
 fn check_depth<'a>(
-    what: &str,
+    name: &str,
     values: impl IntoIterator<Item = &'a Value>,
 ) -> Result<(), ModelError> {
     if values.into_iter().any(is_too_deep) {
         return Err(rejection(format!(
-            "{what}: JSON must not be nested more than {MAX_DEPTH} levels deep"
+            "{name}: JSON must not be nested more than {MAX_DEPTH} levels deep"
         )));
     }
     Ok(())
 }
 
-/// Returns why a chat with open calls accepts no message. Names at most three of the approvals that
-/// the chat waits for.
-fn open_calls_message(waiting: &[WaitingCall]) -> String {
-    const MAX_NAMED: usize = 3;
-    if waiting.is_empty() {
+/// Returns the error message for adding a message to a chat whose calls have no results yet. The
+/// error message names at most three of the approvals that the chat waits for.
+fn format_open_calls(waiting_calls: &[WaitingCall]) -> String {
+    const MAX_NAMED_APPROVALS: usize = 3;
+    if waiting_calls.is_empty() {
         return "tool calls of the model's last response have no results yet: continue the chat \
             without a message"
             .to_owned();
     }
-    let mut named: Vec<_> = waiting.iter().take(MAX_NAMED).map(approval_name).collect();
-    if waiting.len() > MAX_NAMED {
-        named.push(format!("{} more", waiting.len() - MAX_NAMED));
+    let mut names: Vec<_> = waiting_calls
+        .iter()
+        .take(MAX_NAMED_APPROVALS)
+        .map(describe_approval)
+        .collect();
+    if waiting_calls.len() > MAX_NAMED_APPROVALS {
+        names.push(format!(
+            "{} more",
+            waiting_calls.len() - MAX_NAMED_APPROVALS
+        ));
     }
     format!(
         "the chat waits for {}: continue the chat without a message after the decision",
-        named.join(", ")
+        names.join(", ")
     )
 }
 
-fn approval_name(waiting: &WaitingCall) -> String {
-    let tool = &waiting.call.name;
-    match &waiting.approval_id {
+fn describe_approval(waiting_call: &WaitingCall) -> String {
+    let tool = &waiting_call.call.name;
+    match &waiting_call.approval_id {
         Some(id) => format!("approval '{id}' of tool '{tool}'"),
         None => format!("a decision on tool '{tool}'"),
     }
@@ -429,23 +445,25 @@ fn rejection(message: impl Into<String>) -> ModelError {
     ModelError::new(ModelErrorKind::Rejected, message)
 }
 
-/// Saves the state of a chat. Stops waiting when a response of the chat is due.
+/// Saves the state of a chat. Returns an error if the listener cannot save the state, or does not
+/// save it within [`RESPONSE_ALLOWANCE`] after the deadline.
 async fn save(
     state: &ChatState,
     deadline: Instant,
     listener: &mut dyn ChatListener,
 ) -> Result<(), ChatError> {
-    let saved = timeout_at(deadline + RESPONSE_ALLOWANCE, listener.save_state(state))
+    let save_result = timeout_at(deadline + RESPONSE_ALLOWANCE, listener.save_state(state))
         .await
         .unwrap_or_else(|_| {
-            let message = "the chat was not stored before its deadline";
+            let message = "the store did not respond before the deadline of the chat";
             Err(ToolFailure::new(ErrorCode::Unavailable, message))
         });
-    saved.map_err(ChatError::NotSaved)
+    save_result.map_err(ChatError::NotSaved)
 }
 
 fn timeout_error() -> ModelError {
-    ModelError::new(ModelErrorKind::Timeout, "the chat timed out")
+    let message = "the chat timed out before the final response of the model";
+    ModelError::new(ModelErrorKind::Timeout, message)
 }
 
 impl std::fmt::Debug for ChatLoop {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// The maximum number of nested arrays and objects. `serde_json` reads 128 levels, and a saved
-/// state has some levels of its own around each message and result.
+/// state has some additional levels around each message and result.
 pub(crate) const MAX_DEPTH: usize = 100;
 
 /// Returns whether a value is nested more deeply than [`MAX_DEPTH`].
@@ -12,12 +12,14 @@ pub(crate) fn is_too_deep(value: &Value) -> bool {
 }
 
 fn exceeds_depth(value: &Value, levels: usize) -> bool {
-    let Some(below) = levels.checked_sub(1) else {
+    let Some(levels_below) = levels.checked_sub(1) else {
         return value.is_array() || value.is_object();
     };
     match value {
-        Value::Array(items) => items.iter().any(|item| exceeds_depth(item, below)),
-        Value::Object(members) => members.values().any(|member| exceeds_depth(member, below)),
+        Value::Array(items) => items.iter().any(|item| exceeds_depth(item, levels_below)),
+        Value::Object(members) => members
+            .values()
+            .any(|member| exceeds_depth(member, levels_below)),
         _ => false,
     }
 }

@@ -11,14 +11,14 @@ pub enum ChatError {
     Model(#[from] ModelError),
     /// The next request could exceed the chat's token limit.
     #[error(
-        "the chat's limit is {limit} tokens; {spent} are spent, and the next request needs more \
-        than the rest"
+        "the chat's limit is {limit} tokens: the chat has spent {spent_tokens} tokens, and the \
+        next request needs more than the remaining tokens"
     )]
-    Spent {
+    TokenLimit {
         /// The token limit of the chat.
         limit: u64,
-        /// The number of tokens spent so far.
-        spent: u64,
+        /// The number of tokens that the chat has spent.
+        spent_tokens: u64,
     },
     /// The listener could not save the state.
     #[error("the chat could not be saved: {0}")]
@@ -38,7 +38,7 @@ impl ChatError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Model(error) => error.code(),
-            Self::Spent { .. } => ErrorCode::RateLimited,
+            Self::TokenLimit { .. } => ErrorCode::RateLimited,
             Self::NotSaved(failure) => failure.code,
         }
     }

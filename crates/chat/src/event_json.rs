@@ -36,13 +36,13 @@ impl ChatEvent {
                     "error_code": result.error_code,
                 }),
             ),
-            Self::ToolWaiting(waiting) => {
+            Self::ToolWaiting(waiting_call) => {
                 let mut data = json!({
-                    "call": waiting.call.id,
-                    "tool": waiting.call.name,
-                    "arguments": waiting.arguments(),
+                    "call": waiting_call.call.id,
+                    "tool": waiting_call.call.name,
+                    "arguments": waiting_call.arguments(),
                 });
-                if let Some(id) = waiting.approval_id {
+                if let Some(id) = waiting_call.approval_id {
                     data["id"] = id.into();
                 }
                 ("tool_waiting", data)
@@ -70,15 +70,15 @@ impl EndedCall {
     /// Returns the arguments that the model has written, or their repaired form.
     #[must_use]
     pub fn arguments(&self) -> Value {
-        let repaired = self.result.metadata.get(ToolResult::REPAIRED_ARGUMENTS);
-        repaired
+        let repaired_arguments = self.result.metadata.get(ToolResult::REPAIRED_ARGUMENTS);
+        repaired_arguments
             .cloned()
             .unwrap_or_else(|| parse_text_arguments(self.call.arguments.clone()))
     }
 }
 
 impl WaitingCall {
-    /// Returns the arguments with which the waiting call would run.
+    /// Returns the arguments with which the waiting call runs if it is approved.
     #[must_use]
     pub fn arguments(&self) -> Value {
         let arguments = self.result.metadata.get("arguments");

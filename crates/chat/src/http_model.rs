@@ -1,5 +1,5 @@
 mod key;
-mod reading;
+mod response_reader;
 mod retry;
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::{
 pub use key::KeySource;
 
 /// The minimum length, in bytes, of a key or header value that is removed from error messages.
-const MIN_KEY_LEN: usize = 8;
+const MIN_REDACTED_BYTES: usize = 8;
 
 /// A language model at a provider or a compatible server, over HTTP. Cheap to clone; clones share
 /// their connections.
@@ -62,9 +62,9 @@ pub struct HttpModelConfig {
     pub headers: HeaderMap,
     /// The egress policy for requests.
     pub egress: EgressPolicy,
-    /// Whether the model is a reasoning model; `None` to detect it from the model's name. Only
-    /// OpenAI's Responses API needs this: reasoning must be requested from reasoning models, and
-    /// other models reject that request.
+    /// Whether the model is a reasoning model; `None` to detect it from the model's name. Used only
+    /// for OpenAI's Responses API, in which reasoning must be requested from reasoning models, and
+    /// other models reject a request for reasoning.
     pub reasoning: Option<bool>,
     /// Timeout of a response including all retries; the turn's deadline applies if it is earlier.
     /// Default 5 minutes.
@@ -75,7 +75,7 @@ pub struct HttpModelConfig {
     /// `Retry-After` takes precedence. Default 500 ms.
     pub retry_pause: Duration,
     /// Maximum size of a response, in bytes as received. Default 32 MiB.
-    pub max_answer_bytes: usize,
+    pub max_response_bytes: usize,
     /// Maximum size of an event of a streamed response, in bytes. Default 8 MiB.
     pub max_event_bytes: usize,
 }
@@ -96,7 +96,7 @@ impl HttpModelConfig {
             timeout: Duration::from_secs(300),
             max_retries: 2,
             retry_pause: Duration::from_millis(500),
-            max_answer_bytes: 32 * 1024 * 1024,
+            max_response_bytes: 32 * 1024 * 1024,
             max_event_bytes: 8 * 1024 * 1024,
         }
     }
@@ -146,21 +146,24 @@ impl HttpModel {
         listener: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<TurnResponse, FailedAttempt> {
         let key = match &self.config.key {
-            Some(source) => source.key().await.map_err(FailedAttempt::before_sending)?,
+            Some(source) => source
+                .key()
+                .await
+                .map_err(FailedAttempt::for_unsent_request)?,
             None => None,
         };
         let request = self
-            .request(turn, body, key.as_ref())
-            .map_err(FailedAttempt::before_sending)?;
+            .build_request(turn, body, key.as_ref())
+            .map_err(FailedAttempt::for_unsent_request)?;
         let attempt = async {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let sent = self.client.send(request, left).await;
-            let response = sent.map_err(|error| self.connection_failure(&error))?;
-            let limits = reading::Limits {
-                response_bytes: self.config.max_answer_bytes,
+            let remaining_time = deadline.saturating_duration_since(Instant::now());
+            let send_result = self.client.send(request, remaining_time).await;
+            let response = send_result.map_err(|error| self.connection_failure(&error))?;
+            let limits = response_reader::ResponseLimits {
+                response_bytes: self.config.max_response_bytes,
                 event_bytes: self.config.max_event_bytes,
             };
-            reading::read(
+            response_reader::read_response(
                 self.config.provider,
                 response,
                 limits,
@@ -169,18 +172,19 @@ impl HttpModel {
             )
             .await
         };
-        attempt.await.map_err(|failed| {
-            let key = key.as_ref().map(ExposeSecret::expose_secret);
+        attempt.await.map_err(|failed_attempt| {
+            let secret_key = key.as_ref().map(ExposeSecret::expose_secret);
             let header_values = self.config.headers.values();
             let headers = header_values.filter_map(|value| value.to_str().ok());
-            key.into_iter()
+            secret_key
+                .into_iter()
                 .chain(headers)
-                .fold(failed, FailedAttempt::redact)
+                .fold(failed_attempt, FailedAttempt::redact)
                 .name_provider(&self.config)
         })
     }
 
-    fn request(
+    fn build_request(
         &self,
         turn: &ModelTurn<'_>,
         body: Bytes,
@@ -195,14 +199,14 @@ impl HttpModel {
         Ok(request)
     }
 
-    /// Creates the failure for a request without a response head.
+    /// Creates the failure for a request that failed before the head of the response arrived.
     fn connection_failure(&self, error: &HttpError) -> FailedAttempt {
         use HttpError::{Client, Connect, Denied};
         let may_have_begun = !matches!(error, Connect(_) | Denied(_) | Client(_));
         FailedAttempt {
             error: ModelError {
                 may_have_cost: may_have_begun,
-                ..reading::connection_error(self.config.provider, error)
+                ..response_reader::connection_error(self.config.provider, error)
             },
             may_repeat: matches!(error, Connect(_)),
             may_have_begun,
@@ -231,8 +235,8 @@ impl LanguageModel for HttpModel {
             base_url: &self.config.base_url,
             reasoning: self.config.reasoning,
         };
-        let body = self.provider().api().body(&endpoint, turn);
-        let body = Bytes::from(body.to_string());
+        let body_json = self.provider().api().body(&endpoint, turn);
+        let body = Bytes::from(body_json.to_string());
         let may_act = may_call_tools(turn);
         let mut retries = 0;
         loop {
@@ -241,16 +245,16 @@ impl LanguageModel for HttpModel {
                 has_deltas = true;
                 listener(delta);
             };
-            let answered = self
+            let result = self
                 .attempt(turn, body.clone(), deadline, &mut on_delta)
                 .await;
             let FailedAttempt {
                 mut error,
                 may_repeat,
                 may_have_begun,
-            } = match answered {
+            } = match result {
                 Ok(response) => return Ok(response),
-                Err(failed) => failed,
+                Err(failed_attempt) => failed_attempt,
             };
             error.may_have_acted = may_act && may_have_begun;
             if has_deltas
@@ -260,9 +264,9 @@ impl LanguageModel for HttpModel {
             {
                 return Err(error);
             }
-            let pause = retry::pause(self.config.retry_pause, retries, error.retry_after);
-            // Compared as a duration, because adding a very long pause to an instant would
-            // overflow.
+            let pause = retry::next_pause(self.config.retry_pause, retries, error.retry_after);
+            // The pause is compared with the remaining time, because adding a very long pause to an
+            // instant would overflow.
             if pause >= deadline.saturating_duration_since(Instant::now()) {
                 return Err(error);
             }
@@ -276,28 +280,29 @@ impl LanguageModel for HttpModel {
     }
 }
 
-/// An attempt to get a response that has failed.
+/// A failed attempt to get a response.
 struct FailedAttempt {
     error: ModelError,
-    /// Whether a retry may succeed and does no harm beyond what the provider has already done.
+    /// Whether a retry may succeed and is harmless.
     may_repeat: bool,
-    /// Whether the provider may have begun the response.
+    /// Whether the provider may have begun the response before the failure.
     may_have_begun: bool,
 }
 
 impl FailedAttempt {
     /// Creates the failure for a request that was not sent.
-    fn before_sending(error: ModelError) -> Self {
+    fn for_unsent_request(error: ModelError) -> Self {
         Self {
             may_have_begun: false,
             ..Self::from(error)
         }
     }
 
-    /// Removes a key from the message: the provider may have repeated the key. A value that is too
-    /// short for a key may occur in the message by chance, so such a value stays.
+    /// Removes a key from the error message, because the provider may have repeated the key in its
+    /// error. Keeps a value that is too short to be a key, because such a value may occur in the
+    /// message by chance.
     fn redact(mut self, key: &str) -> Self {
-        if key.len() >= MIN_KEY_LEN && self.error.message.contains(key) {
+        if key.len() >= MIN_REDACTED_BYTES && self.error.message.contains(key) {
             self.error.message = self.error.message.replace(key, "(key)");
         }
         self
@@ -306,19 +311,22 @@ impl FailedAttempt {
     /// Replaces the API's name in the message with the provider's name and host, which the response
     /// parser does not know.
     fn name_provider(mut self, config: &HttpModelConfig) -> Self {
-        let format = config.provider.as_str();
-        let name = config.provider_name.as_deref().unwrap_or(format);
+        let api_name = config.provider.as_str();
+        let provider_name = config.provider_name.as_deref().unwrap_or(api_name);
         let url = &config.base_url;
         let host = url.host_str().unwrap_or_default();
         let port = url.port().map(|port| format!(":{port}"));
-        let known = format!("provider '{name}' ({host}{})", port.unwrap_or_default());
-        let read = format!("provider '{format}'");
-        self.error.message = self.error.message.replacen(&read, &known, 1);
+        let provider_label = format!(
+            "provider '{provider_name}' ({host}{})",
+            port.unwrap_or_default()
+        );
+        let api_label = format!("provider '{api_name}'");
+        self.error.message = self.error.message.replacen(&api_label, &provider_label, 1);
         self
     }
 }
 
-/// A failure after the request was sent.
+/// Creates the failure of a request that was sent.
 impl From<ModelError> for FailedAttempt {
     fn from(error: ModelError) -> Self {
         Self {
@@ -332,20 +340,22 @@ impl From<ModelError> for FailedAttempt {
 /// Returns whether the provider may natively call tools of MCP servers in this turn.
 fn may_call_tools(turn: &ModelTurn<'_>) -> bool {
     let extra = &turn.options.extra;
-    let listed = extra.get("tools").and_then(Value::as_array);
-    let mut tools = listed.into_iter().flatten();
+    let tool_list = extra.get("tools").and_then(Value::as_array);
+    let mut tools = tool_list.into_iter().flatten();
     extra.contains_key("mcp_servers") || tools.any(|tool| tool["type"] == "mcp")
 }
 
-/// Returns the URL of `path` below `base`. Both may have a query; the result has both queries.
-fn join_url(base: &Url, path: &str) -> Url {
-    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+/// Returns the URL of a path below `base`. Both may have a query; the result has both queries.
+fn join_url(base: &Url, path_and_query: &str) -> Url {
+    let (path, query) = path_and_query
+        .split_once('?')
+        .unwrap_or((path_and_query, ""));
     let mut url = base.clone();
     url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
     let queries = [base.query().unwrap_or_default(), query];
-    let parts = queries.into_iter().filter(|query| !query.is_empty());
-    let query = parts.collect::<Vec<_>>().join("&");
-    url.set_query((!query.is_empty()).then_some(query.as_str()));
+    let non_empty_queries = queries.into_iter().filter(|query| !query.is_empty());
+    let joined_query = non_empty_queries.collect::<Vec<_>>().join("&");
+    url.set_query((!joined_query.is_empty()).then_some(joined_query.as_str()));
     url
 }
 
@@ -356,7 +366,7 @@ impl std::fmt::Debug for HttpModel {
 }
 
 impl std::fmt::Debug for HttpModelConfig {
-    /// Omits the key, and the URL, which may contain a key.
+    /// Debug output omits the key, and the URL, which may contain a key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HttpModel")
             .field("provider", &self.provider)

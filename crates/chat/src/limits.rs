@@ -19,13 +19,13 @@ pub struct ChatLimits {
     pub max_tool_rounds: usize,
     /// Maximum number of calls that run from one response. The other calls get an error as their
     /// result. Default 32.
-    pub max_calls_per_answer: usize,
+    pub max_calls_per_response: usize,
     /// Maximum number of input and output tokens of the whole chat. A request that could exceed the
     /// limit is not sent. The cost of a response that broke off, timed out or could not be read is
     /// estimated. `None`, the default, means no limit.
     pub max_total_tokens: Option<u64>,
-    /// The size of the model's context, in tokens. In a longer conversation, the oldest tool
-    /// results are omitted. `None`, the default, leaves the check to the provider.
+    /// The size of the model's context, in tokens. The oldest tool results are omitted from a
+    /// longer conversation. With `None`, the default, only the provider checks the length.
     pub context_tokens: Option<u64>,
     /// Timeout of one run. The time between two runs, for example while a call waits for approval,
     /// does not count. Default 5 minutes.
@@ -37,7 +37,7 @@ impl Default for ChatLimits {
         Self {
             max_tool_calls: 5,
             max_tool_rounds: 5,
-            max_calls_per_answer: 32,
+            max_calls_per_response: 32,
             max_total_tokens: None,
             context_tokens: None,
             timeout: Duration::from_secs(300),

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 /// A language model at a provider, or a substitute for one.
 ///
-/// The trait is object-safe: a chat loop, a tool or a test takes an `Arc<dyn LanguageModel>`.
+/// The trait is object-safe, so that a chat loop, a tool or a test can hold an
+/// `Arc<dyn LanguageModel>`.
 #[async_trait]
 pub trait LanguageModel: Send + Sync {
     /// Returns the provider whose format the conversation and the responses have.
@@ -26,7 +27,8 @@ pub trait LanguageModel: Send + Sync {
     /// Dropping the future cancels the request.
     ///
     /// # Errors
-    /// [`ModelError`], after the retries that suit the provider.
+    /// [`ModelError`]: the request failed or the response was invalid, and possible retries failed,
+    /// too.
     async fn respond(
         &self,
         turn: &ModelTurn<'_>,

@@ -8,7 +8,7 @@
 
 /// Parameters that Pillion sets itself, or with which a provider would use other models, other
 /// messages or its own tools. No configuration allows these parameters.
-const RESERVED: [&str; 18] = [
+const RESERVED_PARAMETERS: [&str; 18] = [
     "betas",
     "container",
     "extra_body",
@@ -32,7 +32,7 @@ const RESERVED: [&str; 18] = [
 /// Returns whether Pillion never forwards the parameter, whatever the configuration allows.
 #[must_use]
 pub fn is_reserved(name: &str) -> bool {
-    RESERVED.contains(&name)
+    RESERVED_PARAMETERS.contains(&name)
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use crate::{Finish, LimitReached};
 /// A model's final response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinalResponse {
-    /// The text of the response. Text that came with earlier calls is in the messages of the state.
+    /// The text of the final response. Text that the model wrote together with earlier tool calls
+    /// is in the messages of the chat's state.
     pub text: String,
     /// Why the response ended.
     pub finish: Finish,
@@ -18,7 +19,7 @@ pub struct FinalResponse {
     pub ending: ResponseEnd,
 }
 
-/// Details of a provider about the end of a response, in addition to [`Finish`].
+/// Details that a provider reports about the end of a response, in addition to [`Finish`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ResponseEnd {
@@ -34,7 +35,8 @@ pub struct ResponseEnd {
 impl ResponseEnd {
     pub(crate) fn new(provider: Provider, response: &Value) -> Self {
         Self {
-            is_refusal: refusal(provider, response).is_ok_and(|words| !words.is_empty()),
+            is_refusal: refusal(provider, response)
+                .is_ok_and(|refusal_text| !refusal_text.is_empty()),
             stop_sequence: provider.api().stop_sequence(response),
         }
     }

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use pillion_core::executor::Executor;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 
-/// Runs the tool calls of a chat. An [`Executor`] is a runner and runs each call through its whole
-/// pipeline.
+/// Runs the tool calls of a chat. [`Executor`] implements this trait, and runs each call through
+/// all stages of its pipeline.
 #[async_trait]
 pub trait ToolRunner: Send + Sync {
     /// Returns the canonical name of the tool that `name` refers to (different from `name` if
@@ -29,7 +29,10 @@ pub trait ToolRunner: Send + Sync {
     /// the chat as in [`run`](Self::run). The default implementation denies every call.
     async fn permit(&self, call: ToolCall, context: &CallContext) -> ToolResult {
         let _ = context;
-        let message = "The provider is not allowed to call tools itself";
+        let message = format!(
+            "The provider may not call tool '{}' itself: this chat permits no native calls",
+            call.name
+        );
         ToolResult::failure(call.id, call.name, ErrorCode::Denied, message)
     }
 }

@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::chat_loop::size::MeasuredRequest;
 use crate::chat_loop::trim;
 use crate::{FinalResponse, ProviderConversation, Usage};
-use format::Format;
-pub(crate) use round::{CallProgress, Permitted, Results, Round, RoundCall};
+use format::StateFormat;
+pub(crate) use round::{CallProgress, PermittedCalls, Round, RoundCall, RoundResults};
 
 /// The state of a chat: everything that is needed to continue the chat, also in another process.
 /// The state is plain data that serde serializes to JSON. The chat loop trusts the state, so a
@@ -20,7 +20,7 @@ pub(crate) use round::{CallProgress, Permitted, Results, Round, RoundCall};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChatState {
     /// The version of the serialized format; other versions are rejected.
-    format: Format,
+    format: StateFormat,
     #[serde(with = "format::provider")]
     pub(crate) provider: Provider,
     #[serde(flatten)]
@@ -34,13 +34,15 @@ pub struct ChatState {
     /// The total of the reported usage, plus estimates for responses without a reported usage and
     /// for failed requests that may have been billed.
     pub(crate) spent_tokens: u64,
-    /// The index of the first message of the last round of calls.
-    pub(crate) round_at: usize,
+    /// The index, in the messages, of the first message of the last round of calls.
+    #[serde(rename = "round_at")]
+    pub(crate) round_start: usize,
     /// The calls of the last response, until all have a result.
     pub(crate) round: Option<Round>,
-    /// The native calls that the provider was permitted to make, until its next response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) permitted: Option<Permitted>,
+    /// The native calls that the provider was permitted to make; kept until the provider's next
+    /// response.
+    #[serde(default, rename = "permitted", skip_serializing_if = "Option::is_none")]
+    pub(crate) permitted_calls: Option<PermittedCalls>,
     /// The estimated size of a request that the provider rejected as too long, in tokens.
     #[serde(
         default,
@@ -49,8 +51,8 @@ pub struct ChatState {
     )]
     pub(crate) rejected_tokens: Option<u64>,
     /// The provider's token count of a request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) measured: Option<MeasuredRequest>,
+    #[serde(default, rename = "measured", skip_serializing_if = "Option::is_none")]
+    pub(crate) measured_request: Option<MeasuredRequest>,
     #[serde(rename = "answer")]
     pub(crate) final_response: Option<FinalResponse>,
 }
@@ -69,9 +71,9 @@ pub struct WaitingCall {
 impl ChatState {
     pub(crate) fn new(provider: Provider, conversation: ProviderConversation) -> Self {
         Self {
-            format: Format,
+            format: StateFormat,
             provider,
-            round_at: trim::last_round(provider, &conversation.messages),
+            round_start: trim::last_round_start(provider, &conversation.messages),
             conversation,
             rounds: 0,
             tool_calls: 0,
@@ -79,9 +81,9 @@ impl ChatState {
             usage: Usage::default(),
             spent_tokens: 0,
             round: None,
-            permitted: None,
+            permitted_calls: None,
             rejected_tokens: None,
-            measured: None,
+            measured_request: None,
             final_response: None,
         }
     }
@@ -131,8 +133,11 @@ impl ChatState {
 
     /// Returns the calls that wait for approval, in the model's order.
     #[must_use]
-    pub fn waiting(&self) -> Vec<WaitingCall> {
-        self.round.as_ref().map(Round::waiting).unwrap_or_default()
+    pub fn waiting_calls(&self) -> Vec<WaitingCall> {
+        self.round
+            .as_ref()
+            .map(Round::waiting_calls)
+            .unwrap_or_default()
     }
 
     /// Returns the final response, if there is one.
@@ -141,17 +146,18 @@ impl ChatState {
         self.final_response.as_ref()
     }
 
-    /// Sets the result of a waiting call that ran elsewhere, for example of an application's own
-    /// tool. The runner makes such a call wait by returning
+    /// Sets the result of a waiting call that ran elsewhere, for example the call of a tool that an
+    /// application runs itself. The runner makes a call wait by returning
     /// [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired). The next run
-    /// continues with the result. Returns `false` if no call with that id waits.
+    /// continues with the result. Returns `false` if no call with the id of the result waits.
     pub fn resolve_waiting(&mut self, result: ToolResult) -> bool {
         let calls = self.round.iter_mut().flat_map(|round| &mut round.0);
-        let mut waiting = calls.filter(|call| matches!(call.progress, CallProgress::Waiting(_)));
-        let Some(call) = waiting.find(|call| call.call.id == result.tool_call_id) else {
+        let mut waiting_calls =
+            calls.filter(|call| matches!(call.progress, CallProgress::Waiting(_)));
+        let Some(call) = waiting_calls.find(|call| call.call.id == result.tool_call_id) else {
             return false;
         };
-        call.progress = CallProgress::Ended(Box::new(round::readable(result)));
+        call.progress = CallProgress::Ended(Box::new(round::stringify_deep_values(result)));
         true
     }
 }

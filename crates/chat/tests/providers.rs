@@ -112,7 +112,7 @@ async fn chat(provider: Provider, stream: bool) {
     let results = golden_case["results"].as_array().unwrap().clone();
     let chat = ChatLoop::new(Arc::new(model), Arc::new(Replay { results }))
         .with_tools(tools())
-        .streamed(stream);
+        .with_streaming(stream);
 
     let mut state = chat
         .begin(golden_case["messages"].as_array().unwrap())

@@ -15,10 +15,11 @@ use crate::{ChatEvent, ChatListener, ChatState, EndedCall, ModelError, ToolChoic
 /// An MCP server that the provider calls natively, and its tools.
 #[derive(Debug, Clone)]
 pub struct NativeServer {
-    /// The server as a request to the provider describes it.
+    /// The description of the server that is sent to the provider in each request.
     pub server: NativeMcpServer,
-    /// The tools that the model may call, as pairs of the server's name and the local name. Events,
-    /// approvals and [`ToolRunner::permit`](crate::ToolRunner::permit) use the local name.
+    /// The tools that the model may call, each with the name on the server and the local name in
+    /// Pillion. Events, approvals and [`ToolRunner::permit`](crate::ToolRunner::permit) use the
+    /// local name.
     pub tools: Vec<(String, String)>,
 }
 
@@ -31,8 +32,9 @@ impl NativeServers {
         self.0.is_empty()
     }
 
-    /// Adds the servers to the options of a request. A request for a response in text keeps the
-    /// servers, because the conversation refers to their tools, but forbids all calls.
+    /// Adds the servers to the options of a request. A request for a text-only response also
+    /// describes the servers, because the conversation refers to their tools, but forbids all
+    /// calls.
     pub(super) fn add_to_options<'a>(
         &self,
         options: Cow<'a, TurnOptions>,
@@ -42,7 +44,7 @@ impl NativeServers {
         let members: Vec<_> = self
             .0
             .iter()
-            .filter_map(|native| provider.api().native_members(&native.server))
+            .filter_map(|native_server| provider.api().native_members(&native_server.server))
             .flatten()
             .collect();
         if members.is_empty() {
@@ -51,25 +53,28 @@ impl NativeServers {
         let mut options = options.into_owned();
         for (key, value) in members {
             match (options.extra.get_mut(&key), value) {
-                (Some(Value::Array(there)), Value::Array(more)) => there.extend(more),
+                (Some(Value::Array(items)), Value::Array(new_items)) => items.extend(new_items),
                 (_, value) => {
                     options.extra.insert(key, value);
                 }
             }
         }
         if forbids_calls {
-            let none = provider.api().tool_choice(&ToolChoice::None);
-            options.extra.insert("tool_choice".to_owned(), none);
+            let no_tool_choice = provider.api().tool_choice(&ToolChoice::None);
+            options
+                .extra
+                .insert("tool_choice".to_owned(), no_tool_choice);
         }
         Cow::Owned(options)
     }
 
-    /// Removes the servers' tokens from the error message: the provider may have repeated a token.
-    pub(super) fn without_tokens(&self, mut error: ModelError) -> ModelError {
+    /// Removes the servers' tokens from the error message, because the provider may have repeated a
+    /// token in its error.
+    pub(super) fn redact_tokens(&self, mut error: ModelError) -> ModelError {
         let tokens = self
             .0
             .iter()
-            .filter_map(|native| native.server.token.as_ref());
+            .filter_map(|native_server| native_server.server.token.as_ref());
         for token in tokens.map(ExposeSecret::expose_secret) {
             if !token.is_empty() && error.message.contains(token) {
                 error.message = error.message.replace(token, "(token)");
@@ -79,7 +84,7 @@ impl NativeServers {
     }
 
     /// Parses the native calls in a response and gives the tools their local names.
-    pub(super) fn read(
+    pub(super) fn parse_calls(
         &self,
         provider: Provider,
         response: &Value,
@@ -88,59 +93,61 @@ impl NativeServers {
         calls
             .permission_requests
             .iter_mut()
-            .for_each(|call| self.name(call));
-        for (call, result) in &mut calls.ended {
-            self.name(call);
+            .for_each(|call| self.set_local_name(call));
+        for (call, result) in &mut calls.finished_calls {
+            self.set_local_name(call);
             result.tool_name.clone_from(&call.call.name);
         }
         Ok(calls)
     }
 
     /// Returns whether the model may call the tool with this local name.
-    pub(super) fn has(&self, name: &str) -> bool {
-        let mut tools = self.0.iter().flat_map(|native| &native.tools);
-        tools.any(|(_, here)| here == name)
+    pub(super) fn has_tool(&self, name: &str) -> bool {
+        let mut tools = self.0.iter().flat_map(|native_server| &native_server.tools);
+        tools.any(|(_, local_name)| local_name == name)
     }
 
-    /// Replaces the call's tool name with the local name. An unknown tool gets a name that no tool
-    /// has.
-    fn name(&self, call: &mut NativeCall) {
+    /// Replaces the tool name in the call with the tool's local name. An unknown tool gets a name
+    /// that no existing tool has.
+    fn set_local_name(&self, call: &mut NativeCall) {
         let NativeCall {
             server,
             call: ToolCall { name, .. },
         } = call;
         let mut servers = self.0.iter();
-        let native = servers.find(|native| native.server.label == *server);
-        let mut tools = native.into_iter().flat_map(|native| &native.tools);
-        *name = match tools.find(|(there, _)| there == name) {
-            Some((_, here)) => here.clone(),
+        let native_server = servers.find(|native_server| native_server.server.label == *server);
+        let mut tools = native_server
+            .into_iter()
+            .flat_map(|native_server| &native_server.tools);
+        *name = match tools.find(|(server_tool, _)| server_tool == name) {
+            Some((_, local_name)) => local_name.clone(),
             None => format!("{server}: {name}"),
         };
     }
 }
 
-/// The native calls and servers that were already reported to the listener, so that nothing is
-/// reported twice: a streamed response reports each call when the call ends, and all calls again
-/// when the response ends.
+/// The native calls and servers that were already reported to the listener, so that no call and no
+/// server is reported twice. A streamed response contains each call when the call ends, and all
+/// calls again when the response ends.
 #[derive(Debug, Default)]
 pub(super) struct ReportedCalls {
     /// The ids of the calls that were reported.
-    calls: HashSet<String>,
+    call_ids: HashSet<String>,
     /// The labels of servers that were reported as unreachable.
-    unlisted: HashSet<String>,
+    unreachable_servers: HashSet<String>,
 }
 
 impl ReportedCalls {
     /// Reports the calls that the provider has made and the servers that it could not reach.
     pub(super) fn report_new(&mut self, calls: &NativeCalls, listener: &mut dyn ChatListener) {
-        for label in &calls.unlisted {
-            if self.unlisted.insert(label.clone()) {
-                let line = format!("The provider cannot list the tools of MCP server {label}");
-                listener.on_event(ChatEvent::Status(line));
+        for label in &calls.unlisted_servers {
+            if self.unreachable_servers.insert(label.clone()) {
+                let status = format!("The provider cannot list the tools of MCP server {label}");
+                listener.on_event(ChatEvent::Status(status));
             }
         }
-        for (call, result) in &calls.ended {
-            if self.calls.insert(call.call.id.clone()) {
+        for (call, result) in &calls.finished_calls {
+            if self.call_ids.insert(call.call.id.clone()) {
                 listener.on_event(ChatEvent::ToolStarted(call.call.clone()));
                 listener.on_event(ChatEvent::ToolFinished(EndedCall {
                     call: call.call.clone(),
@@ -151,13 +158,20 @@ impl ReportedCalls {
     }
 }
 
-/// Revokes permits that may have been sent with a request that got no response: it is unknown
-/// whether the provider has made the permitted calls, and the provider must not make them twice.
+/// Revokes permits that may have been sent with a request that got no response. Otherwise the
+/// provider could make a permitted call twice, because Pillion does not know whether the provider
+/// has already made the call.
 pub(super) fn revoke_sent_permits(state: &mut ChatState, listener: &mut dyn ChatListener) {
-    let Some(mut permitted) = state.permitted.take_if(|permitted| permitted.is_sent) else {
+    let Some(mut permitted_calls) = state
+        .permitted_calls
+        .take_if(|permitted_calls| permitted_calls.is_sent)
+    else {
         return;
     };
-    let calls = permitted.calls.iter().zip(&mut permitted.permits);
+    let calls = permitted_calls
+        .calls
+        .iter()
+        .zip(&mut permitted_calls.permits);
     for (call, permit) in calls.filter(|(_, permit)| permit.success) {
         *permit = ToolResult::failure(
             &permit.tool_call_id,
@@ -170,8 +184,12 @@ pub(super) fn revoke_sent_permits(state: &mut ChatState, listener: &mut dyn Chat
             result: permit.clone(),
         }));
     }
-    let denials = format_permits(state.provider, &permitted.permits);
-    let messages = state.conversation.messages.iter_mut().skip(permitted.at);
+    let denials = format_permits(state.provider, &permitted_calls.permits);
+    let messages = state
+        .conversation
+        .messages
+        .iter_mut()
+        .skip(permitted_calls.first_permit);
     for (message, denial) in messages.zip(denials) {
         *message = denial;
     }

@@ -14,18 +14,19 @@ use crate::{
 };
 
 /// The maximum length of a response, in tokens, if the chat has a token limit and the options set
-/// no length. Every current model can write a response of this length, and providers reject a
-/// length that the model does not support.
+/// no length. Every current model supports this length; providers reject requests for a longer
+/// response than the model supports.
 const MAX_DEFAULT_TOKENS: u64 = 8192;
 
 /// A conversation that is short enough to be sent.
 struct FittedConversation<'a> {
     conversation: Cow<'a, ProviderConversation>,
+    /// The approximate length of the request, in the characters that the module [`size`] counts.
     bytes: u64,
     /// The estimated size of the request, in tokens.
     tokens: u64,
-    /// The bytes saved by leaving out results.
-    saved: u64,
+    /// The number of bytes that the request saves because old tool results are omitted.
+    saved_bytes: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -43,11 +44,11 @@ impl FittedConversation<'_> {
     }
 }
 
-/// A request to the model that failed.
+/// A failed request to the model.
 struct FailedRequest {
     error: ChatError,
-    /// The size of the pieces received before the failure, as [`size`] counts; `None` if the
-    /// request was not sent.
+    /// The size of the pieces of the response that arrived before the failure, in the characters
+    /// that the module [`size`] counts; `None` if the request was not sent.
     received_size: Option<u64>,
 }
 
@@ -58,20 +59,20 @@ impl FailedRequest {
             .is_some_and(|received_size| received_size > 0)
     }
 
-    /// Returns the estimated cost in tokens: a provider also bills a response that is not read to
-    /// its end or is invalid.
-    fn cost(&self, request: RequestSize) -> u64 {
+    /// Returns the estimated cost of the failed request, in tokens. Providers also bill a response
+    /// that is invalid or is not read to its end.
+    fn cost(&self, request_size: RequestSize) -> u64 {
         let may_cost = matches!(&self.error, ChatError::Model(error) if error.may_have_cost);
         match self.received_size {
             Some(received_size) if may_cost || received_size > 0 => {
-                request.tokens + size::tokens(received_size, None)
+                request_size.tokens + size::estimate_tokens(received_size, None)
             }
             _ => 0,
         }
     }
 }
 
-/// A failure before the request was sent.
+/// Creates the failure of a request that was not sent.
 impl From<ChatError> for FailedRequest {
     fn from(error: ChatError) -> Self {
         Self {
@@ -81,7 +82,7 @@ impl From<ChatError> for FailedRequest {
     }
 }
 
-/// How many tool results a request omits.
+/// Which old tool results a request omits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trim {
     AsNeeded,
@@ -99,50 +100,71 @@ impl ChatLoop {
         reported_calls: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
     ) -> Result<TurnResponse, ChatError> {
-        let formatted = format_tools(state.provider(), tools.iter().map(Arc::as_ref));
-        let tool_bytes = formatted.iter().map(size::text_size).sum::<u64>();
+        let formatted_tools = format_tools(state.provider(), tools.iter().map(Arc::as_ref));
+        let tool_bytes = formatted_tools
+            .iter()
+            .map(size::measure_text_value)
+            .sum::<u64>();
         let extra_bytes = self
             .options
             .extra
             .values()
-            .map(size::text_size)
+            .map(size::measure_text_value)
             .sum::<u64>();
         let other_bytes = tool_bytes + extra_bytes;
-        let fitted = self.trim_conversation(state, other_bytes, Trim::AsNeeded)?;
-        let result = self.send(state, &fitted, tools, deadline, reported_calls, listener);
-        let (request, result) = match result.await {
-            Err(failed) if is_too_long(&failed.error) => {
-                // The provider's token count is more precise than the estimate, so the request is
-                // repeated once without any old result.
-                let (rejected, saved) = (fitted.size(), fitted.saved);
-                if failed.error.may_have_acted() || failed.has_partial_response() {
-                    // A repeated request could act twice, or send text to the listener twice, so
-                    // only the next run uses the provider's count.
-                    state.rejected_tokens = Some(rejected.tokens);
-                    (rejected, Err(failed))
+        let fitted_conversation = self.trim_conversation(state, other_bytes, Trim::AsNeeded)?;
+        let result = self.send(
+            state,
+            &fitted_conversation,
+            tools,
+            deadline,
+            reported_calls,
+            listener,
+        );
+        let (request_size, result) = match result.await {
+            Err(failed_request) if is_too_long(&failed_request.error) => {
+                // The request is repeated once without any old tool result, because the provider
+                // rejected it as too long and the provider's token count is more precise than the
+                // estimate.
+                let (rejected_size, saved_bytes) =
+                    (fitted_conversation.size(), fitted_conversation.saved_bytes);
+                if failed_request.error.may_have_acted() || failed_request.has_partial_response() {
+                    // The request is not repeated, because a second request could run tools twice
+                    // or send text to the listener twice. Only the next run sends a shorter
+                    // conversation.
+                    state.rejected_tokens = Some(rejected_size.tokens);
+                    (rejected_size, Err(failed_request))
                 } else {
-                    let shorter = self.trim_conversation(state, other_bytes, Trim::All)?;
-                    if shorter.saved == saved {
-                        return Err(failed.error);
+                    let shorter_conversation =
+                        self.trim_conversation(state, other_bytes, Trim::All)?;
+                    if shorter_conversation.saved_bytes == saved_bytes {
+                        return Err(failed_request.error);
                     }
-                    let request = shorter.size();
+                    let request_size = shorter_conversation.size();
                     let result = self
-                        .send(state, &shorter, tools, deadline, reported_calls, listener)
+                        .send(
+                            state,
+                            &shorter_conversation,
+                            tools,
+                            deadline,
+                            reported_calls,
+                            listener,
+                        )
                         .await;
                     if result.is_ok() {
-                        state.rejected_tokens = Some(rejected.tokens);
+                        state.rejected_tokens = Some(rejected_size.tokens);
                     }
-                    (request, result)
+                    (request_size, result)
                 }
             }
-            result => (fitted.size(), result),
+            result => (fitted_conversation.size(), result),
         };
-        let response = result.map_err(|failed| {
-            let cost = failed.cost(request);
+        let response = result.map_err(|failed_request| {
+            let cost = failed_request.cost(request_size);
             state.spent_tokens = state.spent_tokens.saturating_add(cost);
-            failed.error
+            failed_request.error
         })?;
-        record_usage(state, request, &response);
+        record_usage(state, request_size, &response);
         listener.on_event(ChatEvent::Usage {
             request: state.requests,
             usage: response.usage,
@@ -154,7 +176,7 @@ impl ChatLoop {
     async fn send(
         &self,
         state: &ChatState,
-        fitted: &FittedConversation<'_>,
+        fitted_conversation: &FittedConversation<'_>,
         tools: &[Arc<ToolDefinition>],
         deadline: Instant,
         reported_calls: &mut ReportedCalls,
@@ -163,13 +185,13 @@ impl ChatLoop {
         if Instant::now() >= deadline {
             return Err(ChatError::from(timeout_error()).into());
         }
-        let options = self.limit_output_tokens(state, fitted.tokens)?;
+        let options = self.limit_output_tokens(state, fitted_conversation.tokens)?;
         let forbids_calls = self.limit_reached(state).is_some();
         let options = self
-            .native
+            .native_servers
             .add_to_options(options, state.provider(), forbids_calls);
         let turn = ModelTurn {
-            conversation: &fitted.conversation,
+            conversation: &fitted_conversation.conversation,
             tools,
             options: &options,
             stream: self.is_streamed,
@@ -177,12 +199,12 @@ impl ChatLoop {
         };
         let mut received_size = 0;
         let mut on_delta = |delta: Delta| {
-            received_size += size::delta_size(&delta);
+            received_size += size::measure_delta(&delta);
             match delta {
-                // If the body of this delta is invalid, the complete response will fail to parse as
-                // well.
+                // An invalid body is ignored here, because parsing the complete response then fails
+                // with an error as well.
                 Delta::Native(body) => {
-                    if let Ok(calls) = self.native.read(state.provider(), &body) {
+                    if let Ok(calls) = self.native_servers.parse_calls(state.provider(), &body) {
                         reported_calls.report_new(&calls, listener);
                     }
                 }
@@ -193,82 +215,87 @@ impl ChatLoop {
             .await
             .unwrap_or_else(|_| {
                 Err(ModelError {
-                    may_have_acted: !self.native.is_empty(),
+                    may_have_acted: !self.native_servers.is_empty(),
                     ..timeout_error()
                 })
             });
         response.map_err(|error| FailedRequest {
-            error: self.native.without_tokens(error).into(),
+            error: self.native_servers.redact_tokens(error).into(),
             received_size: Some(received_size),
         })
     }
 
-    /// Returns the conversation, without the oldest results if it would be too long. `other_bytes`
-    /// is the size of the other members of the request.
+    /// Returns the conversation to send. Omits the oldest tool results if the request would
+    /// otherwise be too long. `other_bytes` is the size of the request without the conversation.
     fn trim_conversation<'a>(
         &self,
         state: &'a ChatState,
         other_bytes: u64,
-        how: Trim,
+        trim_mode: Trim,
     ) -> Result<FittedConversation<'a>, ModelError> {
         let mut conversation = Cow::Borrowed(&state.conversation);
-        let messages = &state.conversation.messages;
-        if let Some(messages) = trim::without_old_media(state.provider(), messages) {
-            conversation.to_mut().messages = messages;
+        let all_messages = &state.conversation.messages;
+        if let Some(trimmed_messages) = trim::without_old_media(state.provider(), all_messages) {
+            conversation.to_mut().messages = trimmed_messages;
         }
         let ProviderConversation { system, messages } = &*conversation;
-        let other_bytes = other_bytes + system.as_ref().map_or(0, size::text_size);
-        let bytes = other_bytes + messages.iter().map(size::bytes).sum::<u64>();
-        let tokens = size::tokens(bytes, state.measured);
+        let overhead_bytes = other_bytes + system.as_ref().map_or(0, size::measure_text_value);
+        let bytes = overhead_bytes + messages.iter().map(size::measure_message).sum::<u64>();
+        let tokens = size::estimate_tokens(bytes, state.measured_request);
         let max_tokens = self.max_request_tokens();
-        let old = state.round_at.min(messages.len());
-        // A request of a size that the provider rejected once would be rejected again.
-        let known = state.rejected_tokens.map(|rejected| rejected / 4 * 3);
-        let target = max_tokens.into_iter().chain(known).min();
-        let mut fitted = FittedConversation {
+        let old_message_count = state.round_start.min(messages.len());
+        // After the provider has rejected a request as too long, the next request gets at most
+        // three quarters of the rejected size.
+        let reduced_tokens = state
+            .rejected_tokens
+            .map(|rejected_tokens| rejected_tokens / 4 * 3);
+        let target_tokens = max_tokens.into_iter().chain(reduced_tokens).min();
+        let mut fitted_conversation = FittedConversation {
             conversation,
             bytes,
             tokens,
-            saved: 0,
+            saved_bytes: 0,
         };
-        let bytes_to_trim = match (how, target) {
+        let bytes_to_trim = match (trim_mode, target_tokens) {
             (Trim::All, _) => u64::MAX,
-            (Trim::AsNeeded, Some(target)) if tokens > target => {
-                bytes - size::part(bytes, target, tokens)
+            (Trim::AsNeeded, Some(target_tokens)) if tokens > target_tokens => {
+                bytes - size::scale(bytes, target_tokens, tokens)
             }
             (Trim::AsNeeded, _) => 0,
         };
         if bytes_to_trim > 0 {
-            let shorter = fitted.conversation.to_mut();
-            fitted.saved = trim::trim(
+            let shorter_conversation = fitted_conversation.conversation.to_mut();
+            fitted_conversation.saved_bytes = trim::trim(
                 state.provider(),
-                &mut shorter.messages[..old],
+                &mut shorter_conversation.messages[..old_message_count],
                 bytes_to_trim,
             );
-            fitted.bytes -= fitted.saved;
-            fitted.tokens = size::tokens(fitted.bytes, state.measured);
+            fitted_conversation.bytes -= fitted_conversation.saved_bytes;
+            fitted_conversation.tokens =
+                size::estimate_tokens(fitted_conversation.bytes, state.measured_request);
         }
         match max_tokens {
-            Some(max_tokens) if fitted.tokens > max_tokens => Err(ModelError::new(
+            Some(max_tokens) if fitted_conversation.tokens > max_tokens => Err(ModelError::new(
                 ModelErrorKind::ContextTooLong,
                 format!(
                     "the conversation has about {} tokens even without old tool results; the \
                     model's context has room for {max_tokens}",
-                    fitted.tokens
+                    fitted_conversation.tokens
                 ),
             )),
-            _ => Ok(fitted),
+            _ => Ok(fitted_conversation),
         }
     }
 
     /// Returns the maximum size of a request, in tokens, that leaves room for the response.
     fn max_request_tokens(&self) -> Option<u64> {
-        let context = self.limits.context_tokens?;
+        let context_tokens = self.limits.context_tokens?;
         let output_tokens = self.options.max_output_tokens.unwrap_or(0);
-        Some(context - output_tokens.min(context / 2))
+        Some(context_tokens - output_tokens.min(context_tokens / 2))
     }
 
-    /// Returns the options, with the response limited to the tokens that are left to spend.
+    /// Returns the options of a request, in which the length of the response is limited to the
+    /// unspent rest of the chat's token limit.
     fn limit_output_tokens(
         &self,
         state: &ChatState,
@@ -277,18 +304,26 @@ impl ChatLoop {
         let Some(limit) = self.limits.max_total_tokens else {
             return Ok(Cow::Borrowed(&self.options));
         };
-        let spent = state.spent_tokens;
-        let left = limit.saturating_sub(spent).saturating_sub(request_tokens);
+        let spent_tokens = state.spent_tokens;
+        let remaining_tokens = limit
+            .saturating_sub(spent_tokens)
+            .saturating_sub(request_tokens);
         let api = state.provider().api();
-        let thinking = api.thinking_tokens(&self.options);
-        let min_length = thinking.saturating_add(api.min_output_tokens());
-        if left < min_length {
-            return Err(ChatError::Spent { limit, spent });
+        let thinking_tokens = api.thinking_tokens(&self.options);
+        let min_output_tokens = thinking_tokens.saturating_add(api.min_output_tokens());
+        if remaining_tokens < min_output_tokens {
+            return Err(ChatError::TokenLimit {
+                limit,
+                spent_tokens,
+            });
         }
-        let default_length = MAX_DEFAULT_TOKENS.saturating_add(thinking);
-        let max_length = self.options.max_output_tokens.unwrap_or(default_length);
+        let default_output_tokens = MAX_DEFAULT_TOKENS.saturating_add(thinking_tokens);
+        let max_output_tokens = self
+            .options
+            .max_output_tokens
+            .unwrap_or(default_output_tokens);
         Ok(Cow::Owned(TurnOptions {
-            max_output_tokens: Some(left.min(max_length)),
+            max_output_tokens: Some(remaining_tokens.min(max_output_tokens)),
             ..self.options.clone()
         }))
     }
@@ -298,20 +333,23 @@ fn is_too_long(error: &ChatError) -> bool {
     matches!(error, ChatError::Model(error) if error.kind == ModelErrorKind::ContextTooLong)
 }
 
-/// Adds a response to the cost of the chat.
-fn record_usage(state: &mut ChatState, request: RequestSize, response: &TurnResponse) {
+/// Adds the token usage of a response to the cost of the chat.
+fn record_usage(state: &mut ChatState, request_size: RequestSize, response: &TurnResponse) {
     let usage = response.usage;
     state.requests += 1;
     state.usage += usage;
-    let spent = match usage.total() {
-        // Not every provider reports usage, but the limit must still hold.
-        0 => request.tokens + size::tokens(size::bytes(&response.body), None),
+    let cost = match usage.total() {
+        // If the provider reports no usage, the cost is estimated, so that the token limit still
+        // holds.
+        0 => {
+            request_size.tokens + size::estimate_tokens(size::measure_message(&response.body), None)
+        }
         total => total,
     };
-    state.spent_tokens = state.spent_tokens.saturating_add(spent);
+    state.spent_tokens = state.spent_tokens.saturating_add(cost);
     if usage.input_tokens > 0 {
-        state.measured = Some(size::MeasuredRequest {
-            bytes: request.bytes,
+        state.measured_request = Some(size::MeasuredRequest {
+            bytes: request_size.bytes,
             tokens: usage.input_tokens,
         });
     }

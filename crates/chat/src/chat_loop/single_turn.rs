@@ -12,14 +12,15 @@ use crate::{ChatError, ChatListener, ChatState, Finish, ModelError, ProviderMemb
 pub struct SingleTurn {
     /// The text of the response, possibly empty.
     pub text: String,
-    /// The calls in order; only the first call if the options allow one call at a time. A call that
-    /// was cut off before its arguments is omitted.
+    /// The calls in order; only the first call if the options allow one call at a time. Omits a
+    /// call if the response was cut off before the call's arguments.
     pub calls: Vec<ToolCall>,
     /// Why the response ended.
     pub finish: Finish,
     /// Details about the end of the response.
     pub ending: ResponseEnd,
-    /// The members that the provider wants to receive back with the response.
+    /// The members of the response that the provider requires in later requests, together with the
+    /// response.
     pub provider_members: ProviderMembers,
 }
 
@@ -29,7 +30,7 @@ impl ChatLoop {
     /// state's conversation stays unchanged; the state's usage includes the turn.
     ///
     /// # Errors
-    /// [`ChatError`].
+    /// [`ChatError`]: the request to the model fails, or could exceed the token limit.
     pub async fn turn(
         &self,
         state: &mut ChatState,
@@ -42,18 +43,20 @@ impl ChatLoop {
             .request_turn(state, &self.tools, deadline, reported_calls, listener)
             .await?;
         let provider = state.provider();
-        let mut calls = parse_tool_calls(provider, &response.body).map_err(ModelError::from)?;
-        let complete = rounds::count_complete(&response.finish, calls.len());
+        let mut parsed_calls =
+            parse_tool_calls(provider, &response.body).map_err(ModelError::from)?;
+        let complete_call_count = rounds::count_complete(&response.finish, parsed_calls.len());
         if self.options.one_call_at_a_time {
-            calls.truncate(1);
+            parsed_calls.truncate(1);
         }
         let text = assistant_text(provider, &response.body).map_err(ModelError::from)?;
-        if calls.is_empty() && text.is_empty() {
+        if parsed_calls.is_empty() && text.is_empty() {
             check_finish(provider, &response.finish)?;
         }
-        let indexed = calls.into_iter().enumerate();
-        let calls = indexed.filter(|(index, call)| *index < complete || !has_no_arguments(call));
-        let (indexes, calls): (Vec<_>, _) = calls.unzip();
+        let indexed_calls = parsed_calls.into_iter().enumerate();
+        let runnable_calls = indexed_calls
+            .filter(|(index, call)| *index < complete_call_count || !has_no_arguments(call));
+        let (indexes, calls): (Vec<_>, _) = runnable_calls.unzip();
         Ok(SingleTurn {
             text,
             calls,
@@ -64,7 +67,8 @@ impl ChatLoop {
     }
 }
 
-/// Returns whether the call has no arguments, or has lost all arguments.
+/// Returns whether the call has no arguments, for example because the response was cut off before
+/// them.
 fn has_no_arguments(call: &ToolCall) -> bool {
     match &call.arguments {
         Value::String(text) => matches!(text.trim(), "" | "{}"),

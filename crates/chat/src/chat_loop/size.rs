@@ -3,12 +3,12 @@ use serde_json::{Map, Value};
 
 use crate::Delta;
 
-/// The maximum number of characters that encoded data, such as an image, counts for: the number of
-/// tokens of such data hardly depends on its length.
+/// The maximum number of characters that encoded data, such as an image, adds to a computed size.
+/// The number of tokens of such data hardly depends on its length.
 const MAX_ENCODED_CHARS: u64 = 4096;
 
-/// Members whose content is always text: what tools have returned, and the arguments that models
-/// have written.
+/// Members of messages whose content is always text: the results of tools, and the arguments that
+/// models have written.
 const TEXT_MEMBERS: [&str; 4] = ["response", "args", "input", "arguments"];
 
 /// Members that hold encoded data anywhere in a message: signed and encrypted content of providers,
@@ -28,69 +28,73 @@ pub(crate) struct MeasuredRequest {
     pub(crate) tokens: u64,
 }
 
-/// Returns the approximate length of a message or a response as JSON, in ASCII characters that take
-/// as many tokens. Encoded data is recognized by its position in the providers' formats, never by
-/// its content: text without spaces is text.
-pub(crate) fn bytes(message: &Value) -> u64 {
-    length(message, "", true)
+/// Returns the approximate length of a message or a response as JSON: the number of ASCII
+/// characters that would take the same number of tokens. Encoded data is recognized by its position
+/// in the providers' formats, never by its content, because text without spaces looks like encoded
+/// data.
+pub(crate) fn measure_message(message: &Value) -> u64 {
+    measure_value(message, "", true)
 }
 
-/// Returns the length of a value like [`bytes`], as a part of a message at this JSON pointer.
-pub(crate) fn bytes_at(pointer: &str, value: &Value) -> u64 {
+/// Returns the size of the part of a message at this JSON pointer, computed like
+/// [`measure_message`].
+pub(crate) fn measure_part(pointer: &str, value: &Value) -> u64 {
     let name = pointer.rsplit('/').next().unwrap_or_default();
-    length(value, name, !TEXT_MEMBERS.contains(&name))
+    measure_value(value, name, !TEXT_MEMBERS.contains(&name))
 }
 
-/// Returns the length of a value without encoded data: a tool result, a schema, the system prompt.
-pub(crate) fn text_size(value: &Value) -> u64 {
-    length(value, "", false)
+/// Returns the length of a value that contains no encoded data, such as a tool result, a schema or
+/// the system prompt.
+pub(crate) fn measure_text_value(value: &Value) -> u64 {
+    measure_value(value, "", false)
 }
 
-/// Returns the number of characters of a delta, at least 1.
-pub(crate) fn delta_size(delta: &Delta) -> u64 {
+/// Returns the number of characters of a piece of a streamed response, at least 1.
+pub(crate) fn measure_delta(delta: &Delta) -> u64 {
     match delta {
-        Delta::Text(text) | Delta::Thought(text) => text_bytes(text).max(1),
+        Delta::Text(text) | Delta::Thought(text) => measure_text(text).max(1),
         Delta::ToolCall {
             name, arguments, ..
-        } => text_bytes(name.as_deref().unwrap_or_default()) + text_bytes(arguments).max(1),
-        Delta::Native(body) => bytes(body),
+        } => measure_text(name.as_deref().unwrap_or_default()) + measure_text(arguments).max(1),
+        Delta::Native(body) => measure_message(body),
     }
 }
 
-/// Returns the length of the value of the member `key`.
-fn length(value: &Value, key: &str, may_be_encoded: bool) -> u64 {
+/// Returns the length of `value`, which is the value of the object member `key`.
+fn measure_value(value: &Value, key: &str, may_be_encoded: bool) -> u64 {
     match value {
         Value::Null | Value::Bool(_) => 4,
         Value::Number(_) => 8,
-        Value::String(text) => 2 + text_bytes(text),
+        Value::String(text) => 2 + measure_text(text),
         Value::Array(items) => {
-            let items = items
+            let sizes = items
                 .iter()
-                .map(|item| length(item, key, may_be_encoded) + 1);
-            items.sum::<u64>() + 2
+                .map(|item| measure_value(item, key, may_be_encoded) + 1);
+            sizes.sum::<u64>() + 2
         }
         Value::Object(members) => {
-            let lengths = members.iter().map(|(name, value)| {
+            let sizes = members.iter().map(|(name, value)| {
                 let may_be_encoded = may_be_encoded && !TEXT_MEMBERS.contains(&name.as_str());
-                text_bytes(name)
+                measure_text(name)
                     + 4
                     + match value {
                         Value::String(text)
                             if may_be_encoded && is_encoded(members, key, name, text) =>
                         {
-                            2 + MAX_ENCODED_CHARS.min(text_bytes(text))
+                            2 + MAX_ENCODED_CHARS.min(measure_text(text))
                         }
-                        value => length(value, name, may_be_encoded),
+                        value => measure_value(value, name, may_be_encoded),
                     }
             });
-            lengths.sum::<u64>() + 2
+            sizes.sum::<u64>() + 2
         }
     }
 }
 
-/// Returns whether the member `name` of an object, which is the value of `key`, is encoded data.
+/// Returns whether `text`, the member `name` of the object `members`, is encoded data. The object
+/// itself is the value of a member `key`.
 fn is_encoded(members: &Map<String, Value>, key: &str, name: &str, text: &str) -> bool {
-    let is_of_type = |kind: &str| members.get("type").is_some_and(|it| it == kind);
+    let is_of_type = |kind: &str| members.get("type").is_some_and(|member| member == kind);
     match (key, name) {
         // Images of OpenAI's two APIs, and audio.
         ("image_url", "url") | (_, "image_url") => text.starts_with("data:"),
@@ -104,18 +108,18 @@ fn is_encoded(members: &Map<String, Value>, key: &str, name: &str, text: &str) -
     }
 }
 
-fn text_bytes(text: &str) -> u64 {
+fn measure_text(text: &str) -> u64 {
     if text.is_ascii() {
         text.len() as u64
     } else {
-        text.chars().map(weight).sum()
+        text.chars().map(weigh_char).sum()
     }
 }
 
 /// Returns how many ASCII characters a character counts for. Four ASCII characters are about one
 /// token, and so is one ideograph, kana or Hangul syllable. Letters of other alphabets take half a
 /// token; characters beyond the Basic Multilingual Plane, such as emoji, take two or more tokens.
-fn weight(character: char) -> u64 {
+fn weigh_char(character: char) -> u64 {
     match character {
         '\0'..='\u{7f}' => 1,
         '\u{1100}'..='\u{11ff}' | '\u{2e80}'..='\u{d7ff}' | '\u{f900}'..='\u{faff}' => 4,
@@ -125,23 +129,25 @@ fn weight(character: char) -> u64 {
     }
 }
 
-/// Returns the approximate number of tokens of a text with this length: by the provider's count for
-/// the previous request, or else one token for four characters.
-pub(crate) fn tokens(bytes: u64, measured: Option<MeasuredRequest>) -> u64 {
-    match measured {
-        // A provider's token count is wrong if no tokenizer produces such a ratio.
+/// Returns the approximate number of tokens of a text with this length. Uses the ratio of tokens to
+/// characters that the provider reported for the previous request, or one token for four characters
+/// if there is none.
+pub(crate) fn estimate_tokens(bytes: u64, measured_request: Option<MeasuredRequest>) -> u64 {
+    match measured_request {
+        // The estimate is limited to between 1/16 token and one token per character, because no
+        // tokenizer produces a count outside of this range.
         Some(MeasuredRequest {
-            bytes: known,
+            bytes: measured_bytes,
             tokens,
-        }) if known > 0 => part(bytes, tokens, known).clamp(bytes / 16, bytes),
+        }) if measured_bytes > 0 => scale(bytes, tokens, measured_bytes).clamp(bytes / 16, bytes),
         _ => bytes.div_ceil(4),
     }
 }
 
-/// Returns `whole * share / of`.
-pub(crate) fn part(whole: u64, share: u64, of: u64) -> u64 {
-    let part = u128::from(whole) * u128::from(share) / u128::from(of.max(1));
-    u64::try_from(part).unwrap_or(u64::MAX)
+/// Returns `value * numerator / denominator`.
+pub(crate) fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
+    let scaled = u128::from(value) * u128::from(numerator) / u128::from(denominator.max(1));
+    u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -169,7 +175,7 @@ mod tests {
     #[test]
     fn h4_a_token_is_four_letters_or_one_ideograph() {
         for (text, newer, older) in MEASURED {
-            let estimated = tokens(bytes(&json!(text)), None);
+            let estimated = estimate_tokens(measure_message(&json!(text)), None);
             // The estimate is not too low for the newer tokenizer, and close to the larger of both
             // counts.
             assert!(estimated >= newer, "{text}: {estimated}");
@@ -195,15 +201,15 @@ mod tests {
             json!({"parts": [{"inlineData": {"mimeType": "image/png", "data": data}}]}),
             json!({"parts": [{"text": "", "thoughtSignature": data}]}),
         ] {
-            let bytes = bytes(&message);
-            assert!((4096..4400).contains(&bytes), "{bytes}");
+            let size = measure_message(&message);
+            assert!((4096..4400).contains(&size), "{size}");
         }
     }
 
     #[test]
     fn h4_text_without_spaces_is_not_taken_for_encoded_data() {
         let text = json!("字".repeat(10_000));
-        assert_eq!(tokens(bytes(&text), None), 10_001);
+        assert_eq!(estimate_tokens(measure_message(&text), None), 10_001);
         let text = "a".repeat(100_000);
         for message in [
             json!({"role": "user", "content": text}),
@@ -218,7 +224,11 @@ mod tests {
             json!({"content": [{"type": "tool_use", "input": {"encrypted_content": text}}]}),
             json!({ text.as_str(): 1 }),
         ] {
-            assert!(bytes(&message) >= 100_000, "{}", bytes(&message));
+            assert!(
+                measure_message(&message) >= 100_000,
+                "{}",
+                measure_message(&message)
+            );
         }
     }
 }

@@ -4,7 +4,8 @@ use secrecy::SecretString;
 use crate::ModelError;
 
 /// The source of a provider's API key. The model reads the key for each request, so that a changed
-/// key takes effect at once. A [`SecretString`] is a constant source; a closure is a source, too.
+/// key takes effect at once. A [`SecretString`] is a source of one constant key; a closure is a
+/// source that returns the current key.
 #[async_trait]
 pub trait KeySource: Send + Sync {
     /// Returns the key, or `None` to send no key.

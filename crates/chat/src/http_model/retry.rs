@@ -7,38 +7,44 @@ use rand::RngExt as _;
 /// The maximum pause before a retry if the provider does not request a longer one.
 const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Returns the pause before the next retry after `retries` retries: the time that the provider
-/// requested, or else a random time between half the pause and the whole pause, which doubles with
-/// each retry. The random time prevents clients that failed together from retrying together.
-pub(super) fn pause(first: Duration, retries: u32, requested: Option<Duration>) -> Duration {
-    let max_pause = first
+/// Returns the pause before the next retry, if `retries` retries have been made. Returns at least
+/// the time that the provider requested, if any. Otherwise returns a random time between 50 and 100
+/// % of a maximum that doubles with each retry, so that clients that failed at the same time do not
+/// retry at the same time.
+pub(super) fn next_pause(
+    first_pause: Duration,
+    retries: u32,
+    requested_pause: Option<Duration>,
+) -> Duration {
+    let max_pause = first_pause
         .saturating_mul(1 << retries.min(16))
         .min(MAX_RETRY_INTERVAL);
-    let share = rand::rng().random_range(0.5..=1.0);
-    let own_pause = max_pause.mul_f64(share);
-    // Clients that get the same time would all retry at that time, so a random time is added.
-    requested.map_or(own_pause, |requested| {
-        requested + first.min(requested).mul_f64(share / 10.0)
+    let jitter = rand::rng().random_range(0.5..=1.0);
+    let random_pause = max_pause.mul_f64(jitter);
+    // The provider may request the same time from many clients, which would then all retry at the
+    // same time, so a short random time is added.
+    requested_pause.map_or(random_pause, |requested_pause| {
+        requested_pause + first_pause.min(requested_pause).mul_f64(jitter / 10.0)
     })
 }
 
 /// Parses `Retry-After`, in seconds or as a date, or OpenAI's more precise `retry-after-ms`.
 pub(super) fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
-    let milliseconds = text("retry-after-ms").and_then(|text| text.parse().ok());
+    let header_text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let milliseconds = header_text("retry-after-ms").and_then(|text| text.parse().ok());
     if let Some(milliseconds) = milliseconds {
-        return seconds(milliseconds, 1000.0);
+        return to_duration(milliseconds, 1000.0);
     }
-    let text = text(RETRY_AFTER.as_str())?;
+    let text = header_text(RETRY_AFTER.as_str())?;
     if let Ok(number) = text.parse() {
-        return seconds(number, 1.0);
+        return to_duration(number, 1.0);
     }
     let date = httpdate::parse_http_date(text).ok()?;
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-fn seconds(number: f64, a_second: f64) -> Option<Duration> {
-    Duration::try_from_secs_f64(number / a_second).ok()
+fn to_duration(number: f64, units_per_second: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(number / units_per_second).ok()
 }
 
 #[cfg(test)]
@@ -82,7 +88,7 @@ mod tests {
     fn h4_pauses_double_with_jitter() {
         let first = Duration::from_millis(100);
         for (retries, max_pause) in [(0, 100), (1, 200), (2, 400), (40, 30_000)] {
-            let pause = pause(first, retries, None);
+            let pause = next_pause(first, retries, None);
             let max_pause = Duration::from_millis(max_pause);
             assert!(
                 (max_pause / 2..=max_pause).contains(&pause),
@@ -90,7 +96,7 @@ mod tests {
             );
         }
         let requested = Duration::from_secs(3);
-        let pause = pause(first, 0, Some(requested));
+        let pause = next_pause(first, 0, Some(requested));
         assert!((requested..requested + first).contains(&pause));
     }
 }

@@ -247,7 +247,7 @@ async fn h4_broken_responses_fail_before_the_deadline() {
         for stream in [false, true] {
             let llm = FakeLlm::start([LlmResponse::text("a b c d").with(fault.clone())]).await;
             let mut config = config(&llm);
-            config.max_answer_bytes = 64 * 1024;
+            config.max_response_bytes = 64 * 1024;
             if kind == Timeout {
                 config.timeout = Duration::from_millis(200);
             }

@@ -4,22 +4,22 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The version of the serialized state.
 const FORMAT_VERSION: u32 = 1;
 
-/// Serializes as [`FORMAT_VERSION`]; rejects any other number.
+/// Serializes as [`FORMAT_VERSION`]. Deserializing fails for any other number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Format;
+pub(super) struct StateFormat;
 
-impl Serialize for Format {
+impl Serialize for StateFormat {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u32(FORMAT_VERSION)
     }
 }
 
-impl<'de> Deserialize<'de> for Format {
+impl<'de> Deserialize<'de> for StateFormat {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match u32::deserialize(deserializer)? {
             FORMAT_VERSION => Ok(Self),
-            other => Err(D::Error::custom(format!(
-                "the chat's format {other} is not supported: expected format {FORMAT_VERSION}"
+            version => Err(D::Error::custom(format!(
+                "the chat's format {version} is not supported: expected format {FORMAT_VERSION}"
             ))),
         }
     }

@@ -10,7 +10,7 @@ use crate::depth;
 #[serde(transparent)]
 pub(crate) struct Round(pub(crate) Vec<RoundCall>);
 
-/// A call of a round.
+/// A call of a round, with its progress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RoundCall {
     pub(crate) call: ToolCall,
@@ -35,23 +35,26 @@ pub(crate) enum CallProgress {
 }
 
 impl Round {
-    pub(crate) fn waiting(&self) -> Vec<WaitingCall> {
-        self.0.iter().filter_map(RoundCall::waiting).collect()
+    pub(crate) fn waiting_calls(&self) -> Vec<WaitingCall> {
+        self.0
+            .iter()
+            .filter_map(RoundCall::to_waiting_call)
+            .collect()
     }
 
     /// Returns the results of the round, if all calls have a result.
-    pub(crate) fn results(&self) -> Option<Results> {
-        let mut results = Results::default();
+    pub(crate) fn results(&self) -> Option<RoundResults> {
+        let mut results = RoundResults::default();
         for call in &self.0 {
             let CallProgress::Ended(result) = &call.progress else {
                 return None;
             };
-            let same_kind = if call.is_native {
+            let results_of_kind = if call.is_native {
                 &mut results.permits
             } else {
                 &mut results.calls
             };
-            same_kind.push(ToolResult::clone(result));
+            results_of_kind.push(ToolResult::clone(result));
         }
         Some(results)
     }
@@ -63,28 +66,31 @@ impl Round {
     }
 }
 
-/// Native calls that the provider was permitted to make, until a response reports their outcome.
+/// Native calls that the provider was permitted to make, kept until a response reports their
+/// outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Permitted {
-    /// The index of the first permit in the conversation.
-    pub(crate) at: usize,
-    /// The calls, in the order of the permits.
+pub(crate) struct PermittedCalls {
+    /// The index of the first permit in the messages of the conversation.
+    #[serde(rename = "at")]
+    pub(crate) first_permit: usize,
+    /// The calls, in the order of `permits`.
     pub(crate) calls: Vec<ToolCall>,
-    /// The result of each permission request, in the order of the permits.
+    /// The results that permit or deny the calls, in the order of the provider's permission
+    /// requests.
     pub(crate) permits: Vec<ToolResult>,
     /// Whether a request may have been sent with the permits.
     pub(crate) is_sent: bool,
 }
 
-impl Permitted {
+impl PermittedCalls {
     /// Creates the record of a round's permits. Returns `None` if no call is permitted.
     pub(crate) fn for_round(
-        at: usize,
+        first_permit: usize,
         calls: Vec<ToolCall>,
         permits: &[ToolResult],
     ) -> Option<Self> {
         permits.iter().any(|permit| permit.success).then(|| Self {
-            at,
+            first_permit,
             calls,
             permits: permits.to_vec(),
             is_sent: false,
@@ -94,16 +100,16 @@ impl Permitted {
 
 /// The results of a round, by kind of call, each in order.
 #[derive(Debug, Default)]
-pub(crate) struct Results {
+pub(crate) struct RoundResults {
     /// The results of the calls that the runner ran.
     pub(crate) calls: Vec<ToolResult>,
-    /// The results of the permission requests for native calls.
+    /// The results that permit or deny the native calls of the provider.
     pub(crate) permits: Vec<ToolResult>,
 }
 
-/// Returns the result, in which JSON text replaces values that are nested too deeply. The model
-/// reads the result as text in both cases.
-pub(super) fn readable(mut result: ToolResult) -> ToolResult {
+/// Returns the result, with values that are nested too deeply replaced by their JSON text. The
+/// model reads the result as text in both cases.
+pub(super) fn stringify_deep_values(mut result: ToolResult) -> ToolResult {
     let parts = std::iter::once(&mut result.result).chain(result.metadata.values_mut());
     for part in parts.filter(|part| depth::is_too_deep(part)) {
         *part = Value::String(part.to_string());
@@ -118,7 +124,7 @@ fn is_false(value: &bool) -> bool {
 
 impl RoundCall {
     /// Returns the waiting call with its approval, if the call waits.
-    pub(crate) fn waiting(&self) -> Option<WaitingCall> {
+    pub(crate) fn to_waiting_call(&self) -> Option<WaitingCall> {
         let CallProgress::Waiting(result) = &self.progress else {
             return None;
         };
@@ -132,7 +138,7 @@ impl RoundCall {
 
     /// Records the result of the call.
     pub(crate) fn record_result(&mut self, result: ToolResult) {
-        let result = Box::new(readable(result));
+        let result = Box::new(stringify_deep_values(result));
         self.progress = match result.error_code {
             Some(ErrorCode::ApprovalRequired) => CallProgress::Waiting(result),
             _ => CallProgress::Ended(result),

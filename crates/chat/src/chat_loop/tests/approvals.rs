@@ -36,7 +36,7 @@ async fn g3_a_chat_waits_for_an_approval_after_all_other_calls_ran() {
 
     // Without a decision, the chat keeps waiting and sends no request.
     let mut state = reloaded(&state);
-    assert_eq!(state.waiting(), waiting);
+    assert_eq!(state.waiting_calls(), waiting);
     bench.waiting(&mut state).await;
     assert_eq!((bench.tools.wiped(), bench.tools.echoed()), (0, 1));
     assert_eq!(bench.llm.bodies().len(), 1);
@@ -53,7 +53,7 @@ async fn g3_an_approved_call_runs_and_another_process_continues_the_chat() {
     assert_eq!(bench.respond(&mut state).await, "Done.");
     assert_eq!((bench.tools.wiped(), bench.tools.echoed()), (1, 1));
     assert_eq!(results(state.messages()), ["wiped", "a"]);
-    assert!(state.waiting().is_empty());
+    assert!(state.waiting_calls().is_empty());
     // A run of an answered chat returns the same response.
     let mut state = reloaded(&state);
     assert_eq!(bench.respond(&mut state).await, "Done.");

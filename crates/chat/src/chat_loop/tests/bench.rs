@@ -221,8 +221,8 @@ fn register(registry: &ToolRegistry, tools: &Arc<Tools>) {
         });
         registry.register(Arc::new(tool)).unwrap();
     }
-    registry.alias("say", "echo").unwrap();
-    registry.alias("lurk", "hidden").unwrap();
+    registry.set_alias("say", "echo").unwrap();
+    registry.set_alias("lurk", "hidden").unwrap();
     let fail = |_, _| async { Err(ToolFailure::internal("it broke")) };
     let boom = FnTool::new(definition("boom"), fail);
     registry.register(Arc::new(boom)).unwrap();

@@ -127,9 +127,9 @@ async fn h4_results_of_an_application_s_round_are_not_omitted() {
     ];
     let bench = Bench::new([LlmResponse::text("Done.")]).await;
     let mut state = bench.chat.begin(&messages).unwrap();
-    assert_eq!(state.round_at, 2);
+    assert_eq!(state.round_start, 2);
     bench.chat.add(&mut state, &[user("Go on")]).unwrap();
-    assert_eq!(state.round_at, 3);
+    assert_eq!(state.round_start, 3);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn h4_results_are_found_in_the_format_of_every_provider() {
     for (provider, message, pointer) in cases {
         let mut messages = [json!({"role": "user", "content": text}), message.clone()];
         let question = messages[0].clone();
-        assert_eq!(trim::last_round(provider, &messages), 1, "{provider}");
+        assert_eq!(trim::last_round_start(provider, &messages), 1, "{provider}");
         assert_eq!(trim::trim(provider, &mut messages, 0), 0);
         assert_eq!(messages[1], message);
         assert!(trim::trim(provider, &mut messages, 1) > 1_000, "{provider}");
@@ -178,16 +178,16 @@ fn h4_results_are_found_in_the_format_of_every_provider() {
 #[test]
 fn h4_tokens_are_estimated_from_bytes_and_the_reported_usage() {
     let text = json!({"role": "user", "content": "word ".repeat(100)});
-    let bytes = size::bytes(&text);
+    let bytes = size::measure_message(&text);
     assert!((500..600).contains(&bytes), "{bytes}");
-    assert_eq!(size::tokens(1_000, None), 250);
+    assert_eq!(size::estimate_tokens(1_000, None), 250);
     let measured = |bytes, tokens| Some(MeasuredRequest { bytes, tokens });
-    assert_eq!(size::tokens(1_000, measured(100, 50)), 500);
+    assert_eq!(size::estimate_tokens(1_000, measured(100, 50)), 500);
     // A token count that no tokenizer produces is limited.
-    assert_eq!(size::tokens(1_600, measured(100, 1)), 100);
-    assert_eq!(size::tokens(1_600, measured(100, 9_000)), 1_600);
+    assert_eq!(size::estimate_tokens(1_600, measured(100, 1)), 100);
+    assert_eq!(size::estimate_tokens(1_600, measured(100, 9_000)), 1_600);
     // An image has few tokens for its length.
     let image =
         json!({"image_url": {"url": format!("data:image/png;base64,{}", "A".repeat(1_000_000))}});
-    assert!(size::bytes(&image) < 5_000);
+    assert!(size::measure_message(&image) < 5_000);
 }

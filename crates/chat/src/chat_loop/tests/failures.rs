@@ -92,7 +92,7 @@ async fn h4_a_chat_continues_after_a_failure_of_any_provider() {
             let label = format!("{provider} {stream} {failure:?}");
             let responses = [echo("a"), failure.clone(), LlmResponse::text("Done.")];
             let mut bench = Bench::at(provider, responses).await;
-            bench.configure_model(|config| config.max_answer_bytes = 64 * 1024);
+            bench.configure_model(|config| config.max_response_bytes = 64 * 1024);
             bench.chat.is_streamed = stream;
             let mut state = bench.begin();
             let error = bench.run(&mut state).await.unwrap_err();

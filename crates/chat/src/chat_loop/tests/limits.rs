@@ -123,9 +123,9 @@ async fn h4_a_request_beyond_the_token_limit_is_not_sent() {
     bench.chat.options.max_output_tokens = Some(800);
     let mut state = bench.begin();
     let error = bench.run(&mut state).await.unwrap_err();
-    let expected = ChatError::Spent {
+    let expected = ChatError::TokenLimit {
         limit: 2_000,
-        spent: 1_960,
+        spent_tokens: 1_960,
     };
     assert_eq!(error, expected);
     assert_eq!(error.code(), ErrorCode::RateLimited);
@@ -146,7 +146,9 @@ async fn h4_the_token_limit_holds_without_reported_usage() {
     let mut state = bench.begin();
     let error = bench.run(&mut state).await.unwrap_err();
     match error {
-        ChatError::Spent { spent, .. } => assert!(spent > 1_000, "{spent}"),
+        ChatError::TokenLimit { spent_tokens, .. } => {
+            assert!(spent_tokens > 1_000, "{spent_tokens}");
+        }
         other => panic!("{other}"),
     }
     assert!(bench.llm.bodies().len() < 6);
@@ -166,18 +168,23 @@ async fn h4_the_token_limit_holds_for_answers_that_break_off() {
         let label = format!("{fault:?} {stream}");
         let mut bench = Bench::new([LlmResponse::text(&words).with(fault.clone())]).await;
         bench.chat.limits.max_total_tokens = Some(3_000);
-        bench.configure_model(|config| config.max_answer_bytes = 64 * 1024);
+        bench.configure_model(|config| config.max_response_bytes = 64 * 1024);
         bench.chat.is_streamed = stream;
         let mut state = bench.chat.begin(&[user(&words)]).unwrap();
         for _ in 0..10 {
             match bench.run(&mut state).await.unwrap_err() {
                 ChatError::Model(_) => assert_eq!(state.requests(), 0, "{label}"),
-                ChatError::Spent { spent, .. } => assert_eq!(spent, state.spent_tokens),
+                ChatError::TokenLimit { spent_tokens, .. } => {
+                    assert_eq!(spent_tokens, state.spent_tokens);
+                }
                 other => panic!("{label}: {other}"),
             }
         }
         let error = bench.run(&mut state).await.unwrap_err();
-        assert!(matches!(error, ChatError::Spent { .. }), "{label}: {error}");
+        assert!(
+            matches!(error, ChatError::TokenLimit { .. }),
+            "{label}: {error}"
+        );
         assert!(bench.llm.bodies().len() < 7, "{label}");
     }
 }
@@ -272,7 +279,7 @@ async fn h4_the_answer_length_is_at_least_the_minimum_of_the_provider() {
         loop {
             bench.chat.limits.max_total_tokens = Some(max_tokens);
             match bench.run(&mut state).await {
-                Err(ChatError::Spent { .. }) => max_tokens += 1,
+                Err(ChatError::TokenLimit { .. }) => max_tokens += 1,
                 end => {
                     end.unwrap();
                     break;
@@ -289,9 +296,9 @@ async fn h4_the_token_limit_survives_the_end_of_a_process() {
     let mut bench = Bench::new(responses).await;
     bench.chat.limits.max_total_tokens = Some(2_000);
     let mut state = bench.begin();
-    let spent = ChatError::Spent {
+    let spent = ChatError::TokenLimit {
         limit: 2_000,
-        spent: 1_990,
+        spent_tokens: 1_990,
     };
     assert_eq!(bench.run(&mut state).await.unwrap_err(), spent);
     let mut state = reloaded(&state);

@@ -429,7 +429,7 @@ async fn g3_a_permit_whose_request_failed_still_counts() {
     let (mut bench, mut state) = allowed([LlmResponse::text("Done.")]).await;
     bench.chat.limits.max_total_tokens = Some(1);
     let error = bench.run(&mut state).await.unwrap_err();
-    assert!(matches!(error, ChatError::Spent { .. }), "{error}");
+    assert!(matches!(error, ChatError::TokenLimit { .. }), "{error}");
     bench.chat = bench.chat.with_limits(ChatLimits::default());
     assert_eq!(bench.respond(&mut reloaded(&state)).await, "Done.");
     assert_eq!(approvals(&bench.llm.bodies()[1])[0]["approve"], true);

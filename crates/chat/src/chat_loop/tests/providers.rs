@@ -85,7 +85,7 @@ async fn h5_thinking_blocks_of_anthropic_go_back_unchanged_in_each_round() {
         let mut bench = Bench::at(Provider::Anthropic, responses).await;
         let budget = json!({"type": "enabled", "budget_tokens": 1024});
         let extra = [("thinking".to_owned(), budget.clone())];
-        bench.chat = bench.chat.streamed(stream).with_options(TurnOptions {
+        bench.chat = bench.chat.with_streaming(stream).with_options(TurnOptions {
             extra: extra.into_iter().collect(),
             ..TurnOptions::default()
         });

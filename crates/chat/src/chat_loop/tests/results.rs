@@ -109,7 +109,7 @@ async fn h5_a_call_that_did_not_run_is_reported_with_its_arguments() {
         .and_call("echo", "{\"text\": \"cut")
         .and_call("echo", "{\"text\": \"one too many\"}");
     let mut bench = Bench::new([calls, LlmResponse::text("Done.")]).await;
-    bench.chat.limits.max_calls_per_answer = 3;
+    bench.chat.limits.max_calls_per_response = 3;
     let mut state = bench.begin();
     bench.respond(&mut state).await;
     let calls = bench

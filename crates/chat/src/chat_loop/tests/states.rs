@@ -68,7 +68,7 @@ async fn h4_nothing_is_added_while_calls_wait() {
     let error = bench.chat.add(&mut state, &[user("Hurry")]).unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Rejected);
     assert_eq!(state, before);
-    let approval = state.waiting()[0].approval_id.clone().unwrap();
+    let approval = state.waiting_calls()[0].approval_id.clone().unwrap();
     assert_eq!(
         error.message,
         format!(
@@ -169,7 +169,7 @@ async fn h7_deep_nesting_does_not_make_a_chat_unreadable() {
 
     // A tool's result that is nested too deeply becomes text.
     let mut state = stored(&state);
-    let id = state.waiting()[0].call.id.clone();
+    let id = state.waiting_calls()[0].call.id.clone();
     assert!(state.resolve_waiting(ToolResult::success(&id, "wipe", nested(125))));
     let mut state = stored(&state);
     assert_eq!(bench.respond(&mut state).await, "Done.");

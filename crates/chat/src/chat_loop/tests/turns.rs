@@ -40,7 +40,7 @@ async fn h4_a_single_turn_keeps_the_token_limit() {
     let mut state = bench.begin();
     let turn = bench.turn(&mut state).await;
     assert!(
-        matches!(turn, Err(ChatError::Spent { limit: 1, .. })),
+        matches!(turn, Err(ChatError::TokenLimit { limit: 1, .. })),
         "{turn:?}"
     );
     assert!(bench.llm.bodies().is_empty());

@@ -12,50 +12,53 @@ use crate::{Delta, ModelError, ModelErrorKind, TurnResponse};
 /// Maximum size of an error body that is read, in bytes.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// Maximum number of calls, or of other parts, of a response.
+/// Maximum number of tool calls in a streamed response, and of parts of any kind in a complete
+/// response.
 const MAX_PARTS: usize = 16_384;
 
-/// Number of JSON values of each event that do not count toward the limit of a response: a response
-/// may have very many events, of which only the pieces of text are stored.
-const FREE_VALUES_OF_EVENT: usize = 24;
+/// Number of JSON values in each event that do not count toward the maximum number of values in a
+/// response. A long response has very many events, and Pillion stores only the piece of text in an
+/// event, not the other values.
+const UNCOUNTED_VALUES_PER_EVENT: usize = 24;
 
 /// The size limits of a response.
 #[derive(Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct ResponseLimits {
     pub(super) response_bytes: usize,
     pub(super) event_bytes: usize,
 }
 
-/// Reads a response as JSON or as a stream, as the server has sent it: some servers send JSON
+/// Reads a response as JSON or as a stream, whichever the server has sent. Some servers send JSON
 /// although a stream was requested.
-pub(super) async fn read(
+pub(super) async fn read_response(
     provider: Provider,
     response: HttpResponse,
-    limits: Limits,
+    limits: ResponseLimits,
     is_streamed: bool,
     listener: &mut (dyn FnMut(Delta) + Send),
 ) -> Result<TurnResponse, FailedAttempt> {
     let status = response.status();
     if !status.is_success() {
-        return Err(rejection(provider, response).await);
+        return Err(read_rejection(provider, response).await);
     }
-    let mut body = Body {
+    let mut body = ResponseBody {
         response,
         provider,
-        left: limits.response_bytes,
-        limit: limits.response_bytes,
+        remaining_bytes: limits.response_bytes,
+        max_bytes: limits.response_bytes,
     };
-    let start = body.start().await?;
-    // No event begins with a bracket, so such a body is JSON, whatever the content type is.
-    if !start.starts_with(b"{") && !start.starts_with(b"[") {
-        let mut passed = |delta| {
+    let first_bytes = body.read_first_bytes().await?;
+    // A body that begins with a bracket is JSON, whatever its content type is, because no
+    // server-sent event begins with a bracket.
+    if !first_bytes.starts_with(b"{") && !first_bytes.starts_with(b"[") {
+        let mut on_delta = |delta| {
             if is_streamed {
                 listener(delta);
             }
         };
-        read_events(body, start, limits.event_bytes, &mut passed).await
+        read_events(body, first_bytes, limits.event_bytes, &mut on_delta).await
     } else {
-        read_json(body, start, is_streamed, listener).await
+        read_json(body, first_bytes, is_streamed, listener).await
     }
 }
 
@@ -71,8 +74,8 @@ pub(super) fn connection_error(provider: Provider, error: &HttpError) -> ModelEr
     ModelError::new(kind, format!("The provider '{provider}': {error}"))
 }
 
-/// Classifies an error that the provider reported. A broken connection is classified elsewhere,
-/// because the provider may bill the response.
+/// Determines whether a request may be repeated after an error that the provider reported. Must not
+/// be used for a broken connection, because the provider may bill the lost response.
 fn classify_error(error: ModelError) -> FailedAttempt {
     let may_repeat = match error.kind {
         ModelErrorKind::Unavailable | ModelErrorKind::RateLimited => true,
@@ -91,22 +94,23 @@ fn classify_error(error: ModelError) -> FailedAttempt {
     }
 }
 
-/// Returns whether a provider sends this status only before it begins a response. A provider may
-/// detect other failures in the middle of a response, such as a server error or a context that has
-/// become too long.
+/// Returns whether a provider reports this status only before it begins a response. Other failures,
+/// such as a server error or a context that has become too long, can occur in the middle of a
+/// response.
 fn is_rejection_status(status: u16) -> bool {
     matches!(status, 401..=404 | 429)
 }
 
 /// Creates the failure for a response without a 2xx status.
-async fn rejection(provider: Provider, mut response: HttpResponse) -> FailedAttempt {
+async fn read_rejection(provider: Provider, mut response: HttpResponse) -> FailedAttempt {
     let status = response.status().as_u16();
     let retry_after = retry::parse_retry_after(response.headers());
     let mut body = BytesMut::new();
-    // Errors while reading the body are ignored, because the status is known and matters most.
+    // Errors while reading the body are ignored, because the status, which matters most, is already
+    // known.
     while let Ok(Some(chunk)) = response.chunk().await {
-        let left_bytes = MAX_ERROR_BYTES - body.len();
-        body.extend_from_slice(&chunk[..chunk.len().min(left_bytes)]);
+        let remaining_bytes = MAX_ERROR_BYTES - body.len();
+        body.extend_from_slice(&chunk[..chunk.len().min(remaining_bytes)]);
         if body.len() == MAX_ERROR_BYTES {
             break;
         }
@@ -114,7 +118,7 @@ async fn rejection(provider: Provider, mut response: HttpResponse) -> FailedAtte
     let failure = provider.api().failure(status, &body);
     let error = ModelError {
         status: Some(status),
-        // Google sends the delay in the body.
+        // Google sends the time before a retry in the body, not in a header.
         retry_after: retry_after.or(failure.retry_after),
         ..failure
     };
@@ -122,33 +126,36 @@ async fn rejection(provider: Provider, mut response: HttpResponse) -> FailedAtte
 }
 
 async fn read_json(
-    mut body: Body,
-    start: Bytes,
+    mut body: ResponseBody,
+    first_bytes: Bytes,
     is_streamed: bool,
     listener: &mut (dyn FnMut(Delta) + Send),
 ) -> Result<TurnResponse, FailedAttempt> {
-    let mut read = BytesMut::from(start);
-    while let Some(chunk) = body.chunk().await? {
-        read.extend_from_slice(&chunk);
+    let mut body_bytes = BytesMut::from(first_bytes);
+    while let Some(chunk) = body.read_chunk().await? {
+        body_bytes.extend_from_slice(&chunk);
     }
-    let bytes = read.len();
-    let parse = move || {
-        (count_with_texts(&read) <= MAX_VALUES).then(|| match std::str::from_utf8(&read) {
-            Ok(text) => serde_json::from_str(&lone_surrogates::replace(text)),
-            Err(_) => serde_json::from_slice(&read),
+    let byte_count = body_bytes.len();
+    let parse_body = move || {
+        (count_with_texts(&body_bytes) <= MAX_VALUES).then(|| {
+            match std::str::from_utf8(&body_bytes) {
+                Ok(text) => serde_json::from_str(&lone_surrogates::replace(text)),
+                Err(_) => serde_json::from_slice(&body_bytes),
+            }
         })
     };
-    let parsed = compute::run(&body.account(), bytes, parse).await;
-    let json = parsed.ok_or_else(|| body.too_many_values())?;
-    let json =
-        json.map_err(|error| body.malformed(&format!("the body is not valid JSON ({error})")))?;
+    let parse_result = compute::run(&body.account(), byte_count, parse_body).await;
+    let json_result = parse_result.ok_or_else(|| body.too_many_values_error())?;
+    let json = json_result
+        .map_err(|error| body.malformed_error(&format!("the body is not valid JSON ({error})")))?;
     check_parts(body.provider, &json)?;
     let response = body
         .provider
         .api()
         .parse_response(json)
         .map_err(classify_error)?;
-    // The limit applies to the total of the parts of an array of responses.
+    // The body may be an array of responses; the maximum number of parts applies to all these
+    // responses together.
     check_parts(body.provider, &response.body)?;
     if is_streamed {
         let text = assistant_text(body.provider, &response.body).unwrap_or_default();
@@ -160,53 +167,54 @@ async fn read_json(
 }
 
 async fn read_events(
-    mut body: Body,
-    start: Bytes,
+    mut body: ResponseBody,
+    first_bytes: Bytes,
     max_event_bytes: usize,
     listener: &mut (dyn FnMut(Delta) + Send),
 ) -> Result<TurnResponse, FailedAttempt> {
     let mut decoder = SseDecoder::new(max_event_bytes);
     let mut stream = body.provider.api().stream();
     let mut deltas = Vec::new();
-    let mut next = Some(start);
-    let mut values = 0;
+    let mut next_chunk = Some(first_bytes);
+    let mut value_count = 0;
     let account = body.account();
     loop {
-        let fed = match &next {
+        let decode_result = match &next_chunk {
             Some(chunk) => decoder.feed(chunk),
             None => decoder.finish(),
         };
-        fed.map_err(|error| body.malformed(&error.to_string()))?;
+        decode_result.map_err(|error| body.malformed_error(&error.to_string()))?;
         while let Some(event) = decoder.next_event() {
-            // The arguments of a call arrive in pieces, as strings of many events, so the values in
-            // strings count, too.
-            let of_event = count_with_strings(event.data.as_bytes());
-            values += of_event.saturating_sub(FREE_VALUES_OF_EVENT);
-            if values > MAX_VALUES {
-                return Err(body.too_many_values().into());
+            // The arguments of a call are JSON text that arrives in pieces, as strings in many
+            // events, so the JSON values inside strings are counted, too.
+            let event_values = count_with_strings(event.data.as_bytes());
+            value_count += event_values.saturating_sub(UNCOUNTED_VALUES_PER_EVENT);
+            if value_count > MAX_VALUES {
+                return Err(body.too_many_values_error().into());
             }
-            let bytes = event.data.len();
-            let push = move || {
-                let pushed = stream.push(&event, &mut deltas);
-                (stream, deltas, pushed)
+            let byte_count = event.data.len();
+            let push_event = move || {
+                let push_result = stream.push(&event, &mut deltas);
+                (stream, deltas, push_result)
             };
-            let pushed;
-            (stream, deltas, pushed) = compute::run(&account, bytes, push).await;
+            let push_result;
+            (stream, deltas, push_result) = compute::run(&account, byte_count, push_event).await;
             if deltas.iter().any(is_beyond_limit) {
-                return Err(too_many_parts(body.provider).into());
+                return Err(too_many_parts_error(body.provider).into());
             }
             deltas.drain(..).for_each(&mut *listener);
-            pushed.map_err(classify_error)?;
+            push_result.map_err(classify_error)?;
             if stream.is_complete() {
                 return body.finish(stream).await;
             }
         }
-        if next.is_none() {
+        if next_chunk.is_none() {
             return body.finish(stream).await;
         }
-        next = match body.chunk().await {
-            Ok(next) => next,
-            // The response may be complete without an explicit end.
+        next_chunk = match body.read_chunk().await {
+            Ok(chunk) => chunk,
+            // The connection broke, but the response is complete: only the event that marks its end
+            // is missing.
             Err(error) if stream.is_complete_if_broken() => {
                 return body.finish(stream).await.map_err(|_| error.into());
             }
@@ -215,7 +223,7 @@ async fn read_events(
     }
 }
 
-/// Returns whether a delta belongs to a call above the limit.
+/// Returns whether a delta belongs to a call beyond the maximum number of calls in a response.
 fn is_beyond_limit(delta: &Delta) -> bool {
     matches!(delta, Delta::ToolCall { index, .. } if *index >= MAX_PARTS)
 }
@@ -225,46 +233,46 @@ fn check_parts(provider: Provider, body: &Value) -> Result<(), ModelError> {
     let parts = body.pointer(provider.api().parts_pointer());
     let count = parts.and_then(Value::as_array).map_or(0, Vec::len);
     if count > MAX_PARTS {
-        return Err(too_many_parts(provider));
+        return Err(too_many_parts_error(provider));
     }
     Ok(())
 }
 
-fn too_many_parts(provider: Provider) -> ModelError {
-    let what = format!("the answer has more than {MAX_PARTS} calls or other parts");
-    provider.api().malformed(&what)
+fn too_many_parts_error(provider: Provider) -> ModelError {
+    let problem = format!("the response has more than {MAX_PARTS} calls or other parts");
+    provider.api().malformed(&problem)
 }
 
-/// The body of a response, which is read up to a limit.
-struct Body {
+/// The body of a response, which is read up to a maximum size.
+struct ResponseBody {
     response: HttpResponse,
     provider: Provider,
-    left: usize,
-    limit: usize,
+    remaining_bytes: usize,
+    max_bytes: usize,
 }
 
-impl Body {
+impl ResponseBody {
     /// Returns the first bytes after leading white space; empty for an empty body.
-    async fn start(&mut self) -> Result<Bytes, ModelError> {
-        while let Some(chunk) = self.chunk().await? {
-            let start = chunk.trim_ascii_start();
-            if !start.is_empty() {
-                return Ok(chunk.slice_ref(start));
+    async fn read_first_bytes(&mut self) -> Result<Bytes, ModelError> {
+        while let Some(chunk) = self.read_chunk().await? {
+            let trimmed_chunk = chunk.trim_ascii_start();
+            if !trimmed_chunk.is_empty() {
+                return Ok(chunk.slice_ref(trimmed_chunk));
             }
         }
         Ok(Bytes::new())
     }
 
-    async fn chunk(&mut self) -> Result<Option<Bytes>, ModelError> {
+    async fn read_chunk(&mut self) -> Result<Option<Bytes>, ModelError> {
         let chunk = self.response.chunk().await.map_err(|error| ModelError {
             may_have_cost: true,
             ..connection_error(self.provider, &error)
         })?;
         let length = chunk.as_ref().map_or(0, Bytes::len);
-        match self.left.checked_sub(length) {
-            Some(left) => self.left = left,
+        match self.remaining_bytes.checked_sub(length) {
+            Some(remaining_bytes) => self.remaining_bytes = remaining_bytes,
             None => {
-                let limit = self.limit;
+                let limit = self.max_bytes;
                 return Err(connection_error(
                     self.provider,
                     &HttpError::TooLong { limit },
@@ -277,24 +285,25 @@ impl Body {
     /// Returns the complete response of a stream. The arguments of its calls may be long JSON
     /// texts.
     async fn finish(&self, stream: Box<dyn TurnStream>) -> Result<TurnResponse, FailedAttempt> {
-        let bytes = self.limit - self.left;
+        let byte_count = self.max_bytes - self.remaining_bytes;
         let account = self.account();
-        let finished = compute::run(&account, bytes, || stream.finish()).await;
-        let response = finished.map_err(classify_error)?;
+        let result = compute::run(&account, byte_count, || stream.finish()).await;
+        let response = result.map_err(classify_error)?;
         check_parts(self.provider, &response.body)?;
         Ok(response)
     }
 
-    /// Returns the account under which long computations for this provider take turns.
+    /// Returns the name under which long computations are queued, so that computations for
+    /// different providers take turns.
     fn account(&self) -> String {
         format!("answers of {}", self.provider)
     }
 
-    fn too_many_values(&self) -> ModelError {
-        self.malformed(&format!("the answer has {TooManyValues}"))
+    fn too_many_values_error(&self) -> ModelError {
+        self.malformed_error(&format!("the response has {TooManyValues}"))
     }
 
-    fn malformed(&self, what: &str) -> ModelError {
-        self.provider.api().malformed(what)
+    fn malformed_error(&self, problem: &str) -> ModelError {
+        self.provider.api().malformed(problem)
     }
 }
