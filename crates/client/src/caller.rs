@@ -62,8 +62,8 @@ impl Caller {
     /// Sets how long the request waits for an approval, if the call needs one. The client's timeout
     /// must be longer.
     #[must_use]
-    pub fn wait_for_approval(mut self, wait: Duration) -> Self {
-        self.approval_wait = Some(wait.as_millis().to_string());
+    pub fn wait_for_approval(mut self, max_wait: Duration) -> Self {
+        self.approval_wait = Some(max_wait.as_millis().to_string());
         self
     }
 
@@ -71,11 +71,11 @@ impl Caller {
     /// idempotency key, which stays the same when the batch is sent again.
     pub(crate) fn for_part(&self, calls: &Range<usize>) -> Self {
         let key = self.idempotency_key.as_deref().map(|key| {
-            let (inner, quote) = match key.strip_suffix('"') {
-                Some(inner) => (inner, "\""),
+            let (key_text, closing_quote) = match key.strip_suffix('"') {
+                Some(key_text) => (key_text, "\""),
                 None => (key, ""),
             };
-            format!("{inner}.{}-{}{quote}", calls.start, calls.end)
+            format!("{key_text}.{}-{}{closing_quote}", calls.start, calls.end)
         });
         Self {
             idempotency_key: key,
@@ -85,7 +85,7 @@ impl Caller {
 
     /// Returns the headers to send, as pairs of name and value.
     pub(crate) fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let pairs = [
+        let headers = [
             (USER_HEADER, &self.user),
             (CHANNEL_HEADER, &self.channel),
             (REQUEST_ID_HEADER, &self.request_id),
@@ -93,7 +93,7 @@ impl Caller {
             (APPROVAL_HEADER, &self.approval),
             (APPROVAL_WAIT_HEADER, &self.approval_wait),
         ];
-        pairs
+        headers
             .into_iter()
             .filter_map(|(name, value)| Some((name, value.as_deref()?)))
     }

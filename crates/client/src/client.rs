@@ -18,8 +18,8 @@ use crate::socket_path::is_another_file;
 use crate::transport::{InterruptHook, Interrupted, NoResolver, SocketConnectError, UnixConnector};
 use crate::{BatchPart, Caller, ClientError, Request, batch};
 
-/// The host of every request. HTTP requires a host; a Unix socket ignores it.
-const HOST: &str = "http://pillion";
+/// The base URL of every request. HTTP requires a host; a Unix socket ignores the host.
+const BASE_URL: &str = "http://pillion";
 
 /// A client of the sidecar. See the [crate documentation](crate) for an example.
 ///
@@ -27,8 +27,8 @@ const HOST: &str = "http://pillion";
 #[derive(Debug)]
 pub struct Client {
     settings: ClientBuilder,
-    /// The agent and the id of the process that created it: a forked child must not use its
-    /// parent's connections.
+    /// The agent, and the id of the process that created it. A forked child process must not use
+    /// its parent's connections.
     agent: Mutex<Option<(u32, Agent)>>,
 }
 
@@ -64,7 +64,8 @@ impl Client {
     /// Sends a request to a route without parameters, and decodes the response.
     ///
     /// # Errors
-    /// See [`Request`] and [`Response::decode`](crate::Response::decode).
+    /// The errors that [`Request`] lists, and the errors of
+    /// [`Response::decode`](crate::Response::decode).
     pub fn fetch<R: DeserializeOwned>(&self, route: Route<R, 0>) -> Result<R, ClientError> {
         self.request(route, []).send()?.decode()
     }
@@ -72,8 +73,8 @@ impl Client {
     /// Runs one tool. A failed call and an unknown tool are an [`ExecuteResponse`], not an error.
     ///
     /// # Errors
-    /// As for [`send_json`](Request::send_json). The status of the sidecar's response is 400 for
-    /// arguments that are not an object, and 413 for a body over the sidecar's limit.
+    /// The same errors as [`send_json`](Request::send_json). The status of the sidecar's response
+    /// is 400 for arguments that are not an object, and 413 for a body over the sidecar's limit.
     pub fn execute<A: Serialize + ?Sized>(
         &self,
         tool: &str,
@@ -88,10 +89,10 @@ impl Client {
     /// one after the other. The returned parts are in the order of the calls.
     ///
     /// When the sidecar rejects a request as too large, or for its number of calls, each half of
-    /// the request is sent again, so that a rejected call does not prevent other calls from
-    /// running. When the sidecar does not respond to a request in time, or closes the connection,
-    /// the remaining calls are not sent ([`ClientError::NotSent`]). When a batch takes several
-    /// requests, each request has its own idempotency key, derived from the [`Caller`]'s.
+    /// its calls is sent in a separate request, so that a rejected call does not prevent other
+    /// calls from running. When the sidecar does not respond to a request in time, or closes the
+    /// connection, the remaining calls are not sent ([`ClientError::NotSent`]). When a batch takes
+    /// several requests, each request has its own idempotency key, derived from the [`Caller`]'s.
     ///
     /// # Errors
     /// [`ClientError`] when no call ran and none was rejected individually, and
@@ -124,7 +125,7 @@ impl Client {
     }
 
     /// Sends one request whose response is read as a stream.
-    pub(crate) fn stream(
+    pub(crate) fn open_stream(
         &self,
         method: &str,
         target: &str,
@@ -149,7 +150,7 @@ impl Client {
         let agent = self.agent();
         let mut request = http::Request::builder()
             .method(method)
-            .uri(format!("{HOST}{target}"));
+            .uri(format!("{BASE_URL}{target}"));
         for (header, value) in caller.into_iter().flat_map(Caller::headers) {
             let value = HeaderValue::from_bytes(value.as_bytes())
                 .map_err(|_| ClientError::InvalidHeader { header })?;
@@ -170,15 +171,15 @@ impl Client {
     }
 
     fn agent(&self) -> Agent {
-        let process = std::process::id();
-        let mut slot = self.agent.lock();
-        match &*slot {
-            Some((owner, agent)) if *owner == process => agent.clone(),
+        let pid = std::process::id();
+        let mut agent_slot = self.agent.lock();
+        match &*agent_slot {
+            Some((owner_pid, agent)) if *owner_pid == pid => agent.clone(),
             _ => {
                 // Dropping the parent's agent closes the copies of the parent's connections that
                 // this process has inherited. The parent's own connections stay open.
                 let agent = self.settings.agent();
-                *slot = Some((process, agent.clone()));
+                *agent_slot = Some((pid, agent.clone()));
                 agent
             }
         }
@@ -186,12 +187,12 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// Translates an error of `ureq`.
+    /// Converts an error of `ureq` to a [`ClientError`].
     fn translate(&self, error: ureq::Error) -> ClientError {
         let path = || self.path.clone();
         match error {
             ureq::Error::Timeout(_) => ClientError::Timeout {
-                after: self.timeout,
+                timeout: self.timeout,
             },
             ureq::Error::BodyExceedsLimit(limit_bytes) => ClientError::TooLarge { limit_bytes },
             ureq::Error::Io(source) if is_interrupt(&source) => ClientError::Interrupted,
@@ -200,7 +201,7 @@ impl ClientBuilder {
                 Ok(error) if is_not_listening(&error.0) && is_another_file(&self.path) => {
                     ClientError::Connect {
                         path: path(),
-                        source: std::io::Error::other("it is not a socket"),
+                        source: std::io::Error::other("the file is not a socket"),
                     }
                 }
                 Ok(error) if is_not_listening(&error.0) => ClientError::NotRunning {
@@ -213,8 +214,8 @@ impl ClientBuilder {
                 },
                 Err(source) => ClientError::Protocol { source },
             },
-            other => ClientError::Protocol {
-                source: Box::new(other),
+            ureq_error => ClientError::Protocol {
+                source: Box::new(ureq_error),
             },
         }
     }
@@ -223,7 +224,7 @@ impl ClientBuilder {
 fn is_interrupt(error: &std::io::Error) -> bool {
     error
         .get_ref()
-        .is_some_and(|inner| inner.is::<Interrupted>())
+        .is_some_and(|source| source.is::<Interrupted>())
 }
 
 fn is_not_listening(error: &std::io::Error) -> bool {

@@ -10,7 +10,7 @@ use pillion_wire::Failure;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// There is no socket at the path, or no process listens on it.
+    /// There is no socket at the path, or no process listens on the socket.
     #[error("The sidecar is not running: no process listens on {}", path.display())]
     NotRunning {
         /// The socket's path.
@@ -19,7 +19,8 @@ pub enum ClientError {
         #[source]
         source: io::Error,
     },
-    /// The socket cannot be used: no permission, not a socket, or a path that is too long.
+    /// The socket cannot be used, because access is denied, the file is not a socket, or the path
+    /// is too long.
     #[error("Cannot connect to the sidecar at {}: {source}{}", path.display(), permission_hint(path, source))]
     Connect {
         /// The socket's path.
@@ -29,18 +30,18 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The deadline passed before the sidecar responded. The tool may have run.
-    #[error("The sidecar did not respond within {:.1}s", after.as_secs_f64())]
+    #[error("The sidecar did not respond within {:.1}s", timeout.as_secs_f64())]
     Timeout {
-        /// The timeout of the call.
-        after: Duration,
+        /// The timeout of the call, which has passed.
+        timeout: Duration,
     },
     /// The deadline passed while one or more tools ran. The tools may still run.
-    #[error("{tools} returned no result within {:.1}s", after.as_secs_f64())]
+    #[error("{tools} returned no result within {:.1}s", timeout.as_secs_f64())]
     ToolTimeout {
-        /// The tools that ran, as text: `Tool 'slow'`.
+        /// The tools that ran, formatted for the message, such as `Tool 'slow'`.
         tools: String,
         /// The timeout of the call.
-        after: Duration,
+        timeout: Duration,
     },
     /// The caller's interrupt hook ended the wait. The tool may have run.
     #[error("The call was interrupted")]
@@ -69,7 +70,7 @@ pub enum ClientError {
     /// The response is not valid HTTP.
     #[error("The sidecar's response is not valid HTTP: {source}")]
     Protocol {
-        /// How the response violates HTTP.
+        /// The error of the HTTP parser.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -89,8 +90,8 @@ pub enum ClientError {
         #[source]
         source: serde_json::Error,
     },
-    /// A user, channel or request id with characters that HTTP headers cannot contain, such as a
-    /// line break.
+    /// A user, channel or request id contains characters that HTTP headers cannot contain, such as
+    /// a line break.
     #[error("The value of the header {header} has characters that are not allowed in a header")]
     InvalidHeader {
         /// The name of the header.
@@ -99,7 +100,7 @@ pub enum ClientError {
     /// The sidecar rejected the request because of its body, size or route.
     #[error("{}", failure.error)]
     Status {
-        /// The HTTP status, not 200.
+        /// The HTTP status of the response, which is not 2xx.
         status: u16,
         /// The body of the response.
         failure: Box<Failure>,
@@ -115,35 +116,37 @@ impl ClientError {
         }
     }
 
-    /// Converts a timeout of a request that runs the tools `names`: a slow tool does not mean that
-    /// the sidecar is unreachable. Other errors, and timeouts of requests without tools, stay
-    /// unchanged.
+    /// Converts the timeout of a request that runs the tools `names` to
+    /// [`ClientError::ToolTimeout`], because a slow tool does not mean that the sidecar is
+    /// unreachable. Other errors, and timeouts of requests without tools, stay unchanged.
     pub(crate) fn into_tool_timeout<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Self {
-        const MAX_SHOWN: usize = 3;
+        const MAX_NAMES: usize = 3;
         const MAX_NAME_CHARS: usize = 128;
-        let Self::Timeout { after } = self else {
+        let Self::Timeout { timeout } = self else {
             return self;
         };
         let quote = |name: &str| {
-            let short: String = name.chars().take(MAX_NAME_CHARS).collect();
-            format!("'{short}'")
+            let truncated_name: String = name.chars().take(MAX_NAME_CHARS).collect();
+            format!("'{truncated_name}'")
         };
-        let mut seen = HashSet::new();
-        let distinct = names.into_iter().filter(|name| seen.insert(*name));
-        let tools: Vec<&str> = distinct.collect();
-        let more = tools.len().saturating_sub(MAX_SHOWN);
-        let mut shown: Vec<String> = tools.into_iter().take(MAX_SHOWN).map(quote).collect();
-        if more > 0 {
-            shown.push(format!("{more} more"));
+        let mut seen_names = HashSet::new();
+        let distinct_names = names.into_iter().filter(|name| seen_names.insert(*name));
+        let tools: Vec<&str> = distinct_names.collect();
+        let omitted_count = tools.len().saturating_sub(MAX_NAMES);
+        let mut quoted_names: Vec<String> = tools.into_iter().take(MAX_NAMES).map(quote).collect();
+        if omitted_count > 0 {
+            quoted_names.push(format!("{omitted_count} more"));
         }
-        let subject = match (shown.len(), shown.pop()) {
-            (_, None) => return Self::Timeout { after },
-            (1, Some(only)) => format!("Tool {only}"),
-            (_, Some(last)) => format!("The tools {} and {last}", shown.join(", ")),
+        let tool_list = match (quoted_names.len(), quoted_names.pop()) {
+            (_, None) => return Self::Timeout { timeout },
+            (1, Some(name)) => format!("Tool {name}"),
+            (_, Some(last_name)) => {
+                format!("The tools {} and {last_name}", quoted_names.join(", "))
+            }
         };
         Self::ToolTimeout {
-            tools: subject,
-            after,
+            tools: tool_list,
+            timeout,
         }
     }
 
@@ -186,8 +189,8 @@ impl ClientError {
     }
 }
 
-/// Returns which file permissions deny the connection, as the end of an error message; empty for
-/// other errors.
+/// Returns the end of an error message that describes the file permissions that deny the
+/// connection; empty for other errors.
 fn permission_hint(path: &Path, source: &io::Error) -> &'static str {
     if source.kind() != io::ErrorKind::PermissionDenied {
         return "";

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::{Caller, Client, ClientError, Response, Stream};
 
 /// The characters that are percent-encoded in a query value.
-const QUERY: &AsciiSet = &CONTROLS
+const QUERY_ESCAPES: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
     .add(b'#')
@@ -61,7 +61,7 @@ impl<'a, R> Request<'a, R> {
             self.target.push(separator);
             self.target.push_str(name);
             self.target.push('=');
-            let value = utf8_percent_encode(value.as_ref(), QUERY);
+            let value = utf8_percent_encode(value.as_ref(), QUERY_ESCAPES);
             self.target.extend(value);
         }
         self
@@ -73,8 +73,8 @@ impl<'a, R> Request<'a, R> {
         self
     }
 
-    /// Sets the tools that the request runs. A timeout then is a [`ClientError::ToolTimeout`], which
-    /// names the tools.
+    /// Sets the tools that the request runs. If the request times out, its error is a
+    /// [`ClientError::ToolTimeout`], which names these tools.
     pub fn tools(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
         self.tools = names.into_iter().collect();
         self
@@ -83,7 +83,7 @@ impl<'a, R> Request<'a, R> {
     /// Sends the request without a body, or with an empty body if the method requires a body.
     ///
     /// # Errors
-    /// See [`Request`].
+    /// The errors that [`Request`] lists.
     pub fn send(self) -> Result<Response<R>, ClientError> {
         let has_body = !matches!(self.method, "GET" | "DELETE");
         self.exchange(has_body.then_some(b""))
@@ -92,7 +92,7 @@ impl<'a, R> Request<'a, R> {
     /// Sends the request with a body that is already JSON.
     ///
     /// # Errors
-    /// See [`Request`].
+    /// The errors that [`Request`] lists.
     pub fn send_bytes(self, body: &[u8]) -> Result<Response<R>, ClientError> {
         self.exchange(Some(body))
     }
@@ -100,7 +100,7 @@ impl<'a, R> Request<'a, R> {
     /// Sends the request with `body` as JSON.
     ///
     /// # Errors
-    /// See [`Request`]; also [`ClientError::Encode`] if the body cannot be encoded.
+    /// The errors that [`Request`] lists; [`ClientError::Encode`] if the body cannot be encoded.
     pub fn send_json<B: Serialize + ?Sized>(self, body: &B) -> Result<Response<R>, ClientError> {
         let body = serde_json::to_vec(body).map_err(|source| ClientError::Encode { source })?;
         self.exchange(Some(&body))
@@ -110,19 +110,20 @@ impl<'a, R> Request<'a, R> {
     /// has arrived.
     ///
     /// # Errors
-    /// See [`Request`].
+    /// The errors that [`Request`] lists.
     pub fn send_for_stream(self, body: &[u8]) -> Result<Stream, ClientError> {
         let client = self.client;
-        let (status, mut stream) = client.stream(self.method, &self.target, body, self.caller)?;
+        let (status, mut stream) =
+            client.open_stream(self.method, &self.target, body, self.caller)?;
         if is_success(status) {
             return Ok(stream);
         }
-        let mut failure = Vec::new();
+        let mut failure_body = Vec::new();
         let mut buffer = [0; 4096];
         loop {
             match stream.read(&mut buffer)? {
-                0 => return Err(ClientError::from_response(status, &failure)),
-                length => failure.extend_from_slice(&buffer[..length]),
+                0 => return Err(ClientError::from_response(status, &failure_body)),
+                byte_count => failure_body.extend_from_slice(&buffer[..byte_count]),
             }
         }
     }

@@ -9,14 +9,14 @@ use crate::ClientError;
 #[derive(Debug)]
 pub struct Response<R> {
     body: Vec<u8>,
-    decoded: PhantomData<fn() -> R>,
+    body_type: PhantomData<fn() -> R>,
 }
 
 impl<R> Response<R> {
     pub(crate) fn new(body: Vec<u8>) -> Self {
         Self {
             body,
-            decoded: PhantomData,
+            body_type: PhantomData,
         }
     }
 

@@ -17,23 +17,23 @@ pub const SOCKET_VARIABLE: &str = "PILLION_SOCKET";
 /// root does not, but both must find the same socket.
 #[must_use]
 pub fn default_socket_path() -> PathBuf {
-    resolve(
+    resolve_path(
         std::env::var_os(SOCKET_VARIABLE),
         std::env::var_os("XDG_RUNTIME_DIR"),
         nix::unistd::geteuid().is_root(),
     )
 }
 
-fn resolve(socket: Option<OsString>, runtime_dir: Option<OsString>, is_root: bool) -> PathBuf {
+fn resolve_path(socket: Option<OsString>, runtime_dir: Option<OsString>, is_root: bool) -> PathBuf {
     if let Some(path) = socket.filter(|path| !path.is_empty()) {
         return path.into();
     }
-    let runtime_dir = runtime_dir.filter(|dir| !is_root && Path::new(dir).is_absolute());
-    let directory = runtime_dir.map_or_else(|| PathBuf::from("/run"), PathBuf::from);
+    let user_runtime_dir = runtime_dir.filter(|dir| !is_root && Path::new(dir).is_absolute());
+    let directory = user_runtime_dir.map_or_else(|| PathBuf::from("/run"), PathBuf::from);
     directory.join("pillion/pillion.sock")
 }
 
-/// Returns whether `path` is a file but not a socket, so that no process can listen there.
+/// Returns whether `path` exists and is not a socket. No process can listen on such a path.
 ///
 /// ```
 /// use std::path::Path;
@@ -42,7 +42,7 @@ fn resolve(socket: Option<OsString>, runtime_dir: Option<OsString>, is_root: boo
 /// ```
 #[must_use]
 pub fn is_another_file(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| !found.file_type().is_socket())
+    std::fs::metadata(path).is_ok_and(|metadata| !metadata.file_type().is_socket())
 }
 
 #[cfg(test)]
@@ -55,12 +55,12 @@ mod tests {
         let shared = Path::new("/run/pillion/pillion.sock");
         let own = Path::new("/run/user/1000/pillion/pillion.sock");
         assert_eq!(
-            resolve(some("/a/b"), some("/run/user/0"), true),
+            resolve_path(some("/a/b"), some("/run/user/0"), true),
             Path::new("/a/b")
         );
-        assert_eq!(resolve(some(""), some("/run/user/0"), true), shared);
-        assert_eq!(resolve(None, some("/run/user/1000"), false), own);
-        assert_eq!(resolve(None, some(""), false), shared);
-        assert_eq!(resolve(None, None, false), shared);
+        assert_eq!(resolve_path(some(""), some("/run/user/0"), true), shared);
+        assert_eq!(resolve_path(None, some("/run/user/1000"), false), own);
+        assert_eq!(resolve_path(None, some(""), false), shared);
+        assert_eq!(resolve_path(None, None, false), shared);
     }
 }

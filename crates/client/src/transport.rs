@@ -23,7 +23,7 @@ pub(crate) type InterruptHook = Arc<dyn Fn() -> bool + Send + Sync>;
 /// Opens connections to one socket, regardless of the host in the URI.
 pub(crate) struct UnixConnector {
     pub(crate) path: PathBuf,
-    pub(crate) interrupt: Option<InterruptHook>,
+    pub(crate) interrupt_hook: Option<InterruptHook>,
 }
 
 impl Connector for UnixConnector {
@@ -34,11 +34,11 @@ impl Connector for UnixConnector {
         details: &ConnectionDetails<'_>,
         _chained: Option<()>,
     ) -> Result<Option<Self::Out>, ureq::Error> {
-        let stream = connect::connect(&self.path, details.timeout, self.interrupt.as_ref())?;
+        let stream = connect::connect(&self.path, details.timeout, self.interrupt_hook.as_ref())?;
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
-        let interrupt = self.interrupt.clone();
-        Ok(Some(Connection::new(stream, buffers, interrupt)))
+        let interrupt_hook = self.interrupt_hook.clone();
+        Ok(Some(Connection::new(stream, buffers, interrupt_hook)))
     }
 }
 

@@ -72,7 +72,7 @@ impl Limited {
         let caller = Caller::default().idempotency_key("k");
         let client = &self.client;
         let parts = client.batch_in_parts(calls, BatchMode::Sequential, &caller);
-        let of_part = |part: BatchPart| (part.calls, status_of(&part.response));
+        let of_part = |part: BatchPart| (part.calls, error_status(&part.response));
         parts.unwrap().into_iter().map(of_part).collect()
     }
 
@@ -177,8 +177,8 @@ fn deeply_nested_arguments_are_sent_as_a_string() {
         serde_json::from_str::<Value>(&text).unwrap()
     };
     let mut batch = calls(2);
-    batch[0].arguments = deep(MAX_DEPTH);
-    batch[1].arguments = deep(MAX_DEPTH + 1);
+    batch[0].arguments = deep(MAX_ARGUMENTS_DEPTH);
+    batch[1].arguments = deep(MAX_ARGUMENTS_DEPTH + 1);
     assert_eq!(sidecar.run(&batch), [(0..2, None)]);
     let taken = sidecar.taken.lock().unwrap();
     let sent = &taken[0].1["calls"];

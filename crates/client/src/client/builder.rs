@@ -21,7 +21,7 @@ pub struct ClientBuilder {
     pub(super) path: PathBuf,
     pub(super) timeout: Duration,
     pub(super) max_response_bytes: u64,
-    interrupt: Option<InterruptHook>,
+    interrupt_hook: Option<InterruptHook>,
 }
 
 impl ClientBuilder {
@@ -30,7 +30,7 @@ impl ClientBuilder {
             path,
             timeout: Duration::from_secs(65),
             max_response_bytes: 64 * 1024 * 1024,
-            interrupt: None,
+            interrupt_hook: None,
         }
     }
 
@@ -55,11 +55,11 @@ impl ClientBuilder {
     /// [`ClientError::Interrupted`](crate::ClientError::Interrupted).
     #[must_use]
     pub fn interrupt_when(mut self, hook: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.interrupt = Some(Arc::new(hook));
+        self.interrupt_hook = Some(Arc::new(hook));
         self
     }
 
-    /// Creates the client, without connecting.
+    /// Creates the client without connecting to the sidecar.
     #[must_use]
     pub fn build(self) -> Client {
         Client {
@@ -72,19 +72,19 @@ impl ClientBuilder {
         let config = Agent::config_builder()
             .timeout_global(Some(self.timeout))
             .http_status_as_error(false)
-            // Redirects and proxies have no meaning for a Unix socket.
+            // Redirects and proxies are disabled, because requests over a Unix socket need neither.
             .max_redirects(0)
             .max_redirects_will_error(false)
             .proxy(None)
             .user_agent(concat!("pillion-client/", env!("CARGO_PKG_VERSION")))
             .max_idle_connections_per_host(4)
-            // Shorter than the sidecar's idle timeout, so that the sidecar seldom closes a
-            // connection first.
+            // Idle connections are closed before the sidecar's idle timeout, so that the sidecar
+            // seldom closes a connection first.
             .max_idle_age(Duration::from_secs(60))
             .build();
         let connector = UnixConnector {
             path: self.path.clone(),
-            interrupt: self.interrupt.clone(),
+            interrupt_hook: self.interrupt_hook.clone(),
         };
         Agent::with_parts(config, connector, NoResolver)
     }

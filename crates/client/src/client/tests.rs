@@ -367,8 +367,8 @@ fn a_slow_tool_does_not_count_as_a_failure_of_the_sidecar() {
     let error = client.fetch(route::HEALTH).unwrap_err();
     assert_eq!(error.to_string(), "The sidecar did not respond within 0.2s");
     let running = |tools: &[&str]| {
-        let after = Duration::from_secs(1);
-        let error = ClientError::Timeout { after };
+        let timeout = Duration::from_secs(1);
+        let error = ClientError::Timeout { timeout };
         error.into_tool_timeout(tools.iter().copied()).to_string()
     };
     assert_eq!(

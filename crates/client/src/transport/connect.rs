@@ -13,9 +13,10 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use ureq::unversioned::transport::NextTimeout;
 
 use super::InterruptHook;
-use super::connection::{INTERRUPT_INTERVAL, INTERRUPTED};
+use super::connection::{INTERRUPT_INTERVAL, INTERRUPTED_ERROR};
 
-/// A failure to connect. Separate from failures of an open connection, because no request was sent.
+/// A failure to connect. The type is separate from failures of an open connection, because no
+/// request was sent.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct SocketConnectError(pub(crate) io::Error);
@@ -31,43 +32,45 @@ impl From<Errno> for SocketConnectError {
 pub(super) fn connect(
     path: &Path,
     timeout: NextTimeout,
-    interrupt: Option<&InterruptHook>,
+    interrupt_hook: Option<&InterruptHook>,
 ) -> Result<UnixStream, ureq::Error> {
-    let other = |error: SocketConnectError| ureq::Error::Other(Box::new(error));
-    let address = UnixAddr::new(path).map_err(|errno| other(errno.into()))?;
-    let started = Instant::now();
+    let to_ureq_error = |error: SocketConnectError| ureq::Error::Other(Box::new(error));
+    let address = UnixAddr::new(path).map_err(|errno| to_ureq_error(errno.into()))?;
+    let started_at = Instant::now();
     loop {
-        let left = (*timeout.after).saturating_sub(started.elapsed());
-        if left.is_zero() {
+        let remaining_time = (*timeout.after).saturating_sub(started_at.elapsed());
+        if remaining_time.is_zero() {
             return Err(ureq::Error::Timeout(timeout.reason));
         }
-        match attempt(&address, left.min(INTERRUPT_INTERVAL)) {
+        match attempt_connect(&address, remaining_time.min(INTERRUPT_INTERVAL)) {
             Ok(stream) => return Ok(stream),
-            // EAGAIN means that the backlog was full for the whole slice, EINTR that a signal
+            // EAGAIN means that the backlog was full for the whole wait slice, EINTR that a signal
             // arrived.
             Err(Errno::EAGAIN | Errno::EINTR) => {
-                if interrupt.is_some_and(|interrupted| interrupted()) {
-                    return Err(ureq::Error::Io(io::Error::other(INTERRUPTED)));
+                if interrupt_hook.is_some_and(|hook| hook()) {
+                    return Err(ureq::Error::Io(io::Error::other(INTERRUPTED_ERROR)));
                 }
             }
-            Err(errno) => return Err(other(errno.into())),
+            Err(errno) => return Err(to_ureq_error(errno.into())),
         }
     }
 }
 
-fn attempt(address: &UnixAddr, wait: Duration) -> Result<UnixStream, Errno> {
+fn attempt_connect(address: &UnixAddr, timeout: Duration) -> Result<UnixStream, Errno> {
     let socket = socket(
         AddressFamily::Unix,
         SockType::Stream,
         SockFlag::SOCK_CLOEXEC,
         None,
     )?;
-    // A timeout of zero would mean no timeout.
-    let micros = i64::try_from(wait.as_micros()).unwrap_or(i64::MAX).max(1);
+    // The timeout is at least one microsecond, because the system treats zero as no timeout.
+    let microseconds = i64::try_from(timeout.as_micros())
+        .unwrap_or(i64::MAX)
+        .max(1);
     setsockopt(
         &socket,
         sockopt::SendTimeout,
-        &TimeVal::microseconds(micros),
+        &TimeVal::microseconds(microseconds),
     )?;
     connect_socket(socket.as_raw_fd(), address)?;
     Ok(UnixStream::from(socket))

@@ -15,9 +15,9 @@ use super::InterruptHook;
 pub(super) const INTERRUPT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The error inside `ureq::Error::Io` when the interrupt hook ended a wait.
-pub(crate) const INTERRUPTED: Interrupted = Interrupted;
+pub(crate) const INTERRUPTED_ERROR: Interrupted = Interrupted;
 
-/// The type of [`INTERRUPTED`].
+/// The type of [`INTERRUPTED_ERROR`].
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("interrupted")]
 pub(crate) struct Interrupted;
@@ -26,16 +26,16 @@ pub(crate) struct Interrupted;
 pub(crate) struct Connection {
     stream: UnixStream,
     buffers: LazyBuffers,
-    interrupt: Option<InterruptHook>,
-    /// Whether the peer has stopped reading. It may have responded before, for example to a body
-    /// over its limit, so further writes are discarded as if they succeeded, and the read decides
-    /// the result.
-    peer_stopped_reading: bool,
+    interrupt_hook: Option<InterruptHook>,
+    /// Whether the peer has stopped reading. The peer may already have responded, for example to a
+    /// body above its limit. Further writes are therefore discarded as if they had succeeded, and
+    /// reading the response decides the result.
+    has_peer_stopped_reading: bool,
 }
 
-/// The result of one slice of waiting.
-enum Wait {
-    Again,
+/// The result of one attempt to read or write within a slice of the waiting time.
+enum WaitResult {
+    Pending,
     Done(usize),
 }
 
@@ -43,13 +43,13 @@ impl Connection {
     pub(super) fn new(
         stream: UnixStream,
         buffers: LazyBuffers,
-        interrupt: Option<InterruptHook>,
+        interrupt_hook: Option<InterruptHook>,
     ) -> Self {
         Self {
             stream,
             buffers,
-            interrupt,
-            peer_stopped_reading: false,
+            interrupt_hook,
+            has_peer_stopped_reading: false,
         }
     }
 
@@ -57,42 +57,43 @@ impl Connection {
     fn wait(
         &mut self,
         timeout: NextTimeout,
-        mut attempt: impl FnMut(&mut Self, Duration) -> io::Result<Wait>,
+        mut attempt: impl FnMut(&mut Self, Duration) -> io::Result<WaitResult>,
     ) -> Result<usize, ureq::Error> {
-        let started = Instant::now();
+        let started_at = Instant::now();
         loop {
-            let left = (*timeout.after).saturating_sub(started.elapsed());
-            if left.is_zero() {
+            let remaining_time = (*timeout.after).saturating_sub(started_at.elapsed());
+            if remaining_time.is_zero() {
                 return Err(ureq::Error::Timeout(timeout.reason));
             }
-            let slice = if self.interrupt.is_some() {
-                left.min(INTERRUPT_INTERVAL)
+            let wait_slice = if self.interrupt_hook.is_some() {
+                remaining_time.min(INTERRUPT_INTERVAL)
             } else {
-                left
+                remaining_time
             };
-            match attempt(self, slice) {
-                Ok(Wait::Done(amount)) => return Ok(amount),
-                Ok(Wait::Again) => {}
+            match attempt(self, wait_slice) {
+                Ok(WaitResult::Done(byte_count)) => return Ok(byte_count),
+                Ok(WaitResult::Pending) => {}
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
                     _ => return Err(error.into()),
                 },
             }
-            if self.interrupt.as_ref().is_some_and(|hook| hook()) {
-                return Err(io::Error::other(INTERRUPTED).into());
+            if self.interrupt_hook.as_ref().is_some_and(|hook| hook()) {
+                return Err(io::Error::other(INTERRUPTED_ERROR).into());
             }
         }
     }
 
-    fn send_slice(&mut self, from: usize, to: usize, slice: Duration) -> io::Result<usize> {
-        self.stream.set_write_timeout(Some(slice))?;
-        let output = &self.buffers.output()[from..to];
-        // `write` could raise SIGPIPE, whose effect depends on the host process.
+    fn send_slice(&mut self, start: usize, end: usize, wait_slice: Duration) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(wait_slice))?;
+        let output = &self.buffers.output()[start..end];
+        // Uses `send` with MSG_NOSIGNAL, because `write` could raise SIGPIPE, whose effect depends
+        // on the host process.
         match send(self.stream.as_raw_fd(), output, MsgFlags::MSG_NOSIGNAL) {
-            Ok(sent) => Ok(sent),
+            Ok(sent_bytes) => Ok(sent_bytes),
             Err(Errno::EPIPE | Errno::ECONNRESET) => {
-                self.peer_stopped_reading = true;
-                Ok(to - from)
+                self.has_peer_stopped_reading = true;
+                Ok(end - start)
             }
             Err(errno) => Err(errno.into()),
         }
@@ -100,12 +101,12 @@ impl Connection {
 
     fn probe(&mut self) -> io::Result<bool> {
         self.stream.set_nonblocking(true)?;
-        let silent = matches!(
+        let is_silent = matches!(
             self.stream.read(&mut [0]),
             Err(error) if error.kind() == ErrorKind::WouldBlock
         );
         self.stream.set_nonblocking(false)?;
-        Ok(silent)
+        Ok(is_silent)
     }
 }
 
@@ -115,35 +116,35 @@ impl Transport for Connection {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
-        if self.peer_stopped_reading {
+        if self.has_peer_stopped_reading {
             return Ok(());
         }
-        let mut sent = 0;
-        self.wait(timeout.for_write(), |connection, slice| {
-            sent += connection.send_slice(sent, amount, slice)?;
-            Ok(if sent == amount {
-                Wait::Done(sent)
+        let mut sent_bytes = 0;
+        self.wait(timeout.for_write(), |connection, wait_slice| {
+            sent_bytes += connection.send_slice(sent_bytes, amount, wait_slice)?;
+            Ok(if sent_bytes == amount {
+                WaitResult::Done(sent_bytes)
             } else {
-                Wait::Again
+                WaitResult::Pending
             })
         })?;
         Ok(())
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        let amount = self.wait(timeout.for_read(), |connection, slice| {
-            connection.stream.set_read_timeout(Some(slice))?;
+        let byte_count = self.wait(timeout.for_read(), |connection, wait_slice| {
+            connection.stream.set_read_timeout(Some(wait_slice))?;
             let input = connection.buffers.input_append_buf();
-            connection.stream.read(input).map(Wait::Done)
+            connection.stream.read(input).map(WaitResult::Done)
         })?;
-        self.buffers.input_appended(amount);
-        Ok(amount > 0)
+        self.buffers.input_appended(byte_count);
+        Ok(byte_count > 0)
     }
 
-    /// Returns whether the connection is idle: the peer has neither closed it nor sent unexpected
-    /// bytes.
+    /// Returns whether the connection can be used again, because the peer has neither closed it nor
+    /// sent unexpected bytes.
     fn is_open(&mut self) -> bool {
-        !self.peer_stopped_reading && self.probe().unwrap_or(false)
+        !self.has_peer_stopped_reading && self.probe().unwrap_or(false)
     }
 }
 
@@ -151,7 +152,7 @@ impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
             .field("stream", &self.stream)
-            .field("peer_stopped_reading", &self.peer_stopped_reading)
+            .field("peer_stopped_reading", &self.has_peer_stopped_reading)
             .finish_non_exhaustive()
     }
 }
