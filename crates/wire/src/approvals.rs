@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 pub struct ApprovalEntry {
     /// The approval's id: a UUID, version 7.
     pub id: String,
-    /// `pending`, `approved`, `denied`, `used` (the call has run) or `expired`.
+    /// The status of the approval: `pending`, `approved`, `denied`, `used` (the approved call has
+    /// run) or `expired`.
     pub status: String,
     /// The tool that the call runs.
     pub tool: String,
@@ -18,7 +19,8 @@ pub struct ApprovalEntry {
     /// The user on whose behalf the call runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Whether the principal may act for the user. If not, the principal merely claims the user.
+    /// Whether the principal may act on behalf of the user. If not, the principal merely claims the
+    /// user.
     #[serde(default)]
     pub user_is_verified: bool,
     /// The authenticated principal that makes the call: a token or a user of the sidecar's host.
@@ -32,9 +34,9 @@ pub struct ApprovalEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Value>))]
     pub arguments: Option<Box<RawValue>>,
-    /// What the tool gets from the caller besides the arguments, redacted like `arguments`: the
-    /// further parameters of an MCP client's request, for example. The decision applies only to a
-    /// call with the same parameters.
+    /// The data that the tool gets from the caller besides the arguments, such as further
+    /// parameters of an MCP client's request; redacted like `arguments`. The decision applies only
+    /// to a call with the same parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Value>))]
     pub forwarded: Option<Box<RawValue>>,
@@ -49,20 +51,21 @@ pub struct ApprovalEntry {
     /// The id of the call's record in the call log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
-    /// When the approval was requested.
+    /// The time at which the approval was requested.
     pub created_at: String,
-    /// When the approval expires.
+    /// The time at which the approval expires.
     pub expires_at: String,
-    /// Who made the decision.
+    /// The principal that made the decision, followed by the user if the request named one; absent
+    /// until the decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
-    /// When the decision was made.
+    /// The time of the decision; absent until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<String>,
-    /// The reason that was given with the decision.
+    /// The reason that was given with the decision, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When the call ran.
+    /// The time at which the approved call ran; absent if the call has not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_at: Option<String>,
 }
@@ -90,19 +93,20 @@ pub struct ApprovalResponse {
     pub approval: ApprovalEntry,
 }
 
-/// Request body of an approval; of a denial, without `arguments`. An empty body is also valid.
+/// Request body that approves or denies a call. The body of a denial cannot have `arguments`. An
+/// empty body is also valid.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct DecisionRequest {
-    /// The reason for the decision, for the record; the caller also receives the reason of a
-    /// denial. At most 1,000 characters.
+    /// The reason for the decision, which is stored with the decision. The caller receives the
+    /// reason of a denial as well. At most 1,000 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub reason: Option<String>,
-    /// The arguments with which an approved call runs instead of its own: the arguments of the
-    /// approval with changes. A redacted value that is left unchanged keeps the call's own value; a
-    /// redacted member cannot get another value.
+    /// The arguments with which an approved call runs instead of its own. These are the arguments
+    /// of the approval with the approver's changes. A redacted value that is left unchanged keeps
+    /// the call's own value; a redacted member cannot get another value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Map<String, Value>>,
 }

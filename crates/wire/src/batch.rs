@@ -19,13 +19,13 @@ use crate::ExecuteResponse;
 pub struct BatchRequest {
     /// The calls.
     pub calls: Vec<BatchCall>,
-    /// How the calls run.
+    /// The mode in which the calls run.
     #[serde(default)]
     pub mode: BatchMode,
 }
 
-/// Maximum length of an id that a client chooses, in bytes: ids are repeated in logs, events and other
-/// messages.
+/// Maximum length of an id that a client chooses, in bytes. The length is limited, because ids are
+/// repeated in logs, events and other messages.
 pub const MAX_ID_BYTES: usize = 256;
 
 /// One call of a batch. Unknown fields, such as the `type` and `index` of a model's tool call, are
@@ -42,8 +42,8 @@ pub struct BatchCall {
     pub arguments: Value,
 }
 
-/// How the calls of a batch run. In both modes, the results keep the order of the calls, and a
-/// failed call does not affect the other calls.
+/// The mode in which the calls of a batch run. In both modes, the results keep the order of the
+/// calls, and a failed call does not affect the other calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -59,7 +59,7 @@ pub enum BatchMode {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BatchResponse {
-    /// Always true: each result has its own `success`.
+    /// Always true, because each result has its own `success`.
     pub success: bool,
     /// One result per call, in the order of the calls.
     pub results: Vec<BatchResult>,
@@ -67,7 +67,7 @@ pub struct BatchResponse {
     pub total: usize,
 }
 
-/// The result of one call of a batch: the response that the call has outside a batch, and the
+/// The result of one call of a batch, which is the response that a single call would get, with the
 /// call's id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

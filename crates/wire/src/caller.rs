@@ -1,17 +1,18 @@
 /// The header that names the user on whose behalf a call runs. Cooldowns and rate limits count per
-/// user. UTF-8, at most 256 bytes; not percent-decoded.
+/// user. The value is UTF-8 of at most 256 bytes and is not percent-decoded.
 pub const USER_HEADER: &str = "x-pillion-user";
 
-/// The header that names the channel or conversation that a call belongs to. UTF-8, at most 256
-/// bytes.
+/// The header that names the channel or conversation that a call belongs to. The value is UTF-8 of
+/// at most 256 bytes.
 pub const CHANNEL_HEADER: &str = "x-pillion-channel";
 
 /// The header that makes a request to run tools idempotent: a repeated request with the same key
-/// does not run the tools again (draft-ietf-httpapi-idempotency-key-header). 1 to 255 visible ASCII
-/// characters, quoted or unquoted.
+/// does not run the tools again (draft-ietf-httpapi-idempotency-key-header). The key has 1 to 255
+/// visible ASCII characters, quoted or unquoted.
 pub const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
 
-/// The response header of a replayed response: `true`.
+/// The response header that marks the recorded response of an earlier request with the same
+/// idempotency key. The value is `true`.
 pub const IDEMPOTENCY_REPLAYED_HEADER: &str = "idempotency-replayed";
 
 /// The header that identifies a request in the logs: visible ASCII, at most 128 bytes. The sidecar
@@ -22,6 +23,6 @@ pub const REQUEST_ID_HEADER: &str = "x-request-id";
 /// another call has no effect.
 pub const APPROVAL_HEADER: &str = "x-pillion-approval";
 
-/// The header that sets how long the request may wait for an approval, in milliseconds; the query
-/// parameter `wait_ms` does the same.
+/// The header that sets how long the request may wait for an approval, in milliseconds. The query
+/// parameter `wait_ms` has the same meaning.
 pub const APPROVAL_WAIT_HEADER: &str = "x-pillion-approval-wait-ms";

@@ -24,10 +24,10 @@ pub struct ChatRequest {
     /// The system prompt. Only for a new chat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// The user on whose behalf tools run, like the header `x-pillion-user`.
+    /// The user on whose behalf tools run, as in the header `x-pillion-user`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The channel that the chat belongs to, like the header `x-pillion-channel`.
+    /// The channel that the chat belongs to, as in the header `x-pillion-channel`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
     /// Whether the model may use tools. Default true.
@@ -70,8 +70,8 @@ pub struct ChatResponse {
     pub status: String,
     /// The model's answer.
     pub content: Option<String>,
-    /// Why the answer ended: `stop`, `length` (the answer is incomplete), `content_filter`, or the
-    /// provider's own value.
+    /// The reason why the answer ended: `stop`, `length` (the answer is incomplete),
+    /// `content_filter`, or the provider's own value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
     /// The limit that ended the tool calls: `tool_calls` or `tool_rounds`.
@@ -84,10 +84,10 @@ pub struct ChatResponse {
     pub approvals: Vec<ChatApproval>,
     /// The token usage of the chat so far.
     pub usage: ChatUsage,
-    /// The error message.
+    /// The error message, if the chat has failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The error code, one of the values of `Failure.error_code`.
+    /// The error code, if the chat has failed: one of the values of `Failure.error_code`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
     /// The number of seconds after which to retry, if known.
@@ -159,11 +159,11 @@ pub struct ChatTranscript {
     pub success: bool,
     /// The state of the chat. The tool calls are in the messages.
     pub chat: ChatResponse,
-    /// When the chat began, RFC 3339 in UTC.
+    /// The time at which the chat began, in the format of RFC 3339, in UTC.
     pub created_at: String,
-    /// When the chat last continued, RFC 3339 in UTC.
+    /// The time at which the chat last continued, in the format of RFC 3339, in UTC.
     pub updated_at: String,
-    /// The system prompt outside the messages, in the provider's format.
+    /// The system prompt, in the provider's format, if that format separates it from the messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<Value>,
     /// The messages, in the provider's format.
@@ -213,9 +213,9 @@ pub struct ModelEntry {
     pub function_calling: bool,
     /// Whether the model may see the tools of MCP servers.
     pub mcp: bool,
-    /// The tools that the model may see; empty for all tools.
+    /// The tools that the model may see; empty if the model may see all tools.
     pub enabled_tools: Vec<String>,
-    /// Why the model cannot be used for chats.
+    /// The reason why the model cannot be used for chats, if it cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -256,7 +256,7 @@ pub struct ModelTool {
     /// Whether the model's provider calls the tool directly on the MCP server.
     #[serde(default)]
     pub native: bool,
-    /// Why the model does not see the tool.
+    /// The reason why the model does not see the tool, if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -271,8 +271,8 @@ pub struct ProviderEntry {
     pub api: String,
     /// The provider's host.
     pub host: String,
-    /// The source of the API key: `variable`, `vault` or `none`; `none` also if the environment
-    /// variable is not set.
+    /// The source of the API key: `variable`, `vault` or `none`; `none` includes an environment
+    /// variable that is not set.
     pub key: String,
     /// The name of the environment variable that the configuration sets for the API key.
     #[serde(default, skip_serializing_if = "Option::is_none")]

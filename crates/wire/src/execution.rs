@@ -51,21 +51,21 @@ pub struct ToolOutcome {
     /// The tool's data, or else the tool's result. A failed call may also have data.
     #[serde(default)]
     pub data: Value,
-    /// The error message.
+    /// The error message of a failed call.
     #[serde(default)]
     pub error: Option<String>,
-    /// The error code, one of the values of `Failure.error_code`.
+    /// The error code of a failed call, one of the values of `Failure.error_code`.
     #[serde(default)]
     pub error_code: Option<String>,
     /// The result for the model; only present if the tool also returned `data`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
-    /// The outcome as text for the model: the result, or `Error: ` and the error message. For an
-    /// MCP result with only text blocks: that text. For an MCP result without blocks: the
+    /// The outcome as text for the model: the result, or `Error: ` and the error message. If an MCP
+    /// result has only text blocks, this is their text. If an MCP result has no blocks, this is the
     /// structured content.
     #[serde(default)]
     pub text: String,
-    /// Facts about the call, such as `execution_time` in seconds.
+    /// Metadata of the call, such as `execution_time` in seconds.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub metadata: JsonObject,

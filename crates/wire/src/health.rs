@@ -8,6 +8,6 @@ pub struct Health {
     pub status: String,
     /// The sidecar's version, such as `0.1.0`.
     pub version: String,
-    /// The number of registered tools. Tools of MCP servers count after discovery.
+    /// The number of registered tools. Tools of MCP servers are included once they were discovered.
     pub tools: usize,
 }

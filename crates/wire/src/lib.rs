@@ -1,8 +1,8 @@
 //! The request and response bodies, routes and headers of the sidecar's REST API.
 //!
 //! The server (`pillion serve`), the client and the PHP extension share these types. A response has
-//! two levels: the envelope says whether the tool was *found and run*, and the [`ToolOutcome`] inside
-//! the envelope says whether the call *succeeded*.
+//! two levels: the envelope says whether the tool was *found and run*, and the [`ToolOutcome`]
+//! inside the envelope says whether the call *succeeded*.
 //!
 //! ```
 //! use pillion_wire::{ExecuteResponse, ToolOutcome};

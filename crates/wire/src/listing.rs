@@ -42,8 +42,8 @@ pub struct ToolSummary {
     /// The tool's name on its MCP server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_tool: Option<String>,
-    /// Hidden text in the definition of an MCP server's tool, one entry per field: invisible
-    /// characters, comments or terminal escapes.
+    /// Warnings about hidden text in the definition of an MCP server's tool, one per field. Hidden
+    /// text is invisible characters, comments or terminal escapes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -86,7 +86,7 @@ pub struct Parameter {
 pub struct UnavailableServer {
     /// The server's label in the configuration.
     pub label: String,
-    /// Why the server is unavailable.
+    /// The reason why the server is unavailable.
     pub error: String,
 }
 

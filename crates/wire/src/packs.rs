@@ -32,7 +32,7 @@ pub struct PackEntry {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StoredItemKind {
-    /// The kind's name, such as `scenes`; the path segment after the pack's name.
+    /// The kind's name, such as `scenes`; also the path segment after the pack's name.
     pub kind: String,
     /// The number of stored entries.
     #[cfg_attr(feature = "openapi", schema(minimum = 0))]
@@ -60,9 +60,10 @@ pub struct StoredItemList {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StoredItemEntry {
-    /// The entry's name; percent-encoded, the last segment of the entry's path.
+    /// The entry's name, which is also, percent-encoded, the last segment of the entry's path.
     pub name: String,
-    /// Details of the entry; for a scene, `messages` and `last_message_at`.
+    /// Details of the entry, which depend on its kind; for a scene, `messages` and
+    /// `last_message_at`.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub details: JsonObject,
 }

@@ -5,29 +5,31 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PinEntry {
-    /// The server's label.
+    /// The label of the tool's MCP server.
     pub server: String,
     /// The user whose tool list the pin belongs to, if the server lists its tools per user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// The tool's name on the server.
     pub tool: String,
-    /// `accepted`; `changed` if the server offers another definition; `renamed` if a tool with this
-    /// or a similar definition was accepted under another name; or `new` if the tool waits until it
-    /// is accepted.
+    /// The status of the pin: `accepted`; `changed` if the server offers another definition;
+    /// `renamed` if a tool with this or a similar definition was accepted under another name; or
+    /// `new` if the tool waits until it is accepted.
     pub status: String,
     /// SHA-256 of the accepted definition; empty for a new tool.
     pub hash: String,
-    /// When the definition was accepted: when the sidecar first saw it, or when an operator
-    /// accepted it. For a new tool, when the sidecar first saw the tool.
+    /// The time at which the definition was accepted: when the sidecar first saw the definition, or
+    /// when an operator accepted it. For a new tool, the time at which the sidecar first saw the
+    /// tool.
     pub accepted_at: String,
-    /// SHA-256 of the definition that the server offers and that is not accepted.
+    /// SHA-256 of the definition that the server offers, if that definition is not accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_hash: Option<String>,
-    /// When the sidecar first saw the definition that is not accepted.
+    /// The time at which the sidecar first saw the definition that is not accepted, if there is
+    /// one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_since: Option<String>,
-    /// Hidden text in the newest definition, one entry per field.
+    /// Warnings about hidden text in the newest definition, one per field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -42,7 +44,8 @@ pub struct PinList {
     pub pins: Vec<PinEntry>,
 }
 
-/// Response body of `GET /api/v1/pins/{server}/{tool}` and of `accept`.
+/// Response body of `GET /api/v1/pins/{server}/{tool}` and of the request that accepts a
+/// definition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PinResponse {
@@ -71,12 +74,13 @@ pub struct PinChange {
     pub after: Option<Value>,
 }
 
-/// Request body of `accept`. An empty body is also valid.
+/// Request body that accepts a definition. An empty body is also valid.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct AcceptPin {
-    /// The hash of the reviewed definition; a definition with another hash is not accepted.
+    /// The hash of the definition that was reviewed. If set, a definition with another hash is not
+    /// accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
 }

@@ -15,7 +15,7 @@ pub struct ResourceList {
     pub resources: Vec<Box<RawValue>>,
     /// The number of resources.
     pub total: usize,
-    /// The server, if it could not list its resources.
+    /// This server and the reason, if it could not list its resources; otherwise absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable_servers: Vec<UnavailableServer>,
 }
@@ -32,7 +32,7 @@ pub struct ResourceResponse {
     /// The MIME type of `content`, if the server sent one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// `base64` if `content` is binary; absent for text.
+    /// The encoding of `content`: `base64` if the content is binary; absent for text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
     /// The other contents of the resource, as the server sent them.

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The characters that are percent-encoded in a path segment; more than RFC 3986 requires.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
+const SEGMENT_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
 
 /// A route of the API, whose response body is a `Response` and whose path has `N` parameters.
 ///
@@ -53,7 +53,7 @@ impl<Response, const N: usize> Route<Response, N> {
         for value in values {
             if let Some((before, after)) = rest.split_once('{') {
                 path.push_str(before);
-                path.extend(utf8_percent_encode(value, SEGMENT));
+                path.extend(utf8_percent_encode(value, SEGMENT_ESCAPES));
                 rest = after.split_once('}').map_or("", |(_, after)| after);
             }
         }
@@ -61,7 +61,7 @@ impl<Response, const N: usize> Route<Response, N> {
     }
 }
 
-// Derived implementations would require the traits of `Response`, too.
+// Implemented by hand, because derived implementations would also require the traits of `Response`.
 impl<Response, const N: usize> Clone for Route<Response, N> {
     fn clone(&self) -> Self {
         *self
@@ -93,7 +93,7 @@ macro_rules! routes {
         )*
 
         /// The method and the path of each route.
-        pub const ALL: &[(&str, &str)] = &[$((stringify!($method), $path)),*];
+        pub const ALL_ROUTES: &[(&str, &str)] = &[$((stringify!($method), $path)),*];
     };
 }
 
@@ -107,7 +107,7 @@ routes! {
     LIST_TOOL_CALLS: GET "/api/v1/tool-calls/" => ToolCallList,
     TOOL_CALL_STATISTICS: GET "/api/v1/tool-calls/statistics" => ToolCallStatistics,
     SHOW_TOOL_CALL: GET "/api/v1/tool-calls/{id}" => ToolCallResponse,
-    /// The content of a stored result, which was too large for the response to its call.
+    /// Returns the content of a stored result, which was too large for the response to its call.
     FETCH_RESULT: GET "/api/v1/results/{id}" => (),
 
     LIST_TOOL_KEYS: GET "/api/v1/tool-keys/" => ToolKeyList,
@@ -145,10 +145,10 @@ routes! {
     SET_PROVIDER_KEY: PUT "/api/v1/providers/{name}/key" => ProviderList,
     REMOVE_PROVIDER_KEY: DELETE "/api/v1/providers/{name}/key" => ProviderList,
 
-    /// The sidecar's events, as server-sent events.
+    /// Streams the sidecar's events as server-sent events.
     WATCH_EVENTS: GET "/api/v1/events" => (),
     LIST_STREAMS: GET "/api/v1/streams/" => StreamList,
-    /// An event stream of a pack, as server-sent events.
+    /// Streams the events of one event stream of a pack as server-sent events.
     WATCH_STREAM: GET "/api/v1/streams/{name}" => (),
     LIST_PACKS: GET "/api/v1/packs/" => PackList,
     LIST_PACK_ITEMS: GET "/api/v1/packs/{pack}/{kind}" => StoredItemList,
@@ -160,13 +160,14 @@ routes! {
 
     LIST_SERVERS: GET "/api/v1/servers/" => ServerList,
     ADD_SERVER: POST "/api/v1/servers/" => ServerResponse,
-    /// Lists the tools of a server, without adding the server.
+    /// Tests a server by listing its tools, without adding the server.
     TEST_NEW_SERVER: POST "/api/v1/servers/test" => ServerTrial,
-    /// Reads the servers from the store again, after another process has changed the store.
+    /// Reads the servers from the store again, after another process has changed them.
     REFRESH_SERVERS: POST "/api/v1/servers/refresh" => ServerList,
     SHOW_SERVER: GET "/api/v1/servers/{id}" => ServerResponse,
     REPLACE_SERVER: PUT "/api/v1/servers/{id}" => ServerResponse,
-    /// The body is a merge patch: absent fields stay unchanged.
+    /// Changes a server. The request body is a JSON merge patch (RFC 7396), so absent fields stay
+    /// unchanged.
     CHANGE_SERVER: PATCH "/api/v1/servers/{id}" => ServerResponse,
     REMOVE_SERVER: DELETE "/api/v1/servers/{id}" => ServerRemoved,
     ENABLE_SERVER: POST "/api/v1/servers/{id}/enable" => ServerResponse,
@@ -181,7 +182,7 @@ routes! {
     LIST_SERVER_RESOURCES: GET "/api/v1/servers/{id}/resources" => ResourceList,
     READ_SERVER_RESOURCE: GET "/api/v1/servers/{id}/resources/read" => ResourceResponse,
     TEST_SERVER: POST "/api/v1/servers/{id}/test" => ServerTrial,
-    /// Encrypts each stored secret with the new key, from the file beside the vault's key file.
+    /// Encrypts each stored secret with a new key, which is in a file next to the vault's key file.
     ROTATE_VAULT: POST "/api/v1/vault/rotate" => (),
 
     HEALTH: GET "/healthz" => Health,
@@ -198,8 +199,9 @@ routes! {
     MCP_POST: POST "/mcp" => (),
     MCP_GET: GET "/mcp" => (),
     MCP_DELETE: DELETE "/mcp" => (),
-    /// On the Unix socket: turns the connection into the connection of one MCP client. After the
-    /// response, the connection carries newline-delimited MCP messages, as in MCP's stdio transport.
+    /// On the Unix socket, turns the connection into the connection of one MCP client. After the
+    /// response, the connection carries newline-delimited MCP messages, as in MCP's stdio
+    /// transport.
     MCP_STDIO: POST "/mcp/stdio" => (),
 }
 

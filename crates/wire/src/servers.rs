@@ -12,12 +12,13 @@ pub struct ServerEntry {
     /// The server's description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// `file` if the server comes from the configuration file, where the API cannot change it; else
-    /// `store`.
+    /// The source of the server: `file` if the server comes from the configuration file, where the
+    /// API cannot change it; else `store`.
     pub origin: String,
     /// The transport; `auto` detects the transport.
     pub transport: String,
-    /// Whether a connection starts with `initialize`: `auto` or `never`.
+    /// Whether a connection starts with the handshake `initialize`: `auto`, unless the server or
+    /// transport does not support it, or `never`.
     #[serde(default)]
     pub handshake: String,
     /// The MCP protocol revision that the handshake offers; absent for the newest.
@@ -46,11 +47,11 @@ pub struct ServerEntry {
     /// absent if the configuration section `[approvals]` applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub require_approval: Option<String>,
-    /// What happens if a tool's definition changes: `off`, `warn` or `block`; absent if `mcp.pin`
+    /// How to treat a tool whose definition changes: `off`, `warn` or `block`; absent if `mcp.pin`
     /// applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<String>,
-    /// What happens to tools that the server adds later: `accept` or `block`; absent if
+    /// How to treat tools that the server adds later: `accept` or `block`; absent if
     /// `mcp.new_tools` applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_tools: Option<String>,
@@ -62,11 +63,11 @@ pub struct ServerEntry {
     /// `executor.max_concurrent` applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<usize>,
-    /// Which credential calls use: `shared` (the server's), `per_user` (the user's) or
+    /// The credential that calls use: `shared` (the server's), `per_user` (the user's) or
     /// `user_or_shared` (the user's if there is one).
     #[serde(default)]
     pub credential: String,
-    /// `disconnected`, `connecting`, `connected` or `error`.
+    /// The status of the connection: `disconnected`, `connecting`, `connected` or `error`.
     pub status: String,
     /// The error message if `status` is `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,13 +76,13 @@ pub struct ServerEntry {
     pub tool_count: usize,
     /// The calls of the server's tools since the sidecar started.
     pub calls: ServerCalls,
-    /// When the server last responded.
+    /// The time of the server's last response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_connected_at: Option<String>,
-    /// When the server was added; absent for a server of the configuration file.
+    /// The time at which the server was added; absent for a server of the configuration file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
-    /// When the server was last changed.
+    /// The time of the last change of the server's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<String>,
 }
@@ -90,7 +91,7 @@ pub struct ServerEntry {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServerAuthentication {
-    /// The type: `none`, `bearer`, `api-key`, `basic` or `oauth`.
+    /// The credential's type: `none`, `bearer`, `api-key`, `basic` or `oauth`.
     #[serde(rename = "type")]
     pub kind: String,
 }
@@ -130,7 +131,8 @@ pub struct ServerCalls {
 pub struct ServerList {
     /// Always true.
     pub success: bool,
-    /// The servers: those of the configuration file in its order, then the added servers by name.
+    /// The servers of the configuration file, in the order of the file, then the added servers, by
+    /// name.
     pub servers: Vec<ServerEntry>,
     /// The number of servers.
     pub total: usize,
@@ -186,7 +188,7 @@ pub struct UserCredentialEntry {
     pub user: String,
     /// The credential's type: `bearer`, `api-key`, `basic` or `oauth`.
     pub authentication: String,
-    /// When the credential was set.
+    /// The time at which the credential was set.
     pub set_at: String,
 }
 
@@ -216,8 +218,8 @@ pub struct UserCredentialResponse {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserCredentialInput {
-    /// `{"type": "bearer", "token"}`, `{"type": "api-key", "key", "header"}` or `{"type": "basic",
-    /// "username", "password"}`. Stored encrypted and never returned.
+    /// The credential: `{"type": "bearer", "token"}`, `{"type": "api-key", "key", "header"}` or
+    /// `{"type": "basic", "username", "password"}`. Stored encrypted and never returned.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub authentication: serde_json::Value,
 }

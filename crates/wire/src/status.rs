@@ -6,14 +6,15 @@ use crate::{InvalidTool, UnavailableServer};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Readiness {
-    /// `ready`; `starting` until the first discovery of the MCP servers' tools has ended;
-    /// `draining` during shutdown; `store_gone` while the store's file is deleted or replaced;
-    /// `store_unavailable` while the store cannot be written.
+    /// The readiness: `ready`; `starting` until the first discovery of the MCP servers' tools has
+    /// ended; `draining` during shutdown; `store_gone` while the store's file is deleted or
+    /// replaced; `store_unavailable` while the store cannot be written.
     pub status: String,
     /// The MCP servers whose last tool listing failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable_servers: Vec<UnavailableServer>,
-    /// Why the last write to the call log failed; calls fail while the call log cannot be written.
+    /// The reason why the last write to the call log failed; calls fail while the call log cannot
+    /// be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_error: Option<String>,
     /// The result of the last reload of the configuration, if there was one.
@@ -25,12 +26,12 @@ pub struct Readiness {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReloadReport {
-    /// When the reload happened, in ISO 8601.
+    /// The time of the reload, in ISO 8601.
     pub at: String,
-    /// Whether the new configuration is in force.
+    /// Whether the new configuration is in effect.
     pub success: bool,
-    /// Why the reload failed: the file, the line, the key and the problem. The previous
-    /// configuration stays in force.
+    /// The reason why the reload failed, with the file, the line, the key and the problem. The
+    /// previous configuration stays in effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -45,7 +46,7 @@ pub struct Status {
     pub status: String,
     /// The process id.
     pub pid: u32,
-    /// When the sidecar started, in ISO 8601.
+    /// The time at which the sidecar started, in ISO 8601.
     pub started_at: String,
     /// The number of seconds since the sidecar started.
     pub uptime_seconds: u64,
@@ -65,7 +66,8 @@ pub struct Status {
     /// are rejected because of their schemas.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub invalid_tools: Vec<InvalidTool>,
-    /// Why the last write to the call log failed; calls fail while the call log cannot be written.
+    /// The reason why the last write to the call log failed; calls fail while the call log cannot
+    /// be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_error: Option<String>,
     /// The resource usage of the sidecar's process.
@@ -73,7 +75,7 @@ pub struct Status {
     /// The result of the last reload of the configuration, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reload: Option<ReloadReport>,
-    /// The store's id, which tells this store from other stores.
+    /// The store's id, which distinguishes this store from other stores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_id: Option<String>,
 }
@@ -84,7 +86,8 @@ pub struct Status {
 pub struct CallCounts {
     /// The number of calls in flight.
     pub in_flight: u64,
-    /// The number of calls in flight that hold one of the `executor.max_concurrent_total` slots.
+    /// The number of calls in flight that hold one of the slots, whose number
+    /// `executor.max_concurrent_total` sets.
     #[serde(default)]
     pub running: u64,
     /// The number of calls in flight that wait for a slot.
@@ -118,11 +121,11 @@ pub struct ToolStatus {
 pub struct ServerStatus {
     /// The server's label.
     pub label: String,
-    /// `disconnected`, `connecting`, `connected` or `error`.
+    /// The status of the connection: `disconnected`, `connecting`, `connected` or `error`.
     pub status: String,
     /// The number of tools that the server offers.
     pub tools: usize,
-    /// Why the last list failed.
+    /// The reason why the last tool listing failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

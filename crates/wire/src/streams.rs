@@ -14,10 +14,10 @@ pub struct StreamList {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StreamEntry {
-    /// The stream's name; the last segment of the stream's path.
+    /// The stream's name, which is also the last segment of the stream's path.
     pub name: String,
     /// The stream's URI as a resource of the MCP endpoint.
     pub uri: String,
-    /// What the stream's events report.
+    /// A description of the events in the stream.
     pub description: String,
 }

@@ -19,7 +19,8 @@ pub struct ToolCallEntry {
     /// The user on whose behalf the tool was called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Whether the principal may act for the user. If not, the principal merely claims the user.
+    /// Whether the principal may act on behalf of the user. If not, the principal merely claims the
+    /// user.
     #[serde(default)]
     pub user_is_verified: bool,
     /// The authenticated principal that made the call: a token or a user of the sidecar's host.
@@ -41,17 +42,18 @@ pub struct ToolCallEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub approved_arguments: Option<Box<RawValue>>,
-    /// `pending`, `running`, `success`, `error`, `cancelled`, `interrupted` or `denied`.
+    /// The status of the call: `pending`, `running`, `success`, `error`, `cancelled`, `interrupted`
+    /// or `denied`.
     pub status: String,
     /// Whether the call returned a cached result, so that the tool did not run.
     #[serde(default)]
     pub cached: bool,
-    /// When the call arrived.
+    /// The time at which the call arrived.
     pub started_at: String,
-    /// When the call ended.
+    /// The time at which the call ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<String>,
-    /// How long the tool ran, in milliseconds; absent if the tool did not run.
+    /// The duration for which the tool ran, in milliseconds; absent if the tool did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
     /// The result, with the redactions of the call log.
