@@ -13,8 +13,10 @@ use serde_json::{Map, Value, json};
 
 use crate::ending::{self, Ending};
 use crate::failure::{ProviderFailure, kind_for_status};
-use crate::request::{add_extra, json_headers, put, put_secret, put_tools, without_idle_members};
-use crate::turn::token_count;
+use crate::request::{
+    add_extra, create_json_headers, put, put_secret, put_tools, remove_tool_members,
+};
+use crate::turn::read_token_count;
 use crate::{
     Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi, ProviderConversation,
     ToolChoice, TurnOptions, TurnStream, Usage,
@@ -29,13 +31,13 @@ const DEFAULT_MAX_TOKENS: u64 = 8192;
 
 /// The member of `extra` with the names of beta features, as in Anthropic's SDKs. The names are
 /// sent in a header.
-const BETAS: &str = "betas";
+const BETAS_MEMBER: &str = "betas";
 
 /// The beta feature for requests in which Anthropic calls MCP servers natively.
-const MCP_BETA: &str = "mcp-client-2025-11-20";
+const MCP_CONNECTOR_BETA: &str = "mcp-client-2025-11-20";
 
 /// Parameters of Anthropic's messages: <https://docs.anthropic.com/en/api/messages>.
-const PARAMETERS: [&str; 7] = [
+const FORWARDED_PARAMETERS: [&str; 7] = [
     "cache_control",
     "inference_geo",
     "output_config",
@@ -57,33 +59,34 @@ impl ProviderApi for Anthropic {
         conversation::convert(messages)
     }
 
-    fn path(&self, _model: &str, _stream: bool) -> String {
+    fn path(&self, _model: &str, _is_streamed: bool) -> String {
         "messages".to_owned()
     }
 
     fn headers(&self, key: Option<&str>) -> Result<HeaderMap, ModelError> {
-        let mut headers = json_headers();
+        let mut headers = create_json_headers();
         headers.insert(HeaderName::from_static("anthropic-version"), VERSION);
         put_secret(&mut headers, HeaderName::from_static("x-api-key"), key)?;
         Ok(headers)
     }
 
-    /// Returns a header with the beta features in `extra`, and the beta feature of the MCP
-    /// connector if the request uses the connector.
+    /// Returns the header `anthropic-beta` with the beta features of the request: those in `extra`,
+    /// and the feature of the MCP connector if the request uses the connector. Returns no header if
+    /// there are no beta features.
     fn turn_headers(&self, turn: &ModelTurn<'_>) -> HeaderMap {
         let extra = &turn.options.extra;
-        let named = extra.get(BETAS).and_then(Value::as_array);
-        let mut betas: Vec<_> = named
+        let beta_list = extra.get(BETAS_MEMBER).and_then(Value::as_array);
+        let mut betas: Vec<_> = beta_list
             .into_iter()
             .flatten()
             .filter_map(Value::as_str)
             .collect();
-        let names_connector = betas.iter().any(|beta| beta.starts_with("mcp-client-"));
-        if extra.contains_key("mcp_servers") && !names_connector {
-            betas.push(MCP_BETA);
+        let has_connector_beta = betas.iter().any(|beta| beta.starts_with("mcp-client-"));
+        if extra.contains_key("mcp_servers") && !has_connector_beta {
+            betas.push(MCP_CONNECTOR_BETA);
         }
-        let joined = HeaderValue::from_str(&betas.join(",")).ok();
-        let value = joined.filter(|value| !value.is_empty());
+        let joined_betas = HeaderValue::from_str(&betas.join(",")).ok();
+        let value = joined_betas.filter(|value| !value.is_empty());
         HeaderMap::from_iter(value.map(|value| (HeaderName::from_static("anthropic-beta"), value)))
     }
 
@@ -107,14 +110,14 @@ impl ProviderApi for Anthropic {
             body.insert("stop_sequences".to_owned(), json!(options.stop));
         }
         add_extra(&mut body, &options.extra);
-        body.shift_remove(BETAS);
+        body.shift_remove(BETAS_MEMBER);
         if !body.contains_key("tools") {
             forbid_tools_of_history(&mut body, &turn.conversation.messages);
         }
         if options.one_call_at_a_time {
             disable_parallel_calls(&mut body);
         }
-        without_idle_members(&mut body, &["tool_choice"]);
+        remove_tool_members(&mut body, &["tool_choice"]);
         body.insert("stream".to_owned(), json!(turn.stream));
         Value::Object(body)
     }
@@ -130,22 +133,22 @@ impl ProviderApi for Anthropic {
 
     fn thinking_tokens(&self, options: &TurnOptions) -> u64 {
         let thinking = options.extra.get("thinking");
-        let budget = thinking.and_then(|thinking| thinking.get("budget_tokens")?.as_u64());
-        budget.unwrap_or(0)
+        let thinking_budget = thinking.and_then(|thinking| thinking.get("budget_tokens")?.as_u64());
+        thinking_budget.unwrap_or(0)
     }
 
     fn forwarded_parameters(&self) -> &'static [&'static str] {
-        &PARAMETERS
+        &FORWARDED_PARAMETERS
     }
 
-    /// Reads `{"type": "error", "error": {"type", "message"}}`.
+    /// Reads an error body of the form `{"type": "error", "error": {"type", "message"}}`.
     fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a> {
         let error = body.get("error").unwrap_or(&Value::Null);
         let message = error.get("message").and_then(Value::as_str);
         let kind = match error.get("type").and_then(Value::as_str) {
-            // "Your credit balance is too low" has the type of an invalid request.
+            // Anthropic reports an exhausted credit balance as an invalid request.
             Some("invalid_request_error")
-                if message.is_some_and(|m| m.contains("credit balance")) =>
+                if message.is_some_and(|text| text.contains("credit balance")) =>
             {
                 Some(ModelErrorKind::Exhausted)
             }
@@ -174,22 +177,22 @@ impl ProviderApi for Anthropic {
 
     fn finish(&self, body: &Value, has_calls: bool) -> Finish {
         match ending::reason(body.get("stop_reason")) {
-            // A response with this reason but without calls has only calls of tools that Pillion
-            // does not run.
-            Some(word @ "tool_use") if !has_calls => Finish::Other(word.to_owned()),
-            reason => ending::finish(reason, ending_of, has_calls),
+            // A response with the stop reason `tool_use`, but without calls for Pillion, contains
+            // only calls of tools that Pillion does not run.
+            Some(reason_text @ "tool_use") if !has_calls => Finish::Other(reason_text.to_owned()),
+            reason => ending::finish(reason, parse_ending, has_calls),
         }
     }
 
     /// Anthropic's `input_tokens` exclude all tokens that were read from or written to the cache.
     fn usage(&self, body: &Value) -> Usage {
-        let count = |key: &str| token_count(body, &format!("/usage/{key}"));
-        let cached_tokens = count("cache_read_input_tokens");
+        let read_count = |key: &str| read_token_count(body, &format!("/usage/{key}"));
+        let cached_tokens = read_count("cache_read_input_tokens");
         Usage {
-            input_tokens: count("input_tokens")
-                .saturating_add(count("cache_creation_input_tokens"))
+            input_tokens: read_count("input_tokens")
+                .saturating_add(read_count("cache_creation_input_tokens"))
                 .saturating_add(cached_tokens),
-            output_tokens: count("output_tokens"),
+            output_tokens: read_count("output_tokens"),
             cached_tokens,
         }
     }
@@ -203,8 +206,8 @@ impl ProviderApi for Anthropic {
     }
 }
 
-/// Limits the response to one call in the tool choice. A choice that forbids calls does not accept
-/// the member for this limit.
+/// Limits the response to one call, by a member of the tool choice. Does not add the member to a
+/// tool choice that forbids calls, because the API would reject it.
 fn disable_parallel_calls(body: &mut Map<String, Value>) {
     let choice = body
         .entry("tool_choice")
@@ -216,8 +219,9 @@ fn disable_parallel_calls(body: &mut Map<String, Value>) {
     }
 }
 
-/// Adds the tools that the conversation has called and forbids calls, for a request without tools:
-/// the API rejects a conversation with calls if the request has no tools.
+/// For a request without tools, adds the tools that the conversation has called, and sets a tool
+/// choice that forbids calls. The API rejects a request without tools if the conversation contains
+/// calls.
 fn forbid_tools_of_history(body: &mut Map<String, Value>, messages: &[Value]) {
     let mut names = Vec::new();
     for message in messages {
@@ -242,7 +246,7 @@ fn forbid_tools_of_history(body: &mut Map<String, Value>, messages: &[Value]) {
     body.insert("tool_choice".to_owned(), json!({"type": "none"}));
 }
 
-fn ending_of(reason: &str) -> Option<Ending> {
+fn parse_ending(reason: &str) -> Option<Ending> {
     Some(match reason {
         "end_turn" | "stop_sequence" | "tool_use" => Ending::Complete,
         "max_tokens" | "model_context_window_exceeded" => Ending::Length,

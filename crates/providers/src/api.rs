@@ -1,4 +1,5 @@
-//! Conversions of requests to a provider, and of the provider's responses.
+//! Converts requests to the format of a provider, and the responses of the provider to Pillion's
+//! types.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -13,8 +14,8 @@ use crate::{
     ToolChoice, ToolFormat, TurnOptions, TurnResponse, Usage, request,
 };
 
-/// The API of one model provider: pure conversions between Pillion's types and the API's requests,
-/// responses and errors. Only this crate implements the trait;
+/// The API of one model provider, as pure conversions between Pillion's types and the API's
+/// requests, responses and errors. Only this crate implements the trait;
 /// [`Provider::api`](crate::Provider::api) returns the implementations.
 pub trait ProviderApi: ToolFormat {
     /// Returns the base URL of the provider's own service, as opposed to a compatible server.
@@ -29,7 +30,7 @@ pub trait ProviderApi: ToolFormat {
 
     /// Returns the path of the endpoint for `model`, relative to the base URL, such as
     /// `chat/completions`.
-    fn path(&self, model: &str, stream: bool) -> String;
+    fn path(&self, model: &str, is_streamed: bool) -> String;
 
     /// Returns the headers of every request, including the key if there is one; headers with the
     /// key are marked as sensitive.
@@ -37,9 +38,9 @@ pub trait ProviderApi: ToolFormat {
     /// # Errors
     /// [`Unauthorized`](ModelErrorKind::Unauthorized): the key is not a valid header value.
     fn headers(&self, key: Option<&str>) -> Result<HeaderMap, ModelError> {
-        let mut headers = request::json_headers();
-        let bearer = key.map(|key| format!("Bearer {key}"));
-        request::put_secret(&mut headers, AUTHORIZATION, bearer.as_deref())?;
+        let mut headers = request::create_json_headers();
+        let bearer_value = key.map(|key| format!("Bearer {key}"));
+        request::put_secret(&mut headers, AUTHORIZATION, bearer_value.as_deref())?;
         Ok(headers)
     }
 
@@ -48,7 +49,7 @@ pub trait ProviderApi: ToolFormat {
         HeaderMap::new()
     }
 
-    /// Returns the request body.
+    /// Returns the request body for a turn in the provider's format.
     fn body(&self, endpoint: &Endpoint<'_>, turn: &ModelTurn<'_>) -> Value;
 
     /// Returns a tool choice in the provider's format, as a member of the request body.
@@ -74,10 +75,11 @@ pub trait ProviderApi: ToolFormat {
     /// Reads the body of an error response.
     fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a>;
 
-    /// Returns the JSON pointer to the calls and other parts of a complete response.
+    /// Returns the JSON pointer to the array that contains the calls and other parts of a complete
+    /// response.
     fn parts_pointer(&self) -> &'static str;
 
-    /// Returns why a response ended.
+    /// Returns the reason for which a response ended.
     fn finish(&self, body: &Value, has_calls: bool) -> Finish;
 
     /// Returns the token usage that a response reports.
@@ -110,10 +112,10 @@ pub trait ProviderApi: ToolFormat {
         failure.into_error(self.provider())
     }
 
-    /// Returns the error that a body or an event reports.
+    /// Fails with the error that a response body or an event reports, if it reports an error.
     ///
     /// # Errors
-    /// [`ModelError`], as the provider reported it.
+    /// [`ModelError`] with the error that the provider reported.
     fn check_error(&self, body: &Value) -> Result<(), ModelError> {
         match self.error(body) {
             Some(_) => Err(self.parse_failure(body).into_error(self.provider())),
@@ -122,11 +124,11 @@ pub trait ProviderApi: ToolFormat {
     }
 
     /// Creates the error for an invalid response or stream.
-    fn malformed(&self, what: &str) -> ModelError {
+    fn malformed(&self, problem: &str) -> ModelError {
         ModelError::new(
             ModelErrorKind::Malformed,
             format!(
-                "The response of the provider '{}' is invalid: {what}",
+                "The response of the provider '{}' is invalid: {problem}",
                 self.provider()
             ),
         )
@@ -173,8 +175,8 @@ pub(crate) fn read_turn(
     body: Value,
 ) -> Result<TurnResponse, ModelError> {
     api.check_error(&body)?;
-    let parsed = api.parse_tool_calls(&Node::root(&body));
-    let calls = parsed.map_err(|fault| ProviderError::malformed(api.provider(), fault))?;
+    let parse_result = api.parse_tool_calls(&Node::root(&body));
+    let calls = parse_result.map_err(|fault| ProviderError::malformed(api.provider(), fault))?;
     Ok(TurnResponse {
         finish: api.finish(&body, !calls.is_empty()),
         usage: api.usage(&body),

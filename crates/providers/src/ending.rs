@@ -1,11 +1,11 @@
-//! The reasons with which providers end their responses. Each provider documents a fixed set of
-//! reasons; any other value ends no response.
+//! The finish reasons of the providers. Each provider documents a fixed set of finish reasons; any
+//! other value does not count as the end of a response.
 
 use serde_json::Value;
 
 use crate::Finish;
 
-/// Values that servers send in place of `null` while a response has no reason yet.
+/// Values that servers send in place of `null` while a response has no finish reason yet.
 const PLACEHOLDERS: [&str; 4] = [
     "null",
     "none",
@@ -13,51 +13,51 @@ const PLACEHOLDERS: [&str; 4] = [
     "BLOCK_REASON_UNSPECIFIED",
 ];
 
-/// What a documented reason means for the response.
+/// What a documented finish reason means for the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The response and all calls in the response are complete.
     Complete,
     /// The response reached its maximum length.
     Length,
-    /// The provider withheld the response or its rest.
+    /// The provider withheld the response or the rest of the response.
     Filtered,
-    /// The provider paused its own tools.
+    /// The provider paused a response that uses the provider's own tools.
     Paused,
     /// The response broke off with an error.
     Failed,
 }
 
-/// Returns what a reason of one provider means; `None` if the provider does not document the
-/// reason.
-pub(crate) type ReadEnding = fn(&str) -> Option<Ending>;
+/// A function that parses a finish reason of one provider; returns `None` if the provider does not
+/// document the finish reason.
+pub(crate) type ParseEnding = fn(&str) -> Option<Ending>;
 
 /// Returns the finish reason in a member of a response or a chunk. `None` if the member is absent,
 /// not a string, blank, or a placeholder.
 pub(crate) fn reason(member: Option<&Value>) -> Option<&str> {
-    let word = member?.as_str()?.trim();
-    let is_placeholder = |placeholder: &&str| word.eq_ignore_ascii_case(placeholder);
-    (!word.is_empty() && !PLACEHOLDERS.iter().any(is_placeholder)).then_some(word)
+    let reason_text = member?.as_str()?.trim();
+    let is_placeholder = |placeholder: &&str| reason_text.eq_ignore_ascii_case(placeholder);
+    (!reason_text.is_empty() && !PLACEHOLDERS.iter().any(is_placeholder)).then_some(reason_text)
 }
 
-/// Returns the finish of a complete response with this reason. A response without a reason is
-/// complete. If the reason is not documented, the last call of the response may have lost
-/// arguments, as in a response that reached its maximum length.
-pub(crate) fn finish(reason: Option<&str>, read: ReadEnding, has_calls: bool) -> Finish {
-    let Some(word) = reason else {
-        return complete(has_calls);
+/// Returns why a complete response with this finish reason ended. A response without a finish
+/// reason is complete. If the provider does not document the finish reason, the last call of the
+/// response may have lost arguments, as in a response that reached its maximum length.
+pub(crate) fn finish(reason: Option<&str>, parse_ending: ParseEnding, has_calls: bool) -> Finish {
+    let Some(reason_text) = reason else {
+        return complete_finish(has_calls);
     };
-    match read(word) {
-        Some(Ending::Complete) => complete(has_calls),
+    match parse_ending(reason_text) {
+        Some(Ending::Complete) => complete_finish(has_calls),
         Some(Ending::Length) => Finish::Length,
         Some(Ending::Filtered) => Finish::Filtered,
-        Some(Ending::Paused) => Finish::Other(word.to_owned()),
+        Some(Ending::Paused) => Finish::Other(reason_text.to_owned()),
         Some(Ending::Failed) | None if has_calls => Finish::Length,
-        Some(Ending::Failed) | None => Finish::Other(word.to_owned()),
+        Some(Ending::Failed) | None => Finish::Other(reason_text.to_owned()),
     }
 }
 
-fn complete(has_calls: bool) -> Finish {
+fn complete_finish(has_calls: bool) -> Finish {
     if has_calls {
         Finish::ToolCalls
     } else {
@@ -65,20 +65,21 @@ fn complete(has_calls: bool) -> Finish {
     }
 }
 
-/// The finish reason of a streamed response. Servers repeat reasons, send reasons before the last
-/// content, and send placeholders after reasons.
+/// The finish reason of a streamed response. Servers repeat finish reasons, send finish reasons
+/// before the last content, and send placeholders after finish reasons.
 #[derive(Default)]
 pub(crate) struct StreamedReason {
-    /// The finish reason, and its meaning if the provider documents the reason.
+    /// The finish reason, and its meaning if the provider documents it.
     reason: Option<(String, Option<Ending>)>,
-    /// Whether no content followed the reason, except content whose event repeats the reason.
+    /// Whether no content followed the finish reason, except content whose event repeats the finish
+    /// reason.
     is_current: bool,
-    /// Whether content followed an earlier reason.
+    /// Whether content arrived after an earlier finish reason.
     was_premature: bool,
 }
 
 impl StreamedReason {
-    /// Notes that an event has content.
+    /// Records that an event has content.
     pub(crate) fn add_content(&mut self) {
         if self.reason.is_some() {
             self.is_current = false;
@@ -86,47 +87,52 @@ impl StreamedReason {
         }
     }
 
-    /// Adds the member of an event that has the reason, after the content of the event.
-    pub(crate) fn add(&mut self, read: ReadEnding, member: Option<&Value>) {
-        let Some(word) = reason(member) else {
+    /// Records the finish reason in `member` of an event. Must be called after the content of the
+    /// event was recorded.
+    pub(crate) fn add(&mut self, parse_ending: ParseEnding, member: Option<&Value>) {
+        let Some(reason_text) = reason(member) else {
             return;
         };
-        let ending = read(word);
+        let ending = parse_ending(reason_text);
         self.is_current |= ending.is_some();
-        // A documented reason replaces an unknown reason, and the content that is missing stays
-        // missing.
+        // A documented finish reason replaces an undocumented one. `Complete` is also replaced by
+        // any other documented finish reason, because a response that lost content stays
+        // incomplete.
         let is_final = match &self.reason {
             Some((_, Some(Ending::Complete))) => ending.is_none(),
-            Some((_, known)) => known.is_some(),
+            Some((_, known_ending)) => known_ending.is_some(),
             None => false,
         };
         if !is_final {
-            self.reason = Some((word.to_owned(), ending));
+            self.reason = Some((reason_text.to_owned(), ending));
         }
     }
 
-    /// Returns the reason, whether or not the provider documents the reason.
+    /// Returns the finish reason, whether or not the provider documents it.
     pub(crate) fn reason(&self) -> Option<&str> {
-        self.reason.as_ref().map(|(word, _)| word.as_str())
+        self.reason
+            .as_ref()
+            .map(|(reason_text, _)| reason_text.as_str())
     }
 
-    /// Returns whether a documented reason arrived together with the last content or later.
+    /// Returns whether a documented finish reason arrived together with the last content or later.
     pub(crate) fn has_ended(&self) -> bool {
         self.is_current
     }
 
-    /// Returns whether the response is complete even if the connection failed after the reason.
-    /// Some models send a reason with every piece of content.
-    pub(crate) fn is_certain(&self) -> bool {
+    /// Returns whether the response is complete even if the connection failed after the finish
+    /// reason. If content followed an earlier finish reason, the response may be incomplete,
+    /// because some models send a finish reason with every piece of content.
+    pub(crate) fn is_complete_if_broken(&self) -> bool {
         self.is_current && !self.was_premature
     }
 
-    /// Returns why the stream of a response without a documented reason is invalid.
-    pub(crate) fn early_end(&self) -> String {
+    /// Formats why the stream of a response without a documented finish reason is invalid.
+    pub(crate) fn format_early_end_message(&self) -> String {
         match &self.reason {
-            Some((word, None)) => {
-                let word: String = word.chars().take(64).collect();
-                format!("the finish reason '{word}' is unknown, and the stream ended early")
+            Some((reason_text, None)) => {
+                let excerpt: String = reason_text.chars().take(64).collect();
+                format!("the finish reason '{excerpt}' is unknown, and the stream ended early")
             }
             _ => "the stream ended early".to_owned(),
         }

@@ -5,7 +5,7 @@ use pillion_core::tool::ErrorCode;
 use crate::Provider;
 use crate::node::JsonFault;
 
-/// Why a response body cannot be parsed.
+/// The reason for which a response body cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProviderError {
@@ -51,24 +51,25 @@ pub enum ModelErrorKind {
     Cancelled,
 }
 
-/// Why a model gave no response. The message contains no API key, and no part of a URL except the
-/// host.
+/// The reason for which a model gave no response. The message contains no API key, and no part of a
+/// URL except the host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
-    /// What kind of failure prevented the response.
+    /// The kind of failure that prevented the response.
     pub kind: ModelErrorKind,
     /// A human-readable message, with the provider's own message if that is short and safe to show.
     pub message: String,
     /// The HTTP status of the response, if there was one.
     pub status: Option<u16>,
-    /// When to retry the request, if the provider reported a time.
+    /// The time to wait before a retry, if the provider reported a time.
     pub retry_after: Option<Duration>,
     /// Whether the provider may have called tools natively before the failure; then repeating the
-    /// request would call the tools again. Set by a client whose provider can do so.
+    /// request would call the tools again. Set only by clients of providers that support native
+    /// calls.
     pub may_have_acted: bool,
-    /// Whether the provider may bill the request: the provider received the request and did not
-    /// reject it.
+    /// Whether the provider may bill the request, because the provider received the request and did
+    /// not reject it.
     pub may_have_cost: bool,
 }
 
@@ -108,7 +109,8 @@ impl ProviderError {
     }
 }
 
-/// Converts the error of a received response that cannot be read.
+/// Converts the error of a response whose body cannot be read. The model may have processed the
+/// request.
 impl From<ProviderError> for ModelError {
     fn from(error: ProviderError) -> Self {
         Self::new(ModelErrorKind::Malformed, error.to_string())

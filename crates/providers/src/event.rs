@@ -10,8 +10,11 @@ use crate::{ModelError, ProviderApi};
 /// open, and for `[DONE]`, which gateways to several providers send at the end of every stream.
 ///
 /// # Errors
-/// [`Malformed`](crate::ModelErrorKind::Malformed): the data are not JSON.
-pub(crate) fn data(api: &impl ProviderApi, event: &SseEvent) -> Result<Option<Value>, ModelError> {
+/// [`Malformed`](crate::ModelErrorKind::Malformed): the data is not JSON.
+pub(crate) fn parse_data(
+    api: &impl ProviderApi,
+    event: &SseEvent,
+) -> Result<Option<Value>, ModelError> {
     if matches!(event.data.trim(), "" | "[DONE]") {
         return Ok(None);
     }
@@ -20,22 +23,22 @@ pub(crate) fn data(api: &impl ProviderApi, event: &SseEvent) -> Result<Option<Va
         .map_err(|_| api.malformed("an event of the stream is not JSON"))
 }
 
-/// Returns the JSON of an event like [`data`], with the name of the event as `type` if the JSON has
-/// no type.
+/// Returns the JSON of an event like [`parse_data`], with the name of the event as `type` if the
+/// JSON has no type.
 ///
 /// # Errors
-/// [`Malformed`](crate::ModelErrorKind::Malformed): the data are not JSON.
-pub(crate) fn typed_data(
+/// [`Malformed`](crate::ModelErrorKind::Malformed): the data is not JSON.
+pub(crate) fn parse_typed_data(
     api: &impl ProviderApi,
     event: &SseEvent,
 ) -> Result<Option<Value>, ModelError> {
-    let mut data = data(api, event)?;
-    if let Some(Value::Object(members)) = &mut data
+    let mut event_data = parse_data(api, event)?;
+    if let Some(Value::Object(members)) = &mut event_data
         && !members.get("type").is_some_and(Value::is_string)
         && event.event != "message"
     {
         let name = Value::from(event.event.to_string());
         members.insert("type".to_owned(), name);
     }
-    Ok(data)
+    Ok(event_data)
 }

@@ -23,11 +23,12 @@ const TOO_LONG_PHRASES: [&str; 8] = [
 pub struct ProviderFailure<'a> {
     /// The HTTP status, if the error has one.
     pub(crate) status: Option<u16>,
-    /// The kind of failure, from the provider's own error code.
+    /// The kind of failure that the provider's own error code indicates; `None` if it indicates
+    /// none.
     pub(crate) kind: Option<ModelErrorKind>,
     /// The error message of the provider.
     pub(crate) message: Option<&'a str>,
-    /// When to retry the request, if the error body contains a time.
+    /// The time to wait before a retry, if the error body contains a time.
     pub(crate) retry_after: Option<Duration>,
 }
 
@@ -36,7 +37,7 @@ impl ProviderFailure<'_> {
     /// because some providers repeat a part of the key.
     pub(crate) fn into_error(self, provider: Provider) -> ModelError {
         let kind = self.kind();
-        let what = match kind {
+        let outcome = match kind {
             ModelErrorKind::Unauthorized => {
                 "rejected the API key, or the key lacks permission for the request"
             }
@@ -47,7 +48,7 @@ impl ProviderFailure<'_> {
             ModelErrorKind::ContextTooLong => "rejected the conversation as too long",
             ModelErrorKind::Malformed | ModelErrorKind::Cancelled => "reported an error",
         };
-        let mut message = format!("The provider '{provider}' {what}");
+        let mut message = format!("The provider '{provider}' {outcome}");
         if let Some(status) = self.status {
             message.push_str(&format!(" (HTTP {status})"));
         }
@@ -66,8 +67,8 @@ impl ProviderFailure<'_> {
 
     fn kind(&self) -> ModelErrorKind {
         let kind = self.kind.or_else(|| self.status.map(kind_for_status));
-        let may_be_length = matches!(kind, None | Some(ModelErrorKind::Rejected));
-        if may_be_length && self.message.is_some_and(is_too_long_message) {
+        let may_be_too_long = matches!(kind, None | Some(ModelErrorKind::Rejected));
+        if may_be_too_long && self.message.is_some_and(is_too_long_message) {
             return ModelErrorKind::ContextTooLong;
         }
         kind.unwrap_or(ModelErrorKind::Malformed)
@@ -75,8 +76,10 @@ impl ProviderFailure<'_> {
 }
 
 fn is_too_long_message(message: &str) -> bool {
-    let message = message.to_ascii_lowercase();
-    TOO_LONG_PHRASES.iter().any(|words| message.contains(words))
+    let lower_case_message = message.to_ascii_lowercase();
+    TOO_LONG_PHRASES
+        .iter()
+        .any(|phrase| lower_case_message.contains(phrase))
 }
 
 /// Returns the kind of failure for an HTTP status.

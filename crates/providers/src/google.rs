@@ -17,10 +17,10 @@ use crate::api::read_turn;
 use crate::ending::{self, Ending};
 use crate::failure::ProviderFailure;
 use crate::request::{
-    add_extra, json_headers, leading_number, put, put_secret, segment, tools_of,
-    without_idle_members,
+    add_extra, create_json_headers, encode_segment, format_turn_tools, parse_leading_number, put,
+    put_secret, remove_tool_members,
 };
-use crate::turn::token_count;
+use crate::turn::read_token_count;
 use crate::{
     Endpoint, Finish, ModelError, ModelTurn, ProviderApi, ProviderConversation, ToolChoice,
     TurnResponse, TurnStream, Usage,
@@ -45,21 +45,21 @@ impl ProviderApi for Google {
 
     /// `model` may include the collection of the model, as in `models/gemini-2.5-flash` and
     /// `tunedModels/mine`.
-    fn path(&self, model: &str, stream: bool) -> String {
-        let (kind, name) = match model.split_once('/') {
-            Some((kind @ ("models" | "tunedModels"), name)) => (kind, name),
+    fn path(&self, model: &str, is_streamed: bool) -> String {
+        let (collection, name) = match model.split_once('/') {
+            Some((collection @ ("models" | "tunedModels"), name)) => (collection, name),
             _ => ("models", model),
         };
-        let method = if stream {
+        let method = if is_streamed {
             "streamGenerateContent?alt=sse"
         } else {
             "generateContent"
         };
-        format!("{kind}/{}:{method}", segment(name))
+        format!("{collection}/{}:{method}", encode_segment(name))
     }
 
     fn headers(&self, key: Option<&str>) -> Result<HeaderMap, ModelError> {
-        let mut headers = json_headers();
+        let mut headers = create_json_headers();
         put_secret(&mut headers, HeaderName::from_static("x-goog-api-key"), key)?;
         Ok(headers)
     }
@@ -70,21 +70,21 @@ impl ProviderApi for Google {
         put(&mut body, "systemInstruction", system);
         let mut contents = turn.conversation.messages.clone();
         if requires_signatures(endpoint.model) {
-            contents.iter_mut().for_each(sign);
+            contents.iter_mut().for_each(sign_first_call);
         }
         body.insert("contents".to_owned(), Value::Array(contents));
-        let declarations = tools_of(turn, self);
+        let declarations = format_turn_tools(turn, self);
         let tools = declarations.map(|tools| json!([{"functionDeclarations": tools}]));
         put(&mut body, "tools", tools);
-        let requested = turn.options.tool_choice.as_ref();
-        let choice = requested.map(|choice| self.tool_choice(choice));
+        let requested_choice = turn.options.tool_choice.as_ref();
+        let choice = requested_choice.map(|choice| self.tool_choice(choice));
         put(&mut body, "toolConfig", choice);
-        let config = generation_config(turn);
+        let config = create_generation_config(turn);
         if !config.is_empty() {
             body.insert("generationConfig".to_owned(), Value::Object(config));
         }
         add_extra(&mut body, &turn.options.extra);
-        without_idle_members(&mut body, &["toolConfig"]);
+        remove_tool_members(&mut body, &["toolConfig"]);
         Value::Object(body)
     }
 
@@ -108,27 +108,27 @@ impl ProviderApi for Google {
 
     fn finish(&self, body: &Value, has_calls: bool) -> Finish {
         let reason = ending::reason(body.pointer("/candidates/0/finishReason"));
-        if reason.is_none() && block_reason(body.get("promptFeedback")).is_some() {
+        if reason.is_none() && find_block_reason(body.get("promptFeedback")).is_some() {
             return Finish::Filtered;
         }
-        ending::finish(reason, ending_of, has_calls)
+        ending::finish(reason, parse_ending, has_calls)
     }
 
     fn usage(&self, body: &Value) -> Usage {
-        let count = |key: &str| token_count(body, &format!("/usageMetadata/{key}"));
+        let read_count = |key: &str| read_token_count(body, &format!("/usageMetadata/{key}"));
         Usage {
-            // `promptTokenCount` includes cached tokens.
-            input_tokens: count("promptTokenCount")
-                .saturating_add(count("toolUsePromptTokenCount")),
-            output_tokens: count("candidatesTokenCount")
-                .saturating_add(count("thoughtsTokenCount")),
-            cached_tokens: count("cachedContentTokenCount"),
+            // The cached tokens are not added, because `promptTokenCount` includes them.
+            input_tokens: read_count("promptTokenCount")
+                .saturating_add(read_count("toolUsePromptTokenCount")),
+            output_tokens: read_count("candidatesTokenCount")
+                .saturating_add(read_count("thoughtsTokenCount")),
+            cached_tokens: read_count("cachedContentTokenCount"),
         }
     }
 
     fn parse_response(&self, body: Value) -> Result<TurnResponse, ModelError> {
         match body {
-            // A proxy that removes `alt=sse` receives the stream as one array.
+            // If a proxy removes `alt=sse` from the URL, Google sends the stream as one array.
             Value::Array(responses) => stream::read_responses(responses),
             body => read_response(body),
         }
@@ -139,7 +139,7 @@ impl ProviderApi for Google {
     }
 }
 
-fn generation_config(turn: &ModelTurn<'_>) -> Map<String, Value> {
+fn create_generation_config(turn: &ModelTurn<'_>) -> Map<String, Value> {
     let options = turn.options;
     let mut config = Map::new();
     put(&mut config, "temperature", options.temperature);
@@ -154,43 +154,43 @@ fn generation_config(turn: &ModelTurn<'_>) -> Map<String, Value> {
 /// Returns whether the model is Gemini 3 or later, which requires signatures.
 fn requires_signatures(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or_default();
-    let generation = name.strip_prefix("gemini-").and_then(leading_number);
+    let generation = name.strip_prefix("gemini-").and_then(parse_leading_number);
     // Names without a generation, such as `gemini-flash-latest`, refer to the newest generation.
     generation.is_none_or(|generation| generation >= 3) && name.starts_with("gemini-")
 }
 
 /// Adds a signature to the first call of a model's message, where the API requires one.
-fn sign(content: &mut Value) {
+fn sign_first_call(content: &mut Value) {
     let parts = content.get_mut("parts").and_then(Value::as_array_mut);
     let mut calls = parts
         .into_iter()
         .flatten()
         .filter(|part| part.get("functionCall").is_some());
-    if let Some(Value::Object(first)) = calls.next() {
-        first
+    if let Some(Value::Object(first_call)) = calls.next() {
+        first_call
             .entry("thoughtSignature")
             .or_insert_with(|| json!(PLACEHOLDER_SIGNATURE));
     }
 }
 
-/// Reads a complete response in one JSON object.
+/// Reads a complete response that is one JSON object.
 fn read_response(body: Value) -> Result<TurnResponse, ModelError> {
     let response = read_turn(&Google, body)?;
     let has_candidates = response.body.get("candidates").is_some_and(Value::is_array);
-    if !has_candidates && block_reason(response.body.get("promptFeedback")).is_none() {
+    if !has_candidates && find_block_reason(response.body.get("promptFeedback")).is_none() {
         return Err(Google.malformed("candidates is missing"));
     }
     Ok(response)
 }
 
-/// Returns why Google blocked the prompt, if it did.
-fn block_reason(feedback: Option<&Value>) -> Option<&str> {
+/// Returns the reason for which Google blocked the prompt; `None` if the prompt was not blocked.
+fn find_block_reason(feedback: Option<&Value>) -> Option<&str> {
     ending::reason(feedback?.get("blockReason"))
 }
 
 /// Returns the meaning of a `FinishReason`, which some proxies write in lower case:
 /// <https://ai.google.dev/api/generate-content#FinishReason>
-fn ending_of(reason: &str) -> Option<Ending> {
+fn parse_ending(reason: &str) -> Option<Ending> {
     Some(match reason.to_ascii_uppercase().as_str() {
         "STOP" => Ending::Complete,
         "MAX_TOKENS" => Ending::Length,

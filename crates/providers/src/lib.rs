@@ -2,9 +2,9 @@
 //! tool results.
 //!
 //! Everything about one provider is in the module with its name, which implements [`ToolFormat`]
-//! and [`ProviderApi`];
-//! [`Provider::api`] is the only place that distinguishes all providers. The crate does no I/O: all
-//! functions are pure conversions from JSON to JSON. One round with a model consists of
+//! and [`ProviderApi`]; only [`Provider::api`] distinguishes all providers. The crate does no I/O:
+//! all functions are pure conversions from JSON to JSON. One round with a model consists of three
+//! steps:
 //!
 //! 1. [`format_tools`]: the `tools` of the request;
 //! 2. [`parse_tool_calls`]: the calls in the response;
@@ -19,8 +19,13 @@
 //! let provider: Provider = "anthropic".parse()?;
 //! let response = json!({
 //!     "role": "assistant",
-//!     "content": [{"type": "tool_use", "id": "toolu_1", "name": "calculator", "input":
-//! {"expression": "1+1"}}],     "stop_reason": "tool_use",
+//!     "content": [{
+//!         "type": "tool_use",
+//!         "id": "toolu_1",
+//!         "name": "calculator",
+//!         "input": {"expression": "1+1"},
+//!     }],
+//!     "stop_reason": "tool_use",
 //! });
 //! let calls = parse_tool_calls(provider, &response)?;
 //! let result = ToolResult::success(&calls[0].id, &calls[0].name, json!("2"));
@@ -76,14 +81,14 @@ use node::Node;
 use openai_chat::OpenAiChat;
 use openai_responses::OpenAiResponses;
 
-/// Runs the examples in the book.
+/// Runs the examples in the reference documentation as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/reference/models-and-tools.md")]
 #[doc = include_str!("../../../docs/reference/provider-formats.md")]
 struct ProviderGuideDoctests;
 
 impl Provider {
-    /// Returns the provider's API. No other code distinguishes all providers.
+    /// Returns the provider's API. All other code is independent of the set of providers.
     #[must_use]
     pub fn api(self) -> &'static dyn ProviderApi {
         match self {
@@ -95,11 +100,11 @@ impl Provider {
     }
 }
 
-/// When [`format_tool`] adds `strict` to a tool in the format of [`Provider::OpenAiChat`]. The
-/// other formats ignore this flag.
+/// Whether [`format_tool`] always adds `strict`, or only the value `true`, to a tool in the format
+/// of [`Provider::OpenAiChat`]. The other formats ignore this flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum StrictFlag {
-    /// `strict` is present only if it is true, as in the sidecar's list of schemas.
+    /// `strict` is present only with the value `true`, as in the sidecar's list of schemas.
     #[default]
     WhenTrue,
     /// `strict` is always present, as in HAWKI's `toOpenAiFormat`.
@@ -151,7 +156,7 @@ pub fn format_tool(provider: Provider, tool: &ToolDefinition, strict_flag: Stric
 /// `tools` of the request.
 ///
 /// The result is at most a few times larger than the definitions, plus a fixed size for the whole
-/// list: a short list with references that multiply does not become a large request.
+/// list. A short list whose references multiply thus does not become a large request.
 ///
 /// ```
 /// use pillion_providers::{Provider, format_tools};
@@ -237,7 +242,7 @@ pub fn parse_tool_calls(
     provider: Provider,
     response: &Value,
 ) -> Result<Vec<ToolCall>, ProviderError> {
-    read(provider, response, |body| {
+    parse_body(provider, response, |body| {
         provider.api().parse_tool_calls(body)
     })
 }
@@ -256,7 +261,7 @@ pub fn parse_tool_calls(
 /// # Errors
 /// The same errors as [`parse_tool_calls`].
 pub fn assistant_text(provider: Provider, response: &Value) -> Result<String, ProviderError> {
-    read(provider, response, |body| {
+    parse_body(provider, response, |body| {
         let text = provider.api().text(body)?;
         if text.is_empty() {
             return provider.api().refusal(body);
@@ -280,7 +285,7 @@ pub fn assistant_text(provider: Provider, response: &Value) -> Result<String, Pr
 /// # Errors
 /// The same errors as [`parse_tool_calls`].
 pub fn refusal(provider: Provider, response: &Value) -> Result<String, ProviderError> {
-    read(provider, response, |body| {
+    parse_body(provider, response, |body| {
         match provider.api().text(body)?.as_str() {
             "" => provider.api().refusal(body),
             _ => Ok(String::new()),
@@ -315,7 +320,7 @@ pub fn assistant_messages(
     provider: Provider,
     response: &Value,
 ) -> Result<Vec<Value>, ProviderError> {
-    read(provider, response, |body| {
+    parse_body(provider, response, |body| {
         provider.api().assistant_messages(body)
     })
 }
@@ -353,8 +358,8 @@ pub fn format_results(provider: Provider, results: &[ToolResult]) -> Vec<Value> 
     provider.api().format_results(results)
 }
 
-/// Parses the calls that the provider makes itself in a complete response body. Returns no calls
-/// for providers that make none.
+/// Parses a complete response body and returns the calls of MCP tools that the provider has made
+/// itself, or requests approval for. Returns no calls for providers that call no MCP servers.
 ///
 /// ```
 /// use pillion_providers::{Provider, native_calls};
@@ -372,12 +377,12 @@ pub fn format_results(provider: Provider, results: &[ToolResult]) -> Vec<Value> 
 /// # Errors
 /// The same errors as [`parse_tool_calls`].
 pub fn native_calls(provider: Provider, response: &Value) -> Result<NativeCalls, ProviderError> {
-    read(provider, response, |body| provider.api().native_calls(body))
+    parse_body(provider, response, |body| provider.api().native_calls(body))
 }
 
-/// Formats the decisions on calls that need approval as messages to append to the conversation: a
-/// success approves the call with that id, and a failure denies it, with the error as the reason
-/// for the model. Only `OpenAiResponses` requests approval.
+/// Formats approval decisions as messages to append to the conversation. A successful result
+/// approves the call with its id; a failed result denies the call, and the model gets the error as
+/// the reason. Only `OpenAiResponses` requests approval.
 ///
 /// ```
 /// use pillion_providers::{Provider, format_permits};
@@ -386,8 +391,12 @@ pub fn native_calls(provider: Provider, response: &Value) -> Result<NativeCalls,
 /// let allowed = ToolResult::success("mcpr_1", "dmcp_roll", json!("may run"));
 /// assert_eq!(
 ///     format_permits(Provider::OpenAiResponses, &[allowed]),
-///     [json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve":
-/// true})], );
+///     [json!({
+///         "type": "mcp_approval_response",
+///         "approval_request_id": "mcpr_1",
+///         "approve": true,
+///     })],
+/// );
 /// ```
 #[must_use]
 pub fn format_permits(provider: Provider, results: &[ToolResult]) -> Vec<Value> {
@@ -396,7 +405,7 @@ pub fn format_permits(provider: Provider, results: &[ToolResult]) -> Vec<Value> 
 
 /// Reads a response body, unless the body reports an error. All providers report errors in the
 /// member `error`, which is otherwise `null` or absent.
-fn read<T>(
+fn parse_body<T>(
     provider: Provider,
     response: &Value,
     parse: impl FnOnce(&Node<'_>) -> Result<T, JsonFault>,
@@ -404,16 +413,16 @@ fn read<T>(
     if let Some(error) = provider.api().error(response) {
         return Err(ProviderError::Reported {
             provider,
-            message: error_message(error),
+            message: find_error_message(error),
         });
     }
     parse(&Node::root(response)).map_err(|fault| ProviderError::malformed(provider, fault))
 }
 
 /// Returns the message of an error: a string, or an object with a member `message`.
-fn error_message(error: &Value) -> String {
+fn find_error_message(error: &Value) -> String {
     match error.get("message").unwrap_or(error) {
         Value::String(text) => text.clone(),
-        other => other.to_string(),
+        error => error.to_string(),
     }
 }

@@ -35,7 +35,7 @@ pub(crate) enum ParsedMessage<'a> {
 
 /// Returns the error text if the content is a failed result: a JSON object with only `error`, as
 /// [`ToolResult::to_message_format`](pillion_core::tool::ToolResult::to_message_format) writes it.
-pub(crate) fn failure_text(parts: &[Part<'_>]) -> Option<String> {
+pub(crate) fn parse_failure_text(parts: &[Part<'_>]) -> Option<String> {
     let [Part::Text(text)] = parts else {
         return None;
     };
@@ -51,25 +51,29 @@ pub(crate) fn failure_text(parts: &[Part<'_>]) -> Option<String> {
     }
 }
 
-/// Messages in which no two successive messages have the same role.
+/// Collects messages so that no two successive messages have the same role.
 #[derive(Default)]
 pub(crate) struct RoleMessages(Vec<(&'static str, Vec<Value>)>);
 
 impl RoleMessages {
-    /// Returns the content of the last message if the message has this role, otherwise the content
-    /// of a new message.
-    pub(crate) fn content_of(&mut self, role: &'static str) -> &mut Vec<Value> {
-        if self.0.last().is_none_or(|(last, _)| *last != role) {
+    /// Returns the content of the last message if its role is `role`, or else the content of a new
+    /// message.
+    pub(crate) fn content_for_role(&mut self, role: &'static str) -> &mut Vec<Value> {
+        if self
+            .0
+            .last()
+            .is_none_or(|(last_role, _)| *last_role != role)
+        {
             self.0.push((role, Vec::new()));
         }
-        let last = self.0.len() - 1;
-        &mut self.0[last].1
+        let last_index = self.0.len() - 1;
+        &mut self.0[last_index].1
     }
 
-    /// Adds content, which may be empty.
+    /// Adds content of a role to the messages. Empty content adds nothing.
     pub(crate) fn add(&mut self, role: &'static str, content: Vec<Value>) {
         if !content.is_empty() {
-            self.content_of(role).extend(content);
+            self.content_for_role(role).extend(content);
         }
     }
 
@@ -86,16 +90,16 @@ impl RoleMessages {
 ///
 /// # Errors
 /// [`Rejected`](ModelErrorKind::Rejected) with the position, such as `messages[3].content[0]`.
-pub(crate) fn read(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, ModelError> {
-    read_all(messages).map_err(|fault| rejected(fault.to_string()))
+pub(crate) fn parse_messages(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, ModelError> {
+    parse_all_messages(messages).map_err(|fault| rejected_error(fault.to_string()))
 }
 
-/// Creates the error for messages that cannot be converted.
-pub(crate) fn rejected(message: impl Into<String>) -> ModelError {
+/// Creates the error for messages that cannot be converted to a provider's format.
+pub(crate) fn rejected_error(message: impl Into<String>) -> ModelError {
     ModelError::new(ModelErrorKind::Rejected, message)
 }
 
-fn read_all(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, JsonFault> {
+fn parse_all_messages(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, JsonFault> {
     if messages.is_empty() {
         return Err(JsonFault::Invalid {
             path: "messages".to_owned(),
@@ -103,40 +107,40 @@ fn read_all(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, JsonFault> {
         });
     }
     // The tool names of the calls so far, by call id.
-    let mut called = HashMap::new();
-    let mut read = Vec::with_capacity(messages.len());
+    let mut tool_names = HashMap::new();
+    let mut parsed_messages = Vec::with_capacity(messages.len());
     for (index, value) in messages.iter().enumerate() {
-        let message = read_message(&Node::new(value, format!("messages[{index}]")), &called)?;
+        let message = parse_message(&Node::new(value, format!("messages[{index}]")), &tool_names)?;
         if let ParsedMessage::Assistant { calls, .. } = &message {
             let names = calls
                 .iter()
                 .map(|call| (call.id.clone(), call.name.clone()));
-            called.extend(names);
+            tool_names.extend(names);
         }
-        read.push(message);
+        parsed_messages.push(message);
     }
-    Ok(read)
+    Ok(parsed_messages)
 }
 
-fn read_message<'a>(
+fn parse_message<'a>(
     message: &Node<'a>,
-    called: &HashMap<String, String>,
+    tool_names: &HashMap<String, String>,
 ) -> Result<ParsedMessage<'a>, JsonFault> {
     let role = message.required("role")?;
     match role.text()? {
-        "system" | "developer" => Ok(ParsedMessage::System(system_text(message)?)),
+        "system" | "developer" => Ok(ParsedMessage::System(parse_system_text(message)?)),
         "user" => {
             let mut parts = part::parse_content(message)?;
             if let Some(name) = message.optional("name")? {
-                part::put_name(&mut parts, name.text()?);
+                part::prepend_name(&mut parts, name.text()?);
             }
             Ok(ParsedMessage::User(parts))
         }
-        "assistant" => assistant(message),
+        "assistant" => parse_assistant_message(message),
         "tool" => {
             let id = message.required("tool_call_id")?;
             let call_id = id.text()?;
-            let tool_name = called
+            let tool_name = tool_names
                 .get(call_id)
                 .ok_or_else(|| id.invalid("names no tool call of an earlier message"))?;
             Ok(ParsedMessage::Tool {
@@ -149,12 +153,12 @@ fn read_message<'a>(
     }
 }
 
-fn system_text(message: &Node<'_>) -> Result<String, JsonFault> {
+fn parse_system_text(message: &Node<'_>) -> Result<String, JsonFault> {
     let parts = part::parse_content(message)?;
     let mut text = String::new();
     for part in parts {
         match part {
-            Part::Text(more) => text.push_str(&more),
+            Part::Text(part_text) => text.push_str(&part_text),
             Part::Refusal(_) | Part::Image(_) => {
                 return Err(message.invalid("must have text only, because its role is system"));
             }
@@ -163,7 +167,7 @@ fn system_text(message: &Node<'_>) -> Result<String, JsonFault> {
     Ok(text)
 }
 
-fn assistant<'a>(message: &Node<'a>) -> Result<ParsedMessage<'a>, JsonFault> {
+fn parse_assistant_message<'a>(message: &Node<'a>) -> Result<ParsedMessage<'a>, JsonFault> {
     let mut parts = part::parse_content(message)?;
     if let Some(refusal) = message.optional("refusal")? {
         parts.push(Part::Refusal(refusal.text()?.into()));
@@ -175,16 +179,16 @@ fn assistant<'a>(message: &Node<'a>) -> Result<ParsedMessage<'a>, JsonFault> {
         return Err(message.invalid("has a function_call, which is not supported: use tool_calls"));
     }
     let mut calls = Vec::new();
-    if let Some(list) = message.optional("tool_calls")? {
-        for call in list.items()? {
-            calls.push(read_call(&call)?);
+    if let Some(call_list) = message.optional("tool_calls")? {
+        for call in call_list.items()? {
+            calls.push(parse_call(&call)?);
         }
     }
     Ok(ParsedMessage::Assistant { parts, calls })
 }
 
 /// Parses a call. Absent and blank arguments mean no arguments.
-fn read_call(call: &Node<'_>) -> Result<ToolCall, JsonFault> {
+fn parse_call(call: &Node<'_>) -> Result<ToolCall, JsonFault> {
     if let Some(kind) = call.optional("type")?
         && kind.text()? != "function"
     {

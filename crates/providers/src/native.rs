@@ -9,9 +9,9 @@ use crate::node::{JsonFault, Node, arguments};
 #[cfg(test)]
 mod tests;
 
-/// An MCP server that the provider calls itself: an entry of `tools` in a request to OpenAI's
-/// Responses API, or of Anthropic's MCP connector. The provider calls the server's tools, so these
-/// calls do not reach the executor.
+/// An MCP server that the provider calls itself. Becomes an entry of `tools` in a request to
+/// OpenAI's Responses API, or of Anthropic's MCP connector. The provider calls the server's tools,
+/// so these calls do not reach the executor.
 ///
 /// ```
 /// use pillion_providers::{NativeApproval, NativeMcpServer, Provider};
@@ -32,7 +32,7 @@ mod tests;
 /// ```
 #[derive(Debug, Clone)]
 pub struct NativeMcpServer {
-    /// The name of the server for the model and in calls.
+    /// The name by which the model and reported calls refer to the server.
     pub label: String,
     /// The description of the server for the model.
     pub description: Option<String>,
@@ -81,9 +81,9 @@ pub struct NativeCalls {
     /// Calls that need approval; [`format_permits`](crate::format_permits) formats the decisions.
     pub permission_requests: Vec<NativeCall>,
     /// Finished native calls, each with its result.
-    pub ended: Vec<(NativeCall, ToolResult)>,
+    pub finished_calls: Vec<(NativeCall, ToolResult)>,
     /// Labels of the servers whose tools the provider could not list.
-    pub unlisted: Vec<String>,
+    pub unlisted_servers: Vec<String>,
 }
 
 /// A call of an MCP server's tool.
@@ -91,29 +91,33 @@ pub struct NativeCalls {
 pub struct NativeCall {
     /// The label of the MCP server.
     pub server: String,
-    /// The call, with the tool's name on the server.
+    /// The call, in which the tool has its name on the server.
     pub call: ToolCall,
 }
 
 impl NativeCall {
-    /// Parses a call; `server` and `input` are the names of the members with the server's label and
-    /// the arguments.
-    pub(crate) fn parse(node: &Node<'_>, server: &str, input: &str) -> Result<Self, JsonFault> {
+    /// Parses a call; `server_key` and `input_key` are the names of the members with the server's
+    /// label and the arguments.
+    pub(crate) fn parse(
+        node: &Node<'_>,
+        server_key: &str,
+        input_key: &str,
+    ) -> Result<Self, JsonFault> {
         Ok(Self {
-            server: node.required(server)?.text()?.to_owned(),
+            server: node.required(server_key)?.text()?.to_owned(),
             call: ToolCall::new(
                 node.required("id")?.text()?,
                 node.required("name")?.text()?,
-                arguments(node.optional(input)?),
+                arguments(node.optional(input_key)?),
             ),
         })
     }
 
-    pub(crate) fn success(&self, result: Value) -> ToolResult {
+    pub(crate) fn to_success(&self, result: Value) -> ToolResult {
         ToolResult::success(&self.call.id, &self.call.name, result)
     }
 
-    pub(crate) fn failure(&self, result: Value, message: &str) -> ToolResult {
+    pub(crate) fn to_failure(&self, result: Value, message: &str) -> ToolResult {
         let ToolCall { id, name, .. } = &self.call;
         ToolResult {
             result,

@@ -6,8 +6,8 @@ pub struct Node<'a> {
     path: String,
 }
 
-/// Why a JSON document cannot be read. `path` is a location in the document, such as
-/// `choices[0].message.tool_calls[2].id`.
+/// The reason for which a JSON document cannot be read. `path` is a location in the document, such
+/// as `choices[0].message.tool_calls[2].id`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JsonFault {
@@ -18,14 +18,14 @@ pub enum JsonFault {
         path: String,
     },
     /// A part has the wrong type.
-    #[error("{path} is {found}, expected {expected}")]
+    #[error("{path} is {actual_type}, expected {expected_type}")]
     WrongType {
         /// The path of the part.
         path: String,
         /// The expected JSON type.
-        expected: &'static str,
+        expected_type: &'static str,
         /// The actual JSON type.
-        found: &'static str,
+        actual_type: &'static str,
     },
     /// A part has a value that is not allowed.
     #[error("{path} {problem}")]
@@ -59,13 +59,13 @@ impl<'a> Node<'a> {
             _ => return Err(self.wrong_type("an object")),
         }
         let value = self.value.get(key).filter(|value| !value.is_null());
-        Ok(value.map(|value| Self::new(value, self.path_of(key))))
+        Ok(value.map(|value| Self::new(value, self.member_path(key))))
     }
 
     /// Returns the required member `key`.
     pub(crate) fn required(&self, key: &str) -> Result<Self, JsonFault> {
         self.optional(key)?.ok_or_else(|| JsonFault::Missing {
-            path: self.path_of(key),
+            path: self.member_path(key),
         })
     }
 
@@ -74,8 +74,8 @@ impl<'a> Node<'a> {
         let Value::Array(items) = self.value else {
             return Err(self.wrong_type("an array"));
         };
-        let items = items.iter().enumerate();
-        Ok(items.map(|(index, value)| Node::new(value, format!("{}[{index}]", self.path))))
+        let indexed_items = items.iter().enumerate();
+        Ok(indexed_items.map(|(index, value)| Node::new(value, format!("{}[{index}]", self.path))))
     }
 
     /// Returns the first item of an array, which must not be empty.
@@ -92,7 +92,7 @@ impl<'a> Node<'a> {
     }
 
     /// Returns whether the required member `type` has the value `kind`.
-    pub(crate) fn is_type(&self, kind: &str) -> Result<bool, JsonFault> {
+    pub(crate) fn has_type(&self, kind: &str) -> Result<bool, JsonFault> {
         Ok(self.required("type")?.text()? == kind)
     }
 
@@ -100,22 +100,22 @@ impl<'a> Node<'a> {
     pub(crate) fn joined_text(&self, kind: &str, member: &str) -> Result<String, JsonFault> {
         let mut text = String::new();
         for item in self.items()? {
-            if item.is_type(kind)? {
+            if item.has_type(kind)? {
                 text.push_str(item.required(member)?.text()?);
             }
         }
         Ok(text)
     }
 
-    pub(crate) fn wrong_type(&self, expected: &'static str) -> JsonFault {
+    pub(crate) fn wrong_type(&self, expected_type: &'static str) -> JsonFault {
         let path = match self.path.as_str() {
             "" => "the body",
             path => path,
         };
         JsonFault::WrongType {
             path: path.to_owned(),
-            expected,
-            found: match self.value {
+            expected_type,
+            actual_type: match self.value {
                 Value::Null => "null",
                 Value::Bool(_) => "a boolean",
                 Value::Number(_) => "a number",
@@ -126,7 +126,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Creates the fault of a value that is not allowed.
+    /// Creates the error for a value that is not allowed.
     pub(crate) fn invalid(&self, problem: &'static str) -> JsonFault {
         JsonFault::Invalid {
             path: self.path.clone(),
@@ -134,7 +134,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn path_of(&self, key: &str) -> String {
+    fn member_path(&self, key: &str) -> String {
         match self.path.as_str() {
             "" => key.to_owned(),
             path => format!("{path}.{key}"),
@@ -145,17 +145,17 @@ impl<'a> Node<'a> {
 /// Returns the arguments of a call for the executor: unchanged, or `{}` for missing arguments and
 /// for `[]`, PHP's encoding of an empty object.
 pub(crate) fn arguments(node: Option<Node<'_>>) -> Value {
-    node.map_or_else(empty_object, |node| restored(node.value))
+    node.map_or_else(create_empty_object, |node| restore_empty_object(node.value))
 }
 
 /// Returns the value, or `{}` for `[]`, PHP's encoding of an empty object.
-pub(crate) fn restored(value: &Value) -> Value {
+pub(crate) fn restore_empty_object(value: &Value) -> Value {
     match value {
-        Value::Array(items) if items.is_empty() => empty_object(),
+        Value::Array(items) if items.is_empty() => create_empty_object(),
         other => other.clone(),
     }
 }
 
-fn empty_object() -> Value {
+fn create_empty_object() -> Value {
     Value::Object(serde_json::Map::new())
 }

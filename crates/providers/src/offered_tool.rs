@@ -20,10 +20,10 @@ pub(crate) struct OfferedTool<'a> {
 impl<'a> OfferedTool<'a> {
     pub(crate) fn new(tool: &'a ToolDefinition) -> Self {
         let (schema, note) = match portable(tool.input_schema()) {
-            Cow::Borrowed(schema) => root_schema::simplified(schema),
+            Cow::Borrowed(schema) => root_schema::simplify_root(schema),
             Cow::Owned(schema) => {
-                let (simplified, note) = root_schema::simplified(&schema);
-                (Cow::Owned(simplified.into_owned()), note)
+                let (simple_schema, note) = root_schema::simplify_root(&schema);
+                (Cow::Owned(simple_schema.into_owned()), note)
             }
         };
         let description = match note {

@@ -1,4 +1,4 @@
-//! What OpenAI's Chat Completions API and Responses API have in common.
+//! Code that OpenAI's Chat Completions API and Responses API have in common.
 
 mod array_items;
 
@@ -19,14 +19,14 @@ pub(crate) const BASE_URL: &str = "https://api.openai.com/v1";
 pub(crate) const TOOL_MEMBERS: [&str; 2] = ["tool_choice", "parallel_tool_calls"];
 
 /// Maximum length of a tool's description, in characters.
-const MAX_DESCRIPTION: usize = 1_024;
+const MAX_DESCRIPTION_CHARS: usize = 1_024;
 
-/// A tool as OpenAI accepts it.
+/// A tool in a form that OpenAI accepts.
 pub(crate) struct OpenAiTool<'a> {
     pub(crate) name: Cow<'a, str>,
     pub(crate) description: Cow<'a, str>,
-    /// The schema of the arguments: in the `strict` form, or with an empty `required` if the tool's
-    /// schema has no `required`.
+    /// The schema of the arguments. Either in the `strict` form, or the tool's schema, to which an
+    /// empty `required` is added if it has none.
     pub(crate) parameters: Value,
     /// Whether the schema is in the `strict` form.
     pub(crate) is_strict: bool,
@@ -40,7 +40,7 @@ impl<'a> OpenAiTool<'a> {
             ..
         } = OfferedTool::new(tool);
         add_items(schema.to_mut());
-        if let Some((end, _)) = description.char_indices().nth(MAX_DESCRIPTION) {
+        if let Some((end, _)) = description.char_indices().nth(MAX_DESCRIPTION_CHARS) {
             let (beginning, rest) = split_at_space(&description, end);
             describe_root(schema.to_mut(), rest);
             description = beginning.to_owned().into();
@@ -63,37 +63,40 @@ impl<'a> OpenAiTool<'a> {
     }
 }
 
-/// Returns the tool choice in OpenAI's format; `named` creates the form of a choice that names a
-/// tool.
-pub(crate) fn tool_choice(choice: &ToolChoice, named: impl FnOnce(&str) -> Value) -> Value {
+/// Returns the tool choice in OpenAI's format; `to_named_choice` creates the form of a choice that
+/// names a tool.
+pub(crate) fn tool_choice(
+    choice: &ToolChoice,
+    to_named_choice: impl FnOnce(&str) -> Value,
+) -> Value {
     match choice {
         ToolChoice::Auto => json!("auto"),
         ToolChoice::None => json!("none"),
         ToolChoice::Required => json!("required"),
-        ToolChoice::Tool(name) => named(name),
+        ToolChoice::Tool(name) => to_named_choice(name),
     }
 }
 
-/// Splits a text at the last space before `end`, if there is a space near `end`.
-fn split_at_space(text: &str, end: usize) -> (&str, &str) {
+/// Splits a text at the last space before `end_index`, if there is a space near `end_index`.
+fn split_at_space(text: &str, end_index: usize) -> (&str, &str) {
     const MAX_WORD_BYTES: usize = 100;
-    let space = text[..end].rfind(char::is_whitespace);
-    let at = space
-        .filter(|space| end - space <= MAX_WORD_BYTES)
-        .unwrap_or(end);
-    (&text[..at], text[at..].trim_start())
+    let space_index = text[..end_index].rfind(char::is_whitespace);
+    let split_index = space_index
+        .filter(|space_index| end_index - space_index <= MAX_WORD_BYTES)
+        .unwrap_or(end_index);
+    (&text[..split_index], text[split_index..].trim_start())
 }
 
 /// Adds the rest of a tool's description to the description of its arguments, whose length OpenAI
 /// does not limit.
-fn describe_root(schema: &mut Value, rest: &str) {
+fn describe_root(schema: &mut Value, remaining_description: &str) {
     let Some(schema) = schema.as_object_mut() else {
         return;
     };
-    let own = schema.get("description").and_then(Value::as_str);
-    let text = match own {
-        Some(own) => format!("{rest}\n\n{own}"),
-        None => rest.to_owned(),
+    let root_description = schema.get("description").and_then(Value::as_str);
+    let text = match root_description {
+        Some(root_description) => format!("{remaining_description}\n\n{root_description}"),
+        None => remaining_description.to_owned(),
     };
     schema.insert("description".to_owned(), json!(text));
 }

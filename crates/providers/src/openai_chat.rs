@@ -11,8 +11,8 @@ use url::Url;
 use crate::ending::{self, Ending};
 use crate::failure::{ProviderFailure, kind_for_status};
 use crate::openai::{self, TOOL_MEMBERS};
-use crate::request::{add_extra, put, put_tools, without_idle_members};
-use crate::turn::token_count;
+use crate::request::{add_extra, put, put_tools, remove_tool_members};
+use crate::turn::read_token_count;
 use crate::{
     Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi, ProviderConversation,
     ToolChoice, ToolFormat, TurnResponse, TurnStream, Usage, message, refusal,
@@ -31,7 +31,7 @@ const OPENAI_HOSTS: [&str; 5] = [
 /// Parameters for sampling, output and service of OpenAI's chat completions, and parameters that
 /// compatible servers have in common: <https://platform.openai.com/docs/api-reference/chat/create>,
 /// <https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html>.
-const PARAMETERS: [&str; 28] = [
+const FORWARDED_PARAMETERS: [&str; 28] = [
     "audio",
     "enable_thinking",
     "frequency_penalty",
@@ -75,7 +75,7 @@ impl ProviderApi for OpenAiChat {
         for (index, message) in messages.iter().enumerate() {
             if !message["role"].is_string() {
                 let error = format!("messages[{index}] must be an object with a role");
-                return Err(message::rejected(error));
+                return Err(message::rejected_error(error));
             }
         }
         Ok(ProviderConversation {
@@ -84,7 +84,7 @@ impl ProviderApi for OpenAiChat {
         })
     }
 
-    fn path(&self, _model: &str, _stream: bool) -> String {
+    fn path(&self, _model: &str, _is_streamed: bool) -> String {
         "chat/completions".to_owned()
     }
 
@@ -98,7 +98,7 @@ impl ProviderApi for OpenAiChat {
         put(&mut body, "parallel_tool_calls", parallel_tool_calls);
         put(&mut body, "temperature", options.temperature);
         put(&mut body, "top_p", options.top_p);
-        let length_member = max_length_member(endpoint.base_url);
+        let length_member = choose_length_member(endpoint.base_url);
         put(&mut body, length_member, options.max_output_tokens);
         if !options.stop.is_empty() {
             body.insert("stop".to_owned(), json!(options.stop));
@@ -107,24 +107,24 @@ impl ProviderApi for OpenAiChat {
         put(&mut body, "stream_options", stream_options);
         add_extra(&mut body, &options.extra);
         body.insert("stream".to_owned(), json!(turn.stream));
-        without_idle_members(&mut body, &TOOL_MEMBERS);
+        remove_tool_members(&mut body, &TOOL_MEMBERS);
         Value::Object(body)
     }
 
     fn tool_choice(&self, choice: &ToolChoice) -> Value {
-        let named = |name: &str| json!({"type": "function", "function": {"name": name}});
-        openai::tool_choice(choice, named)
+        let to_named_choice = |name: &str| json!({"type": "function", "function": {"name": name}});
+        openai::tool_choice(choice, to_named_choice)
     }
 
     fn forwarded_parameters(&self) -> &'static [&'static str] {
-        &PARAMETERS
+        &FORWARDED_PARAMETERS
     }
 
     /// Reads an error. Most servers send `{"error": {"message", "type", "code"}}`; some omit the
     /// outer object, or send only a text.
     fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a> {
-        /// JSON pointers to the message in errors of compatible servers.
-        const MESSAGES: [&str; 7] = [
+        /// JSON pointers to the places where errors of compatible servers contain the message.
+        const MESSAGE_POINTERS: [&str; 7] = [
             "/detail",
             "/error_message",
             "/msg",
@@ -135,11 +135,11 @@ impl ProviderApi for OpenAiChat {
         ];
         let body = body.get(0).unwrap_or(body);
         let error = body.get("error").unwrap_or(body);
-        let texts = [&error["code"], &error["type"]];
-        let kinds = texts.into_iter().filter_map(Value::as_str);
+        let codes = [&error["code"], &error["type"]];
+        let kinds = codes.into_iter().filter_map(Value::as_str);
         let status = error["code"].as_u64().or_else(|| error["status"].as_u64());
         ProviderFailure {
-            kind: kinds.filter_map(kind).next().or_else(|| {
+            kind: kinds.filter_map(kind_for_code).next().or_else(|| {
                 status
                     .and_then(|status| u16::try_from(status).ok())
                     .filter(|status| (400..600).contains(status))
@@ -148,8 +148,10 @@ impl ProviderApi for OpenAiChat {
             message: match error {
                 Value::String(message) => Some(message),
                 error => error["message"].as_str().or_else(|| {
-                    let texts = MESSAGES.iter().filter_map(|pointer| body.pointer(pointer));
-                    texts.filter_map(Value::as_str).next()
+                    let messages = MESSAGE_POINTERS
+                        .iter()
+                        .filter_map(|pointer| body.pointer(pointer));
+                    messages.filter_map(Value::as_str).next()
                 }),
             },
             ..ProviderFailure::default()
@@ -160,30 +162,33 @@ impl ProviderApi for OpenAiChat {
         "/choices/0/message/tool_calls"
     }
 
-    /// Some compatible servers send the reason `stop`, or no reason, for a response with calls.
+    /// Returns why a response ended. A response with calls ends with `ToolCalls` even if the finish
+    /// reason is `stop` or missing, as from some compatible servers.
     fn finish(&self, body: &Value, has_calls: bool) -> Finish {
         match ending::reason(body.pointer("/choices/0/finish_reason")) {
             Some("tool_calls" | "function_call") => Finish::ToolCalls,
-            reason => match ending::finish(reason, ending_of, has_calls) {
+            reason => match ending::finish(reason, parse_ending, has_calls) {
                 Finish::Stop if is_refusal(body) => Finish::Filtered,
                 finish => finish,
             },
         }
     }
 
-    /// xAI and gateways to Gemini count reasoning tokens only in the total. Moonshot sends the
-    /// usage in the choice.
+    /// Counts all tokens of the total that are not input tokens as output tokens, because xAI and
+    /// gateways to Gemini count reasoning tokens only in the total. Also reads the usage in the
+    /// choice, where Moonshot sends it.
     fn usage(&self, body: &Value) -> Usage {
         let usage = match &body["usage"] {
             Value::Null => &body["choices"][0]["usage"],
             usage => usage,
         };
-        let input_tokens = token_count(usage, "/prompt_tokens");
-        let others = token_count(usage, "/total_tokens").saturating_sub(input_tokens);
+        let input_tokens = read_token_count(usage, "/prompt_tokens");
+        let non_input_tokens =
+            read_token_count(usage, "/total_tokens").saturating_sub(input_tokens);
         Usage {
             input_tokens,
-            output_tokens: token_count(usage, "/completion_tokens").max(others),
-            cached_tokens: token_count(usage, "/prompt_tokens_details/cached_tokens"),
+            output_tokens: read_token_count(usage, "/completion_tokens").max(non_input_tokens),
+            cached_tokens: read_token_count(usage, "/prompt_tokens_details/cached_tokens"),
         }
     }
 
@@ -191,7 +196,7 @@ impl ProviderApi for OpenAiChat {
     fn parse_response(&self, mut body: Value) -> Result<TurnResponse, ModelError> {
         self.check_error(&body)?;
         let response_id = body["id"].as_str().map(str::to_owned);
-        let calls_of_others = calls_of_other_choices(&mut body);
+        let other_choice_calls = take_calls_of_other_choices(&mut body);
         let choice = body
             .pointer_mut("/choices/0")
             .and_then(Value::as_object_mut);
@@ -203,11 +208,11 @@ impl ProviderApi for OpenAiChat {
         let Some(message) = message else {
             return Err(self.malformed("choices[0].message is missing"));
         };
-        if let Some(calls) = calls_of_others {
+        if let Some(calls) = other_choice_calls {
             message.insert("tool_calls".to_owned(), calls);
         }
-        let list = message.get_mut("tool_calls").and_then(Value::as_array_mut);
-        let calls = list.map(Vec::as_mut_slice).unwrap_or_default();
+        let call_list = message.get_mut("tool_calls").and_then(Value::as_array_mut);
+        let calls = call_list.map(Vec::as_mut_slice).unwrap_or_default();
         for (index, call) in calls.iter_mut().enumerate() {
             add_call_id(call, response_id.as_deref(), index);
         }
@@ -226,13 +231,13 @@ impl ProviderApi for OpenAiChat {
 
 /// Returns the name of the member for the maximum length of a response. OpenAI's newer models
 /// reject `max_tokens`, and many compatible servers only accept `max_tokens`.
-fn max_length_member(base_url: &Url) -> &'static str {
+fn choose_length_member(base_url: &Url) -> &'static str {
     let host = base_url.host_str().unwrap_or_default();
     let is_openai = OPENAI_HOSTS
         .iter()
-        .any(|known| match known.strip_prefix('.') {
-            Some(_) => host.ends_with(known),
-            None => host == *known,
+        .any(|openai_host| match openai_host.strip_prefix('.') {
+            Some(_) => host.ends_with(openai_host),
+            None => host == *openai_host,
         });
     if is_openai {
         "max_completion_tokens"
@@ -243,19 +248,19 @@ fn max_length_member(base_url: &Url) -> &'static str {
 
 /// Returns whether the text of the response is a refusal.
 fn is_refusal(body: &Value) -> bool {
-    refusal(OpenAiChat.provider(), body).is_ok_and(|words| !words.is_empty())
+    refusal(OpenAiChat.provider(), body).is_ok_and(|refusal_text| !refusal_text.is_empty())
 }
 
 /// Takes the calls of another choice if the first choice has no calls. Gateways to Anthropic make a
 /// choice of each block, so that the text is in the first choice and the calls are in another
 /// choice.
-fn calls_of_other_choices(body: &mut Value) -> Option<Value> {
+fn take_calls_of_other_choices(body: &mut Value) -> Option<Value> {
     let choices = body.get_mut("choices")?.as_array_mut()?;
-    let (first, others) = choices.split_first_mut()?;
-    if !calls_of(first.as_object()?).is_empty() {
+    let (first_choice, other_choices) = choices.split_first_mut()?;
+    if !choice_calls(first_choice.as_object()?).is_empty() {
         return None;
     }
-    let calls = others.iter_mut().filter_map(|choice| {
+    let calls = other_choices.iter_mut().filter_map(|choice| {
         let calls = choice.get_mut("message")?.get_mut("tool_calls")?;
         let has_calls = calls.as_array().is_some_and(|calls| !calls.is_empty());
         has_calls.then(|| calls.take())
@@ -263,7 +268,7 @@ fn calls_of_other_choices(body: &mut Value) -> Option<Value> {
     calls.into_iter().next()
 }
 
-/// Returns the error that a choice reports: the response broke off.
+/// Returns the error that a choice reports if the response broke off.
 fn check_choice(choice: &mut Map<String, Value>) -> Result<(), ModelError> {
     match choice
         .remove("error")
@@ -305,7 +310,7 @@ fn generate_call_id(response_id: Option<&str>, index: usize) -> String {
     format!("call_{name}_{index}")
 }
 
-fn calls_of(choice: &Map<String, Value>) -> &[Value] {
+fn choice_calls(choice: &Map<String, Value>) -> &[Value] {
     let calls = choice
         .get("message")
         .and_then(|message| message["tool_calls"].as_array());
@@ -314,15 +319,15 @@ fn calls_of(choice: &Map<String, Value>) -> &[Value] {
 
 /// Returns the meaning of a finish reason of OpenAI or of a compatible server. Gateways forward the
 /// reasons of other providers.
-fn ending_of(reason: &str) -> Option<Ending> {
+fn parse_ending(reason: &str) -> Option<Ending> {
     Some(match reason.to_ascii_lowercase().as_str() {
         "stop" | "tool_calls" | "function_call" => Ending::Complete,
-        // Text Generation Inference, and gateways to Anthropic, send these reasons.
+        // Finish reasons of Text Generation Inference and of gateways to Anthropic.
         "eos_token" | "stop_sequence" | "end_turn" | "tool_use" => Ending::Complete,
         // `model_length` is Mistral's value; gateways to Anthropic and Google send `max_tokens`.
         "length" | "model_length" | "max_tokens" => Ending::Length,
         "content_filter" | "safety" | "refusal" => Ending::Filtered,
-        // DeepSeek, vLLM and OpenRouter send these reasons.
+        // Finish reasons of DeepSeek, vLLM and OpenRouter.
         "insufficient_system_resource" | "abort" | "error" => Ending::Failed,
         _ => return None,
     })
@@ -330,8 +335,8 @@ fn ending_of(reason: &str) -> Option<Ending> {
 
 /// Returns the kind of failure for OpenAI's error codes and types; for other values, the HTTP
 /// status decides.
-fn kind(word: &str) -> Option<ModelErrorKind> {
-    Some(match word {
+fn kind_for_code(code: &str) -> Option<ModelErrorKind> {
+    Some(match code {
         "context_length_exceeded" | "string_above_max_length" => ModelErrorKind::ContextTooLong,
         "insufficient_quota" | "billing_hard_limit_reached" | "billing_not_active" => {
             ModelErrorKind::Exhausted

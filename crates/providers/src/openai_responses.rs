@@ -1,6 +1,6 @@
 //! OpenAI's Responses API, as documented under `platform.openai.com/docs/api-reference/responses`.
 //!
-//! OpenAI stores nothing: each request contains the whole conversation, including the encrypted
+//! OpenAI stores nothing, so each request contains the whole conversation, including the encrypted
 //! reasoning of reasoning models.
 
 mod conversation;
@@ -16,8 +16,8 @@ use crate::api::read_turn;
 use crate::ending::{self, Ending};
 use crate::failure::{ProviderFailure, kind_for_status};
 use crate::openai::{self, TOOL_MEMBERS};
-use crate::request::{add_extra, leading_number, put, put_tools, without_idle_members};
-use crate::turn::token_count;
+use crate::request::{add_extra, parse_leading_number, put, put_tools, remove_tool_members};
+use crate::turn::read_token_count;
 use crate::{
     Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi, ProviderConversation,
     ToolChoice, ToolFormat, TurnResponse, TurnStream, Usage, assistant_text,
@@ -35,7 +35,7 @@ impl ProviderApi for OpenAiResponses {
         conversation::convert(messages)
     }
 
-    fn path(&self, _model: &str, _stream: bool) -> String {
+    fn path(&self, _model: &str, _is_streamed: bool) -> String {
         "responses".to_owned()
     }
 
@@ -58,7 +58,7 @@ impl ProviderApi for OpenAiResponses {
             body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
         }
         add_extra(&mut body, &options.extra);
-        without_idle_members(&mut body, &TOOL_MEMBERS);
+        remove_tool_members(&mut body, &TOOL_MEMBERS);
         body.insert("stream".to_owned(), json!(turn.stream));
         Value::Object(body)
     }
@@ -74,7 +74,7 @@ impl ProviderApi for OpenAiResponses {
 
     /// Reads an error body `{"error": {"message", "type", "param", "code"}}`.
     fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a> {
-        failure_of(&body["error"])
+        parse_error_object(&body["error"])
     }
 
     fn parts_pointer(&self) -> &'static str {
@@ -82,13 +82,13 @@ impl ProviderApi for OpenAiResponses {
     }
 
     fn finish(&self, body: &Value, has_calls: bool) -> Finish {
-        let word = |pointer: &str| ending::reason(body.pointer(pointer));
-        match word("/status") {
-            Some("completed") | None => finish_of_output(&body["output"], has_calls),
+        let read_reason = |pointer: &str| ending::reason(body.pointer(pointer));
+        match read_reason("/status") {
+            Some("completed") | None => derive_finish(&body["output"], has_calls),
             status => {
-                let detail = word("/incomplete_details/reason");
+                let detail = read_reason("/incomplete_details/reason");
                 let reason = detail.filter(|_| status == Some("incomplete"));
-                ending::finish(reason.or(status), ending_of, has_calls)
+                ending::finish(reason.or(status), parse_ending, has_calls)
             }
         }
     }
@@ -97,9 +97,9 @@ impl ProviderApi for OpenAiResponses {
     /// output tokens.
     fn usage(&self, body: &Value) -> Usage {
         Usage {
-            input_tokens: token_count(body, "/usage/input_tokens"),
-            output_tokens: token_count(body, "/usage/output_tokens"),
-            cached_tokens: token_count(body, "/usage/input_tokens_details/cached_tokens"),
+            input_tokens: read_token_count(body, "/usage/input_tokens"),
+            output_tokens: read_token_count(body, "/usage/output_tokens"),
+            cached_tokens: read_token_count(body, "/usage/input_tokens_details/cached_tokens"),
         }
     }
 
@@ -109,8 +109,8 @@ impl ProviderApi for OpenAiResponses {
         if let Some(status @ ("in_progress" | "queued")) =
             ending::reason(response.body.get("status"))
         {
-            let what = format!("the response is not complete: its status is '{status}'");
-            return Err(self.malformed(&what));
+            let problem = format!("the response is not complete: its status is '{status}'");
+            return Err(self.malformed(&problem));
         }
         Ok(response)
     }
@@ -121,12 +121,12 @@ impl ProviderApi for OpenAiResponses {
 }
 
 /// Reads the content of `error`, or an event of type `error`.
-fn failure_of(error: &Value) -> ProviderFailure<'_> {
+fn parse_error_object(error: &Value) -> ProviderFailure<'_> {
     let message = match error {
         Value::String(message) => Some(message.as_str()),
         _ => error["message"].as_str(),
     };
-    let kind = |word: &str| match word {
+    let kind_for_code = |code: &str| match code {
         "context_length_exceeded" => Some(ModelErrorKind::ContextTooLong),
         "invalid_api_key" | "authentication_error" => Some(kind_for_status(401)),
         "insufficient_quota" => Some(ModelErrorKind::Exhausted),
@@ -137,13 +137,13 @@ fn failure_of(error: &Value) -> ProviderFailure<'_> {
         | "slow_down"
         | "vector_store_timeout" => Some(kind_for_status(503)),
         "invalid_request_error" | "invalid_prompt" => Some(kind_for_status(400)),
-        word if word.contains("image") => Some(kind_for_status(400)),
+        code if code.contains("image") => Some(kind_for_status(400)),
         _ => None,
     };
-    let word = |key: &str| error[key].as_str().and_then(kind);
+    let read_kind = |key: &str| error[key].as_str().and_then(kind_for_code);
     ProviderFailure {
-        // The code is more specific than the type.
-        kind: word("code").or_else(|| word("type")),
+        // Prefers the error's code, which is more specific than its type.
+        kind: read_kind("code").or_else(|| read_kind("type")),
         message,
         ..ProviderFailure::default()
     }
@@ -152,18 +152,21 @@ fn failure_of(error: &Value) -> ProviderFailure<'_> {
 /// Returns whether a model of OpenAI is a reasoning model: the `o` series and GPT-5 and later,
 /// except the `chat` models. Other models reject a request for encrypted reasoning.
 fn is_reasoning_model(model: &str) -> bool {
-    let last = model.rsplit('/').next().unwrap_or_default();
-    let name = last.strip_prefix("ft:").unwrap_or(last);
-    let is_of_series = name.strip_prefix('o').and_then(leading_number).is_some();
-    let is_late_gpt = name
+    let model_name = model.rsplit('/').next().unwrap_or_default();
+    let name = model_name.strip_prefix("ft:").unwrap_or(model_name);
+    let is_o_series = name
+        .strip_prefix('o')
+        .and_then(parse_leading_number)
+        .is_some();
+    let is_gpt_5_or_later = name
         .strip_prefix("gpt-")
-        .and_then(leading_number)
+        .and_then(parse_leading_number)
         .is_some_and(|generation| generation >= 5);
-    (is_of_series || is_late_gpt || name.starts_with("codex-")) && !name.contains("-chat")
+    (is_o_series || is_gpt_5_or_later || name.starts_with("codex-")) && !name.contains("-chat")
 }
 
-/// Returns the meaning of the reason of an incomplete response.
-fn ending_of(reason: &str) -> Option<Ending> {
+/// Returns the meaning of the reason for which a response is incomplete.
+fn parse_ending(reason: &str) -> Option<Ending> {
     Some(match reason {
         "max_output_tokens" => Ending::Length,
         "content_filter" => Ending::Filtered,
@@ -172,8 +175,9 @@ fn ending_of(reason: &str) -> Option<Ending> {
     })
 }
 
-/// Derives the finish reason from the items: a complete response has no explicit reason.
-fn finish_of_output(output: &Value, has_calls: bool) -> Finish {
+/// Derives the finish reason from the items, because a complete response has no explicit finish
+/// reason.
+fn derive_finish(output: &Value, has_calls: bool) -> Finish {
     let items = output.as_array().map(Vec::as_slice).unwrap_or_default();
     let has_item = |kind: &str| items.iter().any(|item| item["type"] == kind);
     let is_cut_off =

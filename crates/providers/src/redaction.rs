@@ -1,7 +1,7 @@
 //! Decides which parts of a provider's message may be shown.
 
 /// The maximum length of a message that is shown, in characters.
-const MAX_CHARS: usize = 300;
+const MAX_SHOWN_CHARS: usize = 300;
 
 /// The minimum length of a run of letters and digits that counts as a key.
 const MIN_KEY_CHARS: usize = 32;
@@ -14,40 +14,40 @@ const KEY_PREFIXES: [&str; 9] = [
 /// Returns a provider's message on one line: shortened, with URLs reduced to their host, and
 /// without anything that looks like a key or a part of a key. Returns `None` if nothing is left.
 pub(crate) fn redact(text: &str) -> Option<String> {
-    let mut redacted = String::new();
-    // Cutting first limits the work on a text of megabytes.
-    let head: String = text.chars().take(4 * MAX_CHARS).collect();
-    for word in head.split_whitespace() {
-        if !redacted.is_empty() {
-            redacted.push(' ');
+    let mut redacted_text = String::new();
+    // Cuts the text before redacting it, because the text may have megabytes.
+    let beginning: String = text.chars().take(4 * MAX_SHOWN_CHARS).collect();
+    for word in beginning.split_whitespace() {
+        if !redacted_text.is_empty() {
+            redacted_text.push(' ');
         }
-        redacted.push_str(&redact_word(word));
+        redacted_text.push_str(&redact_word(word));
     }
-    let cut: String = redacted.chars().take(MAX_CHARS).collect();
-    let cut = if cut.len() < redacted.len() {
-        format!("{cut}…")
+    let shortened_text: String = redacted_text.chars().take(MAX_SHOWN_CHARS).collect();
+    let message = if shortened_text.len() < redacted_text.len() {
+        format!("{shortened_text}…")
     } else {
-        cut
+        shortened_text
     };
-    (!cut.is_empty()).then_some(cut)
+    (!message.is_empty()).then_some(message)
 }
 
 fn redact_word(word: &str) -> String {
-    if let Some((before, rest)) = word.split_once("://") {
-        let scheme_at = before
+    if let Some((prefix, remainder)) = word.split_once("://") {
+        let scheme_start = prefix
             .trim_end_matches(|c: char| c.is_ascii_alphanumeric())
             .len();
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let authority = remainder.split(['/', '?', '#']).next().unwrap_or_default();
         // The text before an `@` may contain a password.
-        let address = authority.rsplit('@').next().unwrap_or_default();
-        let host: String = address
+        let host_and_port = authority.rsplit('@').next().unwrap_or_default();
+        let host: String = host_and_port
             .chars()
             .take_while(|c| c.is_ascii_alphanumeric() || ".-:[]".contains(*c))
             .collect();
-        return if looks_like_key(&before[..scheme_at]) {
+        return if looks_like_key(&prefix[..scheme_start]) {
             format!("[…]{host}")
         } else {
-            format!("{}{host}", &before[..scheme_at])
+            format!("{}{host}", &prefix[..scheme_start])
         };
     }
     if looks_like_key(word) {
@@ -64,10 +64,12 @@ fn looks_like_key(word: &str) -> bool {
         return true;
     }
     word.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)))
-        .any(|run| {
-            KEY_PREFIXES.iter().any(|prefix| run.starts_with(prefix))
-                || run.split(['-', '.']).any(|part| {
-                    part.len() >= MIN_KEY_CHARS && part.bytes().any(|b| b.is_ascii_digit())
+        .any(|key_candidate| {
+            KEY_PREFIXES
+                .iter()
+                .any(|prefix| key_candidate.starts_with(prefix))
+                || key_candidate.split(['-', '.']).any(|part| {
+                    part.len() >= MIN_KEY_CHARS && part.bytes().any(|byte| byte.is_ascii_digit())
                 })
         })
 }

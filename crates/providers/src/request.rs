@@ -19,7 +19,7 @@ const SEGMENT_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~');
 
 /// Returns the headers of a request with a JSON body.
-pub(crate) fn json_headers() -> HeaderMap {
+pub(crate) fn create_json_headers() -> HeaderMap {
     HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))])
 }
 
@@ -47,14 +47,14 @@ pub(crate) fn put_secret(
 }
 
 /// Percent-encodes a path segment.
-pub(crate) fn segment(text: &str) -> String {
+pub(crate) fn encode_segment(text: &str) -> String {
     utf8_percent_encode(text, SEGMENT_ESCAPES).to_string()
 }
 
 /// Returns the number at the beginning of a text, such as the generation in a model's name.
-pub(crate) fn leading_number(text: &str) -> Option<u32> {
-    let end = text.find(|c: char| !c.is_ascii_digit());
-    text[..end.unwrap_or(text.len())].parse().ok()
+pub(crate) fn parse_leading_number(text: &str) -> Option<u32> {
+    let number_end = text.find(|c: char| !c.is_ascii_digit());
+    text[..number_end.unwrap_or(text.len())].parse().ok()
 }
 
 /// Merges the caller's provider-specific members into a body: objects are merged member by member,
@@ -62,11 +62,13 @@ pub(crate) fn leading_number(text: &str) -> Option<u32> {
 pub(crate) fn add_extra(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
     for (key, value) in extra {
         match (body.get_mut(key), value) {
-            (Some(Value::Object(known)), Value::Object(more)) => add_extra(known, more),
-            (Some(Value::Array(known)), Value::Array(more))
+            (Some(Value::Object(existing_value)), Value::Object(addition)) => {
+                add_extra(existing_value, addition);
+            }
+            (Some(Value::Array(existing_value)), Value::Array(addition))
                 if EXTENDED_LISTS.contains(&key.as_str()) =>
             {
-                known.extend(more.iter().cloned());
+                existing_value.extend(addition.iter().cloned());
             }
             _ => {
                 body.insert(key.clone(), value.clone());
@@ -82,13 +84,13 @@ pub(crate) fn put(body: &mut Map<String, Value>, key: &str, value: Option<impl I
     }
 }
 
-/// Adds the tools of a turn and its tool choice, as most providers name them.
+/// Adds the members `tools` and `tool_choice` of a turn, whose names most providers share.
 pub(crate) fn put_tools(
     body: &mut Map<String, Value>,
     turn: &ModelTurn<'_>,
     api: &impl ProviderApi,
 ) {
-    put(body, "tools", tools_of(turn, api));
+    put(body, "tools", format_turn_tools(turn, api));
     let choice = turn.options.tool_choice.as_ref();
     put(
         body,
@@ -98,15 +100,18 @@ pub(crate) fn put_tools(
 }
 
 /// Returns the tools of a turn in the provider's format, or `None` if the turn has no tools.
-pub(crate) fn tools_of(turn: &ModelTurn<'_>, format: &impl ToolFormat) -> Option<Vec<Value>> {
+pub(crate) fn format_turn_tools(
+    turn: &ModelTurn<'_>,
+    format: &impl ToolFormat,
+) -> Option<Vec<Value>> {
     let tools = turn.tools.iter().map(AsRef::as_ref);
     (!turn.tools.is_empty()).then(|| format_all(format, tools, StrictFlag::WhenTrue))
 }
 
 /// Removes members about tools from a request without tools, because the providers reject them.
-pub(crate) fn without_idle_members(body: &mut Map<String, Value>, of_tools: &[&str]) {
+pub(crate) fn remove_tool_members(body: &mut Map<String, Value>, tool_members: &[&str]) {
     if !body.contains_key("tools") {
-        for key in of_tools {
+        for key in tool_members {
             body.shift_remove(*key);
         }
     }

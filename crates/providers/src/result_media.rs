@@ -8,33 +8,33 @@ use serde_json::Value;
 use crate::ToolFormat;
 
 /// Maximum number of images, audio items and files in one request.
-const MAX_ITEMS: usize = 8;
+const MAX_MEDIA_ITEMS: usize = 8;
 
 /// Maximum length of one item in Base64, in bytes. Anthropic accepts images of 5 MB.
-const MAX_ITEM_BYTES: usize = 5_000_000;
+const MAX_MEDIA_ITEM_BYTES: usize = 5_000_000;
 
 /// Maximum length of all items of one request in Base64, in bytes. Google accepts requests of 20 MB.
-const MAX_TOTAL_BYTES: usize = 12_000_000;
+const MAX_MEDIA_TOTAL_BYTES: usize = 12_000_000;
 
-/// A part of a result that a provider gets.
-pub(crate) enum SentPart<'a> {
+/// A part of a tool result in the form in which a provider gets it.
+pub(crate) enum ProviderPart<'a> {
     Text(Cow<'a, str>),
-    Media(SentMedia<'a>),
+    Media(ProviderMedia<'a>),
 }
 
 /// An image, audio or a file, in a form that a provider accepts.
-pub(crate) struct SentMedia<'a> {
+pub(crate) struct ProviderMedia<'a> {
     pub(crate) media: Media<'a>,
     pub(crate) media_type: String,
     pub(crate) base64: Cow<'a, str>,
 }
 
-impl SentMedia<'_> {
+impl ProviderMedia<'_> {
     pub(crate) fn is_image(&self) -> bool {
         self.media_type.starts_with("image/")
     }
 
-    pub(crate) fn data_url(&self) -> String {
+    pub(crate) fn format_data_url(&self) -> String {
         format!("data:{};base64,{}", self.media_type, self.base64)
     }
 }
@@ -48,94 +48,97 @@ struct MediaBudget {
 impl MediaBudget {
     fn new() -> Self {
         Self {
-            items: MAX_ITEMS,
-            bytes: MAX_TOTAL_BYTES,
+            items: MAX_MEDIA_ITEMS,
+            bytes: MAX_MEDIA_TOTAL_BYTES,
         }
     }
 
     /// Returns whether an item of this size fits, and if so, subtracts the item from the budget.
-    fn take(&mut self, bytes: usize) -> bool {
-        let fits = self.items > 0 && bytes <= self.bytes.min(MAX_ITEM_BYTES);
-        if fits {
+    fn take(&mut self, item_bytes: usize) -> bool {
+        let has_room = self.items > 0 && item_bytes <= self.bytes.min(MAX_MEDIA_ITEM_BYTES);
+        if has_room {
             self.items -= 1;
-            self.bytes -= bytes;
+            self.bytes -= item_bytes;
         }
-        fits
+        has_room
     }
 }
 
-/// Returns the parts of each result of which the provider gets more than text, within the limits:
-/// earlier items take precedence. `None` for a result of which the provider gets only text.
-pub(crate) fn parts_of_results<'a>(
+/// Returns an entry for each result: the parts of the result if the provider gets more than text,
+/// otherwise `None`. If the images, audio and files exceed the limits, earlier items take
+/// precedence.
+pub(crate) fn prepare_results<'a>(
     format: &impl ToolFormat,
     results: &'a [ToolResult],
-) -> Vec<Option<Vec<SentPart<'a>>>> {
+) -> Vec<Option<Vec<ProviderPart<'a>>>> {
     let mut budget = MediaBudget::new();
-    let results = results.iter();
     results
-        .map(|result| parts_of_result(format, result, &mut budget))
+        .iter()
+        .map(|result| prepare_result(format, result, &mut budget))
         .collect()
 }
 
-fn parts_of_result<'a>(
+fn prepare_result<'a>(
     format: &impl ToolFormat,
     result: &'a ToolResult,
     budget: &mut MediaBudget,
-) -> Option<Vec<SentPart<'a>>> {
+) -> Option<Vec<ProviderPart<'a>>> {
     let mut parts = Vec::new();
     for part in result.parts()? {
-        let part = match part {
-            ResultPart::Text(text) => SentPart::Text(text),
-            ResultPart::Media(media) => match accepted(format, media) {
-                Some(sent) if budget.take(sent.base64.len()) => SentPart::Media(sent),
-                _ => SentPart::Text(media.marker().into()),
+        let provider_part = match part {
+            ResultPart::Text(text) => ProviderPart::Text(text),
+            ResultPart::Media(media) => match to_provider_media(format, media) {
+                Some(provider_media) if budget.take(provider_media.base64.len()) => {
+                    ProviderPart::Media(provider_media)
+                }
+                _ => ProviderPart::Text(media.marker().into()),
             },
         };
-        match (parts.last_mut(), part) {
-            (Some(SentPart::Text(known)), SentPart::Text(text)) => {
-                let known = known.to_mut();
-                known.push('\n');
-                known.push_str(&text);
+        match (parts.last_mut(), provider_part) {
+            (Some(ProviderPart::Text(previous_text)), ProviderPart::Text(text)) => {
+                let previous_text = previous_text.to_mut();
+                previous_text.push('\n');
+                previous_text.push_str(&text);
             }
             (_, part) => parts.push(part),
         }
     }
-    let is_text = |part: &SentPart<'_>| matches!(part, SentPart::Text(_));
+    let is_text = |part: &ProviderPart<'_>| matches!(part, ProviderPart::Text(_));
     if parts.iter().all(is_text) {
         return None;
     }
-    parts.extend(result.note().map(|note| SentPart::Text(note.into())));
-    // Providers reject empty text.
-    parts.retain(|part| !matches!(part, SentPart::Text(text) if text.trim().is_empty()));
+    parts.extend(result.note().map(|note| ProviderPart::Text(note.into())));
+    // Removes empty text, which providers reject.
+    parts.retain(|part| !matches!(part, ProviderPart::Text(text) if text.trim().is_empty()));
     Some(parts)
 }
 
 /// Returns the content of a result for a provider that accepts a list of parts: the result's text,
-/// or its [parts](parts_of_results).
-pub(crate) fn content_of<'a>(
+/// or its [parts](prepare_results).
+pub(crate) fn format_result_content<'a>(
     format: &impl ToolFormat,
     result: &ToolResult,
-    parts: Option<Vec<SentPart<'a>>>,
-    format_media: impl Fn(&SentMedia<'a>) -> Value,
+    parts: Option<Vec<ProviderPart<'a>>>,
+    format_media: impl Fn(&ProviderMedia<'a>) -> Value,
 ) -> Value {
     let Some(parts) = parts else {
         return result.content().into();
     };
     let parts = parts.iter().map(|part| match part {
-        SentPart::Text(text) => format.text_part(text),
-        SentPart::Media(media) => format_media(media),
+        ProviderPart::Text(text) => format.text_part(text),
+        ProviderPart::Media(media) => format_media(media),
     });
     parts.collect()
 }
 
 /// Returns the item in a form that the provider accepts; `None` if the provider rejects requests
 /// with items of this media type.
-fn accepted<'a>(format: &impl ToolFormat, media: Media<'a>) -> Option<SentMedia<'a>> {
+fn to_provider_media<'a>(format: &impl ToolFormat, media: Media<'a>) -> Option<ProviderMedia<'a>> {
     let media_type = media.media_type();
     let base64 = media
         .base64()
         .filter(|_| format.accepts_media(&media_type))?;
-    Some(SentMedia {
+    Some(ProviderMedia {
         media,
         media_type,
         base64,
@@ -152,17 +155,19 @@ pub(crate) fn is_common_type(media_type: &str) -> bool {
 
 /// Returns the JSON pointers to the matching items of a list; `is_match` also gets the preceding
 /// item.
-pub(crate) fn pointers(
+pub(crate) fn find_pointers(
     list: &Value,
-    at: &str,
+    list_pointer: &str,
     is_match: impl Fn(Option<&Value>, &Value) -> bool,
 ) -> Vec<String> {
     let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
-    let matching = items.iter().enumerate().filter(|(index, item)| {
-        let before = index.checked_sub(1).and_then(|index| items.get(index));
-        is_match(before, item)
+    let matching_items = items.iter().enumerate().filter(|(index, item)| {
+        let previous_item = index.checked_sub(1).and_then(|index| items.get(index));
+        is_match(previous_item, item)
     });
-    matching.map(|(index, _)| format!("{at}/{index}")).collect()
+    matching_items
+        .map(|(index, _)| format!("{list_pointer}/{index}"))
+        .collect()
 }
 
 /// Returns the images, audio and files of tool results that exceed the limits of one request,
@@ -174,28 +179,28 @@ pub fn excess_result_media(
     messages: &[Value],
 ) -> Vec<(usize, String)> {
     let mut budget = MediaBudget::new();
-    let mut excess = Vec::new();
+    let mut excess_items = Vec::new();
     let mut is_full = false;
     for (index, message) in messages.iter().enumerate().rev() {
         for pointer in format.media_pointers(message).into_iter().rev() {
-            let bytes = message.pointer(&pointer).map_or(0, data_len);
-            // No older item is sent either, so that the model does not see an old item without a
-            // newer one.
-            is_full = is_full || !budget.take(bytes);
+            let item_bytes = message.pointer(&pointer).map_or(0, longest_text_bytes);
+            // Once an item does not fit, all older items are omitted, too, so that the model does
+            // not see an old item without a newer one.
+            is_full = is_full || !budget.take(item_bytes);
             if is_full {
-                excess.push((index, pointer));
+                excess_items.push((index, pointer));
             }
         }
     }
-    excess.reverse();
-    excess
+    excess_items.reverse();
+    excess_items
 }
 
 /// Returns the length of the longest text in an item.
-fn data_len(item: &Value) -> usize {
+fn longest_text_bytes(item: &Value) -> usize {
     match item {
         Value::String(text) => text.len(),
-        Value::Object(members) => members.values().map(data_len).max().unwrap_or(0),
+        Value::Object(members) => members.values().map(longest_text_bytes).max().unwrap_or(0),
         _ => 0,
     }
 }

@@ -12,9 +12,14 @@ pub trait ToolFormat: Send + Sync {
     /// Returns the provider of this API.
     fn provider(&self) -> Provider;
 
-    /// Formats the definition of a tool ([`format_tool`](crate::format_tool)). `tools` is the
-    /// number of tools of the request.
-    fn format_tool(&self, tool: &ToolDefinition, strict_flag: StrictFlag, tools: usize) -> Value;
+    /// Formats the definition of a tool ([`format_tool`](crate::format_tool)). `tool_count` is
+    /// the number of tools of the request.
+    fn format_tool(
+        &self,
+        tool: &ToolDefinition,
+        strict_flag: StrictFlag,
+        tool_count: usize,
+    ) -> Value;
 
     /// Parses the calls in a response body ([`parse_tool_calls`](crate::parse_tool_calls)).
     fn parse_tool_calls(&self, body: &Node<'_>) -> Result<Vec<ToolCall>, JsonFault>;
@@ -118,6 +123,6 @@ pub(crate) fn format_all<'a>(
     strict_flag: StrictFlag,
 ) -> Vec<Value> {
     let tools: Vec<_> = tools.into_iter().collect();
-    let format_one = |tool: &&ToolDefinition| format.format_tool(tool, strict_flag, tools.len());
-    tools.iter().map(format_one).collect()
+    let format_tool = |tool: &&ToolDefinition| format.format_tool(tool, strict_flag, tools.len());
+    tools.iter().map(format_tool).collect()
 }

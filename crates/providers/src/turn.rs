@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ModelError;
-use crate::message::rejected;
+use crate::message::rejected_error;
 
 /// A conversation in the format of one provider.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -21,13 +21,13 @@ pub struct ProviderConversation {
 }
 
 impl ProviderConversation {
-    /// Creates the conversation of converted messages.
+    /// Creates a conversation from messages in the provider's format.
     ///
     /// # Errors
     /// [`Rejected`](crate::ModelErrorKind::Rejected): the conversation has no message.
     pub(crate) fn new(system: Option<Value>, messages: Vec<Value>) -> Result<Self, ModelError> {
         if messages.is_empty() {
-            return Err(rejected("messages has no user or assistant message"));
+            return Err(rejected_error("messages has no user or assistant message"));
         }
         Ok(Self { system, messages })
     }
@@ -42,13 +42,13 @@ pub struct ModelTurn<'a> {
     pub tools: &'a [Arc<ToolDefinition>],
     /// The options of the response.
     pub options: &'a TurnOptions,
-    /// Whether the response is streamed to the listener.
+    /// Whether the response is streamed to the listener of the request.
     pub stream: bool,
-    /// When the response must be complete.
+    /// The time by which the response must be complete.
     pub deadline: Instant,
 }
 
-/// The options of a model's response. The provider decides about options that are `None`.
+/// The options of a model's response. For an option that is `None`, the provider's default applies.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TurnOptions {
@@ -60,7 +60,7 @@ pub struct TurnOptions {
     pub max_output_tokens: Option<u64>,
     /// The stop sequences; the response ends before a stop sequence.
     pub stop: Vec<String>,
-    /// Which tools the model must or may call. Ignored if the turn has no tools.
+    /// The rule for the tool calls of the response. Ignored if the turn has no tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
     /// Limits a response to at most one tool call. Google's API has no such option, and not every
@@ -73,7 +73,7 @@ pub struct TurnOptions {
     pub extra: Map<String, Value>,
 }
 
-/// Which tools a model calls.
+/// The rule for the tool calls of a response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -95,20 +95,21 @@ pub enum Delta {
     Text(String),
     /// Text of the model's visible thinking.
     Thought(String),
-    /// A piece of a tool call. The first piece of an `index` has the call's id and name; the
-    /// arguments arrive as pieces of JSON text.
+    /// A piece of a tool call. The first piece of the call at an `index` has the id and name of the
+    /// call. The arguments arrive as pieces of JSON text.
     ToolCall {
         /// The position of the call in the response, from 0.
         index: usize,
-        /// The call's id, in the first piece.
+        /// The id of the call; `None` except in the first piece.
         id: Option<String>,
-        /// The tool's name, in the first piece.
+        /// The name of the tool; `None` except in the first piece.
         name: Option<String>,
-        /// The next piece of the arguments.
+        /// The next piece of the arguments' JSON text.
         arguments: String,
     },
-    /// The outcome of a tool that the provider called natively: a body with only that outcome, for
-    /// [`native_calls`](crate::native_calls). The complete response includes the outcome as well.
+    /// The outcome of a tool that the provider called natively. A response body with only that
+    /// outcome, which [`native_calls`](crate::native_calls) can parse. The complete response
+    /// includes the outcome as well.
     Native(Value),
 }
 
@@ -118,23 +119,23 @@ pub struct TurnResponse {
     /// The provider's response body, reassembled if the response was streamed.
     /// [`parse_tool_calls`](crate::parse_tool_calls) and related functions read it.
     pub body: Value,
-    /// Why the response ended.
+    /// The reason for which the response ended.
     pub finish: Finish,
     /// The token usage of the request.
     pub usage: Usage,
 }
 
 /// The provider-specific members of a response and its calls that the provider wants to receive
-/// back, in the format of OpenAI's Chat Completions; empty for other providers.
+/// back, in the format of OpenAI's Chat Completions; empty for all other providers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProviderMembers {
-    /// Members of the response's message.
+    /// Provider-specific members of the response's message.
     pub message: Map<String, Value>,
-    /// Members of each call, in the order of the calls.
+    /// Provider-specific members of each call, in the order of the calls.
     pub calls: Vec<Map<String, Value>>,
 }
 
-/// Why a response ended.
+/// The reason for which a response ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
@@ -146,13 +147,14 @@ pub enum Finish {
     Length,
     /// The provider withheld the response or the rest of it.
     Filtered,
-    /// Any other reason, as the provider names it.
+    /// The response ended for any other reason, which is given as the provider names it.
     Other(String),
 }
 
 impl Finish {
-    /// Returns whether the provider has only paused its own tools and continues when it receives
-    /// the same conversation again (Anthropic's `pause_turn`).
+    /// Returns whether the provider has only paused a response that uses the provider's own tools,
+    /// and continues the response when it receives the same conversation again (Anthropic's
+    /// `pause_turn`).
     #[must_use]
     pub fn is_pause(&self) -> bool {
         matches!(self, Self::Other(word) if word == "pause_turn")
@@ -200,12 +202,12 @@ impl Usage {
 }
 
 /// Returns the token count at a JSON pointer in a body; 0 if the body has no count there.
-pub(crate) fn token_count(body: &Value, pointer: &str) -> u64 {
+pub(crate) fn read_token_count(body: &Value, pointer: &str) -> u64 {
     body.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// Returns a further piece of the arguments of a call whose id and name were reported.
-pub(crate) fn more_arguments(index: usize, arguments: impl Into<String>) -> Delta {
+pub(crate) fn arguments_delta(index: usize, arguments: impl Into<String>) -> Delta {
     Delta::ToolCall {
         index,
         id: None,

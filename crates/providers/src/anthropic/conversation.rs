@@ -1,36 +1,41 @@
 use pillion_core::tool::ToolCall;
 use serde_json::{Value, json};
 
-use crate::message::{Image, ImageSource, ParsedMessage, Part, RoleMessages, failure_text, read};
+use crate::message::{
+    Image, ImageSource, ParsedMessage, Part, RoleMessages, parse_failure_text, parse_messages,
+};
 use crate::{ModelError, ProviderConversation};
 
-/// Converts messages to Anthropic's format: system messages are separate, consecutive messages of
-/// one role are merged, and the results of calls come first in the user's next message.
+/// Converts messages to Anthropic's format, in which system messages are separate, consecutive
+/// messages of one role are merged, and the results of calls come first in the user's next message.
 pub(super) fn convert(messages: &[Value]) -> Result<ProviderConversation, ModelError> {
-    let mut system = Vec::new();
-    let mut written = RoleMessages::default();
-    for message in read(messages)? {
+    let mut system_texts = Vec::new();
+    let mut role_messages = RoleMessages::default();
+    for message in parse_messages(messages)? {
         match message {
             ParsedMessage::System(text) if text.trim().is_empty() => {}
-            ParsedMessage::System(text) => system.push(text),
+            ParsedMessage::System(text) => system_texts.push(text),
             ParsedMessage::User(parts) => {
-                written.add("user", parts.iter().filter_map(block).collect());
+                role_messages.add("user", parts.iter().filter_map(format_block).collect());
             }
             ParsedMessage::Assistant { parts, calls } => {
-                let text_blocks = parts.iter().filter_map(block);
-                let calls = calls.iter().map(tool_use);
-                written.add("assistant", text_blocks.chain(calls).collect());
+                let text_blocks = parts.iter().filter_map(format_block);
+                let calls = calls.iter().map(format_tool_use);
+                role_messages.add("assistant", text_blocks.chain(calls).collect());
             }
             ParsedMessage::Tool { call_id, parts, .. } => {
-                add_result(written.content_of("user"), tool_result(call_id, &parts));
+                add_result(
+                    role_messages.content_for_role("user"),
+                    format_tool_result(call_id, &parts),
+                );
             }
         }
     }
-    let system = match system.len() {
-        0 | 1 => system.pop().map(Value::String),
-        _ => Some(system.iter().map(|text| text_block(text)).collect()),
+    let system = match system_texts.len() {
+        0 | 1 => system_texts.pop().map(Value::String),
+        _ => Some(system_texts.iter().map(|text| format_text(text)).collect()),
     };
-    ProviderConversation::new(system, written.into_values("content"))
+    ProviderConversation::new(system, role_messages.into_values("content"))
 }
 
 /// Adds a result before any other content of the message, as the API requires.
@@ -40,21 +45,21 @@ fn add_result(content: &mut Vec<Value>, block: Value) {
     content.insert(index, block);
 }
 
-/// Returns the block, or `None` for blank text, which the API rejects.
-fn block(part: &Part<'_>) -> Option<Value> {
+/// Returns the content block for a part, or `None` for blank text, which the API rejects.
+fn format_block(part: &Part<'_>) -> Option<Value> {
     match part {
         Part::Text(text) | Part::Refusal(text) => {
-            (!text.trim().is_empty()).then(|| text_block(text))
+            (!text.trim().is_empty()).then(|| format_text(text))
         }
-        Part::Image(image) => Some(image_block(image)),
+        Part::Image(image) => Some(format_image(image)),
     }
 }
 
-fn text_block(text: &str) -> Value {
+fn format_text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-fn image_block(image: &Image<'_>) -> Value {
+fn format_image(image: &Image<'_>) -> Value {
     let source = match &image.source {
         ImageSource::Inline { media_type, data } => {
             json!({"type": "base64", "media_type": media_type, "data": data})
@@ -64,35 +69,35 @@ fn image_block(image: &Image<'_>) -> Value {
     json!({"type": "image", "source": source})
 }
 
-fn tool_use(call: &ToolCall) -> Value {
+fn format_tool_use(call: &ToolCall) -> Value {
     json!({
         "type": "tool_use",
-        "id": fitting_id(&call.id),
+        "id": sanitize_id(&call.id),
         "name": call.name,
         "input": call.arguments_object(),
     })
 }
 
-fn tool_result(call_id: &str, parts: &[Part<'_>]) -> Value {
-    let mut result = json!({"type": "tool_result", "tool_use_id": fitting_id(call_id)});
-    let mut blocks: Vec<_> = parts.iter().filter_map(block).collect();
+fn format_tool_result(call_id: &str, parts: &[Part<'_>]) -> Value {
+    let mut result = json!({"type": "tool_result", "tool_use_id": sanitize_id(call_id)});
+    let mut blocks: Vec<_> = parts.iter().filter_map(format_block).collect();
     match (parts, blocks.len()) {
         (_, 0) => {}
         ([Part::Text(text)], _) => result["content"] = json!(text),
         _ => result["content"] = Value::Array(std::mem::take(&mut blocks)),
     }
-    if failure_text(parts).is_some() {
+    if parse_failure_text(parts).is_some() {
         result["is_error"] = json!(true);
     }
     result
 }
 
-/// Replaces characters that the API does not accept in an id: only letters, digits, `_` and `-` are
-/// allowed, but the ids of other providers contain other characters.
-fn fitting_id(id: &str) -> String {
+/// Replaces characters that the API does not accept in an id. The API allows only letters, digits,
+/// `_` and `-`, but the ids of other providers contain other characters.
+fn sanitize_id(id: &str) -> String {
     id.chars()
-        .map(|c| match c {
-            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => c,
+        .map(|character| match character {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => character,
             _ => '_',
         })
         .collect()

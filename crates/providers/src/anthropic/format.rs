@@ -7,19 +7,22 @@ use serde_json::{Value, json};
 use super::{Anthropic, native};
 use crate::node::{JsonFault, Node, arguments};
 use crate::offered_tool::OfferedTool;
-use crate::result_media::{SentMedia, content_of, is_common_type, parts_of_results, pointers};
+use crate::result_media::{
+    ProviderMedia, find_pointers, format_result_content, is_common_type, prepare_results,
+};
 use crate::{NativeCalls, NativeMcpServer, Provider, StrictFlag, ToolFormat};
 
 #[cfg(test)]
 mod tests;
 
-const TOOL_USE: &str = "tool_use";
+const TOOL_USE_BLOCK_TYPE: &str = "tool_use";
 
-/// Blocks with an `input`. Anthropic runs the calls of all these kinds except the first.
-const BLOCKS_WITH_INPUT: [&str; 3] = [TOOL_USE, "server_tool_use", "mcp_tool_use"];
+/// The types of content blocks with an `input`: calls. Anthropic itself runs the calls in all of
+/// these blocks except in [`TOOL_USE_BLOCK_TYPE`].
+const BLOCKS_WITH_INPUT: [&str; 3] = [TOOL_USE_BLOCK_TYPE, "server_tool_use", "mcp_tool_use"];
 
-/// Blocks with the thoughts of a model.
-const THINKING: [&str; 2] = ["thinking", "redacted_thinking"];
+/// The types of content blocks with the thoughts of a model.
+const THINKING_BLOCK_TYPES: [&str; 2] = ["thinking", "redacted_thinking"];
 
 impl ToolFormat for Anthropic {
     fn provider(&self) -> Provider {
@@ -27,14 +30,14 @@ impl ToolFormat for Anthropic {
     }
 
     fn format_tool(&self, tool: &ToolDefinition, _: StrictFlag, _: usize) -> Value {
-        let offered = OfferedTool::new(tool);
+        let offered_tool = OfferedTool::new(tool);
         let schema = match PropertyKeys::new(tool.input_schema()) {
-            Some(keys) => keys.renamed(&offered.schema),
-            None => offered.schema.into_owned(),
+            Some(keys) => keys.rename_schema(&offered_tool.schema),
+            None => offered_tool.schema.into_owned(),
         };
         json!({
-            "name": offered.name,
-            "description": offered.description,
+            "name": offered_tool.name,
+            "description": offered_tool.description,
             "input_schema": schema,
         })
     }
@@ -42,7 +45,7 @@ impl ToolFormat for Anthropic {
     fn parse_tool_calls(&self, body: &Node<'_>) -> Result<Vec<ToolCall>, JsonFault> {
         let mut calls = Vec::new();
         for block in body.required("content")?.items()? {
-            if block.is_type(TOOL_USE)? {
+            if block.has_type(TOOL_USE_BLOCK_TYPE)? {
                 calls.push(ToolCall::new(
                     block.required("id")?.text()?,
                     block.required("name")?.text()?,
@@ -70,21 +73,22 @@ impl ToolFormat for Anthropic {
                 continue;
             }
             let has_input = BLOCKS_WITH_INPUT.contains(&kind);
-            let mut block = block.value().clone();
-            if has_input && let Some(input) = block.get_mut("input") {
+            let mut block_value = block.value().clone();
+            if has_input && let Some(input) = block_value.get_mut("input") {
                 *input = arguments_object(input);
             }
-            content.push(block);
+            content.push(block_value);
         }
         let is_thinking = |block: &Value| {
             let kind = block["type"].as_str();
-            kind.is_some_and(|kind| THINKING.contains(&kind))
+            kind.is_some_and(|kind| THINKING_BLOCK_TYPES.contains(&kind))
         };
         while content.last().is_some_and(is_thinking) {
             content.pop();
         }
         if content.is_empty() {
-            // A response may have no text, and the API rejects a message without content.
+            // Returns no message for a response without content, because the API rejects a message
+            // without content.
             return Ok(Vec::new());
         }
         Ok(vec![json!({"role": "assistant", "content": content})])
@@ -93,12 +97,12 @@ impl ToolFormat for Anthropic {
     /// Returns one message, because the API requires the results of all calls in the message after
     /// the calls.
     fn format_results(&self, results: &[ToolResult]) -> Vec<Value> {
-        let parts = parts_of_results(self, results);
+        let parts = prepare_results(self, results);
         let blocks = results.iter().zip(parts).map(|(result, parts)| {
             let mut block = json!({
                 "type": "tool_result",
                 "tool_use_id": result.tool_call_id,
-                "content": content_of(self, result, parts, media_block),
+                "content": format_result_content(self, result, parts, format_media_block),
             });
             if !result.success {
                 block["is_error"] = json!(true);
@@ -109,7 +113,7 @@ impl ToolFormat for Anthropic {
     }
 
     fn result_pointers(&self, message: &Value) -> Vec<String> {
-        let results = pointers(&message["content"], "/content", |_, block| {
+        let results = find_pointers(&message["content"], "/content", |_, block| {
             block["type"] == "tool_result"
         });
         let contents = results.into_iter().map(|result| result + "/content");
@@ -124,7 +128,7 @@ impl ToolFormat for Anthropic {
         let results = self.result_pointers(message).into_iter();
         let media = results.flat_map(|result| {
             let content = message.pointer(&result).unwrap_or(&Value::Null);
-            pointers(content, &result, |_, part| {
+            find_pointers(content, &result, |_, part| {
                 part["source"]["type"] == "base64"
             })
         });
@@ -140,7 +144,7 @@ impl ToolFormat for Anthropic {
     }
 }
 
-fn media_block(media: &SentMedia<'_>) -> Value {
+fn format_media_block(media: &ProviderMedia<'_>) -> Value {
     let kind = if media.is_image() {
         "image"
     } else {

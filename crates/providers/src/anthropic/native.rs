@@ -19,10 +19,11 @@ pub(super) fn members(server: &NativeMcpServer) -> Option<JsonObject> {
     }
     let mut toolset = json!({"type": "mcp_toolset", "mcp_server_name": server.label});
     if let Some(names) = &server.allowed_tools {
-        let names = names.iter();
-        let enabled = names.map(|name| (name.clone(), json!({"enabled": true})));
+        let enabled_tools = names
+            .iter()
+            .map(|name| (name.clone(), json!({"enabled": true})));
         toolset["default_config"] = json!({"enabled": false});
-        toolset["configs"] = Value::Object(enabled.collect());
+        toolset["configs"] = Value::Object(enabled_tools.collect());
     }
     Some(Map::from_iter([
         ("mcp_servers".to_owned(), json!([connection])),
@@ -34,25 +35,27 @@ pub(super) fn members(server: &NativeMcpServer) -> Option<JsonObject> {
 /// a result in this response are skipped.
 pub(super) fn parse_calls(body: &Node<'_>) -> Result<NativeCalls, JsonFault> {
     let mut calls = NativeCalls::default();
-    let mut begun: Vec<NativeCall> = Vec::new();
+    let mut open_calls: Vec<NativeCall> = Vec::new();
     for block in body.required("content")?.items()? {
         match block.required("type")?.text()? {
-            "mcp_tool_use" => begun.push(NativeCall::parse(&block, "server_name", "input")?),
+            "mcp_tool_use" => open_calls.push(NativeCall::parse(&block, "server_name", "input")?),
             "mcp_tool_result" => {
                 let id = block.required("tool_use_id")?.text()?;
-                let index = begun.iter().position(|begun| begun.call.id == id);
-                let Some(call) = index.map(|index| begun.swap_remove(index)) else {
+                let index = open_calls
+                    .iter()
+                    .position(|open_call| open_call.call.id == id);
+                let Some(call) = index.map(|index| open_calls.swap_remove(index)) else {
                     continue;
                 };
                 let blocks = block.optional("content")?;
                 let content = blocks.map_or_else(|| json!([]), |node| node.value().clone());
                 let is_error = block.optional("is_error")?;
-                let result = json!({"content": content});
+                let mcp_result = json!({"content": content});
                 let result = match is_error.and_then(|node| node.value().as_bool()) {
-                    Some(true) => call.failure(result, "The tool failed"),
-                    _ => call.success(result),
+                    Some(true) => call.to_failure(mcp_result, "The tool failed"),
+                    _ => call.to_success(mcp_result),
                 };
-                calls.ended.push((call, result));
+                calls.finished_calls.push((call, result));
             }
             _ => {}
         }

@@ -4,64 +4,64 @@ use pillion_schema::json_values;
 use pillion_sse::SseEvent;
 use serde_json::{Map, Value, json};
 
-use super::{Anthropic, ending_of};
+use super::{Anthropic, parse_ending};
 use crate::ending::{self, StreamedReason};
-use crate::turn::more_arguments;
+use crate::turn::arguments_delta;
 use crate::{Delta, Finish, ModelError, ProviderApi, TurnResponse, TurnStream, event};
 
-/// Assembles a streamed message: `message_start`, the blocks in order, `message_delta` and
-/// `message_stop`. A compatible server that omits `message_stop` must at least end all blocks and
-/// send a stop reason. Unknown events and deltas are ignored, as Anthropic's documentation
-/// requires. Blocks of an unknown type stay as their start event defines them.
+/// Assembles a streamed message from its events: `message_start`, the blocks in order,
+/// `message_delta` and `message_stop`. A compatible server that omits `message_stop` must at least
+/// end all blocks and send a stop reason. Unknown events and deltas are ignored, as Anthropic's
+/// documentation requires. Blocks of an unknown type stay as their start event defines them.
 #[derive(Default)]
 pub(super) struct MessageStream {
     message: Option<Map<String, Value>>,
-    blocks: Vec<Block>,
+    blocks: Vec<ContentBlock>,
     /// The positions of the newest blocks, by the `index` of their events. Servers skip indices,
     /// and some use the index of an ended block again.
-    by_index: HashMap<u64, usize>,
-    calls: usize,
+    positions_by_index: HashMap<u64, usize>,
+    call_count: usize,
     stop_reason: StreamedReason,
-    /// Whether a `message_delta` had a stop reason.
+    /// Whether a `message_delta` event had a stop reason.
     has_final_reason: bool,
     is_complete: bool,
 }
 
 /// A content block of a streamed message.
 #[derive(Clone)]
-struct Block {
+struct ContentBlock {
     value: Value,
     /// The pieces of the call's `input` that have arrived so far, joined.
     input: String,
     /// The position of the call among the response's calls, if the block is a call that Pillion
     /// runs.
-    call: Option<usize>,
+    call_index: Option<usize>,
     is_closed: bool,
 }
 
 impl TurnStream for MessageStream {
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
-        let Some(mut data) = event::typed_data(&Anthropic, event)? else {
+        let Some(mut event_data) = event::parse_typed_data(&Anthropic, event)? else {
             return Ok(());
         };
-        match data.get("type").and_then(Value::as_str) {
-            Some("message_start") => self.start(data["message"].take(), deltas),
-            Some("content_block_start") => self.start_block(&mut data, deltas),
-            Some("content_block_delta") => self.add(&data, deltas),
+        match event_data.get("type").and_then(Value::as_str) {
+            Some("message_start") => self.start_message(event_data["message"].take(), deltas),
+            Some("content_block_start") => self.start_block(&mut event_data, deltas),
+            Some("content_block_delta") => self.add_delta(&event_data, deltas),
             Some("content_block_stop") => {
-                if let Some(position) = self.find_block(&data) {
+                if let Some(position) = self.find_block(&event_data) {
                     self.close_block(position, deltas);
                 }
                 Ok(())
             }
-            Some("message_delta") => self.change(data),
+            Some("message_delta") => self.apply_message_delta(event_data),
             Some("message_stop") => {
                 self.message_mut()?;
                 self.is_complete = true;
                 Ok(())
             }
             // `ping` and unknown events report no error.
-            _ => Anthropic.check_error(&data),
+            _ => Anthropic.check_error(&event_data),
         }
     }
 
@@ -70,19 +70,23 @@ impl TurnStream for MessageStream {
     }
 
     fn is_complete_if_broken(&self) -> bool {
-        self.is_complete || (self.has_ended() && self.stop_reason.is_certain())
+        self.is_complete || (self.has_ended() && self.stop_reason.is_complete_if_broken())
     }
 
     fn finish(self: Box<Self>) -> Result<TurnResponse, ModelError> {
         let has_ended = self.is_complete || self.has_ended();
         let Some(mut message) = self.message.filter(|_| has_ended) else {
-            return Err(Anthropic.malformed(&self.stop_reason.early_end()));
+            return Err(Anthropic.malformed(&self.stop_reason.format_early_end_message()));
         };
         if let Some(reason) = self.stop_reason.reason() {
             message.insert("stop_reason".to_owned(), json!(reason));
         }
-        let lacks_arguments = self.blocks.iter().any(Block::lacks_arguments);
-        let content = self.blocks.into_iter().map(Block::into_value).collect();
+        let lacks_arguments = self.blocks.iter().any(ContentBlock::lacks_arguments);
+        let content = self
+            .blocks
+            .into_iter()
+            .map(ContentBlock::into_value)
+            .collect();
         message.insert("content".to_owned(), Value::Array(content));
         let mut response = Anthropic.parse_response(Value::Object(message))?;
         if lacks_arguments && response.finish == Finish::ToolCalls {
@@ -100,14 +104,15 @@ impl MessageStream {
             && self.blocks.iter().all(|block| block.is_closed)
     }
 
-    /// Starts the message. The content of the start event is usually empty; a response that
-    /// continues after a call of Anthropic's code execution has the whole content there. Some
-    /// gateways send this event twice.
-    fn start(&mut self, message: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+    /// Starts the message. The content of the start event is usually empty; if the response
+    /// continues after a call of Anthropic's code execution, the start event has the whole content.
+    /// Some gateways send the start event twice.
+    fn start_message(&mut self, message: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         match message {
             Value::Object(mut message) if self.blocks.is_empty() => {
                 let content = message.get_mut("content").map(Value::take);
-                self.stop_reason.add(ending_of, message.get("stop_reason"));
+                self.stop_reason
+                    .add(parse_ending, message.get("stop_reason"));
                 self.message = Some(message);
                 if let Some(Value::Array(blocks)) = content {
                     for block in blocks {
@@ -121,46 +126,50 @@ impl MessageStream {
         }
     }
 
-    fn start_block(&mut self, data: &mut Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+    fn start_block(
+        &mut self,
+        event_data: &mut Value,
+        deltas: &mut Vec<Delta>,
+    ) -> Result<(), ModelError> {
         self.message_mut()?;
         self.stop_reason.add_content();
-        if let Some(index) = data["index"].as_u64() {
-            self.by_index.insert(index, self.blocks.len());
+        if let Some(index) = event_data["index"].as_u64() {
+            self.positions_by_index.insert(index, self.blocks.len());
         }
-        self.open_block(data["content_block"].take(), deltas)
+        self.open_block(event_data["content_block"].take(), deltas)
     }
 
     fn open_block(&mut self, value: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         if !value.is_object() {
             return Err(Anthropic.malformed("a content block is not an object"));
         }
-        let text = |key: &str| value.get(key).and_then(Value::as_str);
-        let call = (text("type") == Some("tool_use")).then_some(self.calls);
-        match text("type") {
+        let read_text = |key: &str| value.get(key).and_then(Value::as_str);
+        let call_index = (read_text("type") == Some("tool_use")).then_some(self.call_count);
+        match read_text("type") {
             Some("tool_use") => {
-                self.calls += 1;
+                self.call_count += 1;
                 deltas.push(Delta::ToolCall {
-                    index: self.calls - 1,
-                    id: text("id").map(str::to_owned),
-                    name: text("name").map(str::to_owned),
+                    index: self.call_count - 1,
+                    id: read_text("id").map(str::to_owned),
+                    name: read_text("name").map(str::to_owned),
                     arguments: String::new(),
                 });
             }
-            Some("text") => push_delta(text("text"), Delta::Text, deltas),
-            Some("thinking") => push_delta(text("thinking"), Delta::Thought, deltas),
+            Some("text") => push_delta(read_text("text"), Delta::Text, deltas),
+            Some("thinking") => push_delta(read_text("thinking"), Delta::Thought, deltas),
             _ => {}
         }
-        self.blocks.push(Block {
+        self.blocks.push(ContentBlock {
             value,
             input: String::new(),
-            call,
+            call_index,
             is_closed: false,
         });
         Ok(())
     }
 
-    fn add(&mut self, data: &Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
-        let position = self.find_block(data).ok_or_else(|| {
+    fn add_delta(&mut self, event_data: &Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        let position = self.find_block(event_data).ok_or_else(|| {
             Anthropic.malformed("an event refers to a content block that has not started")
         })?;
         self.stop_reason.add_content();
@@ -168,47 +177,47 @@ impl MessageStream {
         if block.is_closed {
             return Err(Anthropic.malformed("a content_block_delta follows the end of its block"));
         }
-        let delta = &data["delta"];
-        let piece = |key: &str| match delta.get(key) {
+        let delta = &event_data["delta"];
+        let read_piece = |key: &str| match delta.get(key) {
             Some(Value::String(text)) => Ok(text.as_str()),
             Some(Value::Null) => Ok(""),
             _ => Err(Anthropic.malformed("a content_block_delta has no text")),
         };
         match delta["type"].as_str() {
             Some("text_delta") => {
-                let text = piece("text")?;
+                let text = read_piece("text")?;
                 append(&mut block.value, "text", text)?;
                 push_delta(Some(text), Delta::Text, deltas);
             }
             Some("thinking_delta") => {
-                let text = piece("thinking")?;
+                let text = read_piece("thinking")?;
                 append(&mut block.value, "thinking", text)?;
                 push_delta(Some(text), Delta::Thought, deltas);
             }
             Some("signature_delta") if delta["signature"].is_null() => {}
             Some("signature_delta") => block.value["signature"] = delta["signature"].clone(),
             Some("input_json_delta") => {
-                let json = piece("partial_json")?;
-                block.input.push_str(json);
-                if let Some(index) = block.call
-                    && !json.is_empty()
+                let json_piece = read_piece("partial_json")?;
+                block.input.push_str(json_piece);
+                if let Some(index) = block.call_index
+                    && !json_piece.is_empty()
                 {
-                    deltas.push(more_arguments(index, json));
+                    deltas.push(arguments_delta(index, json_piece));
                 }
             }
             Some("citations_delta") => {
                 let citation = delta["citation"].clone();
                 match &mut block.value["citations"] {
                     Value::Array(citations) => citations.push(citation),
-                    none => *none = Value::Array(vec![citation]),
+                    absent_list => *absent_list = Value::Array(vec![citation]),
                 }
             }
             Some("compaction_delta") => {
                 if let Some(text) = delta["content"].as_str() {
                     append(&mut block.value, "content", text)?;
                 }
-                if let Some(encrypted) = delta.get("encrypted_content") {
-                    block.value["encrypted_content"] = encrypted.clone();
+                if let Some(encrypted_content) = delta.get("encrypted_content") {
+                    block.value["encrypted_content"] = encrypted_content.clone();
                 }
             }
             _ => {}
@@ -237,24 +246,24 @@ impl MessageStream {
                 deltas.push(Delta::Native(json!({ "content": content })));
             }
         }
-        if let Some(index) = block.call
+        if let Some(index) = block.call_index
             && block.input.is_empty()
         {
             let input = block.value.get("input").filter(|input| !input.is_null());
-            let json = input.map_or_else(|| "{}".to_owned(), Value::to_string);
-            deltas.push(more_arguments(index, json));
+            let json_piece = input.map_or_else(|| "{}".to_owned(), Value::to_string);
+            deltas.push(arguments_delta(index, json_piece));
         }
     }
 
     /// Applies the members of `message_delta` to the message. The token counts are totals for the
     /// whole message.
-    fn change(&mut self, data: Value) -> Result<(), ModelError> {
+    fn apply_message_delta(&mut self, event_data: Value) -> Result<(), ModelError> {
         self.message_mut()?;
-        let reason = data["delta"].get("stop_reason");
+        let reason = event_data["delta"].get("stop_reason");
         self.has_final_reason |= ending::reason(reason).is_some();
-        self.stop_reason.add(ending_of, reason);
+        self.stop_reason.add(parse_ending, reason);
         let message = self.message_mut()?;
-        let Value::Object(members) = data else {
+        let Value::Object(members) = event_data else {
             return Ok(());
         };
         for (key, value) in members {
@@ -289,21 +298,21 @@ impl MessageStream {
 
     /// Returns the position of the block that an event refers to: the newest block with the event's
     /// index, or the newest block if the event has no index.
-    fn find_block(&self, data: &Value) -> Option<usize> {
-        match data["index"].as_u64() {
-            Some(index) => self.by_index.get(&index).copied(),
+    fn find_block(&self, event_data: &Value) -> Option<usize> {
+        match event_data["index"].as_u64() {
+            Some(index) => self.positions_by_index.get(&index).copied(),
             None => self.blocks.len().checked_sub(1),
         }
     }
 }
 
-impl Block {
+impl ContentBlock {
     /// Returns whether the block is a call that did not end and of which no arguments arrived.
     fn lacks_arguments(&self) -> bool {
         let has_input = self.value["input"]
             .as_object()
             .is_some_and(|input| !input.is_empty());
-        self.call.is_some() && !self.is_closed && self.input.is_empty() && !has_input
+        self.call_index.is_some() && !self.is_closed && self.input.is_empty() && !has_input
     }
 
     /// Returns the block in the form of an unstreamed message. An `input` that is invalid JSON
@@ -320,10 +329,10 @@ impl Block {
 fn append(block: &mut Value, key: &str, piece: &str) -> Result<(), ModelError> {
     match &mut block[key] {
         Value::String(text) => text.push_str(piece),
-        none @ Value::Null => *none = Value::String(piece.to_owned()),
+        absent_text @ Value::Null => *absent_text = Value::String(piece.to_owned()),
         _ => {
-            let what = "a content_block_delta does not match the type of its block";
-            return Err(Anthropic.malformed(what));
+            let problem = "a content_block_delta does not match the type of its block";
+            return Err(Anthropic.malformed(problem));
         }
     }
     Ok(())

@@ -18,7 +18,7 @@ fn call(id: &str, arguments: &str) -> Value {
 /// and arguments that the API rejects are repaired.
 #[test]
 fn h5_a_history_of_another_provider_is_valid_for_anthropic() {
-    let written = conversation(&json!([
+    let converted = conversation(&json!([
         {"role": "system", "content": " "},
         {"role": "assistant", "content": null, "refusal": "I must not."},
         {"role": "assistant", "content": "  ", "tool_calls": [call("functions.roll:0", "{bad"), call("b", "")]},
@@ -29,9 +29,9 @@ fn h5_a_history_of_another_provider_is_valid_for_anthropic() {
         {"role": "user", "name": "Ada", "content": [
             {"type": "image_url", "image_url": {"url": "https://h.example/x.png"}}]},
     ]));
-    assert_eq!(written.system, Some(json!("Be brief.")));
+    assert_eq!(converted.system, Some(json!("Be brief.")));
     assert_eq!(
-        written.messages,
+        converted.messages,
         [
             json!({"role": "assistant", "content": [
                 {"type": "text", "text": "I must not."},
@@ -58,11 +58,11 @@ fn a8_only_the_error_form_of_a_result_is_a_failed_result() {
         ("{\"error\": \"no\", \"rows\": []}", false),
         ("Error: no", false),
     ] {
-        let written = conversation(&json!([
+        let converted = conversation(&json!([
             {"role": "assistant", "tool_calls": [call("a", "{}")]},
             {"role": "tool", "tool_call_id": "a", "content": content},
         ]));
-        let block = &written.messages[1]["content"][0];
+        let block = &converted.messages[1]["content"][0];
         assert_eq!(block.get("is_error").is_some(), is_error, "{content}");
         assert_eq!(block["content"], content);
     }
@@ -111,15 +111,16 @@ fn h4_parallel_calls_can_be_disabled_with_every_tool_choice() {
         };
         request_body(&Anthropic, "m", None, &options)["tool_choice"].clone()
     };
-    let alone = |kind: &str| json!({"type": kind, "disable_parallel_tool_use": true});
-    assert_eq!(choice_of(None, json!({})), alone("auto"));
+    let limited_choice = |kind: &str| json!({"type": kind, "disable_parallel_tool_use": true});
+    assert_eq!(choice_of(None, json!({})), limited_choice("auto"));
     assert_eq!(
         choice_of(Some(ToolChoice::Required), json!({})),
-        alone("any")
+        limited_choice("any")
     );
-    let one = json!({"type": "tool", "name": "ping", "disable_parallel_tool_use": true});
+    let single_tool_choice =
+        json!({"type": "tool", "name": "ping", "disable_parallel_tool_use": true});
     let ping = ToolChoice::Tool("ping".to_owned());
-    assert_eq!(choice_of(Some(ping), json!({})), one);
+    assert_eq!(choice_of(Some(ping), json!({})), single_tool_choice);
     // A tool choice that forbids calls accepts no limit on the number of calls.
     let forbidden = json!({"tool_choice": {"type": "none"}});
     assert_eq!(choice_of(None, forbidden), json!({"type": "none"}));
@@ -292,9 +293,10 @@ fn h6_a_message_without_deltas_is_read() {
 /// Some gateways send `message_start` twice.
 #[test]
 fn h6_a_message_may_start_twice() {
-    let again = json!({"type": "message_start", "message": {"role": "assistant", "content": []}});
+    let repeated_start =
+        json!({"type": "message_start", "message": {"role": "assistant", "content": []}});
     let (response, _) = stream(&[
-        again,
+        repeated_start,
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Hi"}}),
     ])
     .unwrap();

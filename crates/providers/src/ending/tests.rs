@@ -11,7 +11,7 @@ fn ending(word: &str) -> Option<Ending> {
     })
 }
 
-fn read(events: &[(bool, Value)]) -> StreamedReason {
+fn read_reason(events: &[(bool, Value)]) -> StreamedReason {
     let mut streamed = StreamedReason::default();
     for (has_content, member) in events {
         if *has_content {
@@ -38,15 +38,15 @@ fn h6_placeholders_are_no_reasons() {
         json!(["stop"]),
     ] {
         assert_eq!(reason(Some(&member)), None, "{member}");
-        let streamed = read(&[(true, member.clone())]);
+        let streamed = read_reason(&[(true, member.clone())]);
         assert!(!streamed.has_ended(), "{member}");
-        let streamed = read(&[
+        let streamed = read_reason(&[
             (true, json!(null)),
             (false, json!("length")),
             (false, member),
         ]);
         assert_eq!(streamed.reason(), Some("length"));
-        assert!(streamed.is_certain());
+        assert!(streamed.is_complete_if_broken());
     }
     assert_eq!(reason(None), None);
     assert_eq!(reason(Some(&json!(" stop "))), Some("stop"));
@@ -56,25 +56,25 @@ fn h6_placeholders_are_no_reasons() {
 fn h6_a_missing_rest_stays_missing() {
     for later in ["stop", "length", "error", "whatever", ""] {
         for first in ["length", "error"] {
-            let streamed = read(&[(true, json!(first)), (false, json!(later))]);
+            let streamed = read_reason(&[(true, json!(first)), (false, json!(later))]);
             assert_eq!(streamed.reason(), Some(first), "{later}");
             assert!(streamed.has_ended());
         }
     }
-    let streamed = read(&[(true, json!("stop")), (false, json!("length"))]);
+    let streamed = read_reason(&[(true, json!("stop")), (false, json!("length"))]);
     assert_eq!(streamed.reason(), Some("length"));
 }
 
 #[test]
 fn h6_only_documented_reasons_end_an_answer() {
-    let streamed = read(&[(true, json!("bored"))]);
+    let streamed = read_reason(&[(true, json!("bored"))]);
     assert_eq!(
         (streamed.reason(), streamed.has_ended()),
         (Some("bored"), false)
     );
-    assert!(streamed.early_end().contains("'bored'"));
+    assert!(streamed.format_early_end_message().contains("'bored'"));
     for events in [["bored", "stop"], ["stop", "bored"]] {
-        let streamed = read(&events.map(|word| (false, json!(word))));
+        let streamed = read_reason(&events.map(|word| (false, json!(word))));
         assert_eq!(
             (streamed.reason(), streamed.has_ended()),
             (Some("stop"), true)
@@ -90,10 +90,13 @@ fn h6_only_documented_reasons_end_an_answer() {
 
 #[test]
 fn h6_content_after_a_reason_withdraws_the_reason() {
-    let streamed = read(&[(true, json!("stop")), (true, json!(null))]);
+    let streamed = read_reason(&[(true, json!("stop")), (true, json!(null))]);
     assert!(!streamed.has_ended());
-    let streamed = read(&[(true, json!("stop")), (true, json!("stop"))]);
-    assert_eq!((streamed.has_ended(), streamed.is_certain()), (true, false));
-    let streamed = read(&[(true, json!(null)), (true, json!("stop"))]);
-    assert!(streamed.is_certain());
+    let streamed = read_reason(&[(true, json!("stop")), (true, json!("stop"))]);
+    assert_eq!(
+        (streamed.has_ended(), streamed.is_complete_if_broken()),
+        (true, false)
+    );
+    let streamed = read_reason(&[(true, json!(null)), (true, json!("stop"))]);
+    assert!(streamed.is_complete_if_broken());
 }

@@ -9,18 +9,18 @@ use crate::failure::{ProviderFailure, kind_for_status};
 /// an array.
 pub(super) fn parse(body: &Value) -> ProviderFailure<'_> {
     let error = &body.get(0).unwrap_or(body)["error"];
-    let list = error.get("details").and_then(Value::as_array);
-    let details = list.map(Vec::as_slice).unwrap_or_default();
-    let has_bad_key = details.iter().any(|detail| {
+    let detail_list = error.get("details").and_then(Value::as_array);
+    let details = detail_list.map(Vec::as_slice).unwrap_or_default();
+    let has_invalid_key = details.iter().any(|detail| {
         matches!(
             detail.get("reason").and_then(Value::as_str),
             Some("API_KEY_INVALID" | "ACCESS_TOKEN_EXPIRED" | "CREDENTIALS_MISSING")
         )
     });
-    let kind = if has_bad_key {
+    let kind = if has_invalid_key {
         Some(ModelErrorKind::Unauthorized)
     } else {
-        kind(error)
+        kind_for_error(error)
     };
     ProviderFailure {
         kind,
@@ -31,7 +31,7 @@ pub(super) fn parse(body: &Value) -> ProviderFailure<'_> {
 }
 
 /// Returns the kind of failure for a `google.rpc.Code`.
-fn kind(error: &Value) -> Option<ModelErrorKind> {
+fn kind_for_error(error: &Value) -> Option<ModelErrorKind> {
     match error.get("status").and_then(Value::as_str) {
         Some("INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE") => {
             Some(kind_for_status(400))

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use super::{Google, schema};
 use crate::node::{JsonFault, Node, arguments};
 use crate::offered_tool::OfferedTool;
-use crate::result_media::{SentMedia, SentPart, is_common_type, parts_of_results, pointers};
+use crate::result_media::{
+    ProviderMedia, ProviderPart, find_pointers, is_common_type, prepare_results,
+};
 use crate::{Provider, StrictFlag, ToolFormat};
 
 #[cfg(test)]
@@ -17,31 +19,32 @@ mod tests;
 const GENERATED_ID_PREFIX: &str = "pillion_call_";
 
 /// Maximum length of a response id that becomes part of a generated call id, in bytes.
-const MAX_RESPONSE_ID: usize = 64;
+const MAX_RESPONSE_ID_BYTES: usize = 64;
 
-/// Maximum expansion of the schemas of one request, and of one schema in a request, in the unit of
-/// [`schema::parameters`]. Schemas of 16 bytes a unit are common, so the limit is about half a
-/// megabyte of JSON in addition to what the tools' authors wrote.
+/// Maximum expansion of all schemas of one request: the number of units by which the converted
+/// schemas may be larger than the originals. [`schema::convert_parameters`] defines the unit. A
+/// unit often takes 16 bytes, so the maximum is about half a megabyte of JSON.
 const MAX_EXPANSION: usize = 20_000;
+/// Maximum expansion of one schema in a request, in the same unit.
 pub(super) const MAX_TOOL_EXPANSION: usize = 4_000;
 
-/// The beginning of the text before an image, audio or a file of a result.
-const MEDIA_LABEL: &str = "[Result of ";
+/// The beginning of the label that precedes an image, an audio item or a file of a result.
+const MEDIA_LABEL_PREFIX: &str = "[Result of ";
 
 impl ToolFormat for Google {
     fn provider(&self) -> Provider {
         Provider::Google
     }
 
-    /// All tools of a request have the same limit, so that the tools of one server do not use up
-    /// the limit of another server's tools.
-    fn format_tool(&self, tool: &ToolDefinition, _: StrictFlag, tools: usize) -> Value {
-        let max_expansion = (MAX_EXPANSION / tools.max(1)).min(MAX_TOOL_EXPANSION);
-        let offered = OfferedTool::new(tool);
+    /// Each tool of a request has the same maximum expansion, so that the tools of one server do
+    /// not use up the limit of another server's tools.
+    fn format_tool(&self, tool: &ToolDefinition, _: StrictFlag, tool_count: usize) -> Value {
+        let max_expansion = (MAX_EXPANSION / tool_count.max(1)).min(MAX_TOOL_EXPANSION);
+        let offered_tool = OfferedTool::new(tool);
         json!({
             "name": tool.name().short(),
-            "description": offered.description,
-            "parameters": schema::parameters(&offered.schema, max_expansion),
+            "description": offered_tool.description,
+            "parameters": schema::convert_parameters(&offered_tool.schema, max_expansion),
         })
     }
 
@@ -57,7 +60,7 @@ impl ToolFormat for Google {
                 None => "",
             };
             calls.push(ToolCall::new(
-                id_or_generated(id, response_id, calls.len()),
+                find_or_generate_id(id, response_id, calls.len()),
                 call.required("name")?.text()?,
                 arguments(call.optional("args")?),
             ));
@@ -80,20 +83,22 @@ impl ToolFormat for Google {
     /// signs.
     fn assistant_messages(&self, body: &Node<'_>) -> Result<Vec<Value>, JsonFault> {
         self.parse_tool_calls(body)?;
-        let mut sent = Vec::new();
+        let mut model_parts = Vec::new();
         for part in parts(body)? {
-            let mut part = part.value().clone();
-            if let Some(call) = part.get_mut("functionCall").and_then(Value::as_object_mut)
+            let mut part_value = part.value().clone();
+            if let Some(call) = part_value
+                .get_mut("functionCall")
+                .and_then(Value::as_object_mut)
                 && let Some(args) = call.get_mut("args")
             {
                 *args = arguments_object(args);
             }
-            sent.push(part);
+            model_parts.push(part_value);
         }
-        if sent.is_empty() {
+        if model_parts.is_empty() {
             return Ok(Vec::new());
         }
-        Ok(vec![json!({"role": "model", "parts": sent})])
+        Ok(vec![json!({"role": "model", "parts": model_parts})])
     }
 
     fn format_results(&self, results: &[ToolResult]) -> Vec<Value> {
@@ -104,16 +109,16 @@ impl ToolFormat for Google {
                 if !result.tool_call_id.starts_with(GENERATED_ID_PREFIX) {
                     response["id"] = json!(result.tool_call_id);
                 }
-                response["response"] = response_of(result);
+                response["response"] = format_response(result);
                 json!({"functionResponse": response})
             })
             .collect();
         // Every model that sees images accepts images beside the results; only few models accept
         // images within results.
-        for (result, sent) in results.iter().zip(parts_of_results(self, results)) {
-            for part in sent.into_iter().flatten() {
-                if let SentPart::Media(media) = part {
-                    parts.extend(media_parts(&media, result));
+        for (result, result_parts) in results.iter().zip(prepare_results(self, results)) {
+            for part in result_parts.into_iter().flatten() {
+                if let ProviderPart::Media(media) = part {
+                    parts.extend(format_media_parts(&media, result));
                 }
             }
         }
@@ -121,7 +126,7 @@ impl ToolFormat for Google {
     }
 
     fn result_pointers(&self, message: &Value) -> Vec<String> {
-        let results = pointers(&message["parts"], "/parts", |_, part| {
+        let results = find_pointers(&message["parts"], "/parts", |_, part| {
             part["functionResponse"].is_object()
         });
         let responses = results
@@ -151,10 +156,10 @@ impl ToolFormat for Google {
     }
 
     fn media_pointers(&self, message: &Value) -> Vec<String> {
-        pointers(&message["parts"], "/parts", |before, part| {
-            let label = before.and_then(|before| before["text"].as_str());
+        find_pointers(&message["parts"], "/parts", |previous_part, part| {
+            let label = previous_part.and_then(|previous_part| previous_part["text"].as_str());
             part["inlineData"].is_object()
-                && label.is_some_and(|label| label.starts_with(MEDIA_LABEL))
+                && label.is_some_and(|label| label.starts_with(MEDIA_LABEL_PREFIX))
         })
     }
 
@@ -173,34 +178,36 @@ impl ToolFormat for Google {
 /// Returns the id of a call, or a generated id if the call has no id. The generated id is the same
 /// for the same response and index. The id of the response, if there is one, distinguishes the
 /// calls of different responses.
-pub(super) fn id_or_generated(id: &str, response_id: Option<&str>, index: usize) -> String {
+pub(super) fn find_or_generate_id(id: &str, response_id: Option<&str>, index: usize) -> String {
     match response_id {
         _ if !id.is_empty() => id.to_owned(),
-        Some(response) if !response.is_empty() && response.len() <= MAX_RESPONSE_ID => {
-            format!("{GENERATED_ID_PREFIX}{response}_{index}")
+        Some(response_id)
+            if !response_id.is_empty() && response_id.len() <= MAX_RESPONSE_ID_BYTES =>
+        {
+            format!("{GENERATED_ID_PREFIX}{response_id}_{index}")
         }
         _ => format!("{GENERATED_ID_PREFIX}{index}"),
     }
 }
 
-/// Returns the parts for an image, audio or a file of a result: a label and the data. The parts
-/// follow the results.
-fn media_parts(media: &SentMedia<'_>, result: &ToolResult) -> [Value; 2] {
+/// Returns the two parts for an image, an audio item or a file of a result: a label and the data.
+/// These parts follow the results.
+fn format_media_parts(media: &ProviderMedia<'_>, result: &ToolResult) -> [Value; 2] {
     let marker = media.media.marker();
-    let label = format!("{MEDIA_LABEL}{}: {marker}]", result.tool_name);
+    let label = format!("{MEDIA_LABEL_PREFIX}{}: {marker}]", result.tool_name);
     let data = json!({"mimeType": media.media_type, "data": media.base64});
     [json!({"text": label}), json!({"inlineData": data})]
 }
 
 /// Returns the `response` object of a result. The result is in its own member, so that a result
 /// with a member `error` is not mistaken for a failure.
-fn response_of(result: &ToolResult) -> Value {
+fn format_response(result: &ToolResult) -> Value {
     let mut response = json!({});
     if !result.success {
         response["error"] = json!(result.error_text());
     }
-    if let Some(reading) = result.reading() {
-        response["result"] = reading.into_owned();
+    if let Some(value) = result.reading() {
+        response["result"] = value.into_owned();
     }
     if let Some(note) = result.note() {
         response["note"] = json!(note);

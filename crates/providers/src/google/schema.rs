@@ -32,149 +32,153 @@ mod tests;
 use serde_json::{Map, Value, json};
 
 use pillion_core::tool::{JsonObject, ParameterType};
-use resolve::{Resolved, Resolver};
-use types::{Check, declared_types};
+use resolve::{ResolvedNode, SchemaResolver};
+use types::{ValueCheck, declared_types};
 
 /// Maximum nesting of nodes. Nodes beyond this depth are reduced to their type.
 const MAX_DEPTH: usize = 32;
 
-/// Returns the `parameters` of a function declaration: always an object schema with `properties`,
-/// even for functions without parameters, because the API requires such a schema in the mode `ANY`.
+/// Returns the `parameters` of a function declaration, which are always an object schema with
+/// `properties`, even for functions without parameters, because the API requires such a schema in
+/// the mode `ANY`.
 ///
-/// `expansion` limits how much larger than `schema` the result may be, in nodes, keywords and units
-/// of 16 bytes of text. Nodes beyond the limit are reduced to their type.
-pub(super) fn parameters(schema: &Value, expansion: usize) -> Value {
-    let mut conversion = Conversion {
-        resolver: Resolver::new(schema, expansion),
+/// `max_expansion` limits how much larger than `schema` the result may be, in nodes, keywords and
+/// units of 16 bytes of text. Nodes beyond the limit are reduced to their type.
+pub(super) fn convert_parameters(schema: &Value, max_expansion: usize) -> Value {
+    let mut conversion = SchemaConversion {
+        resolver: SchemaResolver::new(schema, max_expansion),
     };
-    let mut converted = conversion.convert(schema, 0);
-    if converted.get("type") != Some(&json!("object")) {
-        converted = bare(ParameterType::Object);
+    let mut root_node = conversion.convert(schema, 0);
+    if root_node.get("type") != Some(&json!("object")) {
+        root_node = create_minimal_node(ParameterType::Object);
     }
-    converted.entry("properties").or_insert_with(|| json!({}));
-    Value::Object(converted)
+    root_node.entry("properties").or_insert_with(|| json!({}));
+    Value::Object(root_node)
 }
 
-struct Conversion<'s> {
-    resolver: Resolver<'s>,
+struct SchemaConversion<'s> {
+    resolver: SchemaResolver<'s>,
 }
 
-impl<'s> Conversion<'s> {
+impl<'s> SchemaConversion<'s> {
     fn convert(&mut self, schema: &'s Value, depth: usize) -> JsonObject {
         if depth > MAX_DEPTH || self.resolver.is_exhausted() {
-            return bare(types::truncated_type(schema));
+            return create_minimal_node(types::find_truncated_type(schema));
         }
-        let opened = self.resolver.open_count();
+        let open_count = self.resolver.open_count();
         let node = self.resolver.resolve(schema);
-        let converted = self.convert_resolved(node, depth);
-        self.resolver.truncate_open(opened);
-        converted
+        let converted_node = self.convert_resolved(node, depth);
+        self.resolver.truncate_open(open_count);
+        converted_node
     }
 
-    fn convert_resolved(&mut self, mut node: Resolved<'s>, depth: usize) -> JsonObject {
-        let mut nullable = node.get("nullable") == Some(&Value::Bool(true));
+    fn convert_resolved(&mut self, mut node: ResolvedNode<'s>, depth: usize) -> JsonObject {
+        let mut is_nullable = node.get("nullable") == Some(&Value::Bool(true));
         while let Some(branches) = node.take_union() {
-            let (nulls, others): (Vec<_>, Vec<_>) = branches.iter().partition(|b| is_null(b));
-            nullable |= !nulls.is_empty();
+            let (null_branches, other_branches): (Vec<_>, Vec<_>) =
+                branches.iter().partition(|branch| is_null(branch));
+            is_nullable |= !null_branches.is_empty();
             if node.has_type() {
-                // A union cannot be combined with a type, and says less than the type.
+                // Drops the union: Gemini does not allow a union beside a type, and the union is
+                // less specific.
                 continue;
             }
-            match others[..] {
+            match other_branches[..] {
                 [] => {}
-                [only] => self.resolver.merge(only, &mut node),
-                _ => return self.union_of(&others, &node, nullable, depth),
+                [only_branch] => self.resolver.merge(only_branch, &mut node),
+                _ => return self.convert_union(&other_branches, &node, is_nullable, depth),
             }
         }
-        let (kinds, has_null) = declared_types(&node);
-        nullable |= has_null;
-        match kinds[..] {
-            [] => self.typed(&node, types::implied_type(&node), nullable, depth),
-            [kind] => self.typed(&node, kind, nullable, depth),
+        let (node_types, has_null) = declared_types(&node);
+        is_nullable |= has_null;
+        match node_types[..] {
+            [] => self.convert_typed(&node, types::infer_type(&node), is_nullable, depth),
+            [kind] => self.convert_typed(&node, kind, is_nullable, depth),
             _ => {
-                let branches = kinds.iter().enumerate().map(|(index, kind)| {
-                    // The keywords of the node are copied to each branch of the union.
+                let branches = node_types.iter().enumerate().map(|(index, kind)| {
+                    // Subtracts the node from the budget again for each further branch, because
+                    // every branch of the union gets a copy of the node's keywords.
                     if index == 0 || self.resolver.spend_budget_again(&node) {
-                        self.typed(&node, *kind, nullable, depth)
+                        self.convert_typed(&node, *kind, is_nullable, depth)
                     } else {
-                        bare(*kind)
+                        create_minimal_node(*kind)
                     }
                 });
-                any_of(branches.collect())
+                create_any_of(branches.collect())
             }
         }
     }
 
     /// Returns a union. A union cannot have a description and `nullable`, so the branches get both.
-    fn union_of(
+    fn convert_union(
         &mut self,
         branches: &[&'s Value],
-        node: &Resolved<'s>,
-        nullable: bool,
+        node: &ResolvedNode<'s>,
+        is_nullable: bool,
         depth: usize,
     ) -> JsonObject {
         let description = node.get("description").filter(|text| text.is_string());
-        let mut converted = Vec::with_capacity(branches.len());
+        let mut converted_branches = Vec::with_capacity(branches.len());
         for branch in branches {
-            let mut branch = self.convert(branch, depth + 1);
-            let is_union = branch.contains_key("anyOf");
-            if !is_union && nullable {
-                branch.insert("nullable".to_owned(), json!(true));
+            let mut converted_branch = self.convert(branch, depth + 1);
+            let is_union = converted_branch.contains_key("anyOf");
+            if !is_union && is_nullable {
+                converted_branch.insert("nullable".to_owned(), json!(true));
             }
             if let Some(text) =
                 description.filter(|text| !is_union && self.resolver.spend_budget(text))
             {
-                branch
+                converted_branch
                     .entry("description")
                     .or_insert_with(|| (*text).clone());
             }
-            converted.push(branch);
+            converted_branches.push(converted_branch);
         }
-        any_of(converted)
+        create_any_of(converted_branches)
     }
 
-    /// Returns the node as a node of type `kind`.
-    fn typed(
+    /// Converts a resolved node to a node of the type `kind`.
+    fn convert_typed(
         &mut self,
-        node: &Resolved<'s>,
+        node: &ResolvedNode<'s>,
         kind: ParameterType,
-        nullable: bool,
+        is_nullable: bool,
         depth: usize,
     ) -> JsonObject {
-        let mut out = bare(kind);
-        let texts: [(&str, Check); 2] = [
+        let mut output = create_minimal_node(kind);
+        let texts: [(&str, ValueCheck); 2] = [
             ("title", Value::is_string),
             ("description", Value::is_string),
         ];
-        for (key, fits) in texts.iter().chain(types::keywords(kind)) {
-            if let Some(value) = node.get(key).filter(|value| fits(value)) {
-                out.insert((*key).to_owned(), value.clone());
+        for (key, is_valid) in texts.iter().chain(types::keywords(kind)) {
+            if let Some(value) = node.get(key).filter(|value| is_valid(value)) {
+                output.insert((*key).to_owned(), value.clone());
             }
         }
-        if nullable || (kind == ParameterType::String && node.allows_null()) {
-            out.insert("nullable".to_owned(), json!(true));
+        if is_nullable || (kind == ParameterType::String && node.allows_null()) {
+            output.insert("nullable".to_owned(), json!(true));
         }
         match kind {
             ParameterType::String => {
                 if let Some(values) = node.string_values() {
-                    out.insert("enum".to_owned(), json!(values));
+                    output.insert("enum".to_owned(), json!(values));
                 }
             }
             ParameterType::Integer | ParameterType::Number => {
-                types::inclusive_bounds(node, kind, &mut out);
+                types::add_inclusive_bounds(node, kind, &mut output);
             }
             ParameterType::Boolean => {}
             ParameterType::Array => {
                 if let Some(items) = node.items() {
-                    out.insert("items".to_owned(), self.convert(items, depth + 1).into());
+                    output.insert("items".to_owned(), self.convert(items, depth + 1).into());
                 }
             }
-            ParameterType::Object => self.members(node, depth, &mut out),
+            ParameterType::Object => self.add_members(node, depth, &mut output),
         }
-        out
+        output
     }
 
-    fn members(&mut self, node: &Resolved<'s>, depth: usize, out: &mut JsonObject) {
+    fn add_members(&mut self, node: &ResolvedNode<'s>, depth: usize, output: &mut JsonObject) {
         let properties: JsonObject = node
             .properties()
             .map(|(name, property)| (name.to_owned(), self.convert(property, depth + 1).into()))
@@ -186,20 +190,20 @@ impl<'s> Conversion<'s> {
             ("required", node.required()),
             ("propertyOrdering", node.ordering()),
         ] {
-            let known: Vec<_> = names
+            let existing_names: Vec<_> = names
                 .into_iter()
                 .filter(|name| properties.contains_key(*name))
                 .collect();
-            if !known.is_empty() {
-                out.insert(key.to_owned(), json!(known));
+            if !existing_names.is_empty() {
+                output.insert(key.to_owned(), json!(existing_names));
             }
         }
-        out.insert("properties".to_owned(), properties.into());
+        output.insert("properties".to_owned(), properties.into());
     }
 }
 
-/// Returns a node of this type without optional keywords.
-fn bare(kind: ParameterType) -> JsonObject {
+/// Returns a node of the given type without optional keywords.
+fn create_minimal_node(kind: ParameterType) -> JsonObject {
     let mut node = Map::from_iter([("type".to_owned(), json!(kind.as_str()))]);
     if kind == ParameterType::Array {
         node.insert("items".to_owned(), json!({"type": "string"}));
@@ -207,7 +211,7 @@ fn bare(kind: ParameterType) -> JsonObject {
     node
 }
 
-fn any_of(branches: Vec<JsonObject>) -> JsonObject {
+fn create_any_of(branches: Vec<JsonObject>) -> JsonObject {
     Map::from_iter([("anyOf".to_owned(), Value::from(branches))])
 }
 

@@ -1,8 +1,8 @@
 use pillion_sse::SseEvent;
 use serde_json::{Map, Value, json};
 
-use super::format::id_or_generated;
-use super::{Google, block_reason, ending_of, read_response};
+use super::format::find_or_generate_id;
+use super::{Google, find_block_reason, parse_ending, read_response};
 use crate::ending::StreamedReason;
 use crate::{Delta, ModelError, ProviderApi, TurnResponse, TurnStream, event};
 
@@ -17,16 +17,16 @@ pub(super) struct ContentStream {
     /// The content of the first candidate without its parts.
     content: Map<String, Value>,
     parts: Vec<Value>,
-    calls: usize,
+    call_count: usize,
     finish_reason: StreamedReason,
 }
 
 impl TurnStream for ContentStream {
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
-        let Some(data) = event::data(&Google, event)? else {
+        let Some(event_data) = event::parse_data(&Google, event)? else {
             return Ok(());
         };
-        match data {
+        match event_data {
             Value::Array(responses) => responses
                 .into_iter()
                 .try_for_each(|response| self.add_response(response, deltas)),
@@ -34,24 +34,24 @@ impl TurnStream for ContentStream {
         }
     }
 
-    /// Always false: the API has no event for the end of a response. The connection closes after
-    /// the finish reason, but some models send the reason in every chunk.
+    /// Always `false`, because the API has no event for the end of a response. The connection
+    /// closes after the finish reason, but some models send the reason in every chunk.
     fn is_complete(&self) -> bool {
         false
     }
 
     fn is_complete_if_broken(&self) -> bool {
-        self.is_blocked() || self.finish_reason.is_certain()
+        self.is_blocked() || self.finish_reason.is_complete_if_broken()
     }
 
     fn finish(self: Box<Self>) -> Result<TurnResponse, ModelError> {
         if !self.is_blocked() && !self.finish_reason.has_ended() {
-            return Err(Google.malformed(&self.finish_reason.early_end()));
+            return Err(Google.malformed(&self.finish_reason.format_early_end_message()));
         }
         let mut body = Map::new();
-        if let Some(mut rest) = self.candidate {
+        if let Some(mut candidate_members) = self.candidate {
             if let Some(reason) = self.finish_reason.reason() {
-                rest.insert("finishReason".to_owned(), json!(reason));
+                candidate_members.insert("finishReason".to_owned(), json!(reason));
             }
             let mut content = Map::new();
             if !self.parts.is_empty() {
@@ -62,7 +62,7 @@ impl TurnStream for ContentStream {
             if !content.is_empty() {
                 candidate.insert("content".to_owned(), Value::Object(content));
             }
-            candidate.extend(rest);
+            candidate.extend(candidate_members);
             body.insert("candidates".to_owned(), json!([candidate]));
         }
         body.extend(self.response);
@@ -71,27 +71,27 @@ impl TurnStream for ContentStream {
 }
 
 impl ContentStream {
-    /// Adds a chunk: a response with some of the parts.
+    /// Adds a chunk, which is a response with some of the parts.
     fn add_response(&mut self, response: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         Google.check_error(&response)?;
-        let Value::Object(mut data) = response else {
-            return Err(Google.malformed("a response of the stream is not an object"));
+        let Value::Object(mut response_members) = response else {
+            return Err(Google.malformed("an event of the stream is not an object"));
         };
-        // Generated call ids contain the response id, so a response id that arrives after a call is
-        // ignored.
-        let response_id = data.shift_remove("responseId");
-        if let Some(id) = response_id.filter(|id| id.is_string() && self.calls == 0) {
+        // Ignores a response id that arrives after a call, because the generated ids of calls
+        // contain the response id.
+        let response_id = response_members.shift_remove("responseId");
+        if let Some(id) = response_id.filter(|id| id.is_string() && self.call_count == 0) {
             self.response.insert("responseId".to_owned(), id);
         }
-        for (key, value) in data {
+        for (key, value) in response_members {
             match (key.as_str(), value) {
                 (_, Value::Null) => {}
                 ("candidates", Value::Array(candidates)) => {
-                    // Only the first candidate counts.
-                    let first = candidates
+                    // Ignores all candidates except the first.
+                    let first_candidate = candidates
                         .into_iter()
                         .find(|candidate| candidate["index"].as_u64().unwrap_or(0) == 0);
-                    if let Some(candidate) = first {
+                    if let Some(candidate) = first_candidate {
                         self.add_candidate(candidate, deltas)?;
                     }
                 }
@@ -106,7 +106,7 @@ impl ContentStream {
 
     /// Returns whether the prompt was blocked.
     fn is_blocked(&self) -> bool {
-        block_reason(self.response.get("promptFeedback")).is_some()
+        find_block_reason(self.response.get("promptFeedback")).is_some()
     }
 
     fn add_candidate(
@@ -117,8 +117,8 @@ impl ContentStream {
         let Value::Object(members) = candidate else {
             return Err(Google.malformed("candidates[0] is not an object"));
         };
-        let mut rest = self.candidate.take().unwrap_or_default();
-        let known_deltas = deltas.len();
+        let mut candidate_members = self.candidate.take().unwrap_or_default();
+        let delta_count = deltas.len();
         let finish_reason = members.get("finishReason").cloned();
         for (key, value) in members {
             match (key.as_str(), value) {
@@ -128,15 +128,15 @@ impl ContentStream {
                     return Err(Google.malformed("candidates[0].content is not an object"));
                 }
                 (_, value) => {
-                    rest.insert(key, value);
+                    candidate_members.insert(key, value);
                 }
             }
         }
-        self.candidate = Some(rest);
-        if deltas.len() > known_deltas {
+        self.candidate = Some(candidate_members);
+        if deltas.len() > delta_count {
             self.finish_reason.add_content();
         }
-        self.finish_reason.add(ending_of, finish_reason.as_ref());
+        self.finish_reason.add(parse_ending, finish_reason.as_ref());
         Ok(())
     }
 
@@ -166,16 +166,16 @@ impl ContentStream {
 
     fn add_part(&mut self, part: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         if let Some(call) = part.get("functionCall") {
-            // The remaining arguments would arrive in events of a format that Google sends only on
-            // request.
+            // Rejects a partial call, because the remaining arguments would arrive in events of a
+            // format that Google sends only on request.
             if call["willContinue"] == json!(true) || call.get("partialArgs").is_some() {
                 return Err(Google.malformed(
                     "the stream has partial function call arguments \
                     (streamFunctionCallArguments), which were not requested",
                 ));
             }
-            deltas.push(self.call(call));
-            self.calls += 1;
+            deltas.push(self.call_delta(call));
+            self.call_count += 1;
         } else if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
             let text = text.to_owned();
             deltas.push(if part["thought"] == json!(true) {
@@ -184,40 +184,43 @@ impl ContentStream {
                 Delta::Text(text)
             });
         }
-        if !self.join(&part) {
+        if !self.append_text(&part) {
             self.parts.push(part);
         }
         Ok(())
     }
 
     /// Returns the delta for a complete call.
-    fn call(&self, call: &Value) -> Delta {
+    fn call_delta(&self, call: &Value) -> Delta {
         let response_id = self.response.get("responseId").and_then(Value::as_str);
         let id = call["id"].as_str().unwrap_or_default();
         let args = call.get("args").filter(|args| !args.is_null());
         Delta::ToolCall {
-            index: self.calls,
-            id: Some(id_or_generated(id, response_id, self.calls)),
+            index: self.call_count,
+            id: Some(find_or_generate_id(id, response_id, self.call_count)),
             name: call["name"].as_str().map(str::to_owned),
             arguments: args.map_or_else(|| "{}".to_owned(), Value::to_string),
         }
     }
 
     /// Appends plain text to the previous part, as in an unstreamed response. Parts with signatures
-    /// stay separate: Google's documentation forbids merging them. Returns whether the text was
-    /// appended.
-    fn join(&mut self, part: &Value) -> bool {
-        let Some(text) = plain_text(part) else {
+    /// stay separate, because Google's documentation forbids merging such parts. Returns whether
+    /// the text was appended.
+    fn append_text(&mut self, part: &Value) -> bool {
+        let Some(text) = find_plain_text(part) else {
             return false;
         };
         match self.parts.last_mut() {
-            Some(last) if plain_text(last).is_some() && last["thought"] == part["thought"] => {
-                if let Value::String(known) = &mut last["text"] {
-                    known.push_str(text);
+            Some(last_part)
+                if find_plain_text(last_part).is_some()
+                    && last_part["thought"] == part["thought"] =>
+            {
+                if let Value::String(previous_text) = &mut last_part["text"] {
+                    previous_text.push_str(text);
                 }
                 true
             }
-            // The last chunk has an empty text next to the finish reason.
+            // Drops the empty text that the last chunk has next to the finish reason.
             _ => text.is_empty(),
         }
     }
@@ -233,7 +236,7 @@ pub(super) fn read_responses(responses: Vec<Value>) -> Result<TurnResponse, Mode
 }
 
 /// Returns the text of a part with no members except `text` and `thought`.
-fn plain_text(part: &Value) -> Option<&str> {
+fn find_plain_text(part: &Value) -> Option<&str> {
     let members = part.as_object()?;
     let is_plain = members.keys().all(|key| key == "text" || key == "thought");
     members.get("text")?.as_str().filter(|_| is_plain)

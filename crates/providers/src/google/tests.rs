@@ -37,7 +37,7 @@ fn h1_the_model_is_one_segment_of_the_path() {
 
 #[test]
 fn h5_roles_alternate_and_results_have_the_names_of_their_tools() {
-    let written = conversation(&json!([
+    let provider_conversation = conversation(&json!([
         {"role": "user", "content": ""},
         {"role": "user", "content": "a"},
         {"role": "user", "content": "b"},
@@ -46,9 +46,9 @@ fn h5_roles_alternate_and_results_have_the_names_of_their_tools() {
         {"role": "tool", "tool_call_id": "1"},
     ]))
     .unwrap();
-    assert_eq!(written.system, None);
+    assert_eq!(provider_conversation.system, None);
     assert_eq!(
-        written.messages,
+        provider_conversation.messages,
         [
             json!({"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}),
             json!({"role": "model", "parts": [{"text": "no"}, {"functionCall": {"name": "roll", "args": {}}}]}),
@@ -76,9 +76,12 @@ fn h5_results_are_in_the_order_of_their_calls() {
         result("1", "hail"),
         result("2", "snow"),
     ]));
-    let written = converted.unwrap().messages;
+    let converted_messages = converted.unwrap().messages;
     let results = |index: usize| -> Vec<_> {
-        let parts = written[index]["parts"].as_array().unwrap().iter();
+        let parts = converted_messages[index]["parts"]
+            .as_array()
+            .unwrap()
+            .iter();
         parts
             .map(|part| match part.get("text") {
                 Some(text) => text.clone(),
@@ -108,7 +111,7 @@ fn h1_an_image_as_a_result_is_rejected() {
 /// Gemini 3 rejects a call without a signature; earlier models have no signatures.
 #[test]
 fn h5_calls_of_other_providers_are_signed_for_gemini_3_and_later() {
-    for (model, wants) in [
+    for (model, needs_signature) in [
         ("gemini-2.5-pro", false),
         ("models/gemini-3-pro-preview", true),
         ("gemini-3.1-flash-lite", true),
@@ -116,7 +119,7 @@ fn h5_calls_of_other_providers_are_signed_for_gemini_3_and_later() {
         ("gemini-flash-latest", true),
         ("gemma-3-27b-it", false),
     ] {
-        assert_eq!(requires_signatures(model), wants, "{model}");
+        assert_eq!(requires_signatures(model), needs_signature, "{model}");
     }
     let call = |signature: Option<&str>| {
         let mut part = json!({"functionCall": {"name": "roll"}});
@@ -125,12 +128,13 @@ fn h5_calls_of_other_providers_are_signed_for_gemini_3_and_later() {
         }
         part
     };
-    let mut own = json!({"role": "model", "parts": [{"text": "x"}, call(Some("own")), call(None)]});
-    let before = own.clone();
-    sign(&mut own);
-    assert_eq!(own, before);
+    let mut google_content =
+        json!({"role": "model", "parts": [{"text": "x"}, call(Some("own")), call(None)]});
+    let original_content = google_content.clone();
+    sign_first_call(&mut google_content);
+    assert_eq!(google_content, original_content);
     let mut other = json!({"role": "model", "parts": [call(None), call(None)]});
-    sign(&mut other);
+    sign_first_call(&mut other);
     assert_eq!(
         other,
         json!({"role": "model", "parts": [call(Some(PLACEHOLDER_SIGNATURE)), call(None)]})
@@ -250,11 +254,11 @@ fn h6_streamed_calls_without_ids_get_the_same_ids_as_in_a_response() {
 
 #[test]
 fn h6_other_candidates_are_ignored_and_split_calls_are_joined() {
-    let two = json!({"candidates": [
+    let two_candidates = json!({"candidates": [
         {"index": 1, "content": {"parts": [{"text": "second"}]}},
         {"index": 0, "content": {"parts": [{"text": "first"}]}},
     ]});
-    let (response, deltas) = stream(&[two]).unwrap();
+    let (response, deltas) = stream(&[two_candidates]).unwrap();
     assert_eq!(deltas, [Delta::Text("first".to_owned())]);
     assert_eq!(response.body["candidates"].as_array().unwrap().len(), 1);
 

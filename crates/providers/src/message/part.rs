@@ -19,13 +19,13 @@ pub(crate) struct Image<'a> {
     pub(crate) source: ImageSource<'a>,
     /// OpenAI's detail level: `low`, `high` or `auto`.
     pub(crate) detail: Option<&'a str>,
-    /// The original URL: a data URL, or a URL to fetch.
+    /// The original URL, which is a data URL or a URL to fetch.
     pub(crate) url: &'a str,
 }
 
 #[derive(Debug)]
 pub(crate) enum ImageSource<'a> {
-    /// The data URL contains the image.
+    /// The image is contained in a data URL.
     Inline {
         /// The media type in lower case, without parameters, such as `image/png`.
         media_type: String,
@@ -46,7 +46,7 @@ pub(super) fn parse_content<'a>(message: &Node<'a>) -> Result<Vec<Part<'a>>, Jso
         Value::String(text) => vec![Part::Text(Cow::Borrowed(text))],
         Value::Array(_) => content
             .items()?
-            .map(|part| read(&part))
+            .map(|part| parse_part(&part))
             .collect::<Result<_, _>>()?,
         _ => return Err(content.wrong_type("a string or an array")),
     };
@@ -54,9 +54,9 @@ pub(super) fn parse_content<'a>(message: &Node<'a>) -> Result<Vec<Part<'a>>, Jso
     Ok(parts)
 }
 
-/// Prepends a speaker's name to the text: only OpenAI's Chat Completions have a separate member for
-/// the name.
-pub(super) fn put_name(parts: &mut Vec<Part<'_>>, name: &str) {
+/// Prepends the name of the speaker to the text, because only OpenAI's Chat Completions have a
+/// separate member for the name.
+pub(super) fn prepend_name(parts: &mut Vec<Part<'_>>, name: &str) {
     if name.is_empty() || parts.is_empty() {
         return;
     }
@@ -66,26 +66,26 @@ pub(super) fn put_name(parts: &mut Vec<Part<'_>>, name: &str) {
     }
 }
 
-fn read<'a>(part: &Node<'a>) -> Result<Part<'a>, JsonFault> {
+fn parse_part<'a>(part: &Node<'a>) -> Result<Part<'a>, JsonFault> {
     let kind = part.required("type")?;
     match kind.text()? {
         "text" => Ok(Part::Text(part.required("text")?.text()?.into())),
         "refusal" => Ok(Part::Refusal(part.required("refusal")?.text()?.into())),
-        "image_url" => image(&part.required("image_url")?),
+        "image_url" => parse_image(&part.required("image_url")?),
         _ => Err(kind.invalid("must be one of text, image_url and refusal")),
     }
 }
 
-fn image<'a>(image: &Node<'a>) -> Result<Part<'a>, JsonFault> {
+fn parse_image<'a>(image: &Node<'a>) -> Result<Part<'a>, JsonFault> {
     let url_node = image.required("url")?;
     let url = url_node.text()?;
     let detail = match image.optional("detail")? {
         Some(detail) => Some(detail.text()?),
         None => None,
     };
-    let source = match scheme(url).as_deref() {
+    let source = match parse_scheme(url).as_deref() {
         Some("https" | "http") => ImageSource::Url,
-        Some("data") => inline(url)
+        Some("data") => parse_data_url(url)
             .ok_or_else(|| url_node.invalid("must be a data URL of an image in base64"))?,
         _ => return Err(url_node.invalid("must be a data, http or https URL")),
     };
@@ -96,22 +96,22 @@ fn image<'a>(image: &Node<'a>) -> Result<Part<'a>, JsonFault> {
     }))
 }
 
-fn scheme(url: &str) -> Option<String> {
+fn parse_scheme(url: &str) -> Option<String> {
     url.split_once(':')
         .map(|(scheme, _)| scheme.to_ascii_lowercase())
 }
 
 /// Parses `data:image/png;base64,...`.
-fn inline(url: &str) -> Option<ImageSource<'_>> {
-    let (head, data) = url.split_once(',')?;
-    let (_, head) = head.split_once(':')?;
-    let mut words = head.split(';');
-    let media_type = words.next()?.trim().to_ascii_lowercase();
-    let is_base64 = words.any(|word| word.trim().eq_ignore_ascii_case("base64"));
-    let is_sound = !data.is_empty()
+fn parse_data_url(url: &str) -> Option<ImageSource<'_>> {
+    let (header, data) = url.split_once(',')?;
+    let (_, media_type_and_parameters) = header.split_once(':')?;
+    let mut parameters = media_type_and_parameters.split(';');
+    let media_type = parameters.next()?.trim().to_ascii_lowercase();
+    let is_base64 = parameters.any(|parameter| parameter.trim().eq_ignore_ascii_case("base64"));
+    let has_valid_data = !data.is_empty()
         && data
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"+/=-_".contains(&byte));
-    (is_base64 && is_sound && media_type.starts_with("image/"))
+    (is_base64 && has_valid_data && media_type.starts_with("image/"))
         .then_some(ImageSource::Inline { media_type, data })
 }

@@ -77,9 +77,9 @@ fn h1_native_calls_of_openai_are_read() {
          "arguments": "{}"},
     ]});
     let calls = native_calls(Provider::OpenAiResponses, &response).unwrap();
-    assert_eq!(calls.unlisted, ["lost"]);
-    let [(_, first), (_, second)] = &calls.ended[..] else {
-        panic!("{:?}", calls.ended);
+    assert_eq!(calls.unlisted_servers, ["lost"]);
+    let [(_, first), (_, second)] = &calls.finished_calls[..] else {
+        panic!("{:?}", calls.finished_calls);
     };
     assert_eq!(first.content(), "4");
     assert!(!second.success);
@@ -105,8 +105,8 @@ fn h1_native_calls_of_anthropic_are_read() {
     ]});
     let calls = native_calls(Provider::Anthropic, &response).unwrap();
     assert!(calls.permission_requests.is_empty());
-    let [(call, first), (_, second)] = &calls.ended[..] else {
-        panic!("{:?}", calls.ended);
+    let [(call, first), (_, second)] = &calls.finished_calls[..] else {
+        panic!("{:?}", calls.finished_calls);
     };
     assert_eq!(call.server, "dmcp");
     assert_eq!(call.call.arguments, json!({"sides": 6}));

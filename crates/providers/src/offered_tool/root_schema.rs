@@ -1,6 +1,6 @@
 //! Rewrites the root of a tool's schema. No provider accepts a combination of schemas at the root:
-//! OpenAI rejects a request with `anyOf`, `oneOf`, `allOf`, `enum` or `not` there, Anthropic a
-//! request with `anyOf`, `oneOf` or `allOf`, and Google accepts none of them beside a `type`.
+//! OpenAI rejects a request with `anyOf`, `oneOf`, `allOf`, `enum` or `not` at the root, Anthropic
+//! a request with `anyOf`, `oneOf` or `allOf`, and Google accepts no such keyword beside a `type`.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 mod tests;
 
 /// Keywords of the root that providers reject.
-const REJECTED: [&str; 6] = ["allOf", "anyOf", "oneOf", "enum", "const", "not"];
+const REJECTED_KEYWORDS: [&str; 6] = ["allOf", "anyOf", "oneOf", "enum", "const", "not"];
 
 /// Maximum nesting of combinations at the root.
 const MAX_DEPTH: usize = 8;
@@ -25,82 +25,84 @@ const MAX_NOTE_BYTES: usize = 500;
 /// about everything that this root cannot express. The properties of all combined schemas become
 /// properties of the root; a property is required if each alternative requires the property. The
 /// result may allow more than the schema; the executor validates arguments against the original.
-pub(super) fn simplified(schema: &Value) -> (Cow<'_, Value>, Option<String>) {
-    let Some(root) = schema.as_object().filter(|root| has_rejected(root)) else {
+pub(super) fn simplify_root(schema: &Value) -> (Cow<'_, Value>, Option<String>) {
+    let Some(root) = schema.as_object().filter(|root| has_rejected_keyword(root)) else {
         return (Cow::Borrowed(schema), None);
     };
-    let mut merger = Merger {
+    let mut merger = SchemaMerger {
         document: schema,
-        followed: HashSet::new(),
+        followed_references: HashSet::new(),
     };
-    let flat = merger.flatten(root, 0);
-    let mut simplified = root.clone();
-    simplified.retain(|keyword, _| !REJECTED.contains(&keyword.as_str()));
-    simplified.insert("type".to_owned(), json!("object"));
-    simplified.insert("properties".to_owned(), flat.properties.into());
-    simplified.insert("required".to_owned(), json!(flat.required));
-    (Cow::Owned(simplified.into()), flat.note)
+    let flat_root = merger.flatten(root, 0);
+    let mut simple_root = root.clone();
+    simple_root.retain(|keyword, _| !REJECTED_KEYWORDS.contains(&keyword.as_str()));
+    simple_root.insert("type".to_owned(), json!("object"));
+    simple_root.insert("properties".to_owned(), flat_root.properties.into());
+    simple_root.insert("required".to_owned(), json!(flat_root.required));
+    (Cow::Owned(simple_root.into()), flat_root.note)
 }
 
-fn has_rejected(root: &JsonObject) -> bool {
-    REJECTED.iter().any(|keyword| root.contains_key(*keyword))
+fn has_rejected_keyword(root: &JsonObject) -> bool {
+    REJECTED_KEYWORDS
+        .iter()
+        .any(|keyword| root.contains_key(*keyword))
 }
 
 /// The properties of an object schema and of the schemas that it combines.
 #[derive(Default)]
-struct Flat {
+struct FlatSchema {
     properties: JsonObject,
     required: Vec<String>,
     note: Option<String>,
 }
 
-struct Merger<'s> {
+struct SchemaMerger<'s> {
     document: &'s Value,
     /// References that were followed. Each reference is followed once, so that the result is not
     /// larger than the schema.
-    followed: HashSet<&'s str>,
+    followed_references: HashSet<&'s str>,
 }
 
-impl<'s> Merger<'s> {
-    fn flatten(&mut self, schema: &'s JsonObject, depth: usize) -> Flat {
-        let mut flat = Flat {
-            properties: object(schema.get("properties"))
+impl<'s> SchemaMerger<'s> {
+    fn flatten(&mut self, schema: &'s JsonObject, depth: usize) -> FlatSchema {
+        let mut flat_schema = FlatSchema {
+            properties: as_object(schema.get("properties"))
                 .cloned()
                 .unwrap_or_default(),
-            required: names(schema.get("required")),
+            required: to_names(schema.get("required")),
             note: None,
         };
         if depth > MAX_DEPTH {
-            return flat;
+            return flat_schema;
         }
-        if let Some(target) = self.target(schema) {
-            let target = self.flatten(target, depth + 1);
-            flat.merge_all(target);
+        if let Some(target) = self.follow_reference(schema) {
+            let flat_target = self.flatten(target, depth + 1);
+            flat_schema.merge_all(flat_target);
         }
         for branch in branches(schema.get("allOf")) {
-            let branch = self.flatten(branch, depth + 1);
-            flat.merge_all(branch);
+            let flat_branch = self.flatten(branch, depth + 1);
+            flat_schema.merge_all(flat_branch);
         }
         for keyword in ["anyOf", "oneOf"] {
             let alternatives: Vec<_> = branches(schema.get(keyword))
                 .map(|branch| self.flatten(branch, depth + 1))
                 .collect();
-            flat.merge_alternatives(alternatives);
+            flat_schema.merge_alternatives(alternatives);
         }
-        flat
+        flat_schema
     }
 
     /// Returns the schema in this document that `$ref` refers to.
-    fn target(&mut self, schema: &'s JsonObject) -> Option<&'s JsonObject> {
+    fn follow_reference(&mut self, schema: &'s JsonObject) -> Option<&'s JsonObject> {
         let reference = schema.get("$ref")?.as_str()?;
         let pointer = reference.strip_prefix('#')?;
         let target = self.document.pointer(pointer)?.as_object()?;
-        self.followed.insert(reference).then_some(target)
+        self.followed_references.insert(reference).then_some(target)
     }
 }
 
-impl Flat {
-    /// Adds a schema that must match, too.
+impl FlatSchema {
+    /// Merges a schema that arguments must match, too (`allOf`).
     fn merge_all(&mut self, other: Self) {
         self.required.extend(other.required);
         deduplicate(&mut self.required);
@@ -110,28 +112,37 @@ impl Flat {
         }
     }
 
-    /// Adds schemas of which one must match.
+    /// Merges alternative schemas, of which arguments must match at least one.
     fn merge_alternatives(&mut self, alternatives: Vec<Self>) {
-        let Some((first, others)) = alternatives.split_first() else {
+        let Some((first_alternative, other_alternatives)) = alternatives.split_first() else {
             return;
         };
-        let is_required = |name: &String| others.iter().all(|other| other.required.contains(name));
-        let common = first.required.iter().filter(|name| is_required(name));
-        self.required.extend(common.cloned().collect::<Vec<_>>());
+        let is_required = |name: &String| {
+            other_alternatives
+                .iter()
+                .all(|other| other.required.contains(name))
+        };
+        let common_names = first_alternative
+            .required
+            .iter()
+            .filter(|name| is_required(name));
+        self.required
+            .extend(common_names.cloned().collect::<Vec<_>>());
         deduplicate(&mut self.required);
         self.note = self.note.take().or_else(|| self.describe(&alternatives));
-        let mut found: indexmap::IndexMap<String, Vec<Value>> = indexmap::IndexMap::new();
+        let mut properties_by_name: indexmap::IndexMap<String, Vec<Value>> =
+            indexmap::IndexMap::new();
         for alternative in alternatives {
             for (name, property) in alternative.properties {
-                found.entry(name).or_default().push(property);
+                properties_by_name.entry(name).or_default().push(property);
             }
         }
-        for (name, mut properties) in found {
+        for (name, mut properties) in properties_by_name {
             if self.properties.contains_key(&name) {
                 continue;
             }
-            let mut seen = HashSet::new();
-            properties.retain(|property| seen.insert(property.to_string()));
+            let mut unique_properties = HashSet::new();
+            properties.retain(|property| unique_properties.insert(property.to_string()));
             let property = match properties.len() {
                 1 => properties.remove(0),
                 _ => json!({"anyOf": properties}),
@@ -142,7 +153,7 @@ impl Flat {
 
     /// Describes what each alternative requires beyond the properties that are always required.
     fn describe(&self, alternatives: &[Self]) -> Option<String> {
-        let mut sets: Vec<String> = alternatives
+        let mut name_sets: Vec<String> = alternatives
             .iter()
             .map(|alternative| {
                 let required = alternative.required.iter();
@@ -153,27 +164,31 @@ impl Flat {
                     .join(" and ")
             })
             .collect();
-        if sets.iter().any(String::is_empty) {
+        if name_sets.iter().any(String::is_empty) {
             return None;
         }
-        deduplicate(&mut sets);
-        let sets = sets.join(", or ");
-        let shown = truncated(&sets, MAX_NOTE_BYTES);
-        let end = if shown.len() < sets.len() { " ..." } else { "" };
-        Some(format!("Required: {shown}{end}."))
+        deduplicate(&mut name_sets);
+        let text = name_sets.join(", or ");
+        let visible_text = truncated(&text, MAX_NOTE_BYTES);
+        let ellipsis = if visible_text.len() < text.len() {
+            " ..."
+        } else {
+            ""
+        };
+        Some(format!("Required: {visible_text}{ellipsis}."))
     }
 }
 
 fn branches(combined: Option<&Value>) -> impl Iterator<Item = &JsonObject> {
-    let combined = combined.and_then(Value::as_array).into_iter().flatten();
-    combined.filter_map(Value::as_object)
+    let schemas = combined.and_then(Value::as_array).into_iter().flatten();
+    schemas.filter_map(Value::as_object)
 }
 
-fn object(value: Option<&Value>) -> Option<&JsonObject> {
+fn as_object(value: Option<&Value>) -> Option<&JsonObject> {
     value.and_then(Value::as_object)
 }
 
-fn names(value: Option<&Value>) -> Vec<String> {
+fn to_names(value: Option<&Value>) -> Vec<String> {
     let names = value.and_then(Value::as_array).into_iter().flatten();
     names
         .filter_map(|name| name.as_str().map(str::to_owned))
@@ -181,6 +196,6 @@ fn names(value: Option<&Value>) -> Vec<String> {
 }
 
 fn deduplicate(names: &mut Vec<String>) {
-    let mut seen = HashSet::new();
-    names.retain(|name| seen.insert(name.clone()));
+    let mut unique_names = HashSet::new();
+    names.retain(|name| unique_names.insert(name.clone()));
 }

@@ -18,12 +18,12 @@ pub(super) fn add_items(schema: &mut Value) {
 }
 
 fn is_array(keywords: &Map<String, Value>) -> bool {
-    let is_named = match keywords.get("type") {
+    let has_array_type = match keywords.get("type") {
         Some(Value::Array(names)) => names.contains(&json!("array")),
         Some(name) => name == "array",
         None => false,
     };
-    is_named || keywords.contains_key("items") || keywords.contains_key("prefixItems")
+    has_array_type || keywords.contains_key("items") || keywords.contains_key("prefixItems")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use pillion_core::tool::{ToolCall, ToolDefinition, ToolResult, arguments_text};
 use serde_json::{Map, Value, json};
 
 use super::OpenAiChat;
-use crate::node::{JsonFault, Node, arguments, restored};
+use crate::node::{JsonFault, Node, arguments, restore_empty_object};
 use crate::openai::OpenAiTool;
 use crate::{Provider, ProviderMembers, StrictFlag, ToolFormat};
 
@@ -44,22 +44,23 @@ impl ToolFormat for OpenAiChat {
     }
 
     fn parse_tool_calls(&self, body: &Node<'_>) -> Result<Vec<ToolCall>, JsonFault> {
-        let Some(calls) = message(body)?.optional("tool_calls")? else {
+        let Some(calls) = find_message(body)?.optional("tool_calls")? else {
             return Ok(Vec::new());
         };
-        let mut parsed = Vec::new();
+        let mut tool_calls = Vec::new();
         for call in calls.items()? {
-            // Some compatible servers omit the type or leave it empty. Calls of type `custom`
-            // belong to tools that Pillion does not define.
+            // Counts a missing or empty type as `function`, because some compatible servers send no
+            // type. Skips calls of type `custom`, which belong to tools that Pillion does not
+            // define.
             let is_function = match call.optional("type")? {
                 Some(kind) => matches!(kind.text()?, "function" | ""),
                 None => true,
             };
             if is_function {
-                parsed.push(parse_call(&call)?);
+                tool_calls.push(parse_call(&call)?);
             }
         }
-        Ok(parsed)
+        Ok(tool_calls)
     }
 
     fn text(&self, body: &Node<'_>) -> Result<String, JsonFault> {
@@ -68,23 +69,26 @@ impl ToolFormat for OpenAiChat {
 
     /// Returns the refusal, which is a member beside the content or a part of the content.
     fn refusal(&self, body: &Node<'_>) -> Result<String, JsonFault> {
-        match message(body)?.optional("refusal")? {
+        match find_message(body)?.optional("refusal")? {
             Some(refusal) => refusal.text().map(str::to_owned),
             None => joined_text(body, "refusal"),
         }
     }
 
     fn assistant_messages(&self, body: &Node<'_>) -> Result<Vec<Value>, JsonFault> {
-        // Parsed first, so that only valid messages are forwarded.
+        // Parses the calls only to reject an invalid message, which must not be forwarded.
         self.parse_tool_calls(body)?;
-        let mut message = restored(message(body)?.value());
+        let mut message = restore_empty_object(find_message(body)?.value());
         if let Some(message) = message.as_object_mut() {
             message.entry("role").or_insert(json!("assistant"));
-            let is_list = |calls: &Value| calls.as_array().is_some_and(|calls| !calls.is_empty());
-            let has_calls = message.get("tool_calls").is_some_and(is_list);
-            let has_content = message.get("content").is_some_and(|it| !it.is_null());
+            let is_filled_list =
+                |calls: &Value| calls.as_array().is_some_and(|calls| !calls.is_empty());
+            let has_calls = message.get("tool_calls").is_some_and(is_filled_list);
+            let has_content = message
+                .get("content")
+                .is_some_and(|content| !content.is_null());
             if !has_calls && !has_content {
-                // The API requires content or calls in a message.
+                // Adds an empty content, because the API requires content or calls in a message.
                 message.insert("content".to_owned(), json!(""));
             }
         }
@@ -129,34 +133,34 @@ impl ToolFormat for OpenAiChat {
         let functions: Vec<_> = calls
             .filter(|call| call["type"].is_null() || call["type"] == "function")
             .collect();
-        let calls = indexes.iter().map(|index| {
+        let call_members = indexes.iter().map(|index| {
             let call = functions.get(*index).copied();
-            members(call, |name| !CALL_MEMBERS.contains(&name))
+            copy_members(call, |name| !CALL_MEMBERS.contains(&name))
         });
         ProviderMembers {
-            message: members(Some(message), |name| MESSAGE_MEMBERS.contains(&name)),
-            calls: calls.collect(),
+            message: copy_members(Some(message), |name| MESSAGE_MEMBERS.contains(&name)),
+            calls: call_members.collect(),
         }
     }
 }
 
 fn parse_call(call: &Node<'_>) -> Result<ToolCall, JsonFault> {
     let function = call.required("function")?;
-    let mut parsed = ToolCall::new(
+    let mut tool_call = ToolCall::new(
         call.required("id")?.text()?,
         function.required("name")?.text()?,
         arguments(function.optional("arguments")?),
     );
-    parsed.index = call
+    tool_call.index = call
         .optional("index")?
         .and_then(|index| index.value().as_u64())
         .and_then(|index| u32::try_from(index).ok());
-    Ok(parsed)
+    Ok(tool_call)
 }
 
 /// Returns the joined content parts of this type; a string counts as one text part.
 fn joined_text(body: &Node<'_>, kind: &str) -> Result<String, JsonFault> {
-    let Some(content) = message(body)?.optional("content")? else {
+    let Some(content) = find_message(body)?.optional("content")? else {
         return Ok(String::new());
     };
     if content.value().is_string() {
@@ -166,7 +170,7 @@ fn joined_text(body: &Node<'_>, kind: &str) -> Result<String, JsonFault> {
     content.joined_text(kind, kind)
 }
 
-fn message<'a>(body: &Node<'a>) -> Result<Node<'a>, JsonFault> {
+fn find_message<'a>(body: &Node<'a>) -> Result<Node<'a>, JsonFault> {
     body.required("choices")?.first()?.required("message")
 }
 
@@ -182,10 +186,11 @@ pub(super) fn is_blank_error(error: &Value) -> bool {
     }
 }
 
-fn members(value: Option<&Value>, is_included: impl Fn(&str) -> bool) -> Map<String, Value> {
-    let all = value.and_then(Value::as_object).into_iter().flatten();
-    let members = all.filter(|(name, value)| is_included(name) && !value.is_null());
-    members
+fn copy_members(value: Option<&Value>, is_included: impl Fn(&str) -> bool) -> Map<String, Value> {
+    let all_members = value.and_then(Value::as_object).into_iter().flatten();
+    let included_members =
+        all_members.filter(|(name, value)| is_included(name) && !value.is_null());
+    included_members
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }

@@ -6,10 +6,10 @@ use pillion_schema::{json_values, lone_surrogates};
 use pillion_sse::SseEvent;
 use serde_json::{Map, Value, json};
 
-use super::{OpenAiChat, check_choice, ending_of, failure_without_choices};
+use super::{OpenAiChat, check_choice, failure_without_choices, parse_ending};
 use crate::ending::StreamedReason;
 use crate::{Delta, ModelError, ProviderApi, ToolFormat, TurnResponse, TurnStream};
-use calls::Calls;
+use calls::StreamedCalls;
 
 /// The members in which servers send the model's thinking.
 const THINKING_MEMBERS: [&str; 2] = ["reasoning_content", "reasoning"];
@@ -28,7 +28,7 @@ pub(super) struct ChunkStream {
     /// chunk counts.
     completion: Map<String, Value>,
     message: Map<String, Value>,
-    calls: Calls,
+    calls: StreamedCalls,
     finish_reason: StreamedReason,
     has_choice: bool,
     is_done: bool,
@@ -39,14 +39,14 @@ impl TurnStream for ChunkStream {
         let data = event.data.trim();
         if data == "[DONE]" {
             self.is_done = true;
-            self.calls.report_held_arguments(deltas);
+            self.calls.report_withheld_arguments(deltas);
             return Ok(());
         }
         if KEEP_ALIVE_EVENTS.contains(&&*event.event) || KEEP_ALIVE_DATA.contains(&data) {
             return Ok(());
         }
-        let chunk = json_values::from_str(&lone_surrogates::replace(data));
-        let chunk: Value = match chunk {
+        let parse_result = json_values::from_str(&lone_surrogates::replace(data));
+        let chunk: Value = match parse_result {
             Ok(chunk) => chunk,
             Err(_) if event.event == "error" => json!({"error": data}),
             Err(_) => return Err(OpenAiChat.malformed("an event is not JSON")),
@@ -56,18 +56,18 @@ impl TurnStream for ChunkStream {
             let failure = OpenAiChat.parse_failure(&chunk);
             return Err(failure.into_error(OpenAiChat.provider()));
         }
-        let Value::Object(mut chunk) = chunk else {
+        let Value::Object(mut members) = chunk else {
             return Err(OpenAiChat.malformed("an event is not an object"));
         };
-        // The id is read before the calls, whatever the order of the chunk's members: generated
-        // call ids contain the response's id.
-        if let Some(id) = chunk.remove("id") {
+        // The id is read before the calls, whatever the order of the chunk's members, because
+        // generated call ids contain the response's id.
+        if let Some(id) = members.remove("id") {
             self.completion.insert("id".to_owned(), id);
         }
-        // The usage is added after the choices: the usage of the chunk replaces the usage of a
-        // choice.
-        let usage = chunk.remove("usage").filter(|usage| !usage.is_null());
-        for (key, value) in chunk {
+        // The usage is added after the choices, because the usage of the chunk replaces the usage
+        // of a choice.
+        let usage = members.remove("usage").filter(|usage| !usage.is_null());
+        for (key, value) in members {
             match (key.as_str(), value) {
                 ("choices", Value::Array(choices)) => {
                     for choice in choices {
@@ -92,7 +92,7 @@ impl TurnStream for ChunkStream {
     }
 
     fn is_complete_if_broken(&self) -> bool {
-        self.is_done || self.finish_reason.is_certain()
+        self.is_done || self.finish_reason.is_complete_if_broken()
     }
 
     fn finish(self: Box<Self>) -> Result<TurnResponse, ModelError> {
@@ -100,7 +100,7 @@ impl TurnStream for ChunkStream {
             return Err(failure_without_choices(&Value::Object(self.completion)));
         }
         if !self.is_done && !self.finish_reason.has_ended() {
-            return Err(OpenAiChat.malformed(&self.finish_reason.early_end()));
+            return Err(OpenAiChat.malformed(&self.finish_reason.format_early_end_message()));
         }
         let mut message = self.message;
         message.entry("role").or_insert(json!("assistant"));
@@ -126,29 +126,30 @@ impl ChunkStream {
         let Value::Object(mut choice) = choice else {
             return Err(OpenAiChat.malformed("a choice is not an object"));
         };
-        // Only the first choice counts.
+        // Ignores all choices except the first.
         if choice.get("index").and_then(Value::as_u64).unwrap_or(0) != 0 {
             return Ok(());
         }
         check_choice(&mut choice)?;
         self.has_choice = true;
-        let known_deltas = deltas.len();
-        // A compatible server that does not stream puts the whole message into one chunk.
+        let delta_count = deltas.len();
+        // Also reads `message`, because a compatible server that does not stream puts the whole
+        // message into one chunk.
         let delta = choice.remove("delta").or_else(|| choice.remove("message"));
         match delta {
             Some(Value::Object(delta)) => self.add_delta(delta, deltas)?,
             None | Some(Value::Null) => {}
             Some(_) => return Err(OpenAiChat.malformed("a delta is not an object")),
         }
-        if deltas.len() > known_deltas {
+        if deltas.len() > delta_count {
             self.finish_reason.add_content();
         }
         self.finish_reason
-            .add(ending_of, choice.get("finish_reason"));
+            .add(parse_ending, choice.get("finish_reason"));
         if self.finish_reason.has_ended() {
-            self.calls.report_held_arguments(deltas);
+            self.calls.report_withheld_arguments(deltas);
         }
-        // Moonshot sends the usage in the choice.
+        // Moves the usage to the completion, because Moonshot sends it in the choice.
         if let Some(usage) = choice.remove("usage").filter(Value::is_object) {
             self.completion.insert("usage".to_owned(), usage);
         }
@@ -182,12 +183,13 @@ impl ChunkStream {
                         if name == "refusal" {
                             deltas.push(Delta::Text(text.to_owned()));
                         } else if THINKING_MEMBERS.contains(&name) && !has_thought {
-                            // Some servers send the same thinking in both members.
+                            // Emits only the first member with thinking, because some servers send
+                            // the same thinking in both members.
                             has_thought = true;
                             deltas.push(Delta::Thought(text.to_owned()));
                         }
                     }
-                    join(self.message.entry(key).or_insert(Value::Null), value);
+                    merge_member(self.message.entry(key).or_insert(Value::Null), value);
                 }
             }
         }
@@ -195,11 +197,14 @@ impl ChunkStream {
     }
 }
 
-/// Merges a member of a delta: text and lists are appended, other values replaced.
-fn join(known: &mut Value, more: Value) {
-    match (known, more) {
-        (Value::String(known), Value::String(more)) => known.push_str(&more),
-        (Value::Array(known), Value::Array(more)) => known.extend(more),
-        (known, more) => *known = more,
+/// Merges a member of a delta into the message. Text and lists are appended; other values are
+/// replaced.
+fn merge_member(existing_value: &mut Value, addition: Value) {
+    match (existing_value, addition) {
+        (Value::String(existing_value), Value::String(addition)) => {
+            existing_value.push_str(&addition);
+        }
+        (Value::Array(existing_value), Value::Array(addition)) => existing_value.extend(addition),
+        (existing_value, addition) => *existing_value = addition,
     }
 }

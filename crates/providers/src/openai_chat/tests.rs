@@ -4,7 +4,7 @@ use crate::tests::fixtures;
 use crate::{Delta, Provider, assistant_messages, parse_tool_calls};
 
 /// Reads the events of this text as a stream, which may break off.
-fn read(text: &str) -> (Result<TurnResponse, ModelError>, Vec<Delta>) {
+fn read_stream(text: &str) -> (Result<TurnResponse, ModelError>, Vec<Delta>) {
     let mut stream = OpenAiChat.stream();
     let mut deltas = Vec::new();
     for event in fixtures::events(text) {
@@ -27,7 +27,7 @@ fn streamed(deltas: &[Value]) -> (TurnResponse, Vec<Delta>) {
     let mut chunks: Vec<_> = deltas.iter().map(chunk).collect();
     chunks.push(json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}));
     let text = events(&chunks) + "data: [DONE]\n\n";
-    let (response, deltas) = read(&text);
+    let (response, deltas) = read_stream(&text);
     (response.unwrap(), deltas)
 }
 
@@ -66,7 +66,7 @@ fn h4_openai_and_azure_are_known_by_their_hosts() {
         ("https://api.mistral.ai/v1", false),
         ("http://127.0.0.1:8000/v1", false),
     ] {
-        let member = max_length_member(&base_url.parse().unwrap());
+        let member = choose_length_member(&base_url.parse().unwrap());
         let expected = if is_openai {
             "max_completion_tokens"
         } else {
@@ -163,7 +163,7 @@ fn h6_usage_has_a_separate_chunk_and_thoughts_are_kept() {
         json!({"choices": null, "usage": {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 8}}}),
     ]);
     // The stream has no `[DONE]`.
-    let (response, deltas) = read(&text);
+    let (response, deltas) = read_stream(&text);
     let response = response.unwrap();
     assert_eq!(response.finish, Finish::Stop);
     let usage = Usage {
@@ -190,15 +190,15 @@ fn h6_usage_in_a_choice_counts() {
     let usage = |input: u64| json!({"prompt_tokens": input, "completion_tokens": 3});
     let choice = |input: u64| json!({"index": 0, "delta": {"content": "Hi"}, "message": {"content": "Hi"}, "finish_reason": "stop", "usage": usage(input)});
     let in_choice = json!({"choices": [choice(5)]});
-    let apart = json!({"choices": [], "usage": usage(9)});
+    let separate_usage = json!({"choices": [], "usage": usage(9)});
     for (chunks, input_tokens) in [
         (vec![in_choice.clone()], 5),
         (vec![json!({"choices": [choice(5)], "usage": null})], 5),
         (vec![json!({"usage": usage(7), "choices": [choice(5)]})], 7),
-        (vec![in_choice.clone(), apart.clone()], 9),
-        (vec![apart, in_choice], 5),
+        (vec![in_choice.clone(), separate_usage.clone()], 9),
+        (vec![separate_usage, in_choice], 5),
     ] {
-        let (response, _) = read(&events(&chunks));
+        let (response, _) = read_stream(&events(&chunks));
         let expected = Usage {
             input_tokens,
             output_tokens: 3,
@@ -261,7 +261,7 @@ fn h6_keep_alive_events_are_skipped() {
     for name in ["ping", "keepalive", "keep-alive", "heartbeat"] {
         for data in ["", "keep-alive", "{\"error\": 1}", "[1"] {
             let text = format!("event: {name}\ndata: {data}\n\n{rest}");
-            let (response, deltas) = read(&text);
+            let (response, deltas) = read_stream(&text);
             assert_eq!(response.unwrap().finish, Finish::Stop, "{text}");
             assert_eq!(deltas, [Delta::Text("Hi".into())], "{text}");
         }
@@ -281,7 +281,7 @@ fn h6_unknown_members_of_a_call_are_sent_back() {
 #[test]
 fn h4_a_stream_that_breaks_off_or_fails_is_an_error() {
     let start = json!({"choices": [{"index": 0, "delta": {"content": "Hel"}}]});
-    let (response, _) = read(&events(std::slice::from_ref(&start)));
+    let (response, _) = read_stream(&events(std::slice::from_ref(&start)));
     assert_eq!(response.unwrap_err().kind, Malformed);
 
     let too_long = json!({"error": {"code": "context_length_exceeded", "message": "x"}});
@@ -299,10 +299,10 @@ fn h4_a_stream_that_breaks_off_or_fails_is_an_error() {
             Malformed,
         ),
     ] {
-        let (response, _) = read(&events(&[start.clone(), event.clone()]));
+        let (response, _) = read_stream(&events(&[start.clone(), event.clone()]));
         assert_eq!(response.unwrap_err().kind, kind, "{event}");
     }
-    let (response, _) = read("data: {\"choices\": [\n\n");
+    let (response, _) = read_stream("data: {\"choices\": [\n\n");
     assert_eq!(response.unwrap_err().kind, Malformed);
 }
 
@@ -321,11 +321,12 @@ fn an_error_in_place_of_choices_keeps_its_message() {
     ] {
         let error = OpenAiChat.parse_response(body.clone()).unwrap_err();
         assert!(error.to_string().contains("no disk"), "{body}: {error}");
-        let (response, _) = read(&(events(std::slice::from_ref(&body)) + "data: [DONE]\n\n"));
+        let (response, _) =
+            read_stream(&(events(std::slice::from_ref(&body)) + "data: [DONE]\n\n"));
         let error = response.unwrap_err();
         assert!(error.to_string().contains("no disk"), "{body}: {error}");
     }
-    let (response, _) = read("event: error\ndata: no disk\n\n");
+    let (response, _) = read_stream("event: error\ndata: no disk\n\n");
     assert!(response.unwrap_err().to_string().contains("no disk"));
 }
 
@@ -333,7 +334,7 @@ fn an_error_in_place_of_choices_keeps_its_message() {
 fn half_of_a_surrogate_pair_does_not_end_the_stream() {
     let text = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi \\ud83d\"}}]}\n\n\
                 data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
-    let (response, _) = read(text);
+    let (response, _) = read_stream(text);
     let content = &response.unwrap().body["choices"][0]["message"]["content"];
     assert_eq!(content, "hi \u{fffd}");
 }

@@ -1,31 +1,37 @@
 use serde_json::{Value, json};
 
-use crate::message::{Image, ParsedMessage, Part, read};
+use crate::message::{Image, ParsedMessage, Part, parse_messages};
 use crate::{ModelError, ProviderConversation};
 
-/// Converts messages to items: one item per message, call and result. Leading system messages
+/// Converts messages to items, one for each message, call and result. Leading system messages
 /// become `instructions`; later system messages stay in place.
 pub(super) fn convert(messages: &[Value]) -> Result<ProviderConversation, ModelError> {
-    let mut instructions = Vec::new();
+    let mut instruction_texts = Vec::new();
     let mut items = Vec::new();
-    for message in read(messages)? {
+    for message in parse_messages(messages)? {
         match message {
             ParsedMessage::System(text) if text.is_empty() => {}
-            ParsedMessage::System(text) if items.is_empty() => instructions.push(text),
+            ParsedMessage::System(text) if items.is_empty() => instruction_texts.push(text),
             ParsedMessage::System(text) => {
-                items.push(item(
+                items.push(format_message_item(
                     "system",
                     vec![json!({"type": "input_text", "text": text})],
                 ));
             }
             ParsedMessage::User(parts) => {
                 if !parts.is_empty() {
-                    items.push(item("user", parts.iter().map(input)));
+                    items.push(format_message_item(
+                        "user",
+                        parts.iter().map(format_input_part),
+                    ));
                 }
             }
             ParsedMessage::Assistant { parts, calls } => {
                 if !parts.is_empty() {
-                    items.push(item("assistant", parts.iter().map(output)));
+                    items.push(format_message_item(
+                        "assistant",
+                        parts.iter().map(format_output_part),
+                    ));
                 }
                 items.extend(calls.iter().map(|call| {
                     json!({
@@ -39,35 +45,36 @@ pub(super) fn convert(messages: &[Value]) -> Result<ProviderConversation, ModelE
             ParsedMessage::Tool { call_id, parts, .. } => items.push(json!({
                 "type": "function_call_output",
                 "call_id": call_id,
-                "output": result(&parts),
+                "output": format_result_output(&parts),
             })),
         }
     }
-    let instructions = (!instructions.is_empty()).then(|| json!(instructions.join("\n\n")));
+    let instructions =
+        (!instruction_texts.is_empty()).then(|| json!(instruction_texts.join("\n\n")));
     ProviderConversation::new(instructions, items)
 }
 
-fn item(role: &str, content: impl IntoIterator<Item = Value>) -> Value {
+fn format_message_item(role: &str, content: impl IntoIterator<Item = Value>) -> Value {
     let content: Value = content.into_iter().collect();
     json!({"type": "message", "role": role, "content": content})
 }
 
-fn input(part: &Part<'_>) -> Value {
+fn format_input_part(part: &Part<'_>) -> Value {
     match part {
         Part::Text(text) | Part::Refusal(text) => json!({"type": "input_text", "text": text}),
-        Part::Image(image) => image_block(image),
+        Part::Image(image) => format_image(image),
     }
 }
 
-fn output(part: &Part<'_>) -> Value {
+fn format_output_part(part: &Part<'_>) -> Value {
     match part {
         Part::Text(text) => json!({"type": "output_text", "text": text}),
         Part::Refusal(text) => json!({"type": "refusal", "refusal": text}),
-        Part::Image(image) => image_block(image),
+        Part::Image(image) => format_image(image),
     }
 }
 
-fn image_block(image: &Image<'_>) -> Value {
+fn format_image(image: &Image<'_>) -> Value {
     json!({
         "type": "input_image",
         "detail": image.detail.unwrap_or("auto"),
@@ -76,10 +83,10 @@ fn image_block(image: &Image<'_>) -> Value {
 }
 
 /// Returns the text of a result, or the parts of the result if they include more than text.
-fn result(parts: &[Part<'_>]) -> Value {
+fn format_result_output(parts: &[Part<'_>]) -> Value {
     match parts {
         [] => json!(""),
         [Part::Text(text)] => json!(text),
-        _ => parts.iter().map(input).collect(),
+        _ => parts.iter().map(format_input_part).collect(),
     }
 }

@@ -6,15 +6,17 @@ use serde_json::{Value, json};
 use super::{OpenAiResponses, native};
 use crate::node::{JsonFault, Node, arguments};
 use crate::openai::OpenAiTool;
-use crate::result_media::{SentMedia, content_of, is_common_type, parts_of_results, pointers};
+use crate::result_media::{
+    ProviderMedia, find_pointers, format_result_content, is_common_type, prepare_results,
+};
 use crate::{NativeCalls, NativeMcpServer, Provider, StrictFlag, ToolFormat};
 
 #[cfg(test)]
 mod tests;
 
-const FUNCTION_CALL: &str = "function_call";
-const FUNCTION_CALL_OUTPUT: &str = "function_call_output";
-const REASONING: &str = "reasoning";
+const FUNCTION_CALL_TYPE: &str = "function_call";
+const FUNCTION_CALL_OUTPUT_TYPE: &str = "function_call_output";
+const REASONING_TYPE: &str = "reasoning";
 
 impl ToolFormat for OpenAiResponses {
     fn provider(&self) -> Provider {
@@ -35,9 +37,9 @@ impl ToolFormat for OpenAiResponses {
     fn parse_tool_calls(&self, body: &Node<'_>) -> Result<Vec<ToolCall>, JsonFault> {
         let mut calls = Vec::new();
         for item in body.required("output")?.items()? {
-            if item.is_type(FUNCTION_CALL)? {
+            if item.has_type(FUNCTION_CALL_TYPE)? {
                 calls.push(ToolCall::new(
-                    // Results refer to `call_id`, not to the item's `id`.
+                    // Uses `call_id`, because results refer to `call_id`, not to the item's `id`.
                     item.required("call_id")?.text()?,
                     item.required("name")?.text()?,
                     arguments(item.optional("arguments")?),
@@ -62,34 +64,37 @@ impl ToolFormat for OpenAiResponses {
         self.parse_tool_calls(body)?;
         let mut items = Vec::new();
         for item in body.required("output")?.items()? {
-            let is_call = item.is_type(FUNCTION_CALL)?;
-            let mut item = item.value().clone();
-            if is_call && let Some(call) = item.as_object_mut() {
+            let is_call = item.has_type(FUNCTION_CALL_TYPE)?;
+            let mut item_value = item.value().clone();
+            if is_call && let Some(call) = item_value.as_object_mut() {
                 let text = arguments_text(call.get("arguments").unwrap_or(&Value::Null));
                 call.insert("arguments".to_owned(), json!(text));
             }
-            items.push(item);
+            items.push(item_value);
         }
-        while items.last().is_some_and(|item| item["type"] == REASONING) {
+        while items
+            .last()
+            .is_some_and(|item| item["type"] == REASONING_TYPE)
+        {
             items.pop();
         }
         Ok(items)
     }
 
     fn format_results(&self, results: &[ToolResult]) -> Vec<Value> {
-        let parts = parts_of_results(self, results);
+        let parts = prepare_results(self, results);
         let outputs = results.iter().zip(parts).map(|(result, parts)| {
             json!({
-                "type": FUNCTION_CALL_OUTPUT,
+                "type": FUNCTION_CALL_OUTPUT_TYPE,
                 "call_id": result.tool_call_id,
-                "output": content_of(self, result, parts, media_part),
+                "output": format_result_content(self, result, parts, format_media_part),
             })
         });
         outputs.collect()
     }
 
     fn result_pointers(&self, message: &Value) -> Vec<String> {
-        let is_result = message["type"] == FUNCTION_CALL_OUTPUT;
+        let is_result = message["type"] == FUNCTION_CALL_OUTPUT_TYPE;
         Vec::from_iter(is_result.then(|| "/output".to_owned()))
     }
 
@@ -98,10 +103,10 @@ impl ToolFormat for OpenAiResponses {
     }
 
     fn media_pointers(&self, message: &Value) -> Vec<String> {
-        if message["type"] != FUNCTION_CALL_OUTPUT {
+        if message["type"] != FUNCTION_CALL_OUTPUT_TYPE {
             return Vec::new();
         }
-        pointers(&message["output"], "/output", |_, part| {
+        find_pointers(&message["output"], "/output", |_, part| {
             matches!(part["type"].as_str(), Some("input_image" | "input_file"))
         })
     }
@@ -131,15 +136,15 @@ impl ToolFormat for OpenAiResponses {
 fn joined_text(body: &Node<'_>, kind: &str, member: &str) -> Result<String, JsonFault> {
     let mut text = String::new();
     for item in body.required("output")?.items()? {
-        if item.is_type("message")? {
+        if item.has_type("message")? {
             text.push_str(&item.required("content")?.joined_text(kind, member)?);
         }
     }
     Ok(text)
 }
 
-fn media_part(media: &SentMedia<'_>) -> Value {
-    let url = media.data_url();
+fn format_media_part(media: &ProviderMedia<'_>) -> Value {
+    let url = media.format_data_url();
     if media.is_image() {
         json!({"type": "input_image", "image_url": url})
     } else {

@@ -5,7 +5,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
 
 use crate::node::{JsonFault, Node};
-use crate::{NativeApproval, NativeCall, NativeCalls, NativeMcpServer, error_message};
+use crate::{NativeApproval, NativeCall, NativeCalls, NativeMcpServer, find_error_message};
 
 /// Returns the members of a request for the server.
 pub(super) fn members(server: &NativeMcpServer) -> JsonObject {
@@ -38,17 +38,17 @@ pub(super) fn parse_calls(body: &Node<'_>) -> Result<NativeCalls, JsonFault> {
             "mcp_call" => {
                 let call = parse(&item)?;
                 let result = match item.optional("error")? {
-                    Some(error) => call.failure(Value::Null, &error_message(error.value())),
+                    Some(error) => call.to_failure(Value::Null, &find_error_message(error.value())),
                     None => {
                         let output = item.optional("output")?;
-                        call.success(output.map_or(Value::Null, |node| node.value().clone()))
+                        call.to_success(output.map_or(Value::Null, |node| node.value().clone()))
                     }
                 };
-                calls.ended.push((call, result));
+                calls.finished_calls.push((call, result));
             }
             "mcp_list_tools" if item.optional("error")?.is_some() => {
                 let label = item.required("server_label")?.text()?;
-                calls.unlisted.push(label.to_owned());
+                calls.unlisted_servers.push(label.to_owned());
             }
             _ => {}
         }

@@ -4,9 +4,9 @@ mod output;
 use pillion_sse::SseEvent;
 use serde_json::{Value, json};
 
-use super::{OpenAiResponses, failure_of};
+use super::{OpenAiResponses, parse_error_object};
 use crate::{Delta, ModelError, ProviderApi, ToolFormat, TurnResponse, TurnStream, ending, event};
-use calls::Calls;
+use calls::PartialCalls;
 use output::{StreamedOutput, TextKey};
 
 /// Reads a streamed response. The last event contains the complete response. If that response has
@@ -15,49 +15,56 @@ use output::{StreamedOutput, TextKey};
 pub(super) struct ResponseStream {
     response: Option<Value>,
     output: StreamedOutput,
-    calls: Calls,
+    calls: PartialCalls,
 }
 
 impl TurnStream for ResponseStream {
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
-        let Some(mut data) = event::typed_data(&OpenAiResponses, event)? else {
+        let Some(mut event_data) = event::parse_typed_data(&OpenAiResponses, event)? else {
             return Ok(());
         };
-        let output_index = data["output_index"].as_u64();
-        let key = |is_refusal: bool| TextKey {
+        let output_index = event_data["output_index"].as_u64();
+        let text_key = |is_refusal: bool| TextKey {
             output_index,
             is_refusal,
         };
-        match data["type"].as_str() {
+        match event_data["type"].as_str() {
             Some("response.output_text.delta") => {
-                self.add_piece(key(false), &data["delta"], deltas);
+                self.add_piece(text_key(false), &event_data["delta"], deltas);
             }
-            Some("response.refusal.delta") => self.add_piece(key(true), &data["delta"], deltas),
-            Some("response.output_text.done") => self.add_text(key(false), &data["text"], deltas),
-            Some("response.refusal.done") => self.add_text(key(true), &data["refusal"], deltas),
+            Some("response.refusal.delta") => {
+                self.add_piece(text_key(true), &event_data["delta"], deltas);
+            }
+            Some("response.output_text.done") => {
+                self.add_text(text_key(false), &event_data["text"], deltas);
+            }
+            Some("response.refusal.done") => {
+                self.add_text(text_key(true), &event_data["refusal"], deltas);
+            }
             Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") => {
-                let piece = text_of(&data["delta"]);
+                let piece = non_empty_text(&event_data["delta"]);
                 deltas.extend(piece.map(|piece| Delta::Thought(piece.to_owned())));
             }
             Some("response.reasoning_summary_part.added")
-                if data["summary_index"].as_u64().unwrap_or(0) > 0 =>
+                if event_data["summary_index"].as_u64().unwrap_or(0) > 0 =>
             {
                 deltas.push(Delta::Thought("\n\n".to_owned()));
             }
             Some("response.output_item.added") => {
-                self.calls.begin(output_index, &data["item"], deltas);
+                self.calls
+                    .start_call(output_index, &event_data["item"], deltas);
             }
             Some("response.function_call_arguments.delta") => {
-                if let Some(piece) = text_of(&data["delta"]) {
-                    let item_id = text_of(&data["item_id"]);
+                if let Some(piece) = non_empty_text(&event_data["delta"]) {
+                    let item_id = non_empty_text(&event_data["item_id"]);
                     self.calls
                         .add_arguments(output_index, item_id, piece, deltas);
                 }
             }
             Some("response.output_item.done") => {
-                let item = data["item"].take();
-                if let Some(position) = self.calls.begin(output_index, &item, deltas) {
-                    self.calls.end(position, &item, deltas);
+                let item = event_data["item"].take();
+                if let Some(position) = self.calls.start_call(output_index, &item, deltas) {
+                    self.calls.finish_call(position, &item, deltas);
                 }
                 if matches!(item["type"].as_str(), Some("mcp_call" | "mcp_list_tools")) {
                     deltas.push(Delta::Native(json!({ "output": [&item] })));
@@ -74,17 +81,17 @@ impl TurnStream for ResponseStream {
                     "response.done" => "completed".to_owned(),
                     kind => kind.trim_start_matches("response.").to_owned(),
                 };
-                let mut response = data["response"].take();
+                let mut response = event_data["response"].take();
                 OpenAiResponses.check_error(&response)?;
                 put_status(&mut response, status);
                 self.response = Some(response);
             }
             Some("error") => {
-                let error = OpenAiResponses.error(&data).unwrap_or(&data);
-                return Err(failure_of(error).into_error(OpenAiResponses.provider()));
+                let error = OpenAiResponses.error(&event_data).unwrap_or(&event_data);
+                return Err(parse_error_object(error).into_error(OpenAiResponses.provider()));
             }
-            None => OpenAiResponses.check_error(&data)?,
-            // Ignored: events that repeat complete values, events of the provider's own tools, and
+            None => OpenAiResponses.check_error(&event_data)?,
+            // Ignores events that repeat complete values, events of the provider's own tools, and
             // unknown events.
             _ => {}
         }
@@ -107,7 +114,8 @@ impl TurnStream for ResponseStream {
             let items = self.output.into_items();
             let is_call = |item: &&Value| item["type"] == "function_call";
             let lacks_calls = items.iter().filter(is_call).count() < self.calls.len();
-            // A response that was cut off may lack its last call.
+            // Accepts a missing call if the response was cut off, because such a response may lack
+            // its last call.
             let is_completed = ending::reason(response.get("status")) == Some("completed");
             if lacks_calls && (is_completed || items.is_empty()) {
                 return Err(OpenAiResponses.malformed("the response lacks its streamed output"));
@@ -120,14 +128,14 @@ impl TurnStream for ResponseStream {
 
 impl ResponseStream {
     fn add_piece(&mut self, key: TextKey, piece: &Value, deltas: &mut Vec<Delta>) {
-        if let Some(piece) = text_of(piece) {
+        if let Some(piece) = non_empty_text(piece) {
             self.output.add_piece(key, piece);
             deltas.push(Delta::Text(piece.to_owned()));
         }
     }
 
     fn add_text(&mut self, key: TextKey, text: &Value, deltas: &mut Vec<Delta>) {
-        if let Some(text) = text_of(text)
+        if let Some(text) = non_empty_text(text)
             && self.output.add_text(key, text)
         {
             deltas.push(Delta::Text(text.to_owned()));
@@ -147,6 +155,6 @@ fn put_status(response: &mut Value, status: String) {
 }
 
 /// Returns the text of a value, if the value is a string that is not empty.
-fn text_of(value: &Value) -> Option<&str> {
+fn non_empty_text(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
 }

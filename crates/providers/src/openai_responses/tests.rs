@@ -18,12 +18,12 @@ fn h5_messages_become_items() {
         {"role": "system", "content": "later"},
         {"role": "tool", "tool_call_id": "1", "content": null},
     ]);
-    let written = OpenAiResponses
+    let conversation = OpenAiResponses
         .conversation(messages.as_array().unwrap())
         .unwrap();
-    assert_eq!(written.system, Some(json!("a\n\nbc")));
+    assert_eq!(conversation.system, Some(json!("a\n\nbc")));
     assert_eq!(
-        written.messages,
+        conversation.messages,
         [
             json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Draw"}]}),
             json!({"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}),
@@ -40,7 +40,7 @@ fn h5_messages_become_items() {
 /// Models without reasoning reject a request for encrypted reasoning.
 #[test]
 fn h5_only_reasoning_models_are_asked_for_encrypted_reasoning() {
-    for (model, thinks) in [
+    for (model, is_reasoning) in [
         ("gpt-5.1", true),
         ("gpt-5-mini", true),
         ("openai/o3", true),
@@ -56,20 +56,20 @@ fn h5_only_reasoning_models_are_asked_for_encrypted_reasoning() {
         ("omni", false),
         ("", false),
     ] {
-        assert_eq!(is_reasoning_model(model), thinks, "{model}");
+        assert_eq!(is_reasoning_model(model), is_reasoning, "{model}");
     }
 }
 
 /// A deployment at Azure may have any name.
 #[test]
 fn h5_the_reasoning_setting_overrides_the_name_of_the_model() {
-    for (reasoning, model, thinks) in [
+    for (reasoning, model, is_reasoning) in [
         (None, "prod-chat", false),
         (Some(true), "prod-chat", true),
         (None, "gpt-5", true),
         (Some(false), "gpt-5", false),
     ] {
-        let include = thinks.then(|| json!(["reasoning.encrypted_content"]));
+        let include = is_reasoning.then(|| json!(["reasoning.encrypted_content"]));
         let body = request_body(&OpenAiResponses, model, reasoning, &TurnOptions::default());
         assert_eq!(
             body.get("include"),

@@ -57,7 +57,7 @@ fn e10_an_image_is_an_image_for_each_provider_that_takes_one() {
 fn e10_what_a_provider_rejects_is_a_marker() {
     let block = |kind: &str, media_type: &str, data: &str| json!({"type": kind, "data": data, "mimeType": media_type});
     let pdf = json!({"type": "resource", "resource": {"uri": "file:///a.pdf", "mimeType": "application/pdf", "blob": "JVBERi0x"}});
-    let taken = |provider: Provider, block: &Value| {
+    let accepted_blocks = |provider: Provider, block: &Value| {
         let messages = format_results(provider, &[result(&json!([block]))]);
         messages
             .iter()
@@ -80,16 +80,19 @@ fn e10_what_a_provider_rejects_is_a_marker() {
             0,
         ),
         (
-            block("image", "image/png", &"A".repeat(MAX_ITEM_BYTES + 4)),
+            block("image", "image/png", &"A".repeat(MAX_MEDIA_ITEM_BYTES + 4)),
             0,
             0,
             0,
         ),
     ] {
-        assert_eq!(taken(Provider::OpenAiChat, &block), 0);
-        assert_eq!(taken(Provider::OpenAiResponses, &block), responses);
-        assert_eq!(taken(Provider::Anthropic, &block), anthropic);
-        assert_eq!(taken(Provider::Google, &block), google);
+        assert_eq!(accepted_blocks(Provider::OpenAiChat, &block), 0);
+        assert_eq!(
+            accepted_blocks(Provider::OpenAiResponses, &block),
+            responses
+        );
+        assert_eq!(accepted_blocks(Provider::Anthropic, &block), anthropic);
+        assert_eq!(accepted_blocks(Provider::Google, &block), google);
     }
 }
 
@@ -102,15 +105,18 @@ fn e10_a_failed_result_is_text() {
     };
     for provider in Provider::ALL {
         let messages = format_results(provider, std::slice::from_ref(&failed));
-        let written = json!(messages).to_string();
-        assert!(!written.contains(PNG), "{written}");
-        assert!(written.contains("[image image/png, 8 bytes]"), "{written}");
+        let messages_json = json!(messages).to_string();
+        assert!(!messages_json.contains(PNG), "{messages_json}");
+        assert!(
+            messages_json.contains("[image image/png, 8 bytes]"),
+            "{messages_json}"
+        );
     }
 }
 
 #[test]
 fn e10_a_request_has_a_limited_number_of_items() {
-    let results: Vec<_> = (0..MAX_ITEMS + 3)
+    let results: Vec<_> = (0..MAX_MEDIA_ITEMS + 3)
         .map(|_| result(&json!([image(PNG)])))
         .collect();
     for provider in [
@@ -122,7 +128,7 @@ fn e10_a_request_has_a_limited_number_of_items() {
         let media = messages
             .iter()
             .map(|message| provider.api().media_pointers(message).len());
-        assert_eq!(media.sum::<usize>(), MAX_ITEMS, "{provider}");
+        assert_eq!(media.sum::<usize>(), MAX_MEDIA_ITEMS, "{provider}");
         assert!(excess_result_media(provider.api(), &messages).is_empty());
         assert!(
             json!(messages)

@@ -225,10 +225,10 @@ proptest! {
     fn h6_chunk_boundaries_do_not_change_an_answer(cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
         for (provider, shape) in streams() {
             let text = shape.bytes();
-            let mut ends: Vec<_> = cuts.iter().map(|cut| cut.index(text.len())).collect();
-            ends.extend([0, text.len()]);
-            ends.sort_unstable();
-            let pieces = ends.windows(2).map(|ends| &text.as_bytes()[ends[0]..ends[1]]);
+            let mut piece_ends: Vec<_> = cuts.iter().map(|cut| cut.index(text.len())).collect();
+            piece_ends.extend([0, text.len()]);
+            piece_ends.sort_unstable();
+            let pieces = piece_ends.windows(2).map(|range| &text.as_bytes()[range[0]..range[1]]);
             let whole = read_pieces(provider.api(), [text.as_bytes()]).unwrap();
             prop_assert_eq!(read_pieces(provider.api(), pieces).unwrap(), whole, "{}", shape.name);
         }

@@ -72,7 +72,7 @@ struct Case {
 }
 
 impl Case {
-    fn read(path: PathBuf) -> Self {
+    fn load(path: PathBuf) -> Self {
         let content = json_of(&path.join("case.json"));
         let all = json_of(&root().join("tools.json"));
         let names = content["tools"].as_array().cloned().unwrap_or_default();
@@ -214,7 +214,7 @@ fn word(finish: &Finish) -> &str {
     }
 }
 
-fn written(delta: &Delta) -> Value {
+fn delta_json(delta: &Delta) -> Value {
     match delta {
         Delta::Text(text) => json!({"text": text}),
         Delta::Thought(text) => json!({"thought": text}),
@@ -231,7 +231,7 @@ fn written(delta: &Delta) -> Value {
 fn for_each_case(mut check: impl FnMut(&dyn ProviderApi, &Case)) {
     for provider in Provider::ALL {
         for path in cases(provider) {
-            check(provider.api(), &Case::read(path));
+            check(provider.api(), &Case::load(path));
         }
     }
 }
@@ -305,7 +305,7 @@ fn h6_streamed_responses_give_the_same_answer() {
             case.path
         );
         case.assert_turn(api.provider(), &response);
-        let deltas: Vec<_> = deltas.iter().map(written).collect();
+        let deltas: Vec<_> = deltas.iter().map(delta_json).collect();
         assert_eq!(json!(deltas), case.content["deltas"], "{:?}", case.path);
     });
 }
@@ -314,7 +314,7 @@ fn h6_streamed_responses_give_the_same_answer() {
 #[test]
 fn h4_a_request_without_tools_has_no_tool_members() {
     for api in Provider::ALL.map(Provider::api) {
-        let case = Case::read(root().join(api.provider().as_str()).join("text"));
+        let case = Case::load(root().join(api.provider().as_str()).join("text"));
         let extra = match api.provider() {
             Provider::Google => json!({"toolConfig": {"functionCallingConfig": {"mode": "ANY"}}}),
             Provider::Anthropic => json!({"tool_choice": {"type": "any"}}),
@@ -343,7 +343,7 @@ fn h4_the_last_request_to_anthropic_has_tools_and_forbids_calls() {
     };
     let case = Case {
         tools: Vec::new(),
-        ..Case::read(path)
+        ..Case::load(path)
     };
     let request = case.request(&Anthropic, &conversation, false);
     assert_eq!(request["body"]["tool_choice"], json!({"type": "none"}));

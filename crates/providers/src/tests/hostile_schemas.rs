@@ -112,14 +112,14 @@ fn the_formatted_tools_of_a_request_are_not_a_multiple_of_their_definitions() {
                             .unwrap()
                     })
                     .collect();
-                let written = count * schema.to_string().len();
+                let schema_bytes = count * schema.to_string().len();
                 for provider in Provider::ALL {
                     let formatted = format_tools_with(provider, &tools, StrictFlag::WhenTrue);
                     assert_eq!(formatted.len(), count);
                     let bytes = size(&formatted);
                     assert!(
-                        bytes <= 8 * written + MAX_ADDED_BYTES,
-                        "{provider:?} {count} x schema {kind}: {written} bytes became {bytes}"
+                        bytes <= 8 * schema_bytes + MAX_ADDED_BYTES,
+                        "{provider:?} {count} x schema {kind}: {schema_bytes} bytes became {bytes}"
                     );
                 }
             }

@@ -71,12 +71,12 @@ fn h4_an_error_in_a_response_of_status_200_is_an_error() {
     let start = json!({"type": "message_start", "message": {"content": []}});
     let unavailable = json!({"code": 503, "status": "UNAVAILABLE", "message": "Try again"});
     let unavailable = json!({ "error": unavailable });
-    let gone = json!({"code": 502, "message": "Try again"});
-    let begun = json!({"choices": [{"index": 0, "delta": {"content": "hel"}}]});
-    let broken = json!({"choices": [{"message": {"content": "hel"}, "error": gone}]});
+    let unavailable_error = json!({"code": 502, "message": "Try again"});
+    let partial_response = json!({"choices": [{"index": 0, "delta": {"content": "hel"}}]});
+    let broken = json!({"choices": [{"message": {"content": "hel"}, "error": unavailable_error}]});
     let responses = |event: Value| (Provider::OpenAiResponses, vec![event]);
     let streams = [
-        (Provider::OpenAiChat, vec![begun, broken.clone()]),
+        (Provider::OpenAiChat, vec![partial_response, broken.clone()]),
         responses(json!({"type": "response.failed", "response": failed})),
         responses(json!({"type": "error", "code": "server_error", "message": "Try again"})),
         responses(json!({"type": "error", "error": error})),

@@ -113,18 +113,18 @@ proptest! {
             prop_assert_eq!(&parsed, &calls);
 
             let echoed = echo(provider, assistant_messages(provider, &response).unwrap());
-            let again = parse_tool_calls(provider, &echoed).unwrap();
-            prop_assert_eq!(again.len(), calls.len());
-            for (again, call) in again.iter().zip(&calls) {
-                prop_assert_eq!((&again.id, &again.name), (&call.id, &call.name));
-                prop_assert_eq!(again.arguments_object(), call.arguments_object());
+            let repeated_calls = parse_tool_calls(provider, &echoed).unwrap();
+            prop_assert_eq!(repeated_calls.len(), calls.len());
+            for (repeated_call, call) in repeated_calls.iter().zip(&calls) {
+                prop_assert_eq!((&repeated_call.id, &repeated_call.name), (&call.id, &call.name));
+                prop_assert_eq!(repeated_call.arguments_object(), call.arguments_object());
                 // The arguments are always an object, because some providers reject a conversation
                 // with arguments of any other type.
-                let is_object = match &again.arguments {
+                let is_object = match &repeated_call.arguments {
                     Value::String(text) => serde_json::from_str(text).is_ok_and(|it: Value| it.is_object()),
                     arguments => arguments.is_object(),
                 };
-                prop_assert!(is_object, "{}", again.arguments);
+                prop_assert!(is_object, "{}", repeated_call.arguments);
             }
 
             let results: Vec<_> = calls.iter().enumerate().map(|(n, call)| if n % 2 == 0 {

@@ -45,9 +45,9 @@ fn h1_tools_have_an_input_schema() {
 #[test]
 fn a6_tool_use_blocks_are_calls() {
     let calls = parse_tool_calls(ANTHROPIC, &response()).unwrap();
-    let seen: Vec<_> = calls.iter().map(|c| (&*c.id, &*c.name)).collect();
+    let ids_and_names: Vec<_> = calls.iter().map(|c| (&*c.id, &*c.name)).collect();
     assert_eq!(
-        seen,
+        ids_and_names,
         [("toolu_01", "get_weather"), ("toolu_02", "get_time")]
     );
     assert_eq!(calls[0].arguments, json!({"location": "San Francisco, CA"}));
@@ -132,13 +132,13 @@ fn h5_thinking_without_an_answer_is_not_sent_back() {
     let thought = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});
     let redacted = json!({"type": "redacted_thinking", "data": "c2ln"});
     let text = |text: &str| json!({"type": "text", "text": text});
-    let sent = |content: &[&Value]| {
+    let sent_content = |content: &[&Value]| {
         let response = json!({"content": content, "stop_reason": "max_tokens"});
         assistant_messages(ANTHROPIC, &response).unwrap()
     };
-    assert!(sent(&[&thought, &redacted, &text("\n")]).is_empty());
+    assert!(sent_content(&[&thought, &redacted, &text("\n")]).is_empty());
     assert_eq!(
-        sent(&[&thought, &text("Well."), &redacted]),
+        sent_content(&[&thought, &text("Well."), &redacted]),
         [json!({"role": "assistant", "content": [thought, text("Well.")]})]
     );
 }

@@ -52,9 +52,9 @@ fn h1_declarations_have_a_valid_schema_for_gemini() {
 fn a6_calls_without_ids_get_stable_ones() {
     let calls = parse_tool_calls(GOOGLE, &response()).unwrap();
     assert_eq!(calls, parse_tool_calls(GOOGLE, &response()).unwrap());
-    let seen: Vec<_> = calls.iter().map(|c| (&*c.id, &*c.name)).collect();
+    let ids_and_names: Vec<_> = calls.iter().map(|c| (&*c.id, &*c.name)).collect();
     assert_eq!(
-        seen,
+        ids_and_names,
         [
             ("pillion_call_Il0taoSYJ5Cez7_0", "get_weather"),
             ("pillion_call_Il0taoSYJ5Cez7_1", "get_time")

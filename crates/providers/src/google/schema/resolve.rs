@@ -5,35 +5,35 @@ use serde_json::Value;
 
 use pillion_core::tool::JsonObject;
 
-static OBJECT: LazyLock<Value> = LazyLock::new(|| Value::from("object"));
+static OBJECT_TYPE: LazyLock<Value> = LazyLock::new(|| Value::from("object"));
 
 /// Resolves `$ref` and `allOf`, and detects recursion.
-pub(super) struct Resolver<'s> {
+pub(super) struct SchemaResolver<'s> {
     root: &'s Value,
     /// Addresses of the reference targets on the path from the root to the current node. A repeated
     /// address means that the schema is recursive.
-    open: IndexSet<*const Value>,
+    open_targets: IndexSet<*const Value>,
     budget: usize,
 }
 
 /// A node merged with its references and `allOf`. If a keyword has several values, the value
 /// nearest to the node wins; properties and required names are combined.
 #[derive(Default)]
-pub(super) struct Resolved<'s> {
+pub(super) struct ResolvedNode<'s> {
     keywords: IndexMap<&'s str, &'s Value>,
     properties: IndexMap<&'s str, &'s Value>,
     required: IndexSet<&'s str>,
 }
 
-impl<'s> Resolver<'s> {
-    /// Creates a resolver. `expansion` is how much larger than written the resolved schema may be,
-    /// in units of [`weight`]: with references, a small schema can be arbitrarily large when
-    /// resolved.
-    pub(super) fn new(root: &'s Value, expansion: usize) -> Self {
+impl<'s> SchemaResolver<'s> {
+    /// Creates a resolver. `max_expansion` is the number of units by which the resolved schema may
+    /// be larger than the schema as written, measured by [`measure_weight`]. The expansion is
+    /// limited, because references can make a small schema arbitrarily large.
+    pub(super) fn new(root: &'s Value, max_expansion: usize) -> Self {
         Self {
             root,
-            open: IndexSet::from([std::ptr::from_ref(root)]),
-            budget: written_weight(root).saturating_add(expansion),
+            open_targets: IndexSet::from([std::ptr::from_ref(root)]),
+            budget: measure_unresolved_weight(root).saturating_add(max_expansion),
         }
     }
 
@@ -41,41 +41,43 @@ impl<'s> Resolver<'s> {
         self.budget == 0
     }
 
-    /// Subtracts the weight of a value from the budget. Returns `false` if the budget is exceeded;
-    /// no further value is then processed.
+    /// Subtracts the estimated size of a value from the budget. Returns `false` if the value
+    /// exceeds the budget; no further value is then processed.
     pub(super) fn spend_budget(&mut self, value: &Value) -> bool {
-        let cost = weight(value);
-        let affordable = cost <= self.budget;
+        let cost = measure_weight(value);
+        let is_affordable = cost <= self.budget;
         self.budget = self.budget.saturating_sub(cost);
-        affordable
+        is_affordable
     }
 
-    /// Subtracts the weight of a resolved node from the budget, because its keywords are copied.
-    pub(super) fn spend_budget_again(&mut self, node: &Resolved<'s>) -> bool {
+    /// Subtracts the estimated size of a resolved node from the budget once more, because the
+    /// node's keywords are copied.
+    pub(super) fn spend_budget_again(&mut self, node: &ResolvedNode<'s>) -> bool {
         let keywords = node.keywords.values();
         keywords.copied().all(|value| self.spend_budget(value))
     }
 
     pub(super) fn open_count(&self) -> usize {
-        self.open.len()
+        self.open_targets.len()
     }
 
     pub(super) fn truncate_open(&mut self, count: usize) {
-        self.open.truncate(count);
+        self.open_targets.truncate(count);
     }
 
-    pub(super) fn resolve(&mut self, schema: &'s Value) -> Resolved<'s> {
-        let mut node = Resolved::default();
+    pub(super) fn resolve(&mut self, schema: &'s Value) -> ResolvedNode<'s> {
+        let mut node = ResolvedNode::default();
         self.merge(schema, &mut node);
         node
     }
 
-    /// Merges `schema` into `node`. The targets of references in `schema` stay open until the
-    /// caller closes them.
-    pub(super) fn merge(&mut self, schema: &'s Value, node: &mut Resolved<'s>) {
-        // Iterative, because a chain of references can be as long as the schema.
-        let mut pending = vec![schema];
-        while let Some(schema) = pending.pop() {
+    /// Merges `schema` into `node`, including the targets of references in `schema`. These targets
+    /// stay in `open_targets` until the caller calls [`truncate_open`](Self::truncate_open).
+    pub(super) fn merge(&mut self, schema: &'s Value, node: &mut ResolvedNode<'s>) {
+        // Uses a loop instead of recursion, because a chain of references can be as long as the
+        // schema.
+        let mut pending_schemas = vec![schema];
+        while let Some(schema) = pending_schemas.pop() {
             if !self.spend_budget(schema) {
                 return;
             }
@@ -86,52 +88,59 @@ impl<'s> Resolver<'s> {
                 return;
             }
             node.add(keywords);
-            if let Some(Value::Array(parts)) = keywords.get("allOf") {
-                pending.extend(parts.iter().rev());
+            if let Some(Value::Array(subschemas)) = keywords.get("allOf") {
+                pending_schemas.extend(subschemas.iter().rev());
             }
-            match keywords.get("$ref").map(|target| self.find(target)) {
+            match keywords.get("$ref").map(|target| self.find_target(target)) {
                 None => {}
-                Some(Some(target)) if self.open.insert(target) => pending.push(target),
+                Some(Some(target)) if self.open_targets.insert(target) => {
+                    pending_schemas.push(target);
+                }
                 Some(Some(target)) => node.add_outline(target),
-                Some(None) => node.add_default("type", &OBJECT),
+                Some(None) => node.add_default("type", &OBJECT_TYPE),
             }
         }
     }
 
     /// Returns the target of a reference within the schema: `#` or `#/$defs/Name`.
-    fn find(&self, target: &Value) -> Option<&'s Value> {
+    fn find_target(&self, target: &Value) -> Option<&'s Value> {
         let pointer = target.as_str()?.strip_prefix('#')?;
         self.root.pointer(pointer)
     }
 }
 
-/// Returns the approximate serialized size of a value, without nested values.
-fn weight(value: &Value) -> usize {
-    let text = |text: &str| 1 + text.len() / 16;
+/// Estimates the serialized size of a value without nested values, in units of 16 bytes of text.
+fn measure_weight(value: &Value) -> usize {
+    let text_weight = |text: &str| 1 + text.len() / 16;
     match value {
-        Value::String(string) => text(string),
+        Value::String(string) => text_weight(string),
         Value::Array(items) => items
             .iter()
-            .map(|item| item.as_str().map_or(1, text))
+            .map(|item| item.as_str().map_or(1, text_weight))
             .sum::<usize>()
             .max(1),
-        Value::Object(members) => members.keys().map(|key| text(key)).sum::<usize>().max(1),
+        Value::Object(members) => members
+            .keys()
+            .map(|key| text_weight(key))
+            .sum::<usize>()
+            .max(1),
         _ => 1,
     }
 }
 
-/// Returns the weight of a schema without resolved references: each nested value counts as a
-/// keyword's value and as a schema.
-fn written_weight(value: &Value) -> usize {
-    let nested = match value {
-        Value::Array(items) => items.iter().map(written_weight).sum(),
-        Value::Object(members) => members.values().map(written_weight).sum(),
+/// Estimates the size of a schema before its references are resolved, in the same unit as
+/// [`measure_weight`]. Each nested value is counted twice: as the value of a keyword, and as a
+/// subschema.
+fn measure_unresolved_weight(value: &Value) -> usize {
+    let nested_weight = match value {
+        Value::Array(items) => items.iter().map(measure_unresolved_weight).sum(),
+        Value::Object(members) => members.values().map(measure_unresolved_weight).sum(),
         _ => 0,
     };
-    2 * weight(value) + nested
+    2 * measure_weight(value) + nested_weight
 }
 
-impl<'s> Resolved<'s> {
+impl<'s> ResolvedNode<'s> {
     fn add(&mut self, schema: &'s JsonObject) {
         for (key, value) in schema {
             match (key.as_str(), value) {
@@ -156,7 +165,7 @@ impl<'s> Resolved<'s> {
                 self.add_default(key, value);
             }
         }
-        self.add_default("type", &OBJECT);
+        self.add_default("type", &OBJECT_TYPE);
     }
 
     fn add_default(&mut self, key: &'s str, value: &'s Value) {
@@ -221,13 +230,13 @@ impl<'s> Resolved<'s> {
     /// Returns the values for a Gemini `enum`, without `null` and the empty string; `None` if any
     /// value is neither a string nor `null`.
     pub(super) fn string_values(&self) -> Option<Vec<&'s str>> {
-        let texts: Option<Vec<_>> = self
+        let string_options: Option<Vec<_>> = self
             .values()?
             .into_iter()
             .filter(|value| !value.is_null())
             .map(Value::as_str)
             .collect();
-        let mut strings = texts?;
+        let mut strings = string_options?;
         strings.retain(|text| !text.is_empty());
         (!strings.is_empty()).then_some(strings)
     }

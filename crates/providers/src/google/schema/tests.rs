@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use crate::google::format::MAX_TOOL_EXPANSION;
 
 fn parameters(schema: &Value) -> Value {
-    super::parameters(schema, MAX_TOOL_EXPANSION)
+    super::convert_parameters(schema, MAX_TOOL_EXPANSION)
 }
 
 /// Converts an object schema with the property `p`, and returns the converted property.
@@ -166,9 +166,10 @@ fn h1_every_node_has_a_type() {
 
 #[test]
 fn h1_exclusive_bounds_become_inclusive() {
-    let both = json!({"type": "integer", "exclusiveMinimum": 0, "exclusiveMaximum": 10});
+    let exclusive_bounds =
+        json!({"type": "integer", "exclusiveMinimum": 0, "exclusiveMaximum": 10});
     let inclusive = json!({"type": "integer", "minimum": 1, "maximum": 9});
-    assert_eq!(property(&both), inclusive);
+    assert_eq!(property(&exclusive_bounds), inclusive);
     let extreme = json!({"type": "integer", "exclusiveMaximum": i64::MIN});
     let unchanged = json!({"type": "integer", "maximum": i64::MIN});
     assert_eq!(property(&extreme), unchanged);

@@ -1,13 +1,13 @@
 use serde_json::{Value, json};
 
-use super::resolve::Resolved;
+use super::resolve::ResolvedNode;
 use pillion_core::tool::{JsonObject, ParameterType};
 
 /// Checks whether a value is allowed for a keyword.
-pub(super) type Check = fn(&Value) -> bool;
+pub(super) type ValueCheck = fn(&Value) -> bool;
 
 /// The types of Gemini's `Schema`, except `null`, which is represented by `nullable`.
-const TYPES: [ParameterType; 6] = [
+const SCHEMA_TYPES: [ParameterType; 6] = [
     ParameterType::String,
     ParameterType::Number,
     ParameterType::Integer,
@@ -18,7 +18,7 @@ const TYPES: [ParameterType; 6] = [
 
 /// Returns the keywords that depend on the type, with a check of their values. Defaults are limited
 /// to scalars, because Gemini ignores defaults and copying large defaults is wasteful.
-pub(super) fn keywords(kind: ParameterType) -> &'static [(&'static str, Check)] {
+pub(super) fn keywords(kind: ParameterType) -> &'static [(&'static str, ValueCheck)] {
     match kind {
         ParameterType::String => &[
             ("default", Value::is_string),
@@ -49,14 +49,14 @@ pub(super) fn keywords(kind: ParameterType) -> &'static [(&'static str, Check)] 
 }
 
 /// Returns the type that the keywords of a node without a type imply.
-pub(super) fn implied_type(node: &Resolved<'_>) -> ParameterType {
+pub(super) fn infer_type(node: &ResolvedNode<'_>) -> ParameterType {
     let has_any = |keys: &[&str]| keys.iter().any(|key| node.get(key).is_some());
     if node.properties().next().is_some() || has_any(&["additionalProperties"]) {
         ParameterType::Object
     } else if node.items().is_some() {
         ParameterType::Array
     } else if let Some(values) = node.values() {
-        common_type(&values)
+        find_common_type(&values)
     } else if has_any(&["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]) {
         ParameterType::Number
     } else {
@@ -64,24 +64,28 @@ pub(super) fn implied_type(node: &Resolved<'_>) -> ParameterType {
     }
 }
 
-/// Returns the type that all values have in common, or `String`.
-fn common_type(values: &[&Value]) -> ParameterType {
-    let all = |fits: Check| values.iter().all(|value| value.is_null() || fits(value));
-    if all(Value::is_string) {
+/// Returns the type that all values have in common; `String` if their types differ.
+fn find_common_type(values: &[&Value]) -> ParameterType {
+    let all_match = |is_match: ValueCheck| {
+        values
+            .iter()
+            .all(|value| value.is_null() || is_match(value))
+    };
+    if all_match(Value::is_string) {
         ParameterType::String
-    } else if all(is_integer) {
+    } else if all_match(is_integer) {
         ParameterType::Integer
-    } else if all(Value::is_number) {
+    } else if all_match(Value::is_number) {
         ParameterType::Number
-    } else if all(Value::is_boolean) {
+    } else if all_match(Value::is_boolean) {
         ParameterType::Boolean
     } else {
         ParameterType::String
     }
 }
 
-/// Returns the type of a node that is not processed further.
-pub(super) fn truncated_type(schema: &Value) -> ParameterType {
+/// Returns the type of a node that is reduced to its type.
+pub(super) fn find_truncated_type(schema: &Value) -> ParameterType {
     schema
         .get("type")
         .and_then(Value::as_str)
@@ -94,25 +98,30 @@ fn is_integer(value: &Value) -> bool {
 }
 
 /// Returns the declared types of a node, and whether they include `null`.
-pub(super) fn declared_types(node: &Resolved<'_>) -> (Vec<ParameterType>, bool) {
+pub(super) fn declared_types(node: &ResolvedNode<'_>) -> (Vec<ParameterType>, bool) {
     let names: Vec<_> = match node.get("type") {
         Some(Value::String(name)) => vec![name.as_str()],
         Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
     };
-    let named = |kind: &str| names.iter().any(|name| name.eq_ignore_ascii_case(kind));
-    let kinds = TYPES
+    let has_name = |kind: &str| names.iter().any(|name| name.eq_ignore_ascii_case(kind));
+    let types = SCHEMA_TYPES
         .into_iter()
-        .filter(|kind| named(kind.as_str()))
+        .filter(|kind| has_name(kind.as_str()))
         // `number` includes `integer`, so `integer` beside `number` is dropped.
-        .filter(|kind| *kind != ParameterType::Integer || !named("number"))
+        .filter(|kind| *kind != ParameterType::Integer || !has_name("number"))
         .collect();
-    (kinds, named("null"))
+    (types, has_name("null"))
 }
 
 /// Converts `exclusiveMinimum` and `exclusiveMaximum` to inclusive bounds, unless the schema has
-/// inclusive bounds. The boolean form of draft 4 accompanies an inclusive bound.
-pub(super) fn inclusive_bounds(node: &Resolved<'_>, kind: ParameterType, out: &mut JsonObject) {
+/// inclusive bounds. Ignores the boolean form of draft 4, which accompanies an inclusive
+/// bound.
+pub(super) fn add_inclusive_bounds(
+    node: &ResolvedNode<'_>,
+    kind: ParameterType,
+    output: &mut JsonObject,
+) {
     for (exclusive, inclusive, step) in [
         ("exclusiveMinimum", "minimum", 1),
         ("exclusiveMaximum", "maximum", -1),
@@ -120,10 +129,10 @@ pub(super) fn inclusive_bounds(node: &Resolved<'_>, kind: ParameterType, out: &m
         let Some(bound) = node.get(exclusive).filter(|bound| bound.is_number()) else {
             continue;
         };
-        let bound = match bound.as_i64().and_then(|bound| bound.checked_add(step)) {
-            Some(next) if kind == ParameterType::Integer => json!(next),
+        let inclusive_bound = match bound.as_i64().and_then(|bound| bound.checked_add(step)) {
+            Some(shifted_bound) if kind == ParameterType::Integer => json!(shifted_bound),
             _ => bound.clone(),
         };
-        out.entry(inclusive).or_insert(bound);
+        output.entry(inclusive).or_insert(inclusive_bound);
     }
 }

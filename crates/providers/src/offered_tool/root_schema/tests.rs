@@ -8,7 +8,7 @@ fn alternatives_become_one_object_and_a_note() {
     let url = json!({"properties": {"url": {"type": "string"}, "title": {"type": "string"}}, "required": ["url", "title"]});
     for keyword in ["anyOf", "oneOf"] {
         let schema = json!({"type": "object", keyword: [content, url], "description": "d"});
-        let (simplified, note) = simplified(&schema);
+        let (simplified, note) = simplify_root(&schema);
         assert_eq!(
             *simplified,
             json!({"type": "object", "description": "d", "required": [], "properties": {
@@ -37,7 +37,7 @@ fn what_all_alternatives_require_is_required() {
         ],
         "not": {"required": ["z"]},
     });
-    let (simplified, note) = simplified(&schema);
+    let (simplified, note) = simplify_root(&schema);
     assert_eq!(
         *simplified,
         json!({"type": "object", "required": ["id", "kind"], "properties": {
@@ -55,7 +55,7 @@ fn references_are_followed_once() {
         "anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}, {"$ref": "#"}, {"$ref": "https://x"}],
         "$defs": {"a": {"properties": {"a": {"$ref": "#/$defs/b"}}}, "b": {"type": "string"}},
     });
-    let (simplified, _) = simplified(&schema);
+    let (simplified, _) = simplify_root(&schema);
     assert_eq!(
         simplified["properties"],
         json!({"a": {"$ref": "#/$defs/b"}})
@@ -66,6 +66,6 @@ fn references_are_followed_once() {
 #[test]
 fn another_schema_is_unchanged() {
     let schema = json!({"type": "object", "properties": {"a": {"anyOf": [{}, {}]}}});
-    let (simplified, note) = simplified(&schema);
+    let (simplified, note) = simplify_root(&schema);
     assert!(matches!(simplified, Cow::Borrowed(_)) && note.is_none());
 }

@@ -131,10 +131,10 @@ fn a6_calls_of_compatible_servers_are_repaired() {
 
     let messages = assistant_messages(CHAT, &response).unwrap();
     assert_eq!(messages[0]["role"], "assistant");
-    let written = |n: usize| &messages[0]["tool_calls"][n]["function"]["arguments"];
-    assert_eq!(*written(0), json!("{\"x\":1}"));
-    assert_eq!(*written(1), json!("{}"));
-    assert_eq!(*written(3), json!("{}"));
+    let sent_arguments = |n: usize| &messages[0]["tool_calls"][n]["function"]["arguments"];
+    assert_eq!(*sent_arguments(0), json!("{\"x\":1}"));
+    assert_eq!(*sent_arguments(1), json!("{}"));
+    assert_eq!(*sent_arguments(3), json!("{}"));
 }
 
 #[test]

@@ -4,28 +4,28 @@ use serde_json::{Map, Value, json};
 
 use super::object_scan::ObjectScan;
 use crate::openai_chat::{OpenAiChat, generate_call_id};
-use crate::turn::more_arguments;
+use crate::turn::arguments_delta;
 use crate::{Delta, ModelError, ProviderApi};
 
 /// Values that servers send as arguments before the real arguments.
 const PLACEHOLDERS: [&str; 2] = ["{}", "null"];
 
 /// Maximum length of arguments that may be a placeholder surrounded by white space, in bytes.
-const MAX_PLACEHOLDER_LEN: usize = 16;
+const MAX_PLACEHOLDER_BYTES: usize = 16;
 
-/// The calls of a response, assembled from their pieces. A piece from OpenAI names its call by
-/// `index`. Some compatible servers omit the index or always send 0; for such servers, a piece
-/// starts a new call if the piece has another id, or a name and no id, and otherwise continues the
-/// last call; a piece that has an index, a name and no id starts a new call only if the call with
-/// the index is complete. A call without an id gets a generated id at once, so that listeners can
-/// identify the call.
+/// The calls of a response, assembled from their pieces. OpenAI's pieces name their call by
+/// `index`. Some compatible servers omit the index or always send 0. Pieces of such a server are
+/// assigned as follows: a piece with a new id starts a new call, a piece with a name but without an
+/// id starts a new call, and any other piece continues the last call. A piece with an index, a name
+/// and no id starts a new call only if the call with this index is complete. A call without an id
+/// gets a generated id at once, so that listeners can identify the call.
 #[derive(Default)]
-pub(super) struct Calls {
+pub(super) struct StreamedCalls {
     calls: Vec<StreamedCall>,
-    by_index: HashMap<u64, usize>,
-    by_id: HashMap<String, usize>,
-    /// Whether a call may have arguments that listeners have not received.
-    has_held_arguments: bool,
+    positions_by_index: HashMap<u64, usize>,
+    positions_by_id: HashMap<String, usize>,
+    /// Whether any call may have arguments that listeners have not received yet.
+    has_withheld_arguments: bool,
 }
 
 /// A call of a streamed response.
@@ -38,57 +38,57 @@ struct StreamedCall {
     name: String,
     arguments: String,
     scan: ObjectScan,
-    /// The length of the arguments that listeners have received.
+    /// The length of the beginning of the arguments that listeners have already received, in bytes.
     reported_len: usize,
     /// Other members of the call, which some providers want to receive back.
-    rest: Map<String, Value>,
+    other_members: Map<String, Value>,
 }
 
-/// A piece of a call.
+/// A piece of a call in a chunk of a streamed response.
 struct CallDelta {
     index: Option<u64>,
     id: Option<String>,
     name: Option<String>,
     arguments: String,
-    rest: Map<String, Value>,
+    other_members: Map<String, Value>,
 }
 
-impl Calls {
-    /// Adds a piece of a call. `response` is the id of the response.
+impl StreamedCalls {
+    /// Adds a piece of a call. `response_id` is the id of the response.
     pub(super) fn add(
         &mut self,
         piece: Value,
-        response: Option<&Value>,
+        response_id: Option<&Value>,
         deltas: &mut Vec<Delta>,
     ) -> Result<(), ModelError> {
-        let piece = CallDelta::read(piece)?;
-        let position = self.find_or_add(&piece);
+        let call_delta = CallDelta::parse(piece)?;
+        let position = self.find_or_add(&call_delta);
         let call = &mut self.calls[position];
-        if call.is_repeated_by(&piece.arguments) {
-            call.rest.extend(piece.rest);
+        if call.is_repeated_by(&call_delta.arguments) {
+            call.other_members.extend(call_delta.other_members);
             return Ok(());
         }
         let id = call.id.is_empty().then(|| {
-            call.has_generated_id = piece.id.is_none();
-            let generated = || generate_call_id(response.and_then(Value::as_str), position);
-            call.id = piece.id.clone().unwrap_or_else(generated);
-            self.by_id.insert(call.id.clone(), position);
+            call.has_generated_id = call_delta.id.is_none();
+            let generate_id = || generate_call_id(response_id.and_then(Value::as_str), position);
+            call.id = call_delta.id.clone().unwrap_or_else(generate_id);
+            self.positions_by_id.insert(call.id.clone(), position);
             call.id.clone()
         });
-        // Some servers repeat the name in each piece.
-        let name = piece.name.filter(|name| call.name != *name);
+        // Ignores a repeated name, because some servers send the name in each piece.
+        let name = call_delta.name.filter(|name| call.name != *name);
         call.name.push_str(name.as_deref().unwrap_or_default());
-        call.add_arguments(&piece.arguments);
-        call.rest.extend(piece.rest);
+        call.add_arguments(&call_delta.arguments);
+        call.other_members.extend(call_delta.other_members);
         // Listeners cannot take back a placeholder, so a possible placeholder is not reported yet.
-        let is_held = call.is_placeholder();
-        self.has_held_arguments |= is_held;
-        let arguments = if is_held {
+        let is_withheld = call.is_placeholder();
+        self.has_withheld_arguments |= is_withheld;
+        let arguments = if is_withheld {
             String::new()
         } else {
             call.take_unreported()
         };
-        if !is_held || id.is_some() || name.is_some() {
+        if !is_withheld || id.is_some() || name.is_some() {
             deltas.push(Delta::ToolCall {
                 index: position,
                 id,
@@ -99,35 +99,40 @@ impl Calls {
         Ok(())
     }
 
-    /// Reports the arguments that turned out to be no placeholders, at the end of the response.
-    pub(super) fn report_held_arguments(&mut self, deltas: &mut Vec<Delta>) {
-        if !std::mem::take(&mut self.has_held_arguments) {
+    /// Reports the withheld arguments at the end of the response, because the arguments turned out
+    /// to be no placeholders.
+    pub(super) fn report_withheld_arguments(&mut self, deltas: &mut Vec<Delta>) {
+        if !std::mem::take(&mut self.has_withheld_arguments) {
             return;
         }
         for (index, call) in self.calls.iter_mut().enumerate() {
             let arguments = call.take_unreported();
             if !arguments.is_empty() {
-                deltas.push(more_arguments(index, arguments));
+                deltas.push(arguments_delta(index, arguments));
             }
         }
     }
 
     /// Returns the position of the call that a piece belongs to, which may be a new call.
     fn find_or_add(&mut self, piece: &CallDelta) -> usize {
-        let known = match (piece.index, &piece.id) {
-            (Some(index), id) => self.by_index.get(&index).copied().filter(|position| {
-                let call = &self.calls[*position];
-                match (id, &piece.name) {
-                    (_, None) => true,
-                    (Some(id), Some(_)) => call.has_generated_id || *id == call.id,
-                    (None, Some(name)) => !call.is_followed_by(name, &piece.arguments),
-                }
-            }),
-            (None, Some(id)) => self.by_id.get(id).copied(),
+        let existing_position = match (piece.index, &piece.id) {
+            (Some(index), id) => self
+                .positions_by_index
+                .get(&index)
+                .copied()
+                .filter(|position| {
+                    let call = &self.calls[*position];
+                    match (id, &piece.name) {
+                        (_, None) => true,
+                        (Some(id), Some(_)) => call.has_generated_id || *id == call.id,
+                        (None, Some(name)) => !call.is_followed_by(name, &piece.arguments),
+                    }
+                }),
+            (None, Some(id)) => self.positions_by_id.get(id).copied(),
             (None, None) if piece.name.is_none() => self.calls.len().checked_sub(1),
             (None, None) => None,
         };
-        let position = known.unwrap_or_else(|| {
+        let position = existing_position.unwrap_or_else(|| {
             self.calls.push(StreamedCall {
                 index: piece.index,
                 ..StreamedCall::default()
@@ -135,7 +140,7 @@ impl Calls {
             self.calls.len() - 1
         });
         if let Some(index) = piece.index {
-            self.by_index.insert(index, position);
+            self.positions_by_index.insert(index, position);
         }
         position
     }
@@ -166,13 +171,16 @@ impl StreamedCall {
 
     /// Returns whether the arguments so far may be a placeholder for arguments that follow.
     fn is_placeholder(&self) -> bool {
-        self.arguments.len() <= MAX_PLACEHOLDER_LEN && PLACEHOLDERS.contains(&self.arguments.trim())
+        self.arguments.len() <= MAX_PLACEHOLDER_BYTES
+            && PLACEHOLDERS.contains(&self.arguments.trim())
     }
 
     /// Returns whether the arguments are complete and a piece repeats the whole arguments.
     fn is_repeated_by(&self, piece: &str) -> bool {
-        let piece = piece.trim();
-        !piece.is_empty() && self.scan.is_complete() && self.arguments.trim() == piece
+        let trimmed_piece = piece.trim();
+        !trimmed_piece.is_empty()
+            && self.scan.is_complete()
+            && self.arguments.trim() == trimmed_piece
     }
 
     /// Returns whether the call is complete and a piece with this name begins another call. Some
@@ -201,23 +209,23 @@ impl StreamedCall {
         };
         let function = json!({"name": self.name, "arguments": arguments});
         call.insert("function".to_owned(), function);
-        call.extend(self.rest);
+        call.extend(self.other_members);
         Value::Object(call)
     }
 }
 
 impl CallDelta {
-    fn read(piece: Value) -> Result<Self, ModelError> {
-        let Value::Object(mut rest) = piece else {
+    fn parse(piece: Value) -> Result<Self, ModelError> {
+        let Value::Object(mut members) = piece else {
             return Err(OpenAiChat.malformed("a tool call is not an object"));
         };
-        let text = |value: Option<Value>| match value {
+        let non_empty_text = |value: Option<Value>| match value {
             Some(Value::String(text)) if !text.is_empty() => Some(text),
             _ => None,
         };
-        let index = rest.remove("index").and_then(|index| index.as_u64());
-        let id = text(rest.remove("id"));
-        let mut function = match rest.remove("function") {
+        let index = members.remove("index").and_then(|index| index.as_u64());
+        let id = non_empty_text(members.remove("id"));
+        let mut function = match members.remove("function") {
             Some(Value::Object(function)) => function,
             None | Some(Value::Null) => Map::new(),
             Some(_) => {
@@ -227,16 +235,17 @@ impl CallDelta {
         let arguments = match function.remove("arguments") {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) => text,
-            // Some compatible servers send the complete arguments as an object.
-            Some(other) => other.to_string(),
+            // Converts arguments that are an object to text, because some compatible servers send
+            // the complete arguments as an object.
+            Some(arguments) => arguments.to_string(),
         };
-        rest.retain(|_, value| !value.is_null());
+        members.retain(|_, value| !value.is_null());
         Ok(Self {
             index,
             id,
-            name: text(function.remove("name")),
+            name: non_empty_text(function.remove("name")),
             arguments,
-            rest,
+            other_members: members,
         })
     }
 }

@@ -7,10 +7,10 @@ use crate::{Delta, ModelError, ProviderApi};
 /// and a server may send both in one response.
 pub(super) fn add(
     content: &mut Value,
-    more: Value,
+    addition: Value,
     deltas: &mut Vec<Delta>,
 ) -> Result<(), ModelError> {
-    match more {
+    match addition {
         Value::String(text) => {
             if !text.is_empty() {
                 deltas.push(Delta::Text(text.clone()));
@@ -18,11 +18,15 @@ pub(super) fn add(
             add_text(content, text)
         }
         Value::Array(parts) => {
-            let list = as_list(content)?;
+            let list = convert_to_list(content)?;
             for part in parts {
                 push_deltas(&part, deltas);
-                match text_of(&part).map(str::to_owned) {
-                    Some(text) if list.last().is_some_and(|last| text_of(last).is_some()) => {
+                match plain_text_part(&part).map(str::to_owned) {
+                    Some(text)
+                        if list
+                            .last()
+                            .is_some_and(|last_part| plain_text_part(last_part).is_some()) =>
+                    {
                         append_to_last(list, &text);
                     }
                     _ => list.push(part),
@@ -37,9 +41,13 @@ pub(super) fn add(
 fn add_text(content: &mut Value, text: String) -> Result<(), ModelError> {
     match content {
         Value::Null => *content = Value::String(text),
-        Value::String(known) => known.push_str(&text),
+        Value::String(previous_text) => previous_text.push_str(&text),
         Value::Array(_) if text.is_empty() => {}
-        Value::Array(list) if list.last().is_some_and(|last| text_of(last).is_some()) => {
+        Value::Array(list)
+            if list
+                .last()
+                .is_some_and(|last_part| plain_text_part(last_part).is_some()) =>
+        {
             append_to_last(list, &text);
         }
         Value::Array(list) => list.push(text_part(&text)),
@@ -49,7 +57,7 @@ fn add_text(content: &mut Value, text: String) -> Result<(), ModelError> {
 }
 
 /// Converts the content so far to a list.
-fn as_list(content: &mut Value) -> Result<&mut Vec<Value>, ModelError> {
+fn convert_to_list(content: &mut Value) -> Result<&mut Vec<Value>, ModelError> {
     if let Value::Null | Value::String(_) = content {
         let parts = match content.take() {
             Value::String(text) if !text.is_empty() => vec![text_part(&text)],
@@ -65,15 +73,18 @@ fn text_part(text: &str) -> Value {
 }
 
 /// Returns the text of a part that has no members except its text.
-fn text_of(part: &Value) -> Option<&str> {
+fn plain_text_part(part: &Value) -> Option<&str> {
     let members = part.as_object().filter(|members| members.len() == 2)?;
     members.get("type").filter(|kind| *kind == "text")?;
     members.get("text")?.as_str()
 }
 
 fn append_to_last(list: &mut [Value], text: &str) {
-    if let Some(Value::String(known)) = list.last_mut().and_then(|last| last.get_mut("text")) {
-        known.push_str(text);
+    if let Some(Value::String(previous_text)) = list
+        .last_mut()
+        .and_then(|last_part| last_part.get_mut("text"))
+    {
+        previous_text.push_str(text);
     }
 }
 
@@ -86,7 +97,7 @@ fn push_deltas(part: &Value, deltas: &mut Vec<Delta>) {
     match part["type"].as_str() {
         Some("text") => push(&part["text"], Delta::Text),
         Some("refusal") => push(&part["refusal"], Delta::Text),
-        // Mistral's thinking is a list of parts.
+        // Mistral sends thinking as a list of parts.
         Some("thinking") => match &part["thinking"] {
             Value::Array(parts) => parts
                 .iter()

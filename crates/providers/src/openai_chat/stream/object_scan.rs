@@ -2,19 +2,19 @@
 /// each piece. Reads only strings and brackets.
 #[derive(Default)]
 pub(super) struct ObjectScan {
-    progress: Progress,
+    progress: ScanProgress,
     depth: usize,
     is_in_string: bool,
     is_escaped: bool,
 }
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Progress {
+enum ScanProgress {
     #[default]
-    NotBegun,
-    Begun,
+    NotStarted,
+    Started,
     Complete,
-    /// The text is not a single object.
+    /// The text so far is not a single JSON object.
     Invalid,
 }
 
@@ -31,7 +31,7 @@ impl ObjectScan {
 
     /// Returns whether the text so far is one complete object.
     pub(super) fn is_complete(&self) -> bool {
-        self.progress == Progress::Complete
+        self.progress == ScanProgress::Complete
     }
 
     fn push_string_byte(&mut self, byte: u8) {
@@ -46,21 +46,21 @@ impl ObjectScan {
 
     fn push_token_byte(&mut self, byte: u8) {
         match (self.progress, byte) {
-            (Progress::NotBegun, b'{') => {
-                self.progress = Progress::Begun;
+            (ScanProgress::NotStarted, b'{') => {
+                self.progress = ScanProgress::Started;
                 self.depth = 1;
             }
-            (Progress::Begun, b'"') => self.is_in_string = true,
-            (Progress::Begun, b'{' | b'[') => self.depth += 1,
-            (Progress::Begun, b'}' | b']') => {
+            (ScanProgress::Started, b'"') => self.is_in_string = true,
+            (ScanProgress::Started, b'{' | b'[') => self.depth += 1,
+            (ScanProgress::Started, b'}' | b']') => {
                 self.depth -= 1;
                 if self.depth == 0 {
-                    self.progress = Progress::Complete;
+                    self.progress = ScanProgress::Complete;
                 }
             }
-            (Progress::Begun, _) => {}
-            (Progress::NotBegun | Progress::Complete | Progress::Invalid, _) => {
-                self.progress = Progress::Invalid;
+            (ScanProgress::Started, _) => {}
+            (ScanProgress::NotStarted | ScanProgress::Complete | ScanProgress::Invalid, _) => {
+                self.progress = ScanProgress::Invalid;
             }
         }
     }

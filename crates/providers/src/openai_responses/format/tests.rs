@@ -137,11 +137,11 @@ fn a6_arguments_go_back_as_a_string() {
 fn h5_reasoning_without_an_answer_does_not_go_back() {
     let reasoning = json!({"type": "reasoning", "id": "rs_1", "summary": []});
     let call = json!({"type": "function_call", "call_id": "1", "name": "a", "arguments": "{}"});
-    let sent = |output: &[&Value]| {
+    let sent_items = |output: &[&Value]| {
         let response = json!({"status": "incomplete", "output": output});
         assistant_messages(RESPONSES, &response).unwrap()
     };
-    assert_eq!(sent(&[&reasoning]), [] as [Value; 0]);
+    assert_eq!(sent_items(&[&reasoning]), [] as [Value; 0]);
     let items = [&reasoning, &call, &reasoning, &reasoning];
-    assert_eq!(sent(&items), [reasoning.clone(), call.clone()]);
+    assert_eq!(sent_items(&items), [reasoning.clone(), call.clone()]);
 }

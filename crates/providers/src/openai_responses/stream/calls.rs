@@ -2,38 +2,38 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::text_of;
+use super::non_empty_text;
 use crate::Delta;
-use crate::turn::more_arguments;
+use crate::turn::arguments_delta;
 
 /// The calls of a streamed response, in the order in which they begin. Some servers give several
 /// items the same `output_index`, or none, so the ids of a call take precedence.
 #[derive(Default)]
-pub(super) struct Calls {
+pub(super) struct PartialCalls {
     calls: Vec<PartialCall>,
     /// The positions of the calls, by their `call_id` and by the `id` of their item.
-    by_id: HashMap<String, usize>,
+    positions_by_id: HashMap<String, usize>,
     /// The positions of the newest calls, by their `output_index`.
-    by_output_index: HashMap<u64, usize>,
+    positions_by_output_index: HashMap<u64, usize>,
 }
 
-/// A call that has begun, but may not have ended.
+/// A call whose first event has arrived, and whose last event may still be missing.
 struct PartialCall {
     id: Option<String>,
     call_id: Option<String>,
-    /// The number of bytes of the arguments that were emitted.
+    /// The number of bytes of `arguments` that deltas have already contained.
     streamed_bytes: usize,
     is_complete: bool,
 }
 
-impl Calls {
+impl PartialCalls {
     pub(super) fn len(&self) -> usize {
         self.calls.len()
     }
 
     /// Begins the call of an item, unless the call has begun. Returns the position of the call;
     /// `None` if the item is not a call.
-    pub(super) fn begin(
+    pub(super) fn start_call(
         &mut self,
         output_index: Option<u64>,
         item: &Value,
@@ -42,15 +42,19 @@ impl Calls {
         if item["type"] != "function_call" {
             return None;
         }
-        let (id, call_id) = (text_of(&item["id"]), text_of(&item["call_id"]));
+        let (id, call_id) = (
+            non_empty_text(&item["id"]),
+            non_empty_text(&item["call_id"]),
+        );
         let position = self
-            .find(output_index, id, call_id)
-            .unwrap_or_else(|| self.add(item, deltas));
+            .find_call(output_index, id, call_id)
+            .unwrap_or_else(|| self.add_call(item, deltas));
         for id in [id, call_id].into_iter().flatten() {
-            self.by_id.insert(id.to_owned(), position);
+            self.positions_by_id.insert(id.to_owned(), position);
         }
         if let Some(output_index) = output_index {
-            self.by_output_index.insert(output_index, position);
+            self.positions_by_output_index
+                .insert(output_index, position);
         }
         Some(position)
     }
@@ -63,38 +67,38 @@ impl Calls {
         piece: &str,
         deltas: &mut Vec<Delta>,
     ) {
-        let known = item_id.and_then(|id| self.by_id.get(id).copied());
-        if let Some(position) = known.or_else(|| self.newest(output_index)) {
+        let known_position = item_id.and_then(|id| self.positions_by_id.get(id).copied());
+        if let Some(position) = known_position.or_else(|| self.find_newest_call(output_index)) {
             self.calls[position].streamed_bytes += piece.len();
-            deltas.push(more_arguments(position, piece));
+            deltas.push(arguments_delta(position, piece));
         }
     }
 
     /// Ends a call. Emits arguments that no piece contained: some servers send arguments only with
     /// the complete item.
-    pub(super) fn end(&mut self, position: usize, item: &Value, deltas: &mut Vec<Delta>) {
+    pub(super) fn finish_call(&mut self, position: usize, item: &Value, deltas: &mut Vec<Delta>) {
         let call = &mut self.calls[position];
         let was_complete = std::mem::replace(&mut call.is_complete, true);
         if !was_complete && call.streamed_bytes == 0 {
-            let arguments = text_of(&item["arguments"]).unwrap_or("{}");
-            deltas.push(more_arguments(position, arguments));
+            let arguments = non_empty_text(&item["arguments"]).unwrap_or("{}");
+            deltas.push(arguments_delta(position, arguments));
         }
     }
 
-    fn add(&mut self, item: &Value, deltas: &mut Vec<Delta>) -> usize {
-        let text = |key: &str| text_of(&item[key]).map(str::to_owned);
-        let arguments = text("arguments").unwrap_or_default();
+    fn add_call(&mut self, item: &Value, deltas: &mut Vec<Delta>) -> usize {
+        let read_text = |key: &str| non_empty_text(&item[key]).map(str::to_owned);
+        let arguments = read_text("arguments").unwrap_or_default();
         let index = self.calls.len();
         self.calls.push(PartialCall {
-            id: text("id"),
-            call_id: text("call_id"),
+            id: read_text("id"),
+            call_id: read_text("call_id"),
             streamed_bytes: arguments.len(),
             is_complete: false,
         });
         deltas.push(Delta::ToolCall {
             index,
-            id: text("call_id"),
-            name: text("name"),
+            id: read_text("call_id"),
+            name: read_text("name"),
             arguments,
         });
         index
@@ -102,40 +106,40 @@ impl Calls {
 
     /// Returns the position of the call with one of these ids. Otherwise returns the position of
     /// the newest call with this index, unless that call is complete or has other ids.
-    fn find(
+    fn find_call(
         &self,
         output_index: Option<u64>,
         id: Option<&str>,
         call_id: Option<&str>,
     ) -> Option<usize> {
-        let with_id = |id: Option<&str>| self.by_id.get(id?).copied();
+        let find_position = |id: Option<&str>| self.positions_by_id.get(id?).copied();
         let has_other_call_id = |position: &usize| {
-            let known = self.calls[*position].call_id.as_deref();
-            are_different(known, call_id)
+            let known_call_id = self.calls[*position].call_id.as_deref();
+            have_different_ids(known_call_id, call_id)
         };
         let is_open = |position: &usize| {
             let call = &self.calls[*position];
-            !call.is_complete && !are_different(call.id.as_deref(), id)
+            !call.is_complete && !have_different_ids(call.id.as_deref(), id)
         };
-        with_id(call_id)
-            .or_else(|| with_id(id).filter(|position| !has_other_call_id(position)))
+        find_position(call_id)
+            .or_else(|| find_position(id).filter(|position| !has_other_call_id(position)))
             .or_else(|| {
-                let newest = self.newest(output_index).filter(is_open);
-                newest.filter(|position| !has_other_call_id(position))
+                let newest_call = self.find_newest_call(output_index).filter(is_open);
+                newest_call.filter(|position| !has_other_call_id(position))
             })
     }
 
     /// Returns the position of the newest call with this index, or of the newest call if the event
     /// has no index.
-    fn newest(&self, output_index: Option<u64>) -> Option<usize> {
+    fn find_newest_call(&self, output_index: Option<u64>) -> Option<usize> {
         match output_index {
-            Some(output_index) => self.by_output_index.get(&output_index).copied(),
+            Some(output_index) => self.positions_by_output_index.get(&output_index).copied(),
             None => self.calls.len().checked_sub(1),
         }
     }
 }
 
 /// Returns whether two items have different ids. An item without an id may be any item.
-fn are_different(known: Option<&str>, other: Option<&str>) -> bool {
-    matches!((known, other), (Some(known), Some(other)) if known != other)
+fn have_different_ids(known_id: Option<&str>, other_id: Option<&str>) -> bool {
+    matches!((known_id, other_id), (Some(known_id), Some(other_id)) if known_id != other_id)
 }
