@@ -26,11 +26,11 @@ pub const ALIASES: [(&str, &str); 4] = [
 /// ```
 pub fn set_aliases(registry: &ToolRegistry) -> Result<(), RegistryError> {
     for (alias, target) in ALIASES {
-        let is_tool = registry
+        let is_tool_name = registry
             .get(alias)
             .is_some_and(|tool| tool.name().as_str() == alias);
-        if registry.contains(target) && !is_tool {
-            registry.alias(alias, target)?;
+        if registry.contains(target) && !is_tool_name {
+            registry.set_alias(alias, target)?;
         }
     }
     Ok(())

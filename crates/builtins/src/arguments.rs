@@ -1,12 +1,12 @@
-//! Reads the arguments of calls. The executor has checked the types of the arguments.
+//! Helpers that read the arguments of a tool call, whose types the executor has already validated.
 
 use pillion_core::tool::{JsonObject, ToolFailure};
 use serde_json::Value;
 
 /// Returns a text argument; empty if the call does not have the argument.
 pub(crate) fn text<'a>(arguments: &'a JsonObject, name: &str) -> &'a str {
-    let text = arguments.get(name).and_then(Value::as_str);
-    text.unwrap_or_default()
+    let argument = arguments.get(name).and_then(Value::as_str);
+    argument.unwrap_or_default()
 }
 
 /// Checks that a text is neither empty nor too long.
@@ -21,17 +21,18 @@ pub(crate) fn check_text(name: &str, text: &str, max_chars: usize) -> Result<(),
     Err(ToolFailure::invalid_input(message))
 }
 
-/// Returns the requested number of results, clamped to 1 to `max`.
-pub(crate) fn result_count(argument: Option<&Value>, default: u8, max: u8) -> u8 {
-    let Some(requested) = argument.and_then(Value::as_f64) else {
-        return default;
+/// Returns the requested number of results, clamped to the range from 1 to `max_count`; returns
+/// `default_count` if the call requests no number.
+pub(crate) fn result_count(argument: Option<&Value>, default_count: u8, max_count: u8) -> u8 {
+    let Some(requested_count) = argument.and_then(Value::as_f64) else {
+        return default_count;
     };
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "clamped, and a cast keeps within the type"
     )]
-    let count = requested.clamp(1.0, f64::from(max)) as u8;
+    let count = requested_count.clamp(1.0, f64::from(max_count)) as u8;
     count
 }
 

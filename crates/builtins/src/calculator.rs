@@ -36,7 +36,7 @@ pub const MAX_EXPRESSION_BYTES: usize = 8_192;
 /// Maximum nesting depth of brackets, calls, signs and `**`.
 pub const MAX_DEPTH: usize = 64;
 
-/// Timeout of an evaluation, unless the executor sets another.
+/// Timeout of an evaluation, unless the executor sets another timeout.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
 const DESCRIPTION: &str = "Perform mathematical calculations: + - * /, // (division rounded down), \
@@ -88,13 +88,13 @@ fn calculate(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
 
 /// Evaluates one expression.
 ///
-/// Ints are exact up to 64 bits and become floats beyond that. Lists and tuples are the same type:
-/// they may be arguments of functions and the result, but have no operators. Numbers may have
+/// Ints are exact up to 64 bits; larger ints become floats. Lists and tuples are one type, whose
+/// values may be arguments of functions and the result, but have no operators. Numbers may have
 /// underscores between digits. Infinity, NaN and complex numbers are errors.
 ///
 /// # Errors
-/// [`CalculatorError`], whose message says what to change: an empty expression, a forbidden word, a
-/// syntax error or exceeded limit, an unknown name, or arithmetic without a result.
+/// [`CalculatorError`] if the expression is empty, contains a forbidden word, a syntax error or an
+/// unknown name, exceeds a limit, or has no result. The message says what to change.
 ///
 /// ```
 /// use pillion_builtins::calculator::{CalculatedValue, evaluate};
@@ -108,11 +108,14 @@ pub fn evaluate(expression: &str) -> Result<CalculatedValue, CalculatorError> {
     if expression.trim().is_empty() {
         return Err(CalculatorError::NoExpression);
     }
-    if let Some(keyword) = lexer::forbidden_keyword(expression) {
+    if let Some(keyword) = lexer::find_forbidden_keyword(expression) {
         return Err(CalculatorError::ForbiddenKeyword { keyword });
     }
     if expression.len() > MAX_EXPRESSION_BYTES {
-        return Err(CalculatorError::invalid(expression, SyntaxError::TooLong));
+        return Err(CalculatorError::from_syntax_error(
+            expression,
+            SyntaxError::TooLong,
+        ));
     }
     evaluate::evaluate(&parser::parse(expression)?)
 }

@@ -1,7 +1,7 @@
 use std::fmt;
 
-/// The beginning of a caller's input for error messages: at most 100 characters, with control
-/// characters replaced, and `…` at the end if it was cut.
+/// The beginning of a caller's input for use in error messages: at most 100 characters, with
+/// control characters replaced, and `…` at the end if it was cut.
 ///
 /// ```
 /// use pillion_builtins::Excerpt;
@@ -11,22 +11,22 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt(String);
 
-const MAX_CHARS: usize = 100;
+const MAX_EXCERPT_CHARS: usize = 100;
 
 impl Excerpt {
     /// Returns the beginning of `text`.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut chars = text.chars();
-        let mut shown: String = chars
+        let mut beginning: String = chars
             .by_ref()
-            .take(MAX_CHARS)
+            .take(MAX_EXCERPT_CHARS)
             .map(|char| if char.is_control() { '\u{fffd}' } else { char })
             .collect();
         if chars.next().is_some() {
-            shown.push('…');
+            beginning.push('…');
         }
-        Self(shown)
+        Self(beginning)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The current date and time in any time zone.
 //!
-//! Time zones come from the compiled-in IANA database, never from files: a name such as
+//! Time zones come from the compiled-in IANA database, never from files. A name such as
 //! `../etc/passwd` is an unknown zone, and no file is opened.
 
 mod format;
@@ -33,7 +33,7 @@ use format::TimeFormat;
 /// ```
 pub struct GetTime {
     definition: ToolDefinition,
-    zones: TimeZoneDatabase,
+    time_zones: TimeZoneDatabase,
     default_zone: String,
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
 }
@@ -70,32 +70,36 @@ impl GetTime {
         default_zone: &str,
         clock: impl Fn() -> SystemTime + Send + Sync + 'static,
     ) -> Result<Self, UnknownTimezone> {
-        let zones = TimeZoneDatabase::bundled();
-        find_time_zone(&zones, default_zone)?;
+        let time_zones = TimeZoneDatabase::bundled();
+        find_time_zone(&time_zones, default_zone)?;
         Ok(Self {
             definition: definition(default_zone),
-            zones,
+            time_zones,
             default_zone: default_zone.to_owned(),
             clock: Box::new(clock),
         })
     }
 
     fn run(&self, arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
-        let text = |key: &str| arguments.get(key).and_then(|value| value.as_str());
-        let zone = find_time_zone(&self.zones, text("timezone").unwrap_or(&self.default_zone))?;
-        let format = text("format").map_or(Ok(TimeFormat::default()), TimeFormat::from_name)?;
+        let text_argument = |key: &str| arguments.get(key).and_then(|value| value.as_str());
+        let zone = find_time_zone(
+            &self.time_zones,
+            text_argument("timezone").unwrap_or(&self.default_zone),
+        )?;
+        let format =
+            text_argument("format").map_or(Ok(TimeFormat::default()), TimeFormat::from_name)?;
         let now = Timestamp::try_from((self.clock)())
             .map_err(|_| ToolFailure::internal("The clock is beyond the year 9999"))?
             .to_zoned_datetime(zone);
         let zone_name = now.time_zone().iana_name().unwrap_or_default().to_owned();
-        Ok(ToolOutput::text(format.text(&now))
+        Ok(ToolOutput::text(format.to_text(&now))
             .with_data(json!({
-                "formatted": format.formatted(&now),
-                "iso": format::iso(&now),
+                "formatted": format.to_json(&now),
+                "iso": format::format_iso(&now),
                 "format_used": format.as_str(),
             }))
             .with_metadata("timezone", json!(zone_name))
-            .with_metadata("day_of_week", json!(format::day_of_week(&now))))
+            .with_metadata("day_of_week", json!(format::format_day_of_week(&now))))
     }
 }
 
@@ -118,8 +122,8 @@ fn definition(default_zone: &str) -> ToolDefinition {
 }
 
 /// Looks up a time zone, case-insensitively.
-fn find_time_zone(zones: &TimeZoneDatabase, name: &str) -> Result<TimeZone, UnknownTimezone> {
-    zones
+fn find_time_zone(time_zones: &TimeZoneDatabase, name: &str) -> Result<TimeZone, UnknownTimezone> {
+    time_zones
         .get(name)
         .ok()
         // `Etc/Unknown` is in the database, but represents unknown zones.

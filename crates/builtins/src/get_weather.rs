@@ -23,11 +23,11 @@ use crate::arguments;
 use location::RequestedLocation;
 use open_meteo::OpenMeteo;
 use open_weather_map::OpenWeatherMap;
-use report::{Report, Weather};
+use report::{Weather, WeatherReport};
 pub use settings::{Units, WeatherService, WeatherSettings};
 
 /// Maximum length of a location, in characters.
-const MAX_LOCATION_LEN: usize = 200;
+const MAX_LOCATION_CHARS: usize = 200;
 
 /// The tool `get_weather`. Arguments: `{location, units = "celsius"}`. Result: text for the model,
 /// `data = {location, temperature, units, conditions, humidity, wind_speed, wind_speed_units}`, and
@@ -56,11 +56,11 @@ enum WeatherSource {
     OpenMeteo(OpenMeteo),
     OpenWeatherMap(OpenWeatherMap),
     Mock,
-    Unset,
+    NotConfigured,
 }
 
 /// The error of a call while no service is configured.
-const NOT_CONFIGURED: &str = "get_weather is not configured: set a provider (open-meteo, \
+const NOT_CONFIGURED_MESSAGE: &str = "get_weather is not configured: set a provider (open-meteo, \
      openweathermap) in [tools.get_weather]";
 
 impl GetWeather {
@@ -79,30 +79,33 @@ impl GetWeather {
                     WeatherSource::OpenWeatherMap(OpenWeatherMap::new(settings, api_key.clone()))
                 }
                 WeatherService::Mock => WeatherSource::Mock,
-                WeatherService::Unset => WeatherSource::Unset,
+                WeatherService::Unset => WeatherSource::NotConfigured,
             },
         }
     }
 
     async fn run(&self, arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
         let location = arguments::text(arguments, "location").trim();
-        arguments::check_text("location", location, MAX_LOCATION_LEN)?;
+        arguments::check_text("location", location, MAX_LOCATION_CHARS)?;
         let units = Units::from_name(arguments::text(arguments, "units"));
-        let weather = self.weather(location).await?;
-        Ok(weather.into_output(units.unwrap_or(self.units)))
+        let report = self.fetch_report(location).await?;
+        Ok(report.into_output(units.unwrap_or(self.units)))
     }
 
-    async fn weather(&self, location: &str) -> Result<Report, ToolFailure> {
-        let requested = RequestedLocation::read(location);
+    async fn fetch_report(&self, location: &str) -> Result<WeatherReport, ToolFailure> {
+        let requested_location = RequestedLocation::parse(location);
         match &self.source {
             WeatherSource::OpenMeteo(source) => {
-                provider::report(source, &requested, self.timeout).await
+                provider::request_report(source, &requested_location, self.timeout).await
             }
             WeatherSource::OpenWeatherMap(source) => {
-                provider::report(source, &requested, self.timeout).await
+                provider::request_report(source, &requested_location, self.timeout).await
             }
-            WeatherSource::Mock => Ok(mock::weather(location).await),
-            WeatherSource::Unset => Err(ToolFailure::new(ErrorCode::Unavailable, NOT_CONFIGURED)),
+            WeatherSource::Mock => Ok(mock::create_report(location).await),
+            WeatherSource::NotConfigured => Err(ToolFailure::new(
+                ErrorCode::Unavailable,
+                NOT_CONFIGURED_MESSAGE,
+            )),
         }
     }
 }
@@ -118,13 +121,13 @@ fn definition(service: &WeatherService, units: Units) -> ToolDefinition {
         .describe("Units of the temperature: 'celsius' or 'fahrenheit'")
         .default_value(json!(units.as_str()))
         .one_of(Units::ALL.map(|units| json!(units.as_str())));
-    let source = match service {
+    let source_suffix = match service {
         WeatherService::OpenMeteo { .. } => ", from Open-Meteo",
         WeatherService::OpenWeatherMap { .. } => ", from OpenWeatherMap",
         WeatherService::Mock => ", invented for development",
         WeatherService::Unset => "",
     };
-    let description = format!("Get the current weather of a location{source}.");
+    let description = format!("Get the current weather of a location{source_suffix}.");
     ToolDefinition::builder("get_weather", description)
         .category("information")
         .parameters([location, units])
@@ -139,7 +142,7 @@ impl Tool for GetWeather {
 
     /// Returns `false` while no service is configured.
     fn is_offered(&self) -> bool {
-        !matches!(self.source, WeatherSource::Unset)
+        !matches!(self.source, WeatherSource::NotConfigured)
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {

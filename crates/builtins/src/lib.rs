@@ -39,9 +39,9 @@ pub use get_weather::{GetWeather, WeatherSettings};
 pub use roll_dice::RollDice;
 pub use web_search::{SearchSettings, WebSearch};
 
-/// Returns the default tools with their default settings, in listing order: the tools that need
-/// nothing outside this process. To use other settings, such as [`GetTime::new`] with another time
-/// zone, replace the default tool with `replace` of the registry.
+/// Returns the default tools with their default settings, in listing order. The default tools are
+/// those that need nothing outside this process. To use other settings, such as [`GetTime::new`]
+/// with another time zone, replace the default tool with `replace` of the registry.
 #[must_use]
 pub fn all() -> Vec<Arc<dyn Tool>> {
     vec![

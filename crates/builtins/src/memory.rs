@@ -3,8 +3,8 @@
 //!
 //! A memory belongs to the channel of the call that created it, and to the call's user or, if
 //! `shared`, to all users of the channel. A call can find and forget only its own user's memories
-//! and the shared memories of its channel. The user must be verified: an unverified user name is
-//! rejected.
+//! and the shared memories of its channel. The user must be verified; a call with an unverified
+//! user name is rejected.
 
 mod forget;
 mod remember;
@@ -24,14 +24,14 @@ use scope::MemoryScope;
 /// Maximum length of a memory, in characters.
 const MAX_CONTENT_CHARS: usize = 2000;
 
-/// Maximum number of memories of one user in one channel, and of shared memories of one channel.
-/// This also limits how many memories a search reads.
+/// Maximum number of memories of one user in one channel; also the maximum number of shared
+/// memories of one channel. The number also limits how many memories a search reads.
 const MAX_MEMORIES: u32 = 10_000;
 
-/// Returns the three tools over a store, in listing order.
+/// Returns the tools `search_memory`, `remember` and `forget` over a store, in listing order.
 #[must_use]
 pub fn memory(store: &Arc<dyn MemoryStore>) -> [Arc<dyn Tool>; 3] {
-    let tool = |definition, run: RunFn| -> Arc<dyn Tool> {
+    let create_tool = |definition, run: RunFn| -> Arc<dyn Tool> {
         let store = Arc::clone(store);
         Arc::new(MemoryTool {
             definition,
@@ -40,13 +40,13 @@ pub fn memory(store: &Arc<dyn MemoryStore>) -> [Arc<dyn Tool>; 3] {
         })
     };
     [
-        tool(search::definition(), |store, arguments, scope| {
+        create_tool(search::definition(), |store, arguments, scope| {
             Box::pin(search::run(store, arguments, scope))
         }),
-        tool(remember::definition(), |store, arguments, scope| {
+        create_tool(remember::definition(), |store, arguments, scope| {
             Box::pin(remember::run(store, arguments, scope))
         }),
-        tool(forget::definition(), |store, arguments, scope| {
+        create_tool(forget::definition(), |store, arguments, scope| {
             Box::pin(forget::run(store, arguments, scope))
         }),
     ]
@@ -77,12 +77,12 @@ impl Tool for MemoryTool {
     }
 }
 
-/// Returns the failure of a call if the store fails. Details are only logged.
-fn unavailable(error: &StoreError) -> ToolFailure {
-    tracing::warn!(%error, "The store of the memories is unavailable");
+/// Logs an error of the memory store, and returns a failure without the details of the error.
+fn log_unavailable_store(error: &StoreError) -> ToolFailure {
+    tracing::warn!(%error, "The memory store is unavailable");
     ToolFailure::new(
         ErrorCode::Unavailable,
-        "The store of the memories is unavailable",
+        "The memory store is unavailable: retry later",
     )
 }
 

@@ -1,10 +1,10 @@
-//! Converts text from web pages to plain text: no markup, no hidden characters.
+//! Converts text from web pages to plain text without markup and hidden characters.
 
 use std::borrow::Cow;
 
 /// HTML elements that occur in titles and snippets. A `<` before any other text is kept: in
 /// `Vec<String>`, the `<` is not markup.
-const ELEMENTS: [&str; 62] = [
+const HTML_ELEMENTS: [&str; 62] = [
     "a", "abbr", "article", "aside", "audio", "b", "base", "body", "br", "button", "code", "div",
     "em", "embed", "font", "footer", "form", "frame", "h1", "h2", "h3", "h4", "h5", "h6", "head",
     "header", "hr", "html", "i", "iframe", "img", "input", "label", "li", "link", "main", "mark",
@@ -21,114 +21,115 @@ const HIDDEN_ELEMENTS: [&str; 2] = ["script", "style"];
 ///
 /// Takes linear time.
 /// Also removes markup that was encoded as entities, so that the output is never HTML.
-pub(crate) fn plain_text(text: &str, max_chars: usize) -> String {
-    let once = without_markup(text);
-    let decoded = html_escape::decode_html_entities(&once);
-    // Invisible characters may split markup, so markup is removed again after the invisible
-    // characters.
-    let seen = single_spaces(&decoded);
-    let bare = without_markup(&seen);
-    truncate(&single_spaces(&bare), max_chars)
+pub(crate) fn to_plain_text(text: &str, max_chars: usize) -> String {
+    let stripped_text = strip_markup(text);
+    let decoded_text = html_escape::decode_html_entities(&stripped_text);
+    // Removes markup a second time, because the removal of invisible characters may have joined the
+    // parts of markup that these characters had split.
+    let visible_text = normalize_spaces(&decoded_text);
+    let final_text = strip_markup(&visible_text);
+    truncate(&normalize_spaces(&final_text), max_chars)
 }
 
-fn without_markup(text: &str) -> Cow<'_, str> {
+fn strip_markup(text: &str) -> Cow<'_, str> {
     if !text.contains('<') {
         return Cow::Borrowed(text);
     }
-    let mut plain = String::with_capacity(text.len());
+    let mut output = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find('<') {
-        plain.push_str(&rest[..at]);
-        rest = &rest[at..];
-        match markup_at(rest) {
+    while let Some(index) = rest.find('<') {
+        output.push_str(&rest[..index]);
+        rest = &rest[index..];
+        match find_markup_length(rest) {
             Some(length) => {
                 rest = &rest[length..];
-                remove_trailing_tag_start(&mut plain);
+                remove_trailing_tag_start(&mut output);
             }
             None => {
-                plain.push('<');
+                output.push('<');
                 rest = &rest[1..];
             }
         }
     }
-    plain.push_str(rest);
-    Cow::Owned(plain)
+    output.push_str(rest);
+    Cow::Owned(output)
 }
 
-/// Removes the `<` of what looks like the beginning of markup at the end of the text: when later
-/// markup is removed, the `<` must not join the text that follows.
+/// Removes a `<` near the end of the text if the text from there on may be the beginning of a tag.
+/// Called after the removal of markup, because the text after the removed markup could otherwise
+/// complete the tag.
 fn remove_trailing_tag_start(text: &mut String) {
     const MAX_TAG_START_BYTES: usize = 16;
     let is_tag_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"/!-".contains(byte);
     loop {
-        let end = text.as_bytes().iter().rev().take(MAX_TAG_START_BYTES);
-        let length = end.take_while(|byte| is_tag_byte(byte)).count();
-        let Some(at) = text.len().checked_sub(length + 1) else {
+        let last_bytes = text.as_bytes().iter().rev().take(MAX_TAG_START_BYTES);
+        let length = last_bytes.take_while(|byte| is_tag_byte(byte)).count();
+        let Some(index) = text.len().checked_sub(length + 1) else {
             return;
         };
-        if text.as_bytes()[at] != b'<' {
+        if text.as_bytes()[index] != b'<' {
             return;
         }
-        text.remove(at);
+        text.remove(index);
     }
 }
 
 /// Returns the length in bytes of the markup at the beginning of a text that begins with `<`.
-fn markup_at(text: &str) -> Option<usize> {
+fn find_markup_length(text: &str) -> Option<usize> {
     if let Some(comment) = text.strip_prefix("<!--") {
         return Some(comment.find("-->").map_or(text.len(), |end| end + 7));
     }
-    let inside = &text[1..];
-    let closes = inside.starts_with('/');
-    let named = inside.strip_prefix(['/', '!']).unwrap_or(inside);
-    let length = named
+    let tag = &text[1..];
+    let is_closing_tag = tag.starts_with('/');
+    let text_from_tag_name = tag.strip_prefix(['/', '!']).unwrap_or(tag);
+    let length = text_from_tag_name
         .find(|char: char| !char.is_ascii_alphanumeric())
-        .unwrap_or(named.len());
-    let name = named[..length].to_ascii_lowercase();
-    if name != "doctype" && !ELEMENTS.contains(&name.as_str()) {
+        .unwrap_or(text_from_tag_name.len());
+    let name = text_from_tag_name[..length].to_ascii_lowercase();
+    if name != "doctype" && !HTML_ELEMENTS.contains(&name.as_str()) {
         return None;
     }
-    // Markup without an end was cut off, and contains no text.
+    // Markup without a `>` was cut off, so the rest of the text belongs to the markup.
     let end = text.find('>').map_or(text.len(), |end| end + 1);
-    if closes || !HIDDEN_ELEMENTS.contains(&name.as_str()) {
+    if is_closing_tag || !HIDDEN_ELEMENTS.contains(&name.as_str()) {
         return Some(end);
     }
     Some(find_closing_tag(text, end, &name).unwrap_or(text.len()))
 }
 
-/// Returns the position at which an element is closed, searching from `begin`. Does not read beyond
+/// Returns the position at which an element is closed, searching from `start`. Does not read beyond
 /// that position.
-fn find_closing_tag(text: &str, begin: usize, name: &str) -> Option<usize> {
-    let mut closings = text[begin..].match_indices("</");
-    let is_closing = |at: &usize| {
-        let closing = text
+fn find_closing_tag(text: &str, start: usize, name: &str) -> Option<usize> {
+    let mut closing_tags = text[start..].match_indices("</");
+    let is_closing = |offset: &usize| {
+        let tag_name = text
             .as_bytes()
-            .get(begin + at + 2..begin + at + 2 + name.len());
-        closing.is_some_and(|closing| closing.eq_ignore_ascii_case(name.as_bytes()))
+            .get(start + offset + 2..start + offset + 2 + name.len());
+        tag_name.is_some_and(|tag_name| tag_name.eq_ignore_ascii_case(name.as_bytes()))
     };
-    let at = closings.find_map(|(at, _)| Some(at).filter(is_closing))?;
-    Some(begin + at)
+    let offset = closing_tags.find_map(|(offset, _)| Some(offset).filter(is_closing))?;
+    Some(start + offset)
 }
 
 /// Removes invisible characters, and replaces each run of spaces with one space.
-fn single_spaces(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
+fn normalize_spaces(text: &str) -> String {
+    let mut output = String::with_capacity(text.len());
     for char in text.chars() {
         if char.is_whitespace() {
-            if !plain.is_empty() && !plain.ends_with(' ') {
-                plain.push(' ');
+            if !output.is_empty() && !output.ends_with(' ') {
+                output.push(' ');
             }
-        } else if !is_unseen(char) {
-            plain.push(char);
+        } else if !is_invisible(char) {
+            output.push(char);
         }
     }
-    plain.truncate(plain.trim_end().len());
-    plain
+    output.truncate(output.trim_end().len());
+    output
 }
 
 /// Returns whether a character is a control character, changes the text direction or is hidden.
 /// Joiners are kept, because some scripts need them.
-fn is_unseen(char: char) -> bool {
+fn is_invisible(char: char) -> bool {
     char.is_control()
         || pillion_core::is_bidi_control(char)
         || matches!(char, '\u{ad}' | '\u{200b}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
@@ -173,15 +174,15 @@ mod tests {
             ("<", "<"),
             ("<é", "<é"),
         ] {
-            assert_eq!(plain_text(text, 100), plain, "{text}");
+            assert_eq!(to_plain_text(text, 100), plain, "{text}");
         }
     }
 
     /// Returns whether the text contains no element, not even an element joined from separate
     /// parts.
     fn is_bare(plain: &str) -> bool {
-        let mut begins = plain.match_indices('<');
-        begins.all(|(at, _)| markup_at(&plain[at..]).is_none())
+        let mut tag_starts = plain.match_indices('<');
+        tag_starts.all(|(index, _)| find_markup_length(&plain[index..]).is_none())
     }
 
     proptest! {
@@ -193,12 +194,12 @@ mod tests {
                         "<script>", "</script>", "</style", "</scrip", "<!--", "-->", "<b>", "</", "<",
                         ">", "&lt;", "&gt;", "&", "&#", ";", "!", "--", "a", " ", "\u{e9}", "\u{200b}",
                     ]),
-                    select(ELEMENTS.to_vec()),
+                    select(HTML_ELEMENTS.to_vec()),
                 ],
                 0..24,
             ),
         ) {
-            let plain = plain_text(&pieces.concat(), 1_000);
+            let plain = to_plain_text(&pieces.concat(), 1_000);
             prop_assert!(is_bare(&plain), "{plain}");
         }
     }
@@ -215,7 +216,7 @@ mod tests {
             "&lt;script&gt;&lt;/script&gt;",
         ] {
             let text = piece.repeat(LENGTH / piece.len());
-            let plain = plain_text(&text, LENGTH);
+            let plain = to_plain_text(&text, LENGTH);
             assert!(plain.len() <= text.len(), "{piece}");
         }
     }
@@ -223,9 +224,9 @@ mod tests {
     #[test]
     fn d7_long_texts_are_cut_between_characters() {
         assert_eq!(
-            plain_text(&"é".repeat(11), 10),
+            to_plain_text(&"é".repeat(11), 10),
             format!("{}…", "é".repeat(10))
         );
-        assert_eq!(plain_text(&"é".repeat(10), 10), "é".repeat(10));
+        assert_eq!(to_plain_text(&"é".repeat(10), 10), "é".repeat(10));
     }
 }

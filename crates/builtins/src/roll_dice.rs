@@ -28,12 +28,12 @@ pub struct RollDice {
 
 impl Default for RollDice {
     fn default() -> Self {
-        let text = |name: &str, description: &str| {
+        let create_text_parameter = |name: &str, description: &str| {
             ToolParameter::new(name, ParameterType::String)
                 .describe(description)
                 .optional()
         };
-        let flag = |name: &str, description: &str| {
+        let create_flag_parameter = |name: &str, description: &str| {
             ToolParameter::new(name, ParameterType::Boolean)
                 .describe(description)
                 .optional()
@@ -44,19 +44,19 @@ impl Default for RollDice {
         )
         .category("fun")
         .parameters([
-            text(
+            create_text_parameter(
                 "notation",
                 "Dice notation (e.g., '2d6', '1d20+5', '3d6kh2' for keep highest 2). Give \
                  this, 'formula' or 'dice'",
             ),
-            text("formula", "The same as 'notation'"),
-            text("dice", "The same as 'notation'"),
-            flag("advantage", "Roll a single d20 twice and keep the higher"),
-            flag("disadvantage", "Roll a single d20 twice and keep the lower"),
+            create_text_parameter("formula", "The same as 'notation'"),
+            create_text_parameter("dice", "The same as 'notation'"),
+            create_flag_parameter("advantage", "Roll a single d20 twice and keep the higher"),
+            create_flag_parameter("disadvantage", "Roll a single d20 twice and keep the lower"),
             ToolParameter::new("seed", ParameterType::Integer)
                 .describe("Equal seeds give equal rolls")
                 .optional(),
-            text("reason", "What the roll is for"),
+            create_text_parameter("reason", "What the roll is for"),
         ])
         .build()
         .expect("the definition is constant and a test builds it");

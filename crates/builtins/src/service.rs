@@ -14,16 +14,16 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use url::Url;
 
-pub(crate) use fault::Fault;
+pub(crate) use fault::ServiceFault;
 pub(crate) use response::ServiceResponse;
 
-use crate::plain_text::plain_text;
+use crate::plain_text::to_plain_text;
 
 /// Maximum size of a response, in bytes.
-pub(crate) const MAX_RESPONSE_LEN: usize = 1024 * 1024;
+pub(crate) const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
 
 /// Maximum length of a service's error message in errors, in characters.
-const MAX_MESSAGE_LEN: usize = 200;
+const MAX_MESSAGE_CHARS: usize = 200;
 
 /// The characters of a query that are percent-encoded.
 const QUERY_ESCAPES: AsciiSet = NON_ALPHANUMERIC
@@ -36,8 +36,8 @@ const QUERY_ESCAPES: AsciiSet = NON_ALPHANUMERIC
 
 /// A client for one service. Its keys never appear in errors, logs or `Debug` output.
 #[derive(Debug)]
-pub(crate) struct Service {
-    /// The name in error messages, such as `Open-Meteo`.
+pub(crate) struct ServiceClient {
+    /// The name of the service in error messages, such as `Open-Meteo`.
     name: &'static str,
     /// The setting to check if the service rejects the key, for error messages.
     key_hint: &'static str,
@@ -48,8 +48,8 @@ pub(crate) struct Service {
     secrets: Vec<SecretString>,
 }
 
-impl Service {
-    /// Creates a client whose requests have this timeout.
+impl ServiceClient {
+    /// Creates a client of a service whose requests have the given timeout.
     pub(crate) fn new(
         name: &'static str,
         key_hint: &'static str,
@@ -81,9 +81,9 @@ impl Service {
             headers,
             ..HttpRequest::get(join_url(base, path, query))
         };
-        let fetched = self.fetch(request).await;
-        let (status, headers, body) = fetched.map_err(|error| self.request_failure(&error))?;
-        ServiceResponse::read(status, headers, &body)
+        let fetch_result = self.fetch(request).await;
+        let (status, headers, body) = fetch_result.map_err(|error| self.request_failure(&error))?;
+        ServiceResponse::from_parts(status, headers, &body)
             .map_err(|_| self.invalid_response("something that is not JSON"))
     }
 
@@ -93,64 +93,65 @@ impl Service {
     ) -> Result<(StatusCode, HeaderMap, Bytes), HttpError> {
         let response = self.client.get()?.send(request, self.timeout).await?;
         let (status, headers) = (response.status(), response.headers().clone());
-        Ok((status, headers, response.bytes(MAX_RESPONSE_LEN).await?))
+        Ok((status, headers, response.bytes(MAX_RESPONSE_BYTES).await?))
     }
 
-    /// Returns the failure of a call for a fault that a service has reported.
-    pub(crate) fn failure(&self, fault: Fault) -> ToolFailure {
+    /// Converts an error that the service has reported into a failure of the tool call.
+    pub(crate) fn to_failure(&self, fault: ServiceFault) -> ToolFailure {
         let name = self.name;
         match fault {
-            Fault::WrongKey => {
-                let hint = self.key_hint;
-                let text = if hint.is_empty() {
+            ServiceFault::RejectedKey => {
+                let key_hint = self.key_hint;
+                let text = if key_hint.is_empty() {
                     format!("{name} rejected the request")
                 } else {
-                    format!("{name} rejected the API key: check {hint}")
+                    format!("{name} rejected the API key: check {key_hint}")
                 };
                 ToolFailure::new(ErrorCode::Unavailable, text)
             }
-            Fault::Limit(wait) => {
+            ServiceFault::RateLimit(retry_after) => {
                 let text = format!("{name} received too many requests");
-                ToolFailure::new(ErrorCode::RateLimited, text).with_retry_after(wait)
+                ToolFailure::new(ErrorCode::RateLimited, text).with_retry_after(retry_after)
             }
-            Fault::Input(message) => {
+            ServiceFault::InvalidInput(message) => {
                 let text = format!(
                     "{name} rejected the request{}",
-                    self.message_suffix(&message)
+                    self.format_message_suffix(&message)
                 );
                 ToolFailure::invalid_input(text)
             }
-            Fault::Redirect => {
+            ServiceFault::Redirect => {
                 let text = format!("{name} responded with a redirect, which is not followed");
                 ToolFailure::new(ErrorCode::Unavailable, text)
             }
-            Fault::Status(status, message) => {
+            ServiceFault::ErrorStatus(status, message) => {
                 let text = format!(
                     "{name} responded with HTTP status {status}{}",
-                    self.message_suffix(&message)
+                    self.format_message_suffix(&message)
                 );
                 ToolFailure::new(ErrorCode::Unavailable, text)
             }
         }
     }
 
-    /// Parses the body of a response in which no fault was detected. For a body of another form,
-    /// `invalid` describes the body in the error.
+    /// Parses the body of a response. Fails if `fault` is set, or if the body does not have the
+    /// form of `T`; in this case, `invalid_description` describes the body in the error.
     pub(crate) fn parse<T: DeserializeOwned>(
         &self,
         response: &ServiceResponse,
-        fault: Option<Fault>,
-        invalid: &str,
+        fault: Option<ServiceFault>,
+        invalid_description: &str,
     ) -> Result<T, ToolFailure> {
         match fault {
-            Some(fault) => Err(self.failure(fault)),
-            None => T::deserialize(&response.body).map_err(|_| self.invalid_response(invalid)),
+            Some(fault) => Err(self.to_failure(fault)),
+            None => T::deserialize(&response.body)
+                .map_err(|_| self.invalid_response(invalid_description)),
         }
     }
 
-    /// Returns the failure for an invalid response; `what` describes the response.
-    fn invalid_response(&self, what: &str) -> ToolFailure {
-        ToolFailure::internal(format!("{} responded with {what}", self.name))
+    /// Creates the failure for an invalid response, which `description` describes.
+    fn invalid_response(&self, description: &str) -> ToolFailure {
+        ToolFailure::internal(format!("{} responded with {description}", self.name))
     }
 
     fn request_failure(&self, error: &HttpError) -> ToolFailure {
@@ -160,50 +161,51 @@ impl Service {
             HttpError::TooLong { limit } => {
                 self.invalid_response(&format!("more than {limit} bytes"))
             }
-            other => {
+            error => {
                 let text = format!(
                     "{name} cannot be reached{}",
-                    self.message_suffix(&other.to_string())
+                    self.format_message_suffix(&error.to_string())
                 );
                 ToolFailure::new(ErrorCode::Unavailable, text)
             }
         }
     }
 
-    /// Returns `: ` and the message without secrets; an empty text for an empty message.
-    fn message_suffix(&self, message: &str) -> String {
-        let mut message = message.to_owned();
+    /// Formats a service's message as the suffix of an error message. The suffix is `: ` and the
+    /// message without secrets, or empty if the message is empty.
+    fn format_message_suffix(&self, message: &str) -> String {
+        let mut redacted_message = message.to_owned();
         for secret in &self.secrets {
             if !secret.expose_secret().is_empty() {
-                message = message.replace(secret.expose_secret(), "***");
+                redacted_message = redacted_message.replace(secret.expose_secret(), "***");
             }
         }
-        match plain_text(&message, MAX_MESSAGE_LEN) {
-            message if message.is_empty() => message,
-            message => format!(": {message}"),
+        match to_plain_text(&redacted_message, MAX_MESSAGE_CHARS) {
+            text if text.is_empty() => text,
+            text => format!(": {text}"),
         }
     }
 }
 
 /// Returns the configured base URL of a service, or else its public URL.
-pub(crate) fn base_url(configured: Option<&Url>, public: &str) -> Url {
-    let public = || public.parse().expect("the URL is constant");
-    configured.cloned().unwrap_or_else(public)
+pub(crate) fn base_url(configured_url: Option<&Url>, public_url: &str) -> Url {
+    let parse_public_url = || public_url.parse().expect("the URL is constant");
+    configured_url.cloned().unwrap_or_else(parse_public_url)
 }
 
 /// Runs all requests of a call within one timeout.
 pub(crate) async fn run_with_timeout<T>(
-    limit: Duration,
+    timeout: Duration,
     name: &str,
-    work: impl Future<Output = Result<T, ToolFailure>>,
+    requests: impl Future<Output = Result<T, ToolFailure>>,
 ) -> Result<T, ToolFailure> {
-    let done = pillion_deadline::timeout(limit, work).await;
-    done.unwrap_or_else(|_| Err(timeout_failure(name, limit)))
+    let output = pillion_deadline::timeout(timeout, requests).await;
+    output.unwrap_or_else(|_| Err(timeout_failure(name, timeout)))
 }
 
-fn timeout_failure(name: &str, limit: Duration) -> ToolFailure {
-    let text = format!("{name} did not respond within {:?}s", limit.as_secs_f64());
-    ToolFailure::new(ErrorCode::Timeout, text)
+fn timeout_failure(name: &str, timeout: Duration) -> ToolFailure {
+    let message = format!("{name} did not respond within {:?}s", timeout.as_secs_f64());
+    ToolFailure::new(ErrorCode::Timeout, message)
 }
 
 /// Returns the URL of a path below a base URL, with a query. The base URL may have a path itself.

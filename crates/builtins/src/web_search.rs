@@ -25,11 +25,12 @@ use searxng::SearXng;
 pub use settings::{SearchService, SearchSettings};
 
 /// Maximum length of a query, in characters.
-const MAX_QUERY_LEN: usize = 1000;
+const MAX_QUERY_CHARS: usize = 1000;
 
-/// The default and the maximum number of results.
-const DEFAULT_RESULTS: u8 = 5;
-const MAX_RESULTS: u8 = 10;
+/// Default number of results.
+const DEFAULT_RESULT_COUNT: u8 = 5;
+/// Maximum number of results.
+const MAX_RESULT_COUNT: u8 = 10;
 
 /// The tool `web_search`. Arguments: `{query, num_results = 5}`. Result: text for the model, `data
 /// = {query, results: [{title, snippet, url, rank}], total_results}`, and the metadata `source`.
@@ -82,13 +83,17 @@ impl WebSearch {
 
     async fn search(&self, arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
         let Some(source) = &self.source else {
-            return Err(ToolFailure::new(ErrorCode::Unavailable, NOT_CONFIGURED));
+            return Err(ToolFailure::new(
+                ErrorCode::Unavailable,
+                NOT_CONFIGURED_MESSAGE,
+            ));
         };
         let query = arguments::text(arguments, "query").trim();
-        arguments::check_text("query", query, MAX_QUERY_LEN)?;
-        let requested = arguments.get("num_results");
-        let max_results = arguments::result_count(requested, DEFAULT_RESULTS, MAX_RESULTS);
-        let work = async {
+        arguments::check_text("query", query, MAX_QUERY_CHARS)?;
+        let requested_count = arguments.get("num_results");
+        let max_results =
+            arguments::result_count(requested_count, DEFAULT_RESULT_COUNT, MAX_RESULT_COUNT);
+        let request = async {
             match source {
                 SearchSource::Google(google) => google.search(query, max_results).await,
                 SearchSource::Brave(brave) => brave.search(query, max_results).await,
@@ -96,16 +101,16 @@ impl WebSearch {
                 SearchSource::Mock => Ok(mock::search(query, max_results).await),
             }
         };
-        let hits = service::run_with_timeout(self.timeout, "The search", work).await?;
+        let hits = service::run_with_timeout(self.timeout, "The search", request).await?;
         Ok(hits.into_output(query, usize::from(max_results)))
     }
 }
 
-/// Describes a response of a service that is not a list of results.
-const INVALID_RESULTS: &str = "an invalid list of results";
+/// The words by which error messages describe a response that is not a valid list of results.
+const INVALID_RESULTS_DESCRIPTION: &str = "an invalid list of results";
 
 /// The error of a call while no service is configured.
-const NOT_CONFIGURED: &str = "web_search is not configured: set GOOGLE_SEARCH_API_KEY and \
+const NOT_CONFIGURED_MESSAGE: &str = "web_search is not configured: set GOOGLE_SEARCH_API_KEY and \
      GOOGLE_SEARCH_CX, or a provider (google, brave, searxng) in [tools.web_search]";
 
 /// Returns the definition. The description names the service, so that a cached result of one
@@ -114,15 +119,15 @@ fn definition(service: Option<&SearchService>) -> ToolDefinition {
     let query = ToolParameter::new("query", ParameterType::String).describe("What to search for");
     let num_results = ToolParameter::new("num_results", ParameterType::Integer)
         .describe("Number of results, 1 to 10")
-        .default_value(json!(DEFAULT_RESULTS));
-    let source = match service {
+        .default_value(json!(DEFAULT_RESULT_COUNT));
+    let source_suffix = match service {
         Some(SearchService::Google { .. }) => ", with Google Custom Search",
         Some(SearchService::Brave { .. }) => ", with Brave Search",
         Some(SearchService::SearXng { .. }) => ", with SearXNG",
         Some(SearchService::Mock) => ", invented for development",
         None => "",
     };
-    let description = format!("Search the web for information{source}.");
+    let description = format!("Search the web for information{source_suffix}.");
     ToolDefinition::builder("web_search", description)
         .category("information")
         .parameters([query, num_results])

@@ -254,7 +254,7 @@ async fn d5_a_failing_store_is_unavailable_without_details() {
         assert_eq!(result.error_code, Some(ErrorCode::Unavailable), "{tool}");
         assert_eq!(
             result.error.unwrap(),
-            "The store of the memories is unavailable"
+            "The memory store is unavailable: retry later"
         );
     }
 }

@@ -13,23 +13,24 @@ pub(super) struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    /// Checks the number of arguments; `takes` describes the valid numbers.
-    pub(super) fn expect(
+    /// Checks the number of arguments; `expected_counts` describes the valid numbers.
+    pub(super) fn check_count(
         self,
         counts: RangeInclusive<usize>,
-        takes: &'static str,
+        expected_counts: &'static str,
     ) -> Result<(), ArithmeticError> {
         if counts.contains(&self.values.len()) {
             return Ok(());
         }
         Err(ArithmeticError::ArgumentCount {
             function: self.function,
-            takes,
+            expected_counts,
             count: self.values.len(),
         })
     }
 
-    /// Returns the argument at `index` as a number. Call [`expect`](Self::expect) first.
+    /// Returns the argument at `index` as a number. Call [`check_count`](Self::check_count) first,
+    /// because the index must be valid.
     pub(super) fn number(self, index: usize) -> Result<Number, ArithmeticError> {
         self.values
             .get(index)

@@ -10,10 +10,10 @@ use super::lexer::Operator;
 use super::number::Number;
 use super::power::power;
 
-type Outcome = Result<Number, ArithmeticError>;
+type NumberResult = Result<Number, ArithmeticError>;
 
-/// Returns the result of `left operator right`.
-pub(super) fn apply(operator: Operator, left: Number, right: Number) -> Outcome {
+/// Computes `left operator right`, such as `1 + 2`.
+pub(super) fn apply(operator: Operator, left: Number, right: Number) -> NumberResult {
     match operator {
         Operator::Plus => add(left, right),
         Operator::Minus => combine(left, right, i128::sub, f64::sub),
@@ -26,11 +26,11 @@ pub(super) fn apply(operator: Operator, left: Number, right: Number) -> Outcome 
     }
 }
 
-pub(super) fn add(left: Number, right: Number) -> Outcome {
+pub(super) fn add(left: Number, right: Number) -> NumberResult {
     combine(left, right, i128::add, f64::add)
 }
 
-fn multiply(left: Number, right: Number) -> Outcome {
+fn multiply(left: Number, right: Number) -> NumberResult {
     combine(left, right, i128::mul, f64::mul)
 }
 
@@ -38,12 +38,14 @@ fn multiply(left: Number, right: Number) -> Outcome {
 fn combine(
     left: Number,
     right: Number,
-    ints: fn(i128, i128) -> i128,
-    floats: fn(f64, f64) -> f64,
-) -> Outcome {
+    combine_ints: fn(i128, i128) -> i128,
+    combine_floats: fn(f64, f64) -> f64,
+) -> NumberResult {
     match (left, right) {
-        (Number::Int(left), Number::Int(right)) => Ok(ints(left.into(), right.into()).into()),
-        _ => Number::finite(floats(left.to_f64(), right.to_f64())),
+        (Number::Int(left), Number::Int(right)) => {
+            Ok(combine_ints(left.into(), right.into()).into())
+        }
+        _ => Number::from_float(combine_floats(left.to_f64(), right.to_f64())),
     }
 }
 
@@ -54,27 +56,27 @@ pub(super) fn negate(number: Number) -> Number {
     }
 }
 
-pub(super) fn absolute(number: Number) -> Number {
+pub(super) fn compute_absolute_value(number: Number) -> Number {
     match number {
         Number::Int(int) => i128::from(int).abs().into(),
         Number::Float(float) => Number::Float(float.abs()),
     }
 }
 
-/// Returns the quotient of Python's true division: always a float; for two ints, the float nearest
-/// to the exact quotient.
-pub(super) fn divide(left: Number, right: Number) -> Outcome {
+/// Returns the quotient of Python's true division (`/`), which is always a float. For two ints,
+/// returns the float nearest to the exact quotient.
+pub(super) fn divide(left: Number, right: Number) -> NumberResult {
     match (left, right) {
         (_, Number::Int(0)) => Err(ArithmeticError::DivisionByZero),
-        (Number::Int(left), Number::Int(right)) => Ok(Number::Float(quotient(left, right))),
+        (Number::Int(left), Number::Int(right)) => Ok(Number::Float(divide_ints(left, right))),
         _ if right.to_f64() == 0.0 => Err(ArithmeticError::DivisionByZero),
-        _ => Number::finite(left.to_f64() / right.to_f64()),
+        _ => Number::from_float(left.to_f64() / right.to_f64()),
     }
 }
 
 /// Returns the float nearest to `left / right`. Converting both ints to floats first would round
 /// twice if one int has more than 53 bits.
-fn quotient(left: i64, right: i64) -> f64 {
+fn divide_ints(left: i64, right: i64) -> f64 {
     if left == 0 {
         return 0.0;
     }
@@ -85,10 +87,10 @@ fn quotient(left: i64, right: i64) -> f64 {
     // The dividend fills all 128 bits, so the quotient has at least 64 bits. The last bit of the
     // quotient is set if there was a remainder, so that the conversion to a float rounds correctly.
     let shift = dividend.leading_zeros();
-    let shifted = dividend << shift;
-    let exact = shifted.is_multiple_of(divisor);
-    let nearest = ((shifted / divisor) | u128::from(!exact)) as f64;
-    let magnitude = nearest / 2f64.powi(shift as i32);
+    let shifted_dividend = dividend << shift;
+    let is_exact = shifted_dividend.is_multiple_of(divisor);
+    let scaled_quotient = ((shifted_dividend / divisor) | u128::from(!is_exact)) as f64;
+    let magnitude = scaled_quotient / 2f64.powi(shift as i32);
     if (left < 0) == (right < 0) {
         magnitude
     } else {
@@ -96,18 +98,18 @@ fn quotient(left: i64, right: i64) -> f64 {
     }
 }
 
-pub(super) fn floor_divide(left: Number, right: Number) -> Outcome {
-    divide_with_remainder(left, right).and_then(|(floor, _)| finite(floor))
+pub(super) fn floor_divide(left: Number, right: Number) -> NumberResult {
+    divide_with_remainder(left, right).and_then(|(floor, _)| check_finite(floor))
 }
 
-pub(super) fn modulo(left: Number, right: Number) -> Outcome {
-    divide_with_remainder(left, right).and_then(|(_, remainder)| finite(remainder))
+pub(super) fn modulo(left: Number, right: Number) -> NumberResult {
+    divide_with_remainder(left, right).and_then(|(_, remainder)| check_finite(remainder))
 }
 
-fn finite(number: Number) -> Outcome {
+fn check_finite(number: Number) -> NumberResult {
     match number {
         Number::Int(_) => Ok(number),
-        Number::Float(float) => Number::finite(float),
+        Number::Float(float) => Number::from_float(float),
     }
 }
 
@@ -119,16 +121,17 @@ fn divide_with_remainder(left: Number, right: Number) -> Result<(Number, Number)
     Ok(match (left, right) {
         (Number::Int(left), Number::Int(right)) => {
             let (left, right) = (i128::from(left), i128::from(right));
-            let truncated = left % right;
-            let remainder = if truncated != 0 && (truncated < 0) != (right < 0) {
-                truncated + right
+            let truncated_remainder = left % right;
+            let remainder = if truncated_remainder != 0 && (truncated_remainder < 0) != (right < 0)
+            {
+                truncated_remainder + right
             } else {
-                truncated
+                truncated_remainder
             };
             (((left - remainder) / right).into(), remainder.into())
         }
         _ => {
-            let (floor, remainder) = float_divmod(left.to_f64(), right.to_f64());
+            let (floor, remainder) = divide_floats(left.to_f64(), right.to_f64());
             (Number::Float(floor), Number::Float(remainder))
         }
     })
@@ -136,7 +139,7 @@ fn divide_with_remainder(left: Number, right: Number) -> Result<(Number, Number)
 
 /// Follows CPython's `_float_div_mod` step by step, so that the last bit of the result agrees with
 /// CPython.
-fn float_divmod(left: f64, right: f64) -> (f64, f64) {
+fn divide_floats(left: f64, right: f64) -> (f64, f64) {
     let mut remainder = left % right;
     let mut quotient = (left - remainder) / right;
     if remainder == 0.0 {

@@ -3,7 +3,7 @@ use pillion_core::tool::ToolFailure;
 use super::{MAX_DEPTH, MAX_EXPRESSION_BYTES};
 use crate::Excerpt;
 
-/// Why an expression has no result.
+/// The reason for which an expression has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CalculatorError {
@@ -33,7 +33,8 @@ pub enum CalculatorError {
     /// The expression is valid, but has no result.
     #[error("Calculation error: {0}")]
     Arithmetic(#[from] ArithmeticError),
-    /// `evalexpr` rejected the calculator's own tree: a bug, not an error of the expression.
+    /// `evalexpr` rejected a tree that the calculator has built. This is a bug of the calculator,
+    /// not an error in the expression.
     #[error("Calculation error: the expression could not be evaluated")]
     Engine(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -58,7 +59,7 @@ pub enum SyntaxError {
     TooDeep,
 }
 
-/// Why arithmetic has no result; most messages are Python's.
+/// The reason for which arithmetic has no result. Most messages are those of Python.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArithmeticError {
@@ -85,7 +86,7 @@ pub enum ArithmeticError {
     #[error("base is not invertible for the given modulus")]
     NotInvertible,
     /// A function that needs an int got a float.
-    #[error("{function}() needs integers here")]
+    #[error("{function}() got a float where it needs an int")]
     NeedsInteger {
         /// The name of the function that needs an int.
         function: &'static str,
@@ -109,22 +110,22 @@ pub enum ArithmeticError {
         function: &'static str,
     },
     /// A call has too few or too many arguments.
-    #[error("{function}() takes {takes} ({count} given)")]
+    #[error("{function}() takes {expected_counts} ({count} given)")]
     ArgumentCount {
         /// The name of the called function.
         function: &'static str,
-        /// The valid numbers of arguments, in words.
-        takes: &'static str,
+        /// A description of the valid numbers of arguments.
+        expected_counts: &'static str,
         /// The number of arguments of the call.
         count: usize,
     },
-    /// The name of a function has no parentheses.
+    /// The expression contains the name of a function without parentheses.
     #[error("{function} is a function: write {function}(...)")]
     FunctionNotCalled {
         /// The name of the function without parentheses.
         function: &'static str,
     },
-    /// The name of a constant has parentheses.
+    /// The expression contains the name of a constant followed by parentheses.
     #[error("{constant} is a number, not a function")]
     ConstantCalled {
         /// The name of the constant with parentheses.
@@ -133,7 +134,7 @@ pub enum ArithmeticError {
 }
 
 impl CalculatorError {
-    pub(super) fn invalid(expression: &str, reason: SyntaxError) -> Self {
+    pub(super) fn from_syntax_error(expression: &str, reason: SyntaxError) -> Self {
         Self::Invalid {
             expression: Excerpt::new(expression),
             reason,

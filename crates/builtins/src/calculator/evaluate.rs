@@ -19,17 +19,19 @@ pub(super) fn evaluate(tree: &Node) -> Result<CalculatedValue, CalculatorError> 
     let context = PythonContext::new();
     match tree.eval_with_context(&context) {
         Ok(value) => CalculatedValue::from_evalexpr(value).ok_or_else(|| {
-            let expected = EvalexprError::CustomMessage("expected a number or a list".to_owned());
-            CalculatorError::Engine(Box::new(expected))
+            let engine_error =
+                EvalexprError::CustomMessage("expected a number or a list".to_owned());
+            CalculatorError::Engine(Box::new(engine_error))
         }),
-        Err(error) => Err(context.explain(error)),
+        Err(error) => Err(context.to_calculator_error(error)),
     }
 }
 
-/// The meaning of the names in a tree: Python's operators and functions, and none of evalexpr's.
+/// The operators, functions and constants that a tree may use: Python's, and none of evalexpr's.
 struct PythonContext {
     constants: [(&'static str, Value); CONSTANTS.len()],
-    /// Why the last function failed. An error of evalexpr can only carry text.
+    /// The error of the function that failed last. Stored here, because an error of evalexpr can
+    /// only carry text.
     failure: Cell<Option<ArithmeticError>>,
 }
 
@@ -41,7 +43,7 @@ impl PythonContext {
         }
     }
 
-    fn explain(&self, error: EvalexprError) -> CalculatorError {
+    fn to_calculator_error(&self, error: EvalexprError) -> CalculatorError {
         match (self.failure.take(), error) {
             (Some(failure), _) => CalculatorError::Arithmetic(failure),
             (None, EvalexprError::VariableIdentifierNotFound(name)) => {
@@ -49,13 +51,17 @@ impl PythonContext {
                     Some(Function { name, .. }) => {
                         ArithmeticError::FunctionNotCalled { function: name }.into()
                     }
-                    None => unknown(&name),
+                    None => unknown_name_error(&name),
                 }
             }
             (None, EvalexprError::FunctionIdentifierNotFound(name)) => {
-                match self.constants.iter().find(|(known, _)| *known == name) {
+                match self
+                    .constants
+                    .iter()
+                    .find(|(constant_name, _)| *constant_name == name)
+                {
                     Some((constant, _)) => ArithmeticError::ConstantCalled { constant }.into(),
-                    None => unknown(&name),
+                    None => unknown_name_error(&name),
                 }
             }
             (None, error) => CalculatorError::Engine(Box::new(error)),
@@ -65,23 +71,27 @@ impl PythonContext {
 
 /// Runs an operation or a function; `None` if no operation or function has this name.
 fn apply(identifier: &str, values: &[Value]) -> Option<Result<Number, ArithmeticError>> {
-    let operands = |function| Arguments { function, values };
+    let arguments_of = |function| Arguments { function, values };
     match identifier {
-        operation::CHAIN => chain(values),
-        operation::POWER => Some(operands("**").pair().and_then(|(x, y)| power::power(x, y))),
-        operation::MINUS => Some(operands("-").number(0).map(arithmetic::negate)),
-        operation::PLUS => Some(operands("+").number(0)),
+        operation::OPERATOR_CHAIN => apply_chain(values),
+        operation::POWER => Some(
+            arguments_of("**")
+                .pair()
+                .and_then(|(x, y)| power::power(x, y)),
+        ),
+        operation::UNARY_MINUS => Some(arguments_of("-").number(0).map(arithmetic::negate)),
+        operation::UNARY_PLUS => Some(arguments_of("+").number(0)),
         name => Function::from_name(name).map(|function| function.call(values)),
     }
 }
 
 /// Applies operators of the same precedence from left to right. `values` alternates between
 /// operands and operators, starting with an operand; returns `None` for any other list.
-fn chain(values: &[Value]) -> Option<Result<Number, ArithmeticError>> {
-    let (first, links) = values.split_first()?;
-    let mut total = Number::from_evalexpr(first);
-    for link in links.chunks(2) {
-        let [Value::String(symbol), operand] = link else {
+fn apply_chain(values: &[Value]) -> Option<Result<Number, ArithmeticError>> {
+    let (first_operand, operator_pairs) = values.split_first()?;
+    let mut total = Number::from_evalexpr(first_operand);
+    for operator_pair in operator_pairs.chunks(2) {
+        let [Value::String(symbol), operand] = operator_pair else {
             return None;
         };
         let operator = Operator::from_symbol(symbol)?;
@@ -97,7 +107,7 @@ fn chain(values: &[Value]) -> Option<Result<Number, ArithmeticError>> {
     total.map(Ok)
 }
 
-fn unknown(name: &str) -> CalculatorError {
+fn unknown_name_error(name: &str) -> CalculatorError {
     let name = Excerpt::new(name);
     CalculatorError::UnknownName { name }
 }

@@ -3,7 +3,7 @@ use super::{CalculatorError, SyntaxError};
 
 /// Words of code that do not occur in arithmetic. The words are harmless here, but a model that
 /// writes them should get a specific error.
-const FORBIDDEN: [&str; 6] = ["import", "exec", "eval", "open", "file", "compile"];
+const FORBIDDEN_KEYWORDS: [&str; 6] = ["import", "exec", "eval", "open", "file", "compile"];
 
 /// A token of an expression.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,11 +71,11 @@ pub(super) enum Bracket {
 
 /// Returns the first forbidden word in `expression`, case-insensitively. An underscore separates
 /// words, so `__import__` matches; `profile` and `evaluate` do not.
-pub(super) fn forbidden_keyword(expression: &str) -> Option<&'static str> {
+pub(super) fn find_forbidden_keyword(expression: &str) -> Option<&'static str> {
     expression
         .split(|char: char| !char.is_alphanumeric())
         .find_map(|word| {
-            FORBIDDEN
+            FORBIDDEN_KEYWORDS
                 .into_iter()
                 .find(|keyword| word.eq_ignore_ascii_case(keyword))
         })
@@ -86,7 +86,7 @@ pub(super) fn forbidden_keyword(expression: &str) -> Option<&'static str> {
 /// # Errors
 /// [`CalculatorError::Invalid`] for a character or number outside the grammar, and
 /// [`TooLarge`](super::ArithmeticError::TooLarge) for a number beyond the range of a float.
-pub(super) fn tokens(expression: &str) -> Result<Vec<Token<'_>>, CalculatorError> {
+pub(super) fn tokenize(expression: &str) -> Result<Vec<Token<'_>>, CalculatorError> {
     let mut lexer = Lexer {
         expression,
         rest: expression,
@@ -94,8 +94,8 @@ pub(super) fn tokens(expression: &str) -> Result<Vec<Token<'_>>, CalculatorError
     let mut tokens = Vec::new();
     while let Some(token) = lexer.next()? {
         match (tokens.last_mut(), token) {
-            (Some(last @ Token::Operator(Operator::Modulo)), Token::Name("of")) => {
-                *last = Token::Operator(Operator::PercentOf);
+            (Some(last_token @ Token::Operator(Operator::Modulo)), Token::Name("of")) => {
+                *last_token = Token::Operator(Operator::PercentOf);
             }
             _ => tokens.push(token),
         }
@@ -113,55 +113,57 @@ impl<'a> Lexer<'a> {
         self.rest = self
             .rest
             .trim_start_matches(|char: char| char.is_ascii_whitespace());
-        let Some(first) = self.rest.chars().next() else {
+        let Some(first_char) = self.rest.chars().next() else {
             return Ok(None);
         };
-        let token = match first {
-            '0'..='9' | '.' => self.number()?,
+        let token = match first_char {
+            '0'..='9' | '.' => self.read_number()?,
             'a'..='z' | 'A'..='Z' | '_' => {
                 let rest = self.rest;
-                let end = rest.find(|char| !is_word(char)).unwrap_or(rest.len());
+                let end = rest.find(|char| !is_word_char(char)).unwrap_or(rest.len());
                 Token::Name(self.take(end))
             }
-            '^' => return Err(self.invalid(SyntaxError::Caret)),
-            '(' => self.single(Token::Open(Bracket::Round)),
-            ')' => self.single(Token::Close(Bracket::Round)),
-            '[' => self.single(Token::Open(Bracket::Square)),
-            ']' => self.single(Token::Close(Bracket::Square)),
-            ',' => self.single(Token::Comma),
-            _ => self.operator()?,
+            '^' => return Err(self.syntax_error(SyntaxError::Caret)),
+            '(' => self.take_single(Token::Open(Bracket::Round)),
+            ')' => self.take_single(Token::Close(Bracket::Round)),
+            '[' => self.take_single(Token::Open(Bracket::Square)),
+            ']' => self.take_single(Token::Close(Bracket::Square)),
+            ',' => self.take_single(Token::Comma),
+            _ => self.read_operator()?,
         };
         Ok(Some(token))
     }
 
-    fn operator(&mut self) -> Result<Token<'a>, CalculatorError> {
+    fn read_operator(&mut self) -> Result<Token<'a>, CalculatorError> {
         let operator = Operator::ALL
             .into_iter()
             .find(|operator| self.rest.starts_with(operator.symbol()))
-            .ok_or_else(|| self.invalid(SyntaxError::Malformed))?;
+            .ok_or_else(|| self.syntax_error(SyntaxError::Malformed))?;
         self.take(operator.symbol().len());
         Ok(Token::Operator(operator))
     }
 
-    fn single(&mut self, token: Token<'a>) -> Token<'a> {
+    fn take_single(&mut self, token: Token<'a>) -> Token<'a> {
         self.take(1);
         token
     }
 
     /// Reads a decimal int or float in Python's syntax: `7`, `1_000`, `.5`, `2.`, `1e-3`.
-    fn number(&mut self) -> Result<Token<'a>, CalculatorError> {
-        let text = self.take(number_length(self.rest));
+    fn read_number(&mut self) -> Result<Token<'a>, CalculatorError> {
+        let text = self.take(find_number_length(self.rest));
         let (has_digit, is_float) = (
             text.contains(|char: char| char.is_ascii_digit()),
             text.contains(['.', 'e', 'E']),
         );
         // Rejects `2pi`, `0x10`, `1.2.3`, `1__0`, and `007`, which is octal in some languages and
         // an error in Python.
-        let runs_on = self.rest.starts_with(|char| is_word(char) || char == '.');
-        let padded =
+        let has_trailing_word = self
+            .rest
+            .starts_with(|char| is_word_char(char) || char == '.');
+        let has_leading_zero =
             !is_float && text.starts_with('0') && text.contains(|char| matches!(char, '1'..='9'));
-        if !has_digit || runs_on || padded {
-            return Err(self.invalid(SyntaxError::Malformed));
+        if !has_digit || has_trailing_word || has_leading_zero {
+            return Err(self.syntax_error(SyntaxError::Malformed));
         }
         let digits = text.replace('_', "");
         if !is_float && let Ok(int) = digits.parse() {
@@ -169,37 +171,38 @@ impl<'a> Lexer<'a> {
         }
         let float = digits
             .parse()
-            .map_err(|_| self.invalid(SyntaxError::Malformed))?;
-        Ok(Token::Number(Number::finite(float)?))
+            .map_err(|_| self.syntax_error(SyntaxError::Malformed))?;
+        Ok(Token::Number(Number::from_float(float)?))
     }
 
-    fn take(&mut self, bytes: usize) -> &'a str {
-        let (taken, rest) = self.rest.split_at(bytes);
+    fn take(&mut self, byte_count: usize) -> &'a str {
+        let (token_text, rest) = self.rest.split_at(byte_count);
         self.rest = rest;
-        taken
+        token_text
     }
 
-    fn invalid(&self, reason: SyntaxError) -> CalculatorError {
-        CalculatorError::invalid(self.expression, reason)
+    fn syntax_error(&self, reason: SyntaxError) -> CalculatorError {
+        CalculatorError::from_syntax_error(self.expression, reason)
     }
 }
 
-fn is_word(char: char) -> bool {
+fn is_word_char(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 
-/// Returns the length in bytes of the number at the start of `text`: digits, a point, an exponent.
-fn number_length(text: &str) -> usize {
+/// Returns the length in bytes of the number at the start of `text`, including its fraction and its
+/// exponent.
+fn find_number_length(text: &str) -> usize {
     let bytes = text.as_bytes();
-    let mut end = digits_end(bytes, 0);
+    let mut end = find_digits_end(bytes, 0);
     if bytes.get(end) == Some(&b'.') {
-        end = digits_end(bytes, end + 1);
+        end = find_digits_end(bytes, end + 1);
     }
     if let Some(b'e' | b'E') = bytes.get(end) {
-        let signed = matches!(bytes.get(end + 1), Some(b'+' | b'-'));
-        let exponent = end + 1 + usize::from(signed);
-        let exponent_end = digits_end(bytes, exponent);
-        if exponent_end > exponent {
+        let has_sign = matches!(bytes.get(end + 1), Some(b'+' | b'-'));
+        let exponent_start = end + 1 + usize::from(has_sign);
+        let exponent_end = find_digits_end(bytes, exponent_start);
+        if exponent_end > exponent_start {
             end = exponent_end;
         }
     }
@@ -208,10 +211,10 @@ fn number_length(text: &str) -> usize {
 
 /// Returns the end of the digits that start at `start`, including single underscores between two
 /// digits.
-fn digits_end(bytes: &[u8], start: usize) -> usize {
-    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+fn find_digits_end(bytes: &[u8], start: usize) -> usize {
+    let is_digit = |index: usize| bytes.get(index).is_some_and(u8::is_ascii_digit);
     let mut end = start;
-    while digit(end) || (end > start && bytes.get(end) == Some(&b'_') && digit(end + 1)) {
+    while is_digit(end) || (end > start && bytes.get(end) == Some(&b'_') && is_digit(end + 1)) {
         end += 1;
     }
     end

@@ -12,12 +12,12 @@ pub(super) enum Number {
 }
 
 impl Number {
-    /// Returns a float, unless it is infinite or NaN.
+    /// Creates a float number, unless the float is infinite or NaN.
     ///
     /// # Errors
     /// [`ArithmeticError::TooLarge`]. No operand is infinite, so only an overflow causes this
     /// error.
-    pub(super) fn finite(float: f64) -> Result<Self, ArithmeticError> {
+    pub(super) fn from_float(float: f64) -> Result<Self, ArithmeticError> {
         if float.is_finite() {
             Ok(Self::Float(float))
         } else {
@@ -49,8 +49,8 @@ impl Number {
         match (self, other) {
             (Self::Int(left), Self::Int(right)) => left.cmp(&right),
             (Self::Float(left), Self::Float(right)) => compare_floats(left, right),
-            (Self::Int(left), Self::Float(right)) => int_with_float(left, right),
-            (Self::Float(left), Self::Int(right)) => int_with_float(right, left).reverse(),
+            (Self::Int(left), Self::Float(right)) => compare_int_with_float(left, right),
+            (Self::Float(left), Self::Int(right)) => compare_int_with_float(right, left).reverse(),
         }
     }
 }
@@ -77,7 +77,7 @@ fn compare_floats(left: f64, right: f64) -> Ordering {
     left.partial_cmp(&right).unwrap_or(Ordering::Equal)
 }
 
-fn int_with_float(int: i64, float: f64) -> Ordering {
+fn compare_int_with_float(int: i64, float: f64) -> Ordering {
     /// 2 to the power of 63, which is one more than the largest int.
     const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
     if float >= TWO_TO_63 {
@@ -86,7 +86,7 @@ fn int_with_float(int: i64, float: f64) -> Ordering {
     if float < -TWO_TO_63 {
         return Ordering::Greater;
     }
-    let whole = float.trunc();
-    int.cmp(&(whole as i64))
-        .then(compare_floats(0.0, float - whole))
+    let integral_part = float.trunc();
+    int.cmp(&(integral_part as i64))
+        .then(compare_floats(0.0, float - integral_part))
 }

@@ -20,7 +20,8 @@ use super::{CalculatorError, MAX_DEPTH, SyntaxError};
 /// ```
 ///
 /// A chain of operators of the same precedence is one node with many children, so that the tree is
-/// not deeper than the nesting of the expression: evalexpr walks the tree recursively.
+/// not deeper than the nesting of the expression. The depth matters, because evalexpr walks the
+/// tree recursively.
 ///
 /// # Errors
 /// [`CalculatorError::Invalid`] if the expression does not follow the grammar or is nested more
@@ -28,14 +29,14 @@ use super::{CalculatorError, MAX_DEPTH, SyntaxError};
 pub(super) fn parse(expression: &str) -> Result<Node, CalculatorError> {
     let mut parser = ExpressionParser {
         expression,
-        tokens: lexer::tokens(expression)?.into_iter().peekable(),
+        tokens: lexer::tokenize(expression)?.into_iter().peekable(),
         tree: TreeBuilder::new().map_err(|error| CalculatorError::Engine(Box::new(error)))?,
         depth: 0,
     };
-    let tree = parser.sum_or_items()?;
+    let tree = parser.parse_sum_or_items()?;
     match parser.tokens.next() {
         None => Ok(tree),
-        Some(_) => Err(parser.malformed()),
+        Some(_) => Err(parser.malformed_error()),
     }
 }
 
@@ -46,51 +47,54 @@ struct ExpressionParser<'a> {
     depth: usize,
 }
 
-type Parsed = Result<Node, CalculatorError>;
+type ParseResult = Result<Node, CalculatorError>;
 
 impl ExpressionParser<'_> {
     /// Parses a sum, or the items of a tuple if a comma follows the sum.
-    fn sum_or_items(&mut self) -> Parsed {
-        let first = self.sum()?;
+    fn parse_sum_or_items(&mut self) -> ParseResult {
+        let first_item = self.parse_sum()?;
         if self.tokens.peek() != Some(&Token::Comma) {
-            return Ok(first);
+            return Ok(first_item);
         }
-        let mut items = vec![first];
-        self.more_items(&mut items)?;
+        let mut items = vec![first_item];
+        self.parse_more_items(&mut items)?;
         Ok(self.tree.sequence(items))
     }
 
-    /// Parses the items up to the bracket `close`, and the bracket itself.
-    fn items_until(&mut self, close: Bracket) -> Result<Vec<Node>, CalculatorError> {
+    /// Parses the items up to `closing_bracket`, and the bracket itself.
+    fn parse_items_until(
+        &mut self,
+        closing_bracket: Bracket,
+    ) -> Result<Vec<Node>, CalculatorError> {
         let mut items = Vec::new();
-        if !self.take(Token::Close(close)) {
-            items.push(self.sum()?);
-            self.more_items(&mut items)?;
-            self.require(Token::Close(close))?;
+        if !self.take(Token::Close(closing_bracket)) {
+            items.push(self.parse_sum()?);
+            self.parse_more_items(&mut items)?;
+            self.expect_token(Token::Close(closing_bracket))?;
         }
         Ok(items)
     }
 
-    /// Parses the items after the first item: a comma before each item, and an optional trailing
-    /// comma.
-    fn more_items(&mut self, items: &mut Vec<Node>) -> Result<(), CalculatorError> {
+    /// Parses the items after the first item. A comma precedes each of these items, and a trailing
+    /// comma is optional.
+    fn parse_more_items(&mut self, items: &mut Vec<Node>) -> Result<(), CalculatorError> {
         while self.take(Token::Comma) {
             if matches!(self.tokens.peek(), None | Some(Token::Close(_))) {
                 break;
             }
-            items.push(self.sum()?);
+            items.push(self.parse_sum()?);
         }
         Ok(())
     }
 
-    fn sum(&mut self) -> Parsed {
-        self.chain(Self::product, |operator| {
+    fn parse_sum(&mut self) -> ParseResult {
+        self.parse_chain(Self::parse_product, |operator| {
             matches!(operator, Operator::Plus | Operator::Minus)
         })
     }
 
-    fn product(&mut self) -> Parsed {
-        self.chain(Self::signed, |operator| {
+    fn parse_product(&mut self) -> ParseResult {
+        self.parse_chain(Self::parse_signed, |operator| {
             matches!(
                 operator,
                 Operator::Times
@@ -103,75 +107,77 @@ impl ExpressionParser<'_> {
     }
 
     /// Parses operands separated by operators of the same precedence.
-    fn chain(
+    fn parse_chain(
         &mut self,
-        operand: fn(&mut Self) -> Parsed,
+        parse_operand: fn(&mut Self) -> ParseResult,
         has_precedence: fn(Operator) -> bool,
-    ) -> Parsed {
-        let first = operand(self)?;
-        let mut links = Vec::new();
+    ) -> ParseResult {
+        let first_operand = parse_operand(self)?;
+        let mut chain = Vec::new();
         while let Some(&Token::Operator(operator)) = self.tokens.peek()
             && has_precedence(operator)
         {
             self.tokens.next();
-            links.push(self.tree.operator(operator));
-            links.push(operand(self)?);
+            chain.push(self.tree.operator(operator));
+            chain.push(parse_operand(self)?);
         }
-        if links.is_empty() {
-            return Ok(first);
+        if chain.is_empty() {
+            return Ok(first_operand);
         }
-        links.insert(0, first);
-        Ok(self.tree.call(operation::CHAIN, links))
+        chain.insert(0, first_operand);
+        Ok(self.tree.call(operation::OPERATOR_CHAIN, chain))
     }
 
-    fn signed(&mut self) -> Parsed {
+    fn parse_signed(&mut self) -> ParseResult {
         let sign = if self.take(Token::Operator(Operator::Minus)) {
-            operation::MINUS
+            operation::UNARY_MINUS
         } else if self.take(Token::Operator(Operator::Plus)) {
-            operation::PLUS
+            operation::UNARY_PLUS
         } else {
-            return self.power();
+            return self.parse_power();
         };
-        let operand = self.parse_nested(Self::signed)?;
+        let operand = self.parse_nested(Self::parse_signed)?;
         Ok(self.tree.call(sign, vec![operand]))
     }
 
-    fn power(&mut self) -> Parsed {
-        let base = self.atom()?;
+    fn parse_power(&mut self) -> ParseResult {
+        let base = self.parse_atom()?;
         if !self.take(Token::Operator(Operator::Power)) {
             return Ok(base);
         }
-        let exponent = self.parse_nested(Self::signed)?;
+        let exponent = self.parse_nested(Self::parse_signed)?;
         Ok(self.tree.call(operation::POWER, vec![base, exponent]))
     }
 
-    fn atom(&mut self) -> Parsed {
+    fn parse_atom(&mut self) -> ParseResult {
         match self.tokens.next() {
             Some(Token::Number(number)) => Ok(self.tree.number(number)),
             Some(Token::Name(name)) if self.take(Token::Open(Bracket::Round)) => {
-                let arguments = self.parse_nested(|parser| parser.items_until(Bracket::Round))?;
+                let arguments =
+                    self.parse_nested(|parser| parser.parse_items_until(Bracket::Round))?;
                 Ok(self.tree.call(name, arguments))
             }
             Some(Token::Name(name)) => Ok(self.tree.variable(name)),
-            Some(Token::Open(Bracket::Round)) => self.parse_nested(Self::parenthesized),
+            Some(Token::Open(Bracket::Round)) => self.parse_nested(Self::parse_parenthesized),
             Some(Token::Open(Bracket::Square)) => {
-                let items = self.parse_nested(|parser| parser.items_until(Bracket::Square))?;
+                let items =
+                    self.parse_nested(|parser| parser.parse_items_until(Bracket::Square))?;
                 Ok(self.tree.sequence(items))
             }
             Some(Token::Operator(_) | Token::Close(_) | Token::Comma) | None => {
-                Err(self.malformed())
+                Err(self.malformed_error())
             }
         }
     }
 
     /// Parses the text after an opening parenthesis; `()` is the empty tuple, as in Python.
-    fn parenthesized(&mut self) -> Parsed {
+    fn parse_parenthesized(&mut self) -> ParseResult {
         if self.take(Token::Close(Bracket::Round)) {
             return Ok(self.tree.sequence(Vec::new()));
         }
-        let inner = self.sum_or_items()?;
-        self.require(Token::Close(Bracket::Round))?;
-        Ok(inner)
+        let node = self.parse_sum_or_items()?;
+        self.expect_token(Token::Close(Bracket::Round))?;
+        Ok(node)
     }
 
     /// Runs `parse` one nesting level deeper, unless the level exceeds the limit.
@@ -180,30 +186,30 @@ impl ExpressionParser<'_> {
         parse: impl FnOnce(&mut Self) -> Result<T, CalculatorError>,
     ) -> Result<T, CalculatorError> {
         if self.depth == MAX_DEPTH {
-            return Err(CalculatorError::invalid(
+            return Err(CalculatorError::from_syntax_error(
                 self.expression,
                 SyntaxError::TooDeep,
             ));
         }
         self.depth += 1;
-        let parsed = parse(self)?;
+        let output = parse(self)?;
         self.depth -= 1;
-        Ok(parsed)
+        Ok(output)
     }
 
     fn take(&mut self, token: Token<'_>) -> bool {
         self.tokens.next_if(|next| *next == token).is_some()
     }
 
-    fn require(&mut self, token: Token<'_>) -> Result<(), CalculatorError> {
+    fn expect_token(&mut self, token: Token<'_>) -> Result<(), CalculatorError> {
         if self.take(token) {
             Ok(())
         } else {
-            Err(self.malformed())
+            Err(self.malformed_error())
         }
     }
 
-    fn malformed(&self) -> CalculatorError {
-        CalculatorError::invalid(self.expression, SyntaxError::Malformed)
+    fn malformed_error(&self) -> CalculatorError {
+        CalculatorError::from_syntax_error(self.expression, SyntaxError::Malformed)
     }
 }

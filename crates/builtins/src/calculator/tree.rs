@@ -7,13 +7,13 @@ use super::number::Number;
 /// spelled like these names, so expressions cannot call the operators by name.
 pub(super) mod operation {
     /// Takes alternating operands and operators, and evaluates them from left to right.
-    pub(in crate::calculator) const CHAIN: &str = "left to right";
+    pub(in crate::calculator) const OPERATOR_CHAIN: &str = "left to right";
     /// Takes a base and an exponent.
     pub(in crate::calculator) const POWER: &str = "**";
-    /// Takes one operand, which follows a `-`.
-    pub(in crate::calculator) const MINUS: &str = "unary -";
-    /// Takes one operand, which follows a `+`.
-    pub(in crate::calculator) const PLUS: &str = "unary +";
+    /// Negates one operand, as in `-x`.
+    pub(in crate::calculator) const UNARY_MINUS: &str = "unary -";
+    /// Returns its one operand unchanged, as in `+x`.
+    pub(in crate::calculator) const UNARY_PLUS: &str = "unary +";
 }
 
 /// Builds nodes of evalexpr's operator tree.
@@ -22,12 +22,12 @@ pub(super) mod operation {
 /// because evalexpr's grammar is not Python's. No input of a caller reaches that parser.
 pub(super) struct TreeBuilder {
     /// An empty node to clone and fill, because `Node` has no public constructor.
-    blank: Node,
+    empty_node: Node,
 }
 
 impl TreeBuilder {
     pub(super) fn new() -> Result<Self, EvalexprError> {
-        build_operator_tree("").map(|blank| Self { blank })
+        build_operator_tree("").map(|empty_node| Self { empty_node })
     }
 
     pub(super) fn number(&self, number: Number) -> Node {
@@ -66,7 +66,7 @@ impl TreeBuilder {
     }
 
     fn node(&self, operator: EngineOperator, children: Vec<Node>) -> Node {
-        let mut node = self.blank.clone();
+        let mut node = self.empty_node.clone();
         *node.operator_mut() = operator;
         *node.children_mut() = children;
         node

@@ -68,7 +68,7 @@ impl fmt::Display for CalculatedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Int(int) => int.fmt(f),
-            Self::Float(float) => f.write_str(&float_text(*float)),
+            Self::Float(float) => f.write_str(&format_float(*float)),
             Self::List(items) => {
                 f.write_str("[")?;
                 for (index, item) in items.iter().enumerate() {
@@ -81,8 +81,8 @@ impl fmt::Display for CalculatedValue {
     }
 }
 
-/// Formats a float: a whole float that fits 64 bits as an integer, and `-0.0` as `0`.
-fn float_text(float: f64) -> String {
+/// Formats a float. A whole float that fits 64 bits is formatted as an integer, and `-0.0` as `0`.
+fn format_float(float: f64) -> String {
     let int = float as i64;
     if int != i64::MAX && int as f64 == float {
         int.to_string()
@@ -95,19 +95,21 @@ fn float_text(float: f64) -> String {
 fn format_six_digits(float: f64) -> String {
     // Rounds to six digits, ties to even, as C does; the exponent is the exponent of the rounded
     // value.
-    let scientific = format!("{float:.5e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let scientific_text = format!("{float:.5e}");
+    let (mantissa, exponent_text) = scientific_text
+        .split_once('e')
+        .unwrap_or((&scientific_text, "0"));
+    let exponent: i32 = exponent_text.parse().unwrap_or(0);
     if (-4..6).contains(&exponent) {
         let decimals = usize::try_from(5 - exponent).unwrap_or(0);
-        return without_trailing_zeros(&format!("{float:.decimals$}")).to_owned();
+        return trim_trailing_zeros(&format!("{float:.decimals$}")).to_owned();
     }
     let sign = if exponent < 0 { '-' } else { '+' };
-    let mantissa = without_trailing_zeros(mantissa);
-    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
+    let trimmed_mantissa = trim_trailing_zeros(mantissa);
+    format!("{trimmed_mantissa}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-fn without_trailing_zeros(decimal: &str) -> &str {
+fn trim_trailing_zeros(decimal: &str) -> &str {
     if decimal.contains('.') {
         decimal.trim_end_matches('0').trim_end_matches('.')
     } else {

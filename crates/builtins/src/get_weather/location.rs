@@ -1,16 +1,16 @@
-//! Determines the place to which a location refers.
+//! Finds the place that the location in a call refers to.
 
 use pillion_core::tool::ToolFailure;
 
 use super::state_codes;
 use crate::Excerpt;
 
-/// A location is ambiguous if another settlement of the same name has, multiplied by this factor,
-/// more inhabitants than the most likely place.
+/// Factor of the ambiguity check: a location is ambiguous if another settlement of the same name
+/// has more than one third of the inhabitants of the most likely place.
 const AMBIGUITY_FACTOR: u64 = 3;
 
-/// The maximum number of places that an error about an ambiguous location names.
-const MAX_NAMED: usize = 5;
+/// Maximum number of places that an error about an ambiguous location suggests.
+const MAX_SUGGESTIONS: usize = 5;
 
 /// The location that a call names.
 #[derive(Debug, PartialEq)]
@@ -22,8 +22,8 @@ pub(super) enum RequestedLocation {
         location: String,
         /// The name of the place: the part before the first comma.
         name: String,
-        /// The parts after the first comma: region, country.
-        within: Vec<String>,
+        /// The parts after the first comma, such as region and country.
+        areas: Vec<String>,
     },
 }
 
@@ -31,7 +31,7 @@ pub(super) enum RequestedLocation {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Location {
     pub(super) name: String,
-    /// The areas that contain the place, smallest first; the last is the country.
+    /// The regions that contain the place, smallest first, and finally the country.
     pub(super) areas: Vec<String>,
     /// The country's code (ISO 3166-1 alpha-2).
     pub(super) country_code: String,
@@ -39,20 +39,20 @@ pub(super) struct Location {
     pub(super) longitude: f64,
     /// The number of inhabitants; `None` if unknown.
     pub(super) inhabitants: Option<u64>,
-    /// Whether the place is a city, town or village.
+    /// Whether the place is a city, town or village, unlike a mountain or a region.
     pub(super) is_settlement: bool,
 }
 
 impl RequestedLocation {
-    pub(super) fn read(location: &str) -> Self {
+    pub(super) fn parse(location: &str) -> Self {
         let mut parts = location.split(',').map(str::trim);
         let name = parts.next().unwrap_or_default().to_owned();
-        let within: Vec<String> = parts
+        let areas: Vec<String> = parts
             .filter(|part| !part.is_empty())
             .map(str::to_owned)
             .collect();
-        if let ([longitude], Ok(latitude)) = (&within[..], name.parse::<f64>())
-            && let Ok(longitude) = longitude.parse::<f64>()
+        if let ([longitude_text], Ok(latitude)) = (&areas[..], name.parse::<f64>())
+            && let Ok(longitude) = longitude_text.parse::<f64>()
             && latitude.abs() <= 90.0
             && longitude.abs() <= 180.0
         {
@@ -62,13 +62,14 @@ impl RequestedLocation {
         Self::Name {
             location,
             name,
-            within,
+            areas,
         }
     }
 }
 
 impl Location {
-    /// Returns the place at these coordinates.
+    /// Returns a place at the given coordinates. The text of the coordinates is used as the name of
+    /// the place.
     pub(super) fn from_coordinates(latitude: f64, longitude: f64) -> Self {
         Self {
             name: format!("{latitude},{longitude}"),
@@ -90,55 +91,55 @@ impl Location {
         names.join(", ")
     }
 
-    fn is_in(&self, area: &str) -> bool {
-        let same = |name: &str| name.to_lowercase() == area.to_lowercase();
-        let full_name = state_codes::full_name(&self.country_code, area);
-        self.areas.iter().any(|name| same(name))
-            || same(&self.country_code)
-            || full_name.is_some_and(|full| self.areas.iter().any(|area| area == full))
-            || state_codes::country(area) == Some(&self.country_code)
+    fn is_within(&self, area: &str) -> bool {
+        let is_same_name = |name: &str| name.to_lowercase() == area.to_lowercase();
+        let full_name = state_codes::find_full_name(&self.country_code, area);
+        self.areas.iter().any(|name| is_same_name(name))
+            || is_same_name(&self.country_code)
+            || full_name.is_some_and(|state_name| self.areas.iter().any(|area| area == state_name))
+            || state_codes::find_country(area) == Some(&self.country_code)
     }
 }
 
-/// Returns the place to which a location refers, among the places that a service has found, most
-/// likely place first.
+/// Returns the place to which a location refers. `candidates` are the places that a service has
+/// found, most likely place first.
 ///
 /// # Errors
 /// `invalid_input` if there is no such place, or several places have this name and a similar size.
-pub(super) fn choose(
+pub(super) fn choose_location(
     location: &str,
     name: &str,
-    within: &[String],
-    mut found: Vec<Location>,
+    areas: &[String],
+    mut candidates: Vec<Location>,
 ) -> Result<Location, ToolFailure> {
-    found.retain(|location| within.iter().all(|area| location.is_in(area)));
+    candidates.retain(|location| areas.iter().all(|area| location.is_within(area)));
     let is_named = |location: &Location| location.name.to_lowercase() == name.to_lowercase();
-    if found.iter().any(is_named) {
-        found.retain(is_named);
+    if candidates.iter().any(is_named) {
+        candidates.retain(is_named);
     }
-    let Some(best) = found.first() else {
-        return Err(unknown(location));
+    let Some(best_candidate) = candidates.first() else {
+        return Err(unknown_location_error(location));
     };
     let is_rival = |location: &&Location| {
-        let share = location
+        let scaled_inhabitants = location
             .inhabitants
             .unwrap_or(0)
             .saturating_mul(AMBIGUITY_FACTOR);
         location.is_settlement
             && is_named(location)
-            && location.full_name() != best.full_name()
-            && best
+            && location.full_name() != best_candidate.full_name()
+            && best_candidate
                 .inhabitants
-                .is_some_and(|inhabitants| share > inhabitants)
+                .is_some_and(|inhabitants| scaled_inhabitants > inhabitants)
     };
-    let rivals: Vec<&Location> = found[1..].iter().filter(is_rival).collect();
+    let rivals: Vec<&Location> = candidates[1..].iter().filter(is_rival).collect();
     if rivals.is_empty() {
-        return Ok(best.clone());
+        return Ok(best_candidate.clone());
     }
-    let mut names: Vec<String> = vec![best.full_name()];
+    let mut names: Vec<String> = vec![best_candidate.full_name()];
     names.extend(rivals.iter().map(|location| location.full_name()));
     names.dedup();
-    names.truncate(MAX_NAMED);
+    names.truncate(MAX_SUGGESTIONS);
     Err(ToolFailure::invalid_input(format!(
         "Ambiguous location: {}. Use one of: {}",
         Excerpt::new(location),
@@ -147,7 +148,7 @@ pub(super) fn choose(
 }
 
 /// Creates the error for a location that refers to no known place.
-pub(super) fn unknown(location: &str) -> ToolFailure {
+pub(super) fn unknown_location_error(location: &str) -> ToolFailure {
     ToolFailure::invalid_input(format!("Unknown location: {}", Excerpt::new(location)))
 }
 
@@ -166,11 +167,11 @@ mod tests {
         }
     }
 
-    fn chosen(location: &str, found: &[Location]) -> String {
-        let RequestedLocation::Name { name, within, .. } = RequestedLocation::read(location) else {
+    fn chosen_name(location: &str, candidates: &[Location]) -> String {
+        let RequestedLocation::Name { name, areas, .. } = RequestedLocation::parse(location) else {
             panic!("{location}")
         };
-        match choose(location, &name, &within, found.to_vec()) {
+        match choose_location(location, &name, &areas, candidates.to_vec()) {
             Ok(location) => location.full_name(),
             Err(error) => error.message,
         }
@@ -196,41 +197,47 @@ mod tests {
             ),
         ];
         assert_eq!(
-            chosen("springfield", &springfields),
+            chosen_name("springfield", &springfields),
             "Ambiguous location: springfield. Use one of: Springfield, Missouri, United States; \
              Springfield, Massachusetts, United States; Springfield, Illinois, United States"
         );
-        for clear in [
+        for unambiguous_name in [
             "Springfield, Illinois",
             "Springfield, IL",
             "springfield,il,USA",
         ] {
             assert_eq!(
-                chosen(clear, &springfields),
+                chosen_name(unambiguous_name, &springfields),
                 "Springfield, Illinois, United States"
             );
         }
         assert_eq!(
-            chosen("Springfield, France", &springfields),
+            chosen_name("Springfield, France", &springfields),
             "Unknown location: Springfield, France"
         );
         let london = [
             location("London", ["England", "United Kingdom"], "GB", 8_961_989),
             location("London", ["Ontario", "Canada"], "CA", 383_822),
         ];
-        assert_eq!(chosen("London", &london), "London, England, United Kingdom");
         assert_eq!(
-            chosen("London, UK", &london),
+            chosen_name("London", &london),
             "London, England, United Kingdom"
         );
-        assert_eq!(chosen("London, CA", &london), "London, Ontario, Canada");
         assert_eq!(
-            chosen("Londres", &london),
+            chosen_name("London, UK", &london),
             "London, England, United Kingdom"
         );
-        assert_eq!(chosen("Nowhere", &[]), "Unknown location: Nowhere");
+        assert_eq!(
+            chosen_name("London, CA", &london),
+            "London, Ontario, Canada"
+        );
+        assert_eq!(
+            chosen_name("Londres", &london),
+            "London, England, United Kingdom"
+        );
+        assert_eq!(chosen_name("Nowhere", &[]), "Unknown location: Nowhere");
         let berlin = location("Berlin", ["Berlin", "Germany"], "DE", 3_426_354);
-        assert_eq!(chosen("berlin", &[berlin]), "Berlin, Germany");
+        assert_eq!(chosen_name("berlin", &[berlin]), "Berlin, Germany");
     }
 
     #[test]
@@ -239,7 +246,7 @@ mod tests {
         state.is_settlement = false;
         let city = location("New York", ["New York", "United States"], "US", 8_175_133);
         assert_eq!(
-            chosen("New York", &[city, state]),
+            chosen_name("New York", &[city, state]),
             "New York, United States"
         );
     }
@@ -247,13 +254,13 @@ mod tests {
     #[test]
     fn d6_coordinates() {
         assert_eq!(
-            RequestedLocation::read("52.52, -13.41"),
+            RequestedLocation::parse("52.52, -13.41"),
             RequestedLocation::Coordinates(52.52, -13.41)
         );
         for name in ["91,0", "0,181", "1,2,3", "NaN,0", "1", ""] {
             assert!(
                 matches!(
-                    RequestedLocation::read(name),
+                    RequestedLocation::parse(name),
                     RequestedLocation::Name { .. }
                 ),
                 "{name}"

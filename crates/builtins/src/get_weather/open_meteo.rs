@@ -10,22 +10,23 @@ use url::Url;
 use super::location::Location;
 use super::provider::WeatherProvider;
 use super::{Weather, WeatherSettings};
-use crate::plain_text::plain_text;
-use crate::service::{Fault, Service, base_url};
+use crate::plain_text::to_plain_text;
+use crate::service::{ServiceClient, ServiceFault, base_url};
 
-/// The number of places to request. If the location names areas, the maximum of one request is used
-/// instead, because the intended place may be small and thus far down in the list.
+/// Number of places to request for a location without a region or country. For a location with one
+/// (`Springfield, Illinois`), the API's maximum is requested instead, because the place may rank
+/// low among all places of its name.
 const DEFAULT_LOCATION_COUNT: &str = "10";
 const MAX_LOCATION_COUNT: &str = "100";
 
 /// Maximum length of a place's name in results, in characters.
-const MAX_NAME_LEN: usize = 100;
+const MAX_NAME_CHARS: usize = 100;
 
 #[derive(Debug)]
 pub(super) struct OpenMeteo {
-    service: Service,
-    forecast: Url,
-    geocoding: Url,
+    service: ServiceClient,
+    forecast_url: Url,
+    geocoding_url: Url,
     api_key: Option<SecretString>,
 }
 
@@ -71,21 +72,21 @@ struct CurrentConditions {
 impl OpenMeteo {
     pub(super) fn new(settings: &WeatherSettings, api_key: Option<SecretString>) -> Self {
         // Customers with an API key use separate hosts.
-        let customer = if api_key.is_some() { "customer-" } else { "" };
-        let public = |host: &str| format!("https://{customer}{host}.open-meteo.com");
-        let forecast = settings.base_url.as_ref();
-        let geocoding = settings.geocoding_url.as_ref().or(forecast);
-        let hint = "api_key_env of [tools.get_weather]";
+        let host_prefix = if api_key.is_some() { "customer-" } else { "" };
+        let public_url = |host: &str| format!("https://{host_prefix}{host}.open-meteo.com");
+        let forecast_url = settings.base_url.as_ref();
+        let geocoding_url = settings.geocoding_url.as_ref().or(forecast_url);
+        let key_hint = "api_key_env of [tools.get_weather]";
         Self {
-            service: Service::new(
+            service: ServiceClient::new(
                 Self::NAME,
-                if api_key.is_some() { hint } else { "" },
+                if api_key.is_some() { key_hint } else { "" },
                 settings.egress.clone(),
                 settings.timeout,
                 api_key.clone(),
             ),
-            forecast: base_url(forecast, &public("api")),
-            geocoding: base_url(geocoding, &public("geocoding-api")),
+            forecast_url: base_url(forecast_url, &public_url("api")),
+            geocoding_url: base_url(geocoding_url, &public_url("geocoding-api")),
             api_key,
         }
     }
@@ -95,25 +96,25 @@ impl OpenMeteo {
         base: &Url,
         path: &str,
         query: &[(&str, &str)],
-        invalid: &str,
+        invalid_description: &str,
     ) -> Result<T, ToolFailure> {
-        let mut query = query.to_vec();
+        let mut parameters = query.to_vec();
         if let Some(key) = &self.api_key {
-            query.push(("apikey", key.expose_secret()));
+            parameters.push(("apikey", key.expose_secret()));
         }
         let headers = HeaderMap::new();
-        let response = self.service.get(base, path, &query, headers).await?;
+        let response = self.service.get(base, path, &parameters, headers).await?;
         // Open-Meteo reports errors as `{"error": true, "reason": "..."}`, with any status.
         let reason = response.text("/reason");
-        let is_error = response
+        let error_flag = response
             .body
             .get("error")
             .and_then(serde_json::Value::as_bool);
-        let fault = match (response.status.as_u16(), is_error) {
-            (200 | 400, Some(true)) => Some(Fault::Input(reason.to_owned())),
-            _ => response.fault(reason),
+        let fault = match (response.status.as_u16(), error_flag) {
+            (200 | 400, Some(true)) => Some(ServiceFault::InvalidInput(reason.to_owned())),
+            _ => response.find_fault(reason),
         };
-        self.service.parse(&response, fault, invalid)
+        self.service.parse(&response, fault, invalid_description)
     }
 }
 
@@ -124,9 +125,9 @@ impl WeatherProvider for OpenMeteo {
     async fn find_locations<'a>(
         &self,
         name: &str,
-        within: &'a [String],
+        areas: &'a [String],
     ) -> Result<(Vec<Location>, &'a [String]), ToolFailure> {
-        let count = if within.is_empty() {
+        let count = if areas.is_empty() {
             DEFAULT_LOCATION_COUNT
         } else {
             MAX_LOCATION_COUNT
@@ -137,30 +138,43 @@ impl WeatherProvider for OpenMeteo {
             ("language", "en"),
             ("format", "json"),
         ];
-        let invalid = "an invalid list of places";
-        let found = self.get(&self.geocoding, "/v1/search", &query, invalid);
-        let OpenMeteoLocations { results } = found.await?;
-        Ok((results.into_iter().map(Location::from).collect(), within))
+        let invalid_description = "an invalid list of places";
+        let locations = self.get(
+            &self.geocoding_url,
+            "/v1/search",
+            &query,
+            invalid_description,
+        );
+        let OpenMeteoLocations { results } = locations.await?;
+        Ok((results.into_iter().map(Location::from).collect(), areas))
     }
 
-    async fn current(&self, location: &Location) -> Result<(Weather, Option<i64>), ToolFailure> {
+    async fn current_weather(
+        &self,
+        location: &Location,
+    ) -> Result<(Weather, Option<i64>), ToolFailure> {
         let (latitude, longitude) = (
             location.latitude.to_string(),
             location.longitude.to_string(),
         );
-        let variables = "temperature_2m,relative_humidity_2m,weather_code,wind_speed_10m";
+        let requested_variables = "temperature_2m,relative_humidity_2m,weather_code,wind_speed_10m";
         let query = [
             ("latitude", latitude.as_str()),
             ("longitude", longitude.as_str()),
-            ("current", variables),
+            ("current", requested_variables),
             ("timeformat", "unixtime"),
         ];
-        let invalid = "invalid weather data";
-        let forecast = self.get(&self.forecast, "/v1/forecast", &query, invalid);
+        let invalid_description = "invalid weather data";
+        let forecast = self.get(
+            &self.forecast_url,
+            "/v1/forecast",
+            &query,
+            invalid_description,
+        );
         let OpenMeteoForecast { current } = forecast.await?;
         let weather = Weather {
             celsius: current.temperature_2m,
-            conditions: conditions(current.weather_code).to_owned(),
+            conditions: describe_weather_code(current.weather_code).to_owned(),
             humidity: current.relative_humidity_2m,
             wind_kmh: current.wind_speed_10m,
         };
@@ -169,32 +183,32 @@ impl WeatherProvider for OpenMeteo {
 }
 
 impl From<OpenMeteoLocation> for Location {
-    fn from(found: OpenMeteoLocation) -> Self {
+    fn from(location: OpenMeteoLocation) -> Self {
         let areas = [
-            found.admin1,
-            found.admin2,
-            found.admin3,
-            found.admin4,
-            found.country,
+            location.admin1,
+            location.admin2,
+            location.admin3,
+            location.admin4,
+            location.country,
         ];
         Self {
-            name: plain_text(&found.name, MAX_NAME_LEN),
+            name: to_plain_text(&location.name, MAX_NAME_CHARS),
             areas: areas
                 .into_iter()
                 .flatten()
-                .map(|area| plain_text(&area, MAX_NAME_LEN))
+                .map(|area| to_plain_text(&area, MAX_NAME_CHARS))
                 .collect(),
-            country_code: found.country_code,
-            latitude: found.latitude,
-            longitude: found.longitude,
-            inhabitants: Some(found.population.unwrap_or(0)),
-            is_settlement: found.feature_code.starts_with("PPL"),
+            country_code: location.country_code,
+            latitude: location.latitude,
+            longitude: location.longitude,
+            inhabitants: Some(location.population.unwrap_or(0)),
+            is_settlement: location.feature_code.starts_with("PPL"),
         }
     }
 }
 
 /// Returns the meaning of a WMO weather code (table 4677), for the codes that Open-Meteo uses.
-fn conditions(code: Option<u8>) -> &'static str {
+fn describe_weather_code(code: Option<u8>) -> &'static str {
     match code {
         Some(0) => "Clear sky",
         Some(1) => "Mainly clear",
@@ -234,8 +248,8 @@ mod tests {
     #[test]
     fn d6_the_base_url_has_the_documented_default() {
         let urls = |key: Option<&str>| {
-            let service = OpenMeteo::new(&WeatherSettings::default(), key.map(SecretString::from));
-            [service.forecast, service.geocoding].map(String::from)
+            let provider = OpenMeteo::new(&WeatherSettings::default(), key.map(SecretString::from));
+            [provider.forecast_url, provider.geocoding_url].map(String::from)
         };
         let public = [
             "https://api.open-meteo.com/",

@@ -11,21 +11,21 @@ use url::Url;
 use super::location::Location;
 use super::provider::WeatherProvider;
 use super::{Weather, WeatherSettings, state_codes};
-use crate::plain_text::plain_text;
-use crate::service::{Fault, Service, ServiceResponse, base_url};
+use crate::plain_text::to_plain_text;
+use crate::service::{ServiceClient, ServiceFault, ServiceResponse, base_url};
 
-/// The maximum number of places of one request.
+/// The maximum number of places that one request of the geocoding API returns.
 const MAX_LOCATION_COUNT: &str = "5";
 
 /// Maximum length of the name of a place or of its weather in results, in characters.
-const MAX_NAME_LEN: usize = 100;
+const MAX_NAME_CHARS: usize = 100;
 
 const KMH_PER_MPS: f64 = 3.6;
 
 #[derive(Debug)]
 pub(super) struct OpenWeatherMap {
-    service: Service,
-    base: Url,
+    service: ServiceClient,
+    base_url: Url,
     api_key: SecretString,
 }
 
@@ -42,7 +42,7 @@ struct OpenWeatherMapLocation {
 #[derive(Deserialize)]
 struct CurrentWeather {
     weather: Vec<WeatherCondition>,
-    main: Main,
+    main: MainMeasurements,
     wind: Option<Wind>,
     /// The time of observation, in seconds since 1970.
     dt: Option<i64>,
@@ -54,7 +54,7 @@ struct WeatherCondition {
 }
 
 #[derive(Deserialize)]
-struct Main {
+struct MainMeasurements {
     temp: f64,
     humidity: Option<f64>,
 }
@@ -68,14 +68,14 @@ struct Wind {
 impl OpenWeatherMap {
     pub(super) fn new(settings: &WeatherSettings, api_key: SecretString) -> Self {
         Self {
-            service: Service::new(
+            service: ServiceClient::new(
                 Self::NAME,
                 "OPENWEATHER_API_KEY, or api_key_env of [tools.get_weather], or the vault",
                 settings.egress.clone(),
                 settings.timeout,
                 [api_key.clone()],
             ),
-            base: base_url(settings.base_url.as_ref(), "https://api.openweathermap.org"),
+            base_url: base_url(settings.base_url.as_ref(), "https://api.openweathermap.org"),
             api_key,
         }
     }
@@ -84,13 +84,17 @@ impl OpenWeatherMap {
         &self,
         path: &str,
         query: &[(&str, &str)],
-        invalid: &str,
+        invalid_description: &str,
     ) -> Result<T, ToolFailure> {
-        let mut query = query.to_vec();
-        query.push(("appid", self.api_key.expose_secret()));
+        let mut parameters = query.to_vec();
+        parameters.push(("appid", self.api_key.expose_secret()));
         let headers = HeaderMap::new();
-        let response = self.service.get(&self.base, path, &query, headers).await?;
-        self.service.parse(&response, fault(&response), invalid)
+        let response = self
+            .service
+            .get(&self.base_url, path, &parameters, headers)
+            .await?;
+        self.service
+            .parse(&response, read_fault(&response), invalid_description)
     }
 }
 
@@ -98,26 +102,34 @@ impl WeatherProvider for OpenWeatherMap {
     const NAME: &'static str = "OpenWeatherMap";
     const SOURCE: &'static str = "openweathermap";
 
-    /// Finds places. OpenWeatherMap matches the areas itself, by codes, and only the order of the
-    /// results shows which place is most likely, so the first place is used.
+    /// Finds places. Uses only the first result: OpenWeatherMap compares the region and country of
+    /// a place itself, by their codes, and only the order of the results shows which place is most
+    /// likely.
     async fn find_locations<'a>(
         &self,
         name: &str,
-        within: &'a [String],
+        areas: &'a [String],
     ) -> Result<(Vec<Location>, &'a [String]), ToolFailure> {
-        let areas = within
+        let area_codes = areas
             .iter()
-            .map(|area| state_codes::country(area).unwrap_or(area));
-        let parts: Vec<&str> = std::iter::once(name).chain(areas).collect();
-        let joined = parts.join(",");
-        let query = [("q", joined.as_str()), ("limit", MAX_LOCATION_COUNT)];
-        let invalid = "an invalid list of places";
-        let found: Vec<OpenWeatherMapLocation> =
-            self.get("/geo/1.0/direct", &query, invalid).await?;
-        Ok((found.into_iter().map(Location::from).collect(), &[]))
+            .map(|area| state_codes::find_country(area).unwrap_or(area));
+        let query_parts: Vec<&str> = std::iter::once(name).chain(area_codes).collect();
+        let location_query = query_parts.join(",");
+        let query = [
+            ("q", location_query.as_str()),
+            ("limit", MAX_LOCATION_COUNT),
+        ];
+        let invalid_description = "an invalid list of places";
+        let locations: Vec<OpenWeatherMapLocation> = self
+            .get("/geo/1.0/direct", &query, invalid_description)
+            .await?;
+        Ok((locations.into_iter().map(Location::from).collect(), &[]))
     }
 
-    async fn current(&self, location: &Location) -> Result<(Weather, Option<i64>), ToolFailure> {
+    async fn current_weather(
+        &self,
+        location: &Location,
+    ) -> Result<(Weather, Option<i64>), ToolFailure> {
         let (latitude, longitude) = (
             location.latitude.to_string(),
             location.longitude.to_string(),
@@ -127,14 +139,16 @@ impl WeatherProvider for OpenWeatherMap {
             ("lon", longitude.as_str()),
             ("units", "metric"),
         ];
-        let invalid = "invalid weather data";
-        let current: CurrentWeather = self.get("/data/2.5/weather", &query, invalid).await?;
-        let wind = current.wind.and_then(|wind| wind.speed);
+        let invalid_description = "invalid weather data";
+        let current: CurrentWeather = self
+            .get("/data/2.5/weather", &query, invalid_description)
+            .await?;
+        let wind_speed = current.wind.and_then(|wind| wind.speed);
         let weather = Weather {
             celsius: current.main.temp,
-            conditions: capitalized(&current.weather),
+            conditions: capitalize_description(&current.weather),
             humidity: current.main.humidity,
-            wind_kmh: wind.map(|speed| speed * KMH_PER_MPS),
+            wind_kmh: wind_speed.map(|speed| speed * KMH_PER_MPS),
         };
         Ok((weather, current.dt))
     }
@@ -142,7 +156,7 @@ impl WeatherProvider for OpenWeatherMap {
 
 /// Reads an error of OpenWeatherMap: `{"cod": 401, "message": "..."}`. `cod` is a number or text,
 /// and may differ from the HTTP status.
-fn fault(response: &ServiceResponse) -> Option<Fault> {
+fn read_fault(response: &ServiceResponse) -> Option<ServiceFault> {
     let message = response.text("/message");
     let code = match response.body.get("cod") {
         Some(Value::Number(code)) => code.as_u64(),
@@ -150,11 +164,11 @@ fn fault(response: &ServiceResponse) -> Option<Fault> {
         _ => None,
     };
     match code.filter(|_| response.status.is_success()) {
-        None | Some(200) => response.fault(message),
-        Some(401 | 403) => Some(Fault::WrongKey),
-        Some(429) => Some(Fault::Limit(response.retry_after())),
-        Some(code @ (400 | 404)) => Some(Fault::Input(format!("{message} ({code})"))),
-        Some(code) => Some(Fault::Status(
+        None | Some(200) => response.find_fault(message),
+        Some(401 | 403) => Some(ServiceFault::RejectedKey),
+        Some(429) => Some(ServiceFault::RateLimit(response.retry_after())),
+        Some(code @ (400 | 404)) => Some(ServiceFault::InvalidInput(format!("{message} ({code})"))),
+        Some(code) => Some(ServiceFault::ErrorStatus(
             u16::try_from(code).unwrap_or(0),
             message.into(),
         )),
@@ -162,26 +176,30 @@ fn fault(response: &ServiceResponse) -> Option<Fault> {
 }
 
 impl From<OpenWeatherMapLocation> for Location {
-    fn from(found: OpenWeatherMapLocation) -> Self {
-        let areas = found.state.into_iter().chain([found.country.clone()]);
+    fn from(location: OpenWeatherMapLocation) -> Self {
+        let areas = location.state.into_iter().chain([location.country.clone()]);
         Self {
-            name: plain_text(&found.name, MAX_NAME_LEN),
-            areas: areas.map(|area| plain_text(&area, MAX_NAME_LEN)).collect(),
-            country_code: found.country,
-            latitude: found.lat,
-            longitude: found.lon,
+            name: to_plain_text(&location.name, MAX_NAME_CHARS),
+            areas: areas
+                .map(|area| to_plain_text(&area, MAX_NAME_CHARS))
+                .collect(),
+            country_code: location.country,
+            latitude: location.lat,
+            longitude: location.lon,
             ..Self::default()
         }
     }
 }
 
 /// Returns the first description of the weather, such as `moderate rain`, with a capital letter.
-fn capitalized(weather: &[WeatherCondition]) -> String {
-    let description = weather.first().map(|weather| weather.description.as_str());
-    let text = plain_text(description.unwrap_or("unknown"), MAX_NAME_LEN);
+fn capitalize_description(weather_conditions: &[WeatherCondition]) -> String {
+    let description = weather_conditions
+        .first()
+        .map(|condition| condition.description.as_str());
+    let text = to_plain_text(description.unwrap_or("unknown"), MAX_NAME_CHARS);
     let mut chars = text.chars();
     match chars.next() {
-        Some(first) => first.to_uppercase().chain(chars).collect(),
+        Some(first_char) => first_char.to_uppercase().chain(chars).collect(),
         None => "Unknown".to_owned(),
     }
 }
@@ -192,7 +210,10 @@ mod tests {
 
     #[test]
     fn d6_the_base_url_has_the_documented_default() {
-        let service = OpenWeatherMap::new(&WeatherSettings::default(), "a key".into());
-        assert_eq!(service.base.as_str(), "https://api.openweathermap.org/");
+        let provider = OpenWeatherMap::new(&WeatherSettings::default(), "a key".into());
+        assert_eq!(
+            provider.base_url.as_str(),
+            "https://api.openweathermap.org/"
+        );
     }
 }

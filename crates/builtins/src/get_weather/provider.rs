@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use pillion_core::tool::ToolFailure;
 
 use super::location::{self, Location, RequestedLocation};
-use super::{Report, Weather};
+use super::{Weather, WeatherReport};
 use crate::service::run_with_timeout;
 
 /// A service that knows places and their weather.
@@ -17,16 +17,20 @@ pub(super) trait WeatherProvider {
     /// The service's name in reports.
     const SOURCE: &'static str;
 
-    /// Finds the places with a name within areas, most likely place first. Also returns the areas
-    /// that the service has not matched itself.
+    /// Finds the places with the given name that are within all given areas (regions or countries),
+    /// most likely place first. Also returns those of the areas that the service has not compared
+    /// itself, so that the caller must compare them.
     async fn find_locations<'a>(
         &self,
         name: &str,
-        within: &'a [String],
+        areas: &'a [String],
     ) -> Result<(Vec<Location>, &'a [String]), ToolFailure>;
 
     /// Returns the weather at a place and its time of observation, in seconds since 1970.
-    async fn current(&self, location: &Location) -> Result<(Weather, Option<i64>), ToolFailure>;
+    async fn current_weather(
+        &self,
+        location: &Location,
+    ) -> Result<(Weather, Option<i64>), ToolFailure>;
 }
 
 /// Requests the report of a service for a location.
@@ -34,38 +38,38 @@ pub(super) trait WeatherProvider {
 /// # Errors
 /// `invalid_input` if the location is unknown or ambiguous; or the service fails or exceeds
 /// the timeout.
-pub(super) async fn report<P: WeatherProvider>(
+pub(super) async fn request_report<P: WeatherProvider>(
     provider: &P,
-    requested: &RequestedLocation,
+    requested_location: &RequestedLocation,
     timeout: Duration,
-) -> Result<Report, ToolFailure> {
-    run_with_timeout(timeout, P::NAME, request_report(provider, requested)).await
+) -> Result<WeatherReport, ToolFailure> {
+    run_with_timeout(timeout, P::NAME, find_report(provider, requested_location)).await
 }
 
-async fn request_report<P: WeatherProvider>(
+async fn find_report<P: WeatherProvider>(
     provider: &P,
-    requested: &RequestedLocation,
-) -> Result<Report, ToolFailure> {
-    let location = match requested {
+    requested_location: &RequestedLocation,
+) -> Result<WeatherReport, ToolFailure> {
+    let location = match requested_location {
         RequestedLocation::Coordinates(latitude, longitude) => {
             Location::from_coordinates(*latitude, *longitude)
         }
         RequestedLocation::Name {
             location,
             name,
-            within,
+            areas,
         } => {
-            let (found, within) = provider.find_locations(name, within).await?;
-            location::choose(location, name, within, found)?
+            let (candidates, unmatched_areas) = provider.find_locations(name, areas).await?;
+            location::choose_location(location, name, unmatched_areas, candidates)?
         }
     };
-    let (weather, seconds) = provider.current(&location).await?;
+    let (weather, seconds) = provider.current_weather(&location).await?;
     let observed_at = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
-    Ok(Report {
+    Ok(WeatherReport {
         source: P::SOURCE,
         location: location.full_name(),
         coordinates: Some((location.latitude, location.longitude)),
-        observed_at: observed_at.map(|at| at.to_string()),
+        observed_at: observed_at.map(|time| time.to_string()),
         weather,
     })
 }

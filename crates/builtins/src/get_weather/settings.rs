@@ -14,7 +14,7 @@ pub struct WeatherSettings {
     pub base_url: Option<Url>,
     /// The base URL of Open-Meteo's geocoding API. Default: `base_url`, else the public URL.
     pub geocoding_url: Option<Url>,
-    /// The units of calls that name none. Default: Celsius.
+    /// The units in the result of a call that names no units. Default: Celsius.
     pub units: Units,
     /// Timeout of a call. Default: 10 s.
     pub timeout: Duration,
@@ -53,7 +53,8 @@ impl WeatherSettings {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum WeatherService {
-    /// Open-Meteo: free for non-commercial use, or with an API key its customer service.
+    /// Open-Meteo. Without an API key, the free service for non-commercial use; with an API key,
+    /// the service for paying customers.
     OpenMeteo {
         /// The API key of a paying customer; `None` for the free service.
         api_key: Option<SecretString>,
@@ -65,7 +66,7 @@ pub enum WeatherService {
     },
     /// Mock weather that never changes, for development and tests.
     Mock,
-    /// No service is configured: the tool is not offered, and a call of the tool fails with an
+    /// No service is configured, so the tool is not offered, and a call of the tool fails with an
     /// error that names the setting.
     Unset,
 }
@@ -82,10 +83,10 @@ pub enum Units {
 }
 
 impl Units {
-    /// All units, the default first.
+    /// All units of a temperature, the default first.
     pub const ALL: [Self; 2] = [Self::Celsius, Self::Fahrenheit];
 
-    /// Returns the name in JSON.
+    /// Returns the name of the units in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -94,7 +95,7 @@ impl Units {
         }
     }
 
-    /// Returns the units of that name.
+    /// Returns the units whose name in JSON is `name`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|units| units.as_str() == name)

@@ -1,7 +1,8 @@
-//! Short names of areas that people write after a city's name and that services do not list.
+//! Abbreviations and alternative names of states and countries, which people write after a city's
+//! name and which the weather services do not list.
 
 /// The states of the United States, by code (ANSI INCITS 38).
-const STATES: [(&str, &str); 51] = [
+const US_STATES: [(&str, &str); 51] = [
     ("AL", "Alabama"),
     ("AK", "Alaska"),
     ("AZ", "Arizona"),
@@ -56,7 +57,7 @@ const STATES: [(&str, &str); 51] = [
 ];
 
 /// Names of countries that differ from the names that the services use.
-const COUNTRIES: [(&str, &str); 6] = [
+const COUNTRY_ALIASES: [(&str, &str); 6] = [
     ("usa", "US"),
     ("u.s.", "US"),
     ("united states of america", "US"),
@@ -65,15 +66,18 @@ const COUNTRIES: [(&str, &str); 6] = [
     ("uae", "AE"),
 ];
 
-/// Returns the full name of the area with this code in a country.
-pub(super) fn full_name(country_code: &str, code: &str) -> Option<&'static str> {
-    let is_it = |(short, _): &&(&str, &str)| short.eq_ignore_ascii_case(code);
-    let state = STATES.iter().find(is_it).filter(|_| country_code == "US");
+/// Returns the full name of the state or region with this code in a country.
+pub(super) fn find_full_name(country_code: &str, code: &str) -> Option<&'static str> {
+    let has_code = |(state_code, _): &&(&str, &str)| state_code.eq_ignore_ascii_case(code);
+    let state = US_STATES
+        .iter()
+        .find(has_code)
+        .filter(|_| country_code == "US");
     state.map(|(_, name)| *name)
 }
 
 /// Returns the code of the country with this alternative name.
-pub(super) fn country(name: &str) -> Option<&'static str> {
-    let is_it = |(other, _): &&(&str, &str)| other.eq_ignore_ascii_case(name);
-    COUNTRIES.iter().find(is_it).map(|(_, code)| *code)
+pub(super) fn find_country(name: &str) -> Option<&'static str> {
+    let has_name = |(country_name, _): &&(&str, &str)| country_name.eq_ignore_ascii_case(name);
+    COUNTRY_ALIASES.iter().find(has_name).map(|(_, code)| *code)
 }

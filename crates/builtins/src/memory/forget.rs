@@ -6,11 +6,11 @@ use pillion_core::tool::{
 };
 use serde_json::json;
 
-use super::{MemoryScope, sanitize, unavailable};
+use super::{MemoryScope, log_unavailable_store, sanitize};
 use crate::{Excerpt, arguments};
 
-/// Returns the definition of `forget`. Argument: `{id}`. Result: `data = {id}`. A call for a memory
-/// that the caller could not find ends as `not_found`.
+/// Returns the definition of `forget`. Argument: `{id}`. Result: `data = {id}`. If the memory does
+/// not exist or the caller may not see it, the call fails with `not_found`.
 pub(super) fn definition() -> ToolDefinition {
     let id = ToolParameter::new("id", ParameterType::String)
         .describe("The memory's id, as search_memory tells it");
@@ -31,9 +31,9 @@ pub(super) async fn run(
     match store.remove_memory(&channel, user.as_deref(), &id).await {
         Ok(()) => Ok(ToolOutput::text("Forgotten").with_data(json!({"id": id}))),
         Err(error) if error.is_not_found() => {
-            let text = format!("Memory not found: {}", Excerpt::new(&id));
-            Err(ToolFailure::new(ErrorCode::NotFound, text))
+            let message = format!("Memory not found: {}", Excerpt::new(&id));
+            Err(ToolFailure::new(ErrorCode::NotFound, message))
         }
-        Err(error) => Err(unavailable(&error)),
+        Err(error) => Err(log_unavailable_store(&error)),
     }
 }

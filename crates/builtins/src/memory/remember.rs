@@ -7,11 +7,14 @@ use pillion_core::tool::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{MAX_CONTENT_CHARS, MAX_MEMORIES, MemoryScope, sanitize, search, unavailable};
+use super::{
+    MAX_CONTENT_CHARS, MAX_MEMORIES, MemoryScope, log_unavailable_store, sanitize, search,
+};
 use crate::arguments;
 
-/// The range of a memory's importance, and the default.
+/// The valid values of a memory's importance.
 const IMPORTANCE_RANGE: std::ops::RangeInclusive<u8> = 1..=5;
+/// The importance of a memory whose call sets none.
 const DEFAULT_IMPORTANCE: u8 = 1;
 
 /// Returns the definition of `remember`. Arguments: `{content, category = "fact", importance = 1,
@@ -60,27 +63,27 @@ pub(super) async fn run(
         user: user.filter(|_| !is_shared),
         category: category.unwrap_or(MemoryCategory::Fact),
         content,
-        importance: importance(arguments.get("importance"))?,
+        importance: parse_importance(arguments.get("importance"))?,
         created_at: now,
         last_accessed_at: now,
     };
-    let added = store.insert_memory(&memory, MAX_MEMORIES).await;
-    if !added.map_err(|error| unavailable(&error))? {
+    let insert_result = store.insert_memory(&memory, MAX_MEMORIES).await;
+    if !insert_result.map_err(|error| log_unavailable_store(&error))? {
         return Err(ToolFailure::invalid_input(format!(
             "The limit of {MAX_MEMORIES} memories is reached: forget some first"
         )));
     }
     let text = format!("Remembered (id {})", memory.id);
-    Ok(ToolOutput::text(text).with_data(search::memory_json(&memory)))
+    Ok(ToolOutput::text(text).with_data(search::memory_to_json(&memory)))
 }
 
-fn importance(argument: Option<&Value>) -> Result<u8, ToolFailure> {
+fn parse_importance(argument: Option<&Value>) -> Result<u8, ToolFailure> {
     let Some(number) = argument else {
         return Ok(DEFAULT_IMPORTANCE);
     };
-    // JSON may contain a whole number as a float.
+    // Compares floats, because JSON may contain a whole number as a float.
     IMPORTANCE_RANGE
         .clone()
-        .find(|one| number.as_f64() == Some(f64::from(*one)))
+        .find(|importance| number.as_f64() == Some(f64::from(*importance)))
         .ok_or_else(|| ToolFailure::invalid_input("importance must be from 1 to 5"))
 }

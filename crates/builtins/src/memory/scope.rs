@@ -13,15 +13,19 @@ pub(super) struct MemoryScope {
 }
 
 impl MemoryScope {
-    /// Returns the channel and user of a call.
+    /// Returns the channel and the user whose memories a call may use.
     ///
     /// # Errors
     /// `denied` if the user is not verified.
     pub(super) fn from_context(context: &CallContext) -> Result<Self, ToolFailure> {
-        if context.user.is_some() && context.verified_user().is_none() {
+        if let Some(user) = &context.user
+            && context.verified_user().is_none()
+        {
             return Err(ToolFailure::new(
                 ErrorCode::Denied,
-                "The caller of this tool may not use the memories of this user",
+                format!(
+                    "The caller may not use the memories of '{user}': the user is not verified"
+                ),
             ));
         }
         Ok(Self {
@@ -33,9 +37,9 @@ impl MemoryScope {
     /// Returns the acting identity of a call, so that its result is cached only for the same
     /// channel and user.
     pub(super) fn acting_identity(context: &CallContext) -> ActingIdentityFuture {
-        let read = Self::from_context(context);
+        let scope_result = Self::from_context(context);
         Box::pin(async move {
-            let scope = read?;
+            let scope = scope_result?;
             let identity = json!([scope.channel, scope.user]).to_string();
             let credential = identity.clone();
             Ok(ActingIdentity::new(identity, credential))
@@ -49,22 +53,27 @@ mod tests {
 
     #[test]
     fn d5_a_claimed_user_has_no_memories() {
-        let claimed = CallContext::for_user("alice");
+        let unverified_context = CallContext::for_user("alice");
         assert_eq!(
-            MemoryScope::from_context(&claimed).unwrap_err().code,
+            MemoryScope::from_context(&unverified_context)
+                .unwrap_err()
+                .code,
             ErrorCode::Denied
         );
-        let verified = CallContext {
+        let verified_context = CallContext {
             is_user_verified: true,
             channel: Some("table".to_owned()),
-            ..claimed
+            ..unverified_context
         };
-        let scope = MemoryScope::from_context(&verified).unwrap();
+        let scope = MemoryScope::from_context(&verified_context).unwrap();
         assert_eq!(
             (scope.channel.as_str(), scope.user.as_deref()),
             ("table", Some("alice"))
         );
-        let anonymous = MemoryScope::from_context(&CallContext::default()).unwrap();
-        assert_eq!((anonymous.channel.as_str(), anonymous.user), ("", None));
+        let anonymous_scope = MemoryScope::from_context(&CallContext::default()).unwrap();
+        assert_eq!(
+            (anonymous_scope.channel.as_str(), anonymous_scope.user),
+            ("", None)
+        );
     }
 }

@@ -6,15 +6,16 @@ use pillion_core::tool::{
 };
 use serde_json::{Value, json};
 
-use super::{MemoryScope, sanitize, unavailable};
+use super::{MemoryScope, log_unavailable_store, sanitize};
 use crate::arguments;
 
-/// The default and the maximum number of memories in a result.
-const DEFAULT_RESULTS: u8 = 5;
-const MAX_RESULTS: u8 = 20;
+/// Default number of memories in a result.
+const DEFAULT_RESULT_COUNT: u8 = 5;
+/// Maximum number of memories in a result.
+const MAX_RESULT_COUNT: u8 = 20;
 
 /// Maximum length of a query, in characters: a search looks for each word in each memory.
-const MAX_QUERY_LEN: usize = 1_000;
+const MAX_QUERY_CHARS: usize = 1_000;
 
 /// Returns the definition of `search_memory`. Arguments: `{query, limit = 5}`. Result: text for the
 /// model and `data = {query, memories: [{id, content, category, importance, shared, created_at}]}`,
@@ -27,7 +28,7 @@ pub(super) fn definition() -> ToolDefinition {
         .describe("Words that all have to occur in a memory; the first five count");
     let limit = ToolParameter::new("limit", ParameterType::Integer)
         .describe("Number of memories, 1 to 20")
-        .default_value(json!(DEFAULT_RESULTS));
+        .default_value(json!(DEFAULT_RESULT_COUNT));
     ToolDefinition::builder(
         "search_memory",
         "Search what was remembered of this user and this conversation.",
@@ -45,8 +46,12 @@ pub(super) async fn run(
 ) -> Result<ToolOutput, ToolFailure> {
     let MemoryScope { channel, user } = scope;
     let query = sanitize(arguments::text(&arguments, "query"));
-    arguments::check_text("query", &query, MAX_QUERY_LEN)?;
-    let limit = arguments::result_count(arguments.get("limit"), DEFAULT_RESULTS, MAX_RESULTS);
+    arguments::check_text("query", &query, MAX_QUERY_CHARS)?;
+    let limit = arguments::result_count(
+        arguments.get("limit"),
+        DEFAULT_RESULT_COUNT,
+        MAX_RESULT_COUNT,
+    );
     let search = MemorySearch {
         channel,
         user,
@@ -55,18 +60,18 @@ pub(super) async fn run(
     };
     let now = Timestamp::now();
     let search_result = store.search_memories(&search, now).await;
-    let found = search_result.map_err(|error| unavailable(&error))?;
-    let lines: Vec<String> = found.iter().map(line).collect();
+    let memories = search_result.map_err(|error| log_unavailable_store(&error))?;
+    let lines: Vec<String> = memories.iter().map(format_memory).collect();
     let text = if lines.is_empty() {
         "No memories found".to_owned()
     } else {
         lines.join("\n")
     };
-    let memories: Vec<Value> = found.iter().map(memory_json).collect();
-    Ok(ToolOutput::text(text).with_data(json!({"query": search.query, "memories": memories})))
+    let memories_json: Vec<Value> = memories.iter().map(memory_to_json).collect();
+    Ok(ToolOutput::text(text).with_data(json!({"query": search.query, "memories": memories_json})))
 }
 
-fn line(memory: &Memory) -> String {
+fn format_memory(memory: &Memory) -> String {
     let Memory {
         id,
         content,
@@ -79,7 +84,7 @@ fn line(memory: &Memory) -> String {
 }
 
 /// Returns a memory as JSON.
-pub(super) fn memory_json(memory: &Memory) -> Value {
+pub(super) fn memory_to_json(memory: &Memory) -> Value {
     json!({
         "id": memory.id,
         "content": memory.content,
@@ -88,6 +93,6 @@ pub(super) fn memory_json(memory: &Memory) -> Value {
         "shared": memory.user.is_none(),
         "created_at": jiff::Timestamp::from_millisecond(memory.created_at.as_millis())
             .ok()
-            .map(|at| at.to_string()),
+            .map(|time| time.to_string()),
     })
 }

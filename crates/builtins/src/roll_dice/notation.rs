@@ -4,10 +4,10 @@ use std::str::FromStr;
 use crate::Excerpt;
 
 /// Maximum number of dice in a roll.
-const MAX_COUNT: u32 = 100;
+const MAX_DICE: u32 = 100;
 /// Maximum number of sides of a die.
 const MAX_SIDES: u32 = 1_000;
-/// Maximum modifier, in both directions. The value is arbitrary, and keeps totals far from an
+/// Maximum absolute value of the modifier. The limit is arbitrary, and keeps totals far from an
 /// overflow.
 const MAX_MODIFIER: u32 = 1_000_000;
 
@@ -28,7 +28,7 @@ pub struct Notation {
     pub count: u32,
     /// The number of sides of each die, 1 to 1000.
     pub sides: u32,
-    /// Which of the dice count; `None` if all dice count.
+    /// The rule that selects the dice that count; `None` if all dice count.
     pub keep: Option<KeepRule>,
     /// The number that is added to the sum of the dice.
     pub modifier: i32,
@@ -36,16 +36,16 @@ pub struct Notation {
     pub advantage: Option<Advantage>,
 }
 
-/// Which of several dice count.
+/// A rule that selects the dice of a roll that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeepRule {
-    /// The highest dice count, in this number.
+    /// Only the highest dice count; the value is their number.
     Highest(u32),
-    /// The lowest dice count, in this number.
+    /// Only the lowest dice count; the value is their number.
     Lowest(u32),
 }
 
-/// How two rolls of a d20 become one result.
+/// A rule that makes one result of two rolls of a d20.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advantage {
     /// The higher of the two rolls counts.
@@ -54,7 +54,7 @@ pub enum Advantage {
     Disadvantage,
 }
 
-/// Why a text is not a valid notation.
+/// The reason for which a text is not a valid notation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotationError {
@@ -71,7 +71,7 @@ pub enum NotationError {
     #[error("Must roll at least 1 die")]
     NoDice,
     /// The number of dice exceeds 100.
-    #[error("Too many dice (max {MAX_COUNT})")]
+    #[error("Too many dice (max {MAX_DICE})")]
     TooManyDice,
     /// The number of sides is zero.
     #[error("Dice must have at least 1 side")]
@@ -99,20 +99,21 @@ impl FromStr for Notation {
     type Err = NotationError;
 
     fn from_str(text: &str) -> Result<Self, NotationError> {
-        let lower = text.trim().to_lowercase();
-        if lower.is_empty() {
+        let lower_case_text = text.trim().to_lowercase();
+        if lower_case_text.is_empty() {
             return Err(NotationError::Empty);
         }
-        let compact: String = lower.split_whitespace().collect();
-        let parts = NotationParts::parse(&compact).ok_or_else(|| NotationError::Malformed {
-            notation: Excerpt::new(&lower),
-        })?;
+        let compact_text: String = lower_case_text.split_whitespace().collect();
+        let parts =
+            NotationParts::parse(&compact_text).ok_or_else(|| NotationError::Malformed {
+                notation: Excerpt::new(&lower_case_text),
+            })?;
         parts.check()
     }
 }
 
-/// The numbers of a notation before the limits are checked; a number that is too large is
-/// `u32::MAX`.
+/// The numbers of a notation whose limits were not checked yet. A number that does not fit `u32` is
+/// stored as `u32::MAX`.
 struct NotationParts {
     count: u32,
     sides: u32,
@@ -124,27 +125,27 @@ struct NotationParts {
 impl NotationParts {
     /// Parses the parts; `None` if `text` does not follow the grammar.
     fn parse(text: &str) -> Option<Self> {
-        let mut rest = UnreadText(text);
-        let count = rest.number();
-        if !rest.take("d") {
+        let mut unread_text = UnreadText(text);
+        let count = unread_text.read_number();
+        if !unread_text.take("d") {
             return None;
         }
-        let sides = rest.number()?;
-        let keep = if rest.take("kh") {
-            Some(KeepRule::Highest(rest.number()?))
-        } else if rest.take("kl") {
-            Some(KeepRule::Lowest(rest.number()?))
+        let sides = unread_text.read_number()?;
+        let keep = if unread_text.take("kh") {
+            Some(KeepRule::Highest(unread_text.read_number()?))
+        } else if unread_text.take("kl") {
+            Some(KeepRule::Lowest(unread_text.read_number()?))
         } else {
             None
         };
-        let modifier = if rest.take("+") {
-            (false, rest.number()?)
-        } else if rest.take("-") {
-            (true, rest.number()?)
+        let modifier = if unread_text.take("+") {
+            (false, unread_text.read_number()?)
+        } else if unread_text.take("-") {
+            (true, unread_text.read_number()?)
         } else {
             (false, 0)
         };
-        let advantage = match rest.0 {
+        let advantage = match unread_text.0 {
             "" => None,
             "advantage" => Some(Advantage::Advantage),
             "disadvantage" => Some(Advantage::Disadvantage),
@@ -160,10 +161,10 @@ impl NotationParts {
     }
 
     fn check(self) -> Result<Notation, NotationError> {
-        let (negative, modifier) = self.modifier;
+        let (is_negative, modifier) = self.modifier;
         match (self.count, self.sides, self.keep) {
             (0, _, _) => Err(NotationError::NoDice),
-            (count, _, _) if count > MAX_COUNT => Err(NotationError::TooManyDice),
+            (count, _, _) if count > MAX_DICE => Err(NotationError::TooManyDice),
             (_, 0, _) => Err(NotationError::NoSides),
             (_, sides, _) if sides > MAX_SIDES => Err(NotationError::TooManySides),
             (_, _, Some(KeepRule::Highest(0) | KeepRule::Lowest(0))) => {
@@ -174,7 +175,7 @@ impl NotationParts {
                 count,
                 sides,
                 keep,
-                modifier: if negative {
+                modifier: if is_negative {
                     -(modifier as i32)
                 } else {
                     modifier as i32
@@ -185,18 +186,18 @@ impl NotationParts {
     }
 }
 
-/// The unread rest of the text.
+/// The rest of the notation that was not read yet.
 struct UnreadText<'a>(&'a str);
 
 impl UnreadText<'_> {
     fn take(&mut self, word: &str) -> bool {
-        let rest = self.0.strip_prefix(word);
-        self.0 = rest.unwrap_or(self.0);
-        rest.is_some()
+        let remaining_text = self.0.strip_prefix(word);
+        self.0 = remaining_text.unwrap_or(self.0);
+        remaining_text.is_some()
     }
 
-    /// Reads a run of digits, if there is one.
-    fn number(&mut self) -> Option<u32> {
+    /// Reads the digits at the start of the text, if the text starts with a digit.
+    fn read_number(&mut self) -> Option<u32> {
         let end = self
             .0
             .find(|char: char| !char.is_ascii_digit())

@@ -18,8 +18,9 @@ impl Dice {
         Self(ChaCha20Rng::from_seed(key))
     }
 
-    /// Creates unpredictable dice, seeded by the operating system each time: PHP-FPM forks, and a
-    /// fork would copy the state of a generator in the process.
+    /// Creates unpredictable dice, seeded by the operating system on each call. A generator that
+    /// the process keeps would be copied when PHP-FPM forks, and the forks would roll the same
+    /// dice.
     ///
     /// # Errors
     /// [`SysError`](rand::rngs::SysError) if the operating system provides no randomness.
@@ -30,13 +31,13 @@ impl Dice {
     }
 
     /// Rolls one die: 1 to `sides`, all equally likely.
-    pub(super) fn die(&mut self, sides: u32) -> u32 {
+    pub(super) fn roll_die(&mut self, sides: u32) -> u32 {
         // Numbers beyond the last whole multiple of `sides` are rejected, because they would favor
         // the low faces.
-        let fair = u32::MAX - u32::MAX % sides;
+        let fair_limit = u32::MAX - u32::MAX % sides;
         loop {
             let number = self.0.next_u32();
-            if number < fair {
+            if number < fair_limit {
                 return number % sides + 1;
             }
         }
@@ -50,7 +51,7 @@ mod tests {
     #[test]
     fn d3_seeded_dice_never_change() {
         let mut dice = Dice::seeded(42);
-        let rolls: Vec<_> = (0..10).map(|_| dice.die(20)).collect();
+        let rolls: Vec<_> = (0..10).map(|_| dice.roll_die(20)).collect();
         assert_eq!(rolls, [12, 10, 7, 2, 7, 14, 1, 13, 12, 14]);
     }
 
@@ -59,7 +60,7 @@ mod tests {
         let mut dice = Dice::seeded(1);
         let mut faces = [0; 6];
         for _ in 0..6_000 {
-            faces[dice.die(6) as usize - 1] += 1;
+            faces[dice.roll_die(6) as usize - 1] += 1;
         }
         assert!(
             faces.iter().all(|count| (800..1_200).contains(count)),
@@ -71,7 +72,7 @@ mod tests {
     fn d3_unseeded_dice_differ() {
         let roll = || {
             let mut dice = Dice::from_system().unwrap();
-            (0..20).map(|_| dice.die(1_000)).collect::<Vec<_>>()
+            (0..20).map(|_| dice.roll_die(1_000)).collect::<Vec<_>>()
         };
         assert_ne!(roll(), roll());
     }

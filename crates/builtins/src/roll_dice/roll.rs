@@ -13,10 +13,10 @@ use super::{Advantage, Dice, KeepRule, Notation};
 pub struct Roll {
     /// The notation of the roll.
     pub notation: Notation,
-    /// All dice in the order in which they were rolled; with advantage or disadvantage, both d20
-    /// and then the d20 that counts.
+    /// All dice in the order in which they were rolled. With advantage or disadvantage: both rolls
+    /// of the d20, followed by the roll that counts.
     pub rolls: Vec<u32>,
-    /// The dice that count: in the order of the rolls, or sorted if not all dice are kept.
+    /// The dice that count, in the order of the rolls, or sorted if not all dice are kept.
     pub kept: Vec<u32>,
     /// The sum of the dice that count, plus the modifier.
     pub total: i64,
@@ -24,7 +24,7 @@ pub struct Roll {
     pub crit: Crit,
 }
 
-/// What the face of a single d20 means, regardless of the modifier.
+/// The meaning of the face of a single d20, regardless of the modifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crit {
     /// The d20 shows another face, or the roll is not one d20.
@@ -62,16 +62,16 @@ impl Notation {
     pub fn roll(self, dice: &mut Dice) -> Roll {
         let (rolls, kept) = match self.advantage {
             Some(advantage) if self.is_single_d20() => {
-                let (first, second) = (dice.die(20), dice.die(20));
-                let pick = match advantage {
+                let (first, second) = (dice.roll_die(20), dice.roll_die(20));
+                let counted_roll = match advantage {
                     Advantage::Advantage => first.max(second),
                     Advantage::Disadvantage => first.min(second),
                 };
-                (vec![first, second, pick], vec![pick])
+                (vec![first, second, counted_roll], vec![counted_roll])
             }
             _ => {
-                let rolls: Vec<_> = (0..self.count).map(|_| dice.die(self.sides)).collect();
-                let kept = keep(&rolls, self.keep);
+                let rolls: Vec<_> = (0..self.count).map(|_| dice.roll_die(self.sides)).collect();
+                let kept = select_rolls(&rolls, self.keep);
                 (rolls, kept)
             }
         };
@@ -91,21 +91,21 @@ impl Notation {
     }
 }
 
-fn keep(rolls: &[u32], keep: Option<KeepRule>) -> Vec<u32> {
-    let mut kept = rolls.to_vec();
-    let count = match keep {
-        None => return kept,
+fn select_rolls(rolls: &[u32], keep_rule: Option<KeepRule>) -> Vec<u32> {
+    let mut kept_rolls = rolls.to_vec();
+    let count = match keep_rule {
+        None => return kept_rolls,
         Some(KeepRule::Highest(count)) => {
-            kept.sort_by_key(|roll| Reverse(*roll));
+            kept_rolls.sort_by_key(|roll| Reverse(*roll));
             count
         }
         Some(KeepRule::Lowest(count)) => {
-            kept.sort();
+            kept_rolls.sort();
             count
         }
     };
-    kept.truncate(count as usize);
-    kept
+    kept_rolls.truncate(count as usize);
+    kept_rolls
 }
 
 impl Roll {
@@ -129,14 +129,14 @@ impl fmt::Display for Roll {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Rolled {}:", self.notation)?;
         if self.rolls.len() > 1 {
-            let with_advantage = self.notation.count == 1;
-            let rolled = if with_advantage {
+            let has_advantage = self.notation.count == 1;
+            let rolled_dice = if has_advantage {
                 &self.rolls[..2]
             } else {
                 &self.rolls[..]
             };
-            write!(f, " {rolled:?}")?;
-            if with_advantage || self.notation.keep.is_some() {
+            write!(f, " {rolled_dice:?}")?;
+            if has_advantage || self.notation.keep.is_some() {
                 write!(f, " → kept {:?}", self.kept)?;
             }
             if self.notation.modifier != 0 {

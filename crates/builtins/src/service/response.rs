@@ -5,13 +5,14 @@ use jiff::Timestamp;
 use pillion_core::json_values;
 use serde_json::Value;
 
-use super::Fault;
+use super::ServiceFault;
 
 /// The default time to wait before a retry, if the service specifies none.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// The maximum time to wait that a failure contains.
-const MAX_WAIT: Duration = Duration::from_secs(31 * 24 * 60 * 60);
+/// Maximum time before a retry that a failure reports to the caller, even if the service requests a
+/// longer time.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 
 /// The response of a service.
 #[derive(Debug)]
@@ -27,12 +28,12 @@ pub(crate) struct ServiceResponse {
 pub(super) struct NoJson;
 
 impl ServiceResponse {
-    pub(super) fn read(
+    pub(super) fn from_parts(
         status: StatusCode,
         headers: HeaderMap,
         body: &[u8],
     ) -> Result<Self, NoJson> {
-        let body = match json_values::from_slice(body) {
+        let parsed_body = match json_values::from_slice(body) {
             Ok(body) => body,
             Err(_) if status.is_success() => return Err(NoJson),
             Err(_) => Value::Null,
@@ -40,26 +41,27 @@ impl ServiceResponse {
         Ok(Self {
             status,
             headers,
-            body,
+            body: parsed_body,
         })
     }
 
-    /// Returns the fault that the HTTP status shows; `message` is the message in the body.
-    pub(crate) fn fault(&self, message: &str) -> Option<Fault> {
+    /// Returns the fault that the HTTP status indicates, or `None` for a success. `message` is the
+    /// error message in the body.
+    pub(crate) fn find_fault(&self, message: &str) -> Option<ServiceFault> {
         let status = self.status;
         if status.is_success() {
             return None;
         }
         Some(match status.as_u16() {
-            401 | 403 => Fault::WrongKey,
-            429 => Fault::Limit(self.retry_after()),
-            _ if status.is_redirection() => Fault::Redirect,
-            number => Fault::Status(number, message.to_owned()),
+            401 | 403 => ServiceFault::RejectedKey,
+            429 => ServiceFault::RateLimit(self.retry_after()),
+            _ if status.is_redirection() => ServiceFault::Redirect,
+            number => ServiceFault::ErrorStatus(number, message.to_owned()),
         })
     }
 
-    /// Returns how long to wait: `Retry-After`, in seconds or as a date (RFC 9110), or else a
-    /// minute.
+    /// Returns the time to wait before a retry. This is the value of `Retry-After`, which is a
+    /// number of seconds or a date (RFC 9110), or else one minute.
     pub(crate) fn retry_after(&self) -> Duration {
         self.headers
             .get(http::header::RETRY_AFTER)
@@ -68,7 +70,7 @@ impl ServiceResponse {
             .unwrap_or(DEFAULT_RETRY_AFTER)
     }
 
-    /// Returns the text of a member of the body, or an empty string.
+    /// Returns the string in a member of the body; empty if the member is not a string.
     pub(crate) fn text(&self, pointer: &str) -> &str {
         let text = self.body.pointer(pointer).and_then(Value::as_str);
         text.unwrap_or_default()
@@ -77,13 +79,13 @@ impl ServiceResponse {
 
 fn parse_retry_after(value: &str) -> Option<Duration> {
     if let Ok(seconds) = value.trim().parse() {
-        return Some(Duration::from_secs(seconds).min(MAX_WAIT));
+        return Some(Duration::from_secs(seconds).min(MAX_RETRY_AFTER));
     }
     let date = jiff::fmt::rfc2822::parse(value.trim()).ok()?.timestamp();
     let now = Timestamp::try_from(SystemTime::now()).ok()?;
     let seconds = date.as_second().saturating_sub(now.as_second());
-    let wait = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-    Some(wait.min(MAX_WAIT))
+    let duration = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    Some(duration.min(MAX_RETRY_AFTER))
 }
 
 #[cfg(test)]
@@ -99,10 +101,10 @@ mod tests {
         );
         assert_eq!(
             parse_retry_after("Fri, 21 Oct 2095 07:28:00 GMT"),
-            Some(MAX_WAIT)
+            Some(MAX_RETRY_AFTER)
         );
-        for odd in ["", "soon", "-1", "1.5", "99999999999999999999"] {
-            assert_eq!(parse_retry_after(odd), None, "{odd}");
+        for invalid_value in ["", "soon", "-1", "1.5", "99999999999999999999"] {
+            assert_eq!(parse_retry_after(invalid_value), None, "{invalid_value}");
         }
     }
 }

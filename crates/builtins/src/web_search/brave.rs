@@ -8,17 +8,19 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use url::Url;
 
-use super::{Hit, Hits, INVALID_RESULTS, SearchSettings};
-use crate::service::{Fault, Service, ServiceResponse, base_url};
+use super::{Hit, Hits, INVALID_RESULTS_DESCRIPTION, SearchSettings};
+use crate::service::{ServiceClient, ServiceFault, ServiceResponse, base_url};
 
-/// Brave's limits on a query, in characters and in words; checked here for a clearer error message.
-const MAX_QUERY_LEN: usize = 400;
-const MAX_WORDS: usize = 50;
+/// Maximum length of a query, in characters. Brave enforces this limit, too; the check here gives a
+/// clearer error message.
+const MAX_QUERY_CHARS: usize = 400;
+/// Maximum length of a query, in words. Brave enforces this limit, too.
+const MAX_QUERY_WORDS: usize = 50;
 
 #[derive(Debug)]
 pub(super) struct Brave {
-    service: Service,
-    base: Url,
+    service: ServiceClient,
+    base_url: Url,
     api_key: SecretString,
 }
 
@@ -45,27 +47,31 @@ struct BraveResult {
 impl Brave {
     pub(super) fn new(settings: &SearchSettings, api_key: SecretString) -> Self {
         Self {
-            service: Service::new(
+            service: ServiceClient::new(
                 "Brave Search",
                 "BRAVE_SEARCH_API_KEY, or api_key_env of [tools.web_search], or the vault",
                 settings.egress.clone(),
                 settings.timeout,
                 [api_key.clone()],
             ),
-            base: base_url(settings.base_url.as_ref(), "https://api.search.brave.com"),
+            base_url: base_url(settings.base_url.as_ref(), "https://api.search.brave.com"),
             api_key,
         }
     }
 
     pub(super) async fn search(&self, query: &str, max_results: u8) -> Result<Hits, ToolFailure> {
-        let is_long = query.chars().count() > MAX_QUERY_LEN;
-        if is_long || query.split_whitespace().count() > MAX_WORDS {
+        if query.chars().count() > MAX_QUERY_CHARS {
             return Err(ToolFailure::invalid_input(format!(
-                "The query is longer than {MAX_QUERY_LEN} characters or {MAX_WORDS} words"
+                "The query is longer than {MAX_QUERY_CHARS} characters"
+            )));
+        }
+        if query.split_whitespace().count() > MAX_QUERY_WORDS {
+            return Err(ToolFailure::invalid_input(format!(
+                "The query has more than {MAX_QUERY_WORDS} words"
             )));
         }
         let Ok(mut token) = HeaderValue::try_from(self.api_key.expose_secret()) else {
-            return Err(self.service.failure(Fault::WrongKey));
+            return Err(self.service.to_failure(ServiceFault::RejectedKey));
         };
         token.set_sensitive(true);
         let mut headers = HeaderMap::new();
@@ -74,17 +80,24 @@ impl Brave {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert("x-subscription-token", token);
         let count = max_results.to_string();
-        let query = [("q", query), ("count", count.as_str())];
+        let parameters = [("q", query), ("count", count.as_str())];
         let path = "/res/v1/web/search";
-        let response = self.service.get(&self.base, path, &query, headers).await?;
-        let fault = fault(&response);
-        let found: BraveResponse = self.service.parse(&response, fault, INVALID_RESULTS)?;
-        let pages = found.web.map(|web| web.results).unwrap_or_default();
+        let response = self
+            .service
+            .get(&self.base_url, path, &parameters, headers)
+            .await?;
+        let fault = read_fault(&response);
+        let body: BraveResponse =
+            self.service
+                .parse(&response, fault, INVALID_RESULTS_DESCRIPTION)?;
+        let results = body.web.map(|web| web.results).unwrap_or_default();
         Ok(Hits {
             source: "brave",
-            hits: pages
+            hits: results
                 .iter()
-                .filter_map(|page| Hit::read(&page.title, &page.description, &page.url))
+                .filter_map(|result| {
+                    Hit::from_result(&result.title, &result.description, &result.url)
+                })
                 .collect(),
             total: None,
         })
@@ -93,17 +106,19 @@ impl Brave {
 
 /// Reads an error of Brave: `{"type": "ErrorResponse", "error": {"status", "code", "detail"}}`,
 /// with any status.
-fn fault(response: &ServiceResponse) -> Option<Fault> {
+fn read_fault(response: &ServiceResponse) -> Option<ServiceFault> {
     let message = response.text("/error/detail");
     match response.text("/error/code") {
-        "SUBSCRIPTION_TOKEN_INVALID" => Some(Fault::WrongKey),
-        "RATE_LIMITED" | "QUOTA_LIMITED" => Some(Fault::Limit(wait(response))),
-        _ if response.status.as_u16() == 429 => Some(Fault::Limit(wait(response))),
-        "" => response.fault(message),
-        _ => response.fault(message).or_else(|| {
+        "SUBSCRIPTION_TOKEN_INVALID" => Some(ServiceFault::RejectedKey),
+        "RATE_LIMITED" | "QUOTA_LIMITED" => Some(ServiceFault::RateLimit(retry_after(response))),
+        _ if response.status.as_u16() == 429 => {
+            Some(ServiceFault::RateLimit(retry_after(response)))
+        }
+        "" => response.find_fault(message),
+        _ => response.find_fault(message).or_else(|| {
             let member = response.body.pointer("/error/status");
             let status = member.and_then(serde_json::Value::as_u64).unwrap_or(0);
-            Some(Fault::Status(
+            Some(ServiceFault::ErrorStatus(
                 u16::try_from(status).unwrap_or(0),
                 message.into(),
             ))
@@ -111,9 +126,10 @@ fn fault(response: &ServiceResponse) -> Option<Fault> {
     }
 }
 
-/// Returns how long to wait: `Retry-After`, or else the time until all exhausted quotas are reset.
-/// Brave lists every quota: `X-RateLimit-Remaining: 1, 0` and `X-RateLimit-Reset: 1, 1419704`.
-fn wait(response: &ServiceResponse) -> Duration {
+/// Returns the time to wait before a retry, which is the value of `Retry-After`, or else the time
+/// until all exhausted quotas are reset. Brave lists every quota: `X-RateLimit-Remaining: 1, 0` and
+/// `X-RateLimit-Reset: 1, 1419704`.
+fn retry_after(response: &ServiceResponse) -> Duration {
     if response.headers.contains_key(header::RETRY_AFTER) {
         return response.retry_after();
     }
@@ -127,15 +143,18 @@ fn wait(response: &ServiceResponse) -> Duration {
             .map_while(|number| number.trim().parse().ok())
             .collect()
     };
-    let (left, until) = (
+    let (remaining_quotas, reset_times) = (
         numbers("x-ratelimit-remaining"),
         numbers("x-ratelimit-reset"),
     );
-    let used_up = left.iter().zip(&until).filter(|(left, _)| **left == 0);
-    let seconds = used_up
-        .map(|(_, until)| *until)
+    let exhausted_quotas = remaining_quotas
+        .iter()
+        .zip(&reset_times)
+        .filter(|(remaining, _)| **remaining == 0);
+    let seconds = exhausted_quotas
+        .map(|(_, reset_time)| *reset_time)
         .max()
-        .or(until.first().copied());
+        .or(reset_times.first().copied());
     seconds.map_or_else(|| response.retry_after(), Duration::from_secs)
 }
 
@@ -145,7 +164,7 @@ mod tests {
 
     #[test]
     fn d7_the_base_url_has_the_documented_default() {
-        let service = Brave::new(&SearchSettings::default(), "a key".into());
-        assert_eq!(service.base.as_str(), "https://api.search.brave.com/");
+        let brave = Brave::new(&SearchSettings::default(), "a key".into());
+        assert_eq!(brave.base_url.as_str(), "https://api.search.brave.com/");
     }
 }

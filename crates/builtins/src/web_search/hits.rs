@@ -3,12 +3,14 @@ use serde_json::json;
 use url::Url;
 
 use crate::Excerpt;
-use crate::plain_text::plain_text;
+use crate::plain_text::to_plain_text;
 
-/// Maximum lengths in results: of a title and a snippet, in characters, and of a URL, in bytes.
-const MAX_TITLE_LEN: usize = 300;
-const MAX_SNIPPET_LEN: usize = 1000;
-const MAX_URL_LEN: usize = 2048;
+/// Maximum length of a result's title, in characters.
+const MAX_TITLE_CHARS: usize = 300;
+/// Maximum length of a result's snippet, in characters.
+const MAX_SNIPPET_CHARS: usize = 1000;
+/// Maximum length of a result's URL, in bytes.
+const MAX_URL_BYTES: usize = 2048;
 
 /// The results of a search service, best result first.
 #[derive(Debug)]
@@ -29,13 +31,13 @@ pub(super) struct Hit {
 
 impl Hit {
     /// Converts a result; `None` if its URL is not a valid HTTP or HTTPS URL.
-    pub(super) fn read(title: &str, snippet: &str, url: &str) -> Option<Self> {
-        let parsed: Url = url.trim().parse().ok()?;
-        let is_http = matches!(parsed.scheme(), "http" | "https");
-        (is_http && parsed.as_str().len() <= MAX_URL_LEN).then(|| Self {
-            title: plain_text(title, MAX_TITLE_LEN),
-            snippet: plain_text(snippet, MAX_SNIPPET_LEN),
-            url: parsed.into(),
+    pub(super) fn from_result(title: &str, snippet: &str, url: &str) -> Option<Self> {
+        let parsed_url: Url = url.trim().parse().ok()?;
+        let is_http = matches!(parsed_url.scheme(), "http" | "https");
+        (is_http && parsed_url.as_str().len() <= MAX_URL_BYTES).then(|| Self {
+            title: to_plain_text(title, MAX_TITLE_CHARS),
+            snippet: to_plain_text(snippet, MAX_SNIPPET_CHARS),
+            url: parsed_url.into(),
         })
     }
 }
@@ -44,13 +46,13 @@ impl Hits {
     /// Converts the first `max` results to the tool's output.
     pub(super) fn into_output(mut self, query: &str, max: usize) -> ToolOutput {
         self.hits.truncate(max);
-        let ranked = || (1..).zip(&self.hits);
-        let results: Vec<_> = ranked()
+        let ranked_hits = || (1..).zip(&self.hits);
+        let results: Vec<_> = ranked_hits()
             .map(|(rank, hit)| {
                 json!({"title": hit.title, "snippet": hit.snippet, "url": hit.url, "rank": rank})
             })
             .collect();
-        let texts = ranked().map(|(rank, hit)| {
+        let texts = ranked_hits().map(|(rank, hit)| {
             let lines: Vec<_> = [hit.title.as_str(), &hit.url, &hit.snippet]
                 .into_iter()
                 .filter(|line| !line.is_empty())
@@ -62,8 +64,8 @@ impl Hits {
         } else {
             texts.collect::<Vec<_>>().join("\n\n")
         };
-        let shown = u64::try_from(results.len()).unwrap_or(u64::MAX);
-        let total = self.total.unwrap_or(0).max(shown);
+        let result_count = u64::try_from(results.len()).unwrap_or(u64::MAX);
+        let total = self.total.unwrap_or(0).max(result_count);
         ToolOutput::text(text)
             .with_data(json!({"query": query, "results": results, "total_results": total}))
             .with_metadata("source", json!(self.source))
@@ -76,22 +78,25 @@ mod tests {
 
     #[test]
     fn d7_only_http_urls_are_results() {
-        assert!(Hit::read("t", "s", "https://example.com/a").is_some());
+        assert!(Hit::from_result("t", "s", "https://example.com/a").is_some());
         let long = format!("https://example.com/{}", "a".repeat(3000));
-        for odd in [
+        for invalid_url in [
             "javascript:alert(1)",
             "ftp://example.com",
             "example.com",
             "",
             &long,
         ] {
-            assert!(Hit::read("t", "s", odd).is_none(), "{odd}");
+            assert!(
+                Hit::from_result("t", "s", invalid_url).is_none(),
+                "{invalid_url}"
+            );
         }
     }
 
     #[test]
     fn d7_results_are_ranked_and_cut() {
-        let hit = |number: u8| Hit::read(&format!("T{number}"), "", "https://e.example/");
+        let hit = |number: u8| Hit::from_result(&format!("T{number}"), "", "https://e.example/");
         let hits = Hits {
             source: "test",
             hits: (0..4).filter_map(hit).collect(),

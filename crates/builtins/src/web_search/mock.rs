@@ -2,14 +2,14 @@ use std::time::Duration;
 
 use super::{Hit, Hits};
 
-/// The approximate response time of a real service.
+/// The delay of a mock response, which is about the response time of a real service.
 const RESPONSE_DELAY: Duration = Duration::from_millis(100);
 
-/// Returns `max_results` invented results, after the delay of a real provider.
+/// Returns `max_results` invented results after [`RESPONSE_DELAY`].
 pub(super) async fn search(query: &str, max_results: u8) -> Hits {
     tokio::time::sleep(RESPONSE_DELAY).await;
-    let hit = |rank: u8| {
-        Hit::read(
+    let create_hit = |rank: u8| {
+        Hit::from_result(
             &format!("Result {rank} for '{query}'"),
             &format!("This is what result {rank} says about {query}."),
             &format!("https://example.com/result{rank}"),
@@ -17,7 +17,7 @@ pub(super) async fn search(query: &str, max_results: u8) -> Hits {
     };
     Hits {
         source: "mock",
-        hits: (1..=max_results).filter_map(hit).collect(),
+        hits: (1..=max_results).filter_map(create_hit).collect(),
         total: Some(u64::from(max_results)),
     }
 }

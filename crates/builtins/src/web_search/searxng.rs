@@ -5,13 +5,13 @@ use pillion_core::tool::{ErrorCode, ToolFailure};
 use serde::Deserialize;
 use url::Url;
 
-use super::{Hit, Hits, INVALID_RESULTS, SearchSettings};
-use crate::service::Service;
+use super::{Hit, Hits, INVALID_RESULTS_DESCRIPTION, SearchSettings};
+use crate::service::ServiceClient;
 
 #[derive(Debug)]
 pub(super) struct SearXng {
-    service: Service,
-    base: Url,
+    service: ServiceClient,
+    base_url: Url,
 }
 
 #[derive(Deserialize)]
@@ -29,34 +29,43 @@ struct SearxngResult {
 }
 
 impl SearXng {
-    pub(super) fn new(settings: &SearchSettings, base: Url) -> Self {
+    pub(super) fn new(settings: &SearchSettings, base_url: Url) -> Self {
         Self {
-            service: Service::new("SearXNG", "", settings.egress.clone(), settings.timeout, []),
-            base,
+            service: ServiceClient::new(
+                "SearXNG",
+                "",
+                settings.egress.clone(),
+                settings.timeout,
+                [],
+            ),
+            base_url,
         }
     }
 
-    /// Searches the web. SearXNG always returns a full page of results.
+    /// Searches the web. Has no limit on the number of results, because SearXNG always returns a
+    /// full page.
     pub(super) async fn search(&self, query: &str) -> Result<Hits, ToolFailure> {
-        let query = [("q", query), ("format", "json")];
+        let parameters = [("q", query), ("format", "json")];
         let headers = HeaderMap::new();
         let response = self
             .service
-            .get(&self.base, "/search", &query, headers)
+            .get(&self.base_url, "/search", &parameters, headers)
             .await?;
         if response.status.as_u16() == 403 {
             let text = "SearXNG does not allow JSON responses: add json to search.formats in its \
                 settings.yml";
             return Err(ToolFailure::new(ErrorCode::Unavailable, text));
         }
-        let fault = response.fault(response.text("/error"));
-        let found: SearxngResponse = self.service.parse(&response, fault, INVALID_RESULTS)?;
-        let hits = found.results.iter().filter_map(|page| {
+        let fault = response.find_fault(response.text("/error"));
+        let body: SearxngResponse =
+            self.service
+                .parse(&response, fault, INVALID_RESULTS_DESCRIPTION)?;
+        let hits = body.results.iter().filter_map(|result| {
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
-            Hit::read(
-                &text(&page.title),
-                &text(&page.content),
-                page.url.as_deref()?,
+            Hit::from_result(
+                &text(&result.title),
+                &text(&result.content),
+                result.url.as_deref()?,
             )
         });
         #[expect(
@@ -64,7 +73,7 @@ impl SearXng {
             clippy::cast_sign_loss,
             reason = "a cast keeps within the type"
         )]
-        let total = found.number_of_results.map(|total| total as u64);
+        let total = body.number_of_results.map(|total| total as u64);
         Ok(Hits {
             source: "searxng",
             hits: hits.collect(),

@@ -17,7 +17,7 @@ pub struct SearchSettings {
     pub egress: EgressPolicy,
 }
 
-/// The default has no service.
+/// By default, no search service is configured.
 impl Default for SearchSettings {
     fn default() -> Self {
         Self {
@@ -46,7 +46,7 @@ impl SearchSettings {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum SearchService {
-    /// Google Custom Search, over a search engine of the operator.
+    /// Google Custom Search, with a search engine that the operator has set up at Google.
     Google {
         /// The API key, `GOOGLE_SEARCH_API_KEY`.
         api_key: SecretString,
