@@ -12,9 +12,9 @@ use url::Url;
 
 use crate::{HttpToolError, StatusRange};
 
-/// Minimum length of a secret that is redacted in responses, in bytes; shorter texts occur by
-/// chance.
-const MIN_SECRET_LEN: usize = 6;
+/// Minimum length of a secret that is redacted in responses, in bytes. Shorter secrets are not
+/// redacted, because the same text often occurs by chance.
+const MIN_SECRET_BYTES: usize = 6;
 
 /// Headers that usually contain credentials.
 const SECRET_HEADERS: [HeaderName; 3] = [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION];
@@ -23,13 +23,13 @@ const SECRET_HEADERS: [HeaderName; 3] = [AUTHORIZATION, COOKIE, PROXY_AUTHORIZAT
 pub(crate) struct ApiAccess {
     client: LazyHttpClient,
     /// The headers of the credential, which take precedence over a tool's headers.
-    credential: HeaderMap,
+    credential_headers: HeaderMap,
     /// The secrets that are redacted in responses.
     secrets: Secrets,
     /// The names of the headers whose values are secrets.
     secret_headers: Vec<HeaderName>,
-    /// The public part of the credential: kind, header and user name.
-    pub(crate) identity: Value,
+    /// The public parts of the credential, which are its kind, header and user name.
+    pub(crate) credential_identity: Value,
     pub(crate) limits: ResponseLimits,
 }
 
@@ -37,119 +37,120 @@ pub(crate) struct ApiAccess {
 #[derive(Debug, Clone)]
 pub(crate) struct ResponseLimits {
     pub(crate) timeout: Duration,
-    pub(crate) max_answer_bytes: usize,
+    pub(crate) max_response_bytes: usize,
     /// The statuses that count as success.
-    pub(crate) success: Vec<StatusRange>,
+    pub(crate) success_statuses: Vec<StatusRange>,
 }
 
-/// The part of a declaration that an [`ApiAccess`] is created from.
+/// The settings from a tool's or document's declaration that an [`ApiAccess`] is created from.
 pub(crate) struct ApiAccessSettings {
     /// The secret headers with their values.
     pub(crate) secrets: Vec<(HeaderName, SecretString)>,
     pub(crate) authentication: Authentication,
     pub(crate) egress: EgressPolicy,
     pub(crate) timeout_ms: Option<u64>,
-    pub(crate) max_answer_bytes: Option<usize>,
-    pub(crate) success: Vec<StatusRange>,
+    pub(crate) max_response_bytes: Option<usize>,
+    pub(crate) success_statuses: Vec<StatusRange>,
 }
 
 impl ApiAccess {
     pub(crate) fn new(settings: ApiAccessSettings) -> Result<Arc<Self>, HttpToolError> {
         let key = "authentication";
         if matches!(settings.authentication, Authentication::OAuth(_)) {
-            let what = "HTTP tools support only bearer, api-key and basic";
-            return Err(HttpToolError::new(key, what));
+            let message = "HTTP tools do not support oauth: use bearer, api-key or basic";
+            return Err(HttpToolError::new(key, message));
         }
-        let mut credential = HeaderMap::new();
-        let identity = identity(&settings.authentication);
+        let mut credential_headers = HeaderMap::new();
+        let credential_identity = describe_credential(&settings.authentication);
         let (secret_headers, secret_values): (Vec<_>, Vec<_>) =
             settings.secrets.into_iter().unzip();
         if let Some((name, value)) = settings.authentication.header() {
-            let wrong = || {
+            let credential_error = || {
                 HttpToolError::new(
                     key,
                     "the credential has characters that are not allowed in a header",
                 )
             };
-            let name: HeaderName = name.parse().map_err(|_| wrong())?;
-            let mut header = HeaderValue::from_str(&value).map_err(|_| wrong())?;
-            header.set_sensitive(true);
-            credential.insert(name, header);
+            let header_name: HeaderName = name.parse().map_err(|_| credential_error())?;
+            let mut header_value = HeaderValue::from_str(&value).map_err(|_| credential_error())?;
+            header_value.set_sensitive(true);
+            credential_headers.insert(header_name, header_value);
         }
         let secrets = Secrets::new(
             secret_values.iter().map(ExposeSecret::expose_secret),
             &settings.authentication,
-            MIN_SECRET_LEN,
+            MIN_SECRET_BYTES,
         );
-        let timeout = settings.timeout_ms.unwrap_or(30_000);
-        if !(1..=3_600_000).contains(&timeout) {
-            let what = "the timeout must be from 1 to 3600000 milliseconds";
-            return Err(HttpToolError::new("timeout_ms", what));
+        let timeout_ms = settings.timeout_ms.unwrap_or(30_000);
+        if !(1..=3_600_000).contains(&timeout_ms) {
+            let message =
+                format!("the timeout must be from 1 to 3600000 milliseconds, {timeout_ms} given");
+            return Err(HttpToolError::new("timeout_ms", message));
         }
-        let max_answer_bytes = settings.max_answer_bytes.unwrap_or(1024 * 1024);
-        let success = if settings.success.is_empty() {
+        let max_response_bytes = settings.max_response_bytes.unwrap_or(1024 * 1024);
+        let success_statuses = if settings.success_statuses.is_empty() {
             vec![StatusRange::SUCCESS]
         } else {
-            settings.success
+            settings.success_statuses
         };
         Ok(Arc::new(Self {
             client: LazyHttpClient::new(settings.egress),
-            credential,
+            credential_headers,
             secrets,
             secret_headers,
-            identity,
+            credential_identity,
             limits: ResponseLimits {
-                timeout: Duration::from_millis(timeout),
-                max_answer_bytes,
-                success,
+                timeout: Duration::from_millis(timeout_ms),
+                max_response_bytes,
+                success_statuses,
             },
         }))
     }
 
     /// Checks under the egress policy whether requests to a URL are allowed, without I/O.
-    pub(crate) fn check(&self, url: &Url) -> Result<(), HttpToolError> {
-        let checked = self.client.policy().check_url(url);
-        checked.map_err(|error| HttpToolError::new("url", error.to_string()))
+    pub(crate) fn check_url(&self, url: &Url) -> Result<(), HttpToolError> {
+        let check_result = self.client.policy().check_url(url);
+        check_result.map_err(|error| HttpToolError::new("url", error.to_string()))
     }
 
-    /// Returns whether the value of a tool's header is a secret: the operator declared the header
-    /// as secret, or the header usually contains credentials.
+    /// Returns whether the value of a tool's header is a secret, because the operator declared the
+    /// header as secret or because the header usually contains credentials.
     pub(crate) fn is_secret(&self, name: &HeaderName) -> bool {
         self.secret_headers.contains(name) || SECRET_HEADERS.contains(name)
     }
 
     /// Adds the headers of the credential.
     pub(crate) fn add_credential(&self, headers: &mut HeaderMap) {
-        headers.extend(self.credential.clone());
+        headers.extend(self.credential_headers.clone());
     }
 
     /// Returns the HTTP client, which is created on first use.
     pub(crate) fn client(&self) -> Result<&HttpClient, ToolFailure> {
         let client = self.client.get();
-        client.map_err(|error| failure(&error, "", self))
+        client.map_err(|error| create_failure(&error, "", self))
     }
 
     /// Returns a JSON value in which all secrets are redacted.
-    pub(crate) fn redacted(&self, value: Value) -> Value {
+    pub(crate) fn redact(&self, value: Value) -> Value {
         match value {
-            Value::String(text) => Value::String(self.without_secrets(text)),
-            Value::Array(items) => items.into_iter().map(|item| self.redacted(item)).collect(),
+            Value::String(text) => Value::String(self.redact_text(text)),
+            Value::Array(items) => items.into_iter().map(|item| self.redact(item)).collect(),
             Value::Object(members) => members
                 .into_iter()
-                .map(|(key, value)| (self.without_secrets(key), self.redacted(value)))
+                .map(|(key, value)| (self.redact_text(key), self.redact(value)))
                 .collect(),
-            other => other,
+            scalar => scalar,
         }
     }
 
     /// Returns a text in which all secrets are redacted.
-    pub(crate) fn without_secrets(&self, mut text: String) -> String {
+    pub(crate) fn redact_text(&self, mut text: String) -> String {
         self.secrets.redact(&mut text);
         text
     }
 }
 
-fn identity(authentication: &Authentication) -> Value {
+fn describe_credential(authentication: &Authentication) -> Value {
     match authentication {
         Authentication::Bearer { .. } => json!({"type": "bearer"}),
         Authentication::ApiKey { header, .. } => json!({"type": "api-key", "header": header}),
@@ -158,8 +159,8 @@ fn identity(authentication: &Authentication) -> Value {
     }
 }
 
-/// Converts the error of a request to `host` to the failure of a tool.
-pub(crate) fn failure(error: &HttpError, host: &str, access: &ApiAccess) -> ToolFailure {
+/// Converts an error of a request to `host` into a tool failure.
+pub(crate) fn create_failure(error: &HttpError, host: &str, access: &ApiAccess) -> ToolFailure {
     let (code, message) = match error {
         HttpError::Denied(error) => (ErrorCode::Denied, error.to_string()),
         HttpError::Timeout => {
@@ -173,7 +174,7 @@ pub(crate) fn failure(error: &HttpError, host: &str, access: &ApiAccess) -> Tool
             ErrorCode::InternalError,
             format!("The response of '{host}' is longer than {limit} bytes"),
         ),
-        other => (ErrorCode::Unavailable, format!("'{host}': {other}")),
+        _ => (ErrorCode::Unavailable, format!("'{host}': {error}")),
     };
     ToolFailure::new(code, message)
 }

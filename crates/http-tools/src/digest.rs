@@ -7,22 +7,22 @@ use serde_json::{Value, json};
 use crate::api_access::ApiAccess;
 use crate::request::RequestPlan;
 
-/// Returns the SHA-256 of a tool's request, credential identity, result path and description. Of
-/// secrets, the digest contains only the locations, so that a changed credential does not change
-/// it.
-pub(crate) fn tool_digest(
+/// Returns the SHA-256 of a tool's request, credential identity, result path and description. The
+/// digest contains the location of each secret instead of the value, so that a changed credential
+/// does not change the digest.
+pub(crate) fn compute_tool_digest(
     definition: &ToolDefinition,
     plan: &RequestPlan,
     access: &ApiAccess,
     result_at: Option<&str>,
 ) -> String {
     let headers = plan.headers.iter().map(|(name, value)| {
-        let shown = if access.is_secret(name) {
+        let digest_value = if access.is_secret(name) {
             json!("secret")
         } else {
             value.to_value()
         };
-        json!([name.as_str(), shown])
+        json!([name.as_str(), digest_value])
     });
     let query = plan.query.iter().map(|part| {
         let style = format!("{:?}", part.style);
@@ -41,8 +41,8 @@ pub(crate) fn tool_digest(
         "query": query.collect::<Value>(),
         "headers": headers.collect::<Value>(),
         "body": plan.body.as_ref().map(|body| body.to_value()),
-        "identity": access.identity,
-        "success": access.limits.success,
+        "identity": access.credential_identity,
+        "success": access.limits.success_statuses,
         "result_at": result_at,
     });
     tool.sort_all_objects();

@@ -33,7 +33,7 @@ pub struct HttpToolEntry {
     pub method: Option<String>,
     /// The URL, with placeholders such as `{id}` for arguments.
     pub url: String,
-    /// Query parameters in addition to those in the URL.
+    /// Query parameters in addition to the parameters in the URL.
     #[serde(default)]
     pub query: JsonObject,
     /// Request headers, by name; each value is an input template.
@@ -45,12 +45,12 @@ pub struct HttpToolEntry {
     /// The body of the request, sent as JSON.
     pub body: Option<Value>,
     /// The JSON Schema of the arguments. By default, all referenced arguments are strings, and
-    /// those in the URL are required.
+    /// the arguments in the URL are required.
     pub input_schema: Option<Value>,
     /// The credential: none, `bearer`, `api-key` or `basic`.
     #[serde(default)]
     pub authentication: Authentication,
-    /// Which addresses the tool's requests may reach.
+    /// The egress policy: the addresses that the tool's requests may reach.
     #[serde(default)]
     pub egress: EgressPolicy,
     /// Timeout of the request, including the body, in milliseconds. Default 30,000.
@@ -67,10 +67,10 @@ pub struct HttpToolEntry {
 }
 
 pub(crate) fn compile_entry(entry: HttpToolEntry) -> Result<HttpTool, HttpToolError> {
-    let method = method(entry.method.as_deref().unwrap_or("GET"))?;
+    let method = parse_method(entry.method.as_deref().unwrap_or("GET"))?;
     if entry.body.is_some() && matches!(method, Method::GET | Method::HEAD) {
-        let what = format!("a {method} request cannot have a body");
-        return Err(HttpToolError::new("body", what));
+        let message = format!("a {method} request cannot have a body");
+        return Err(HttpToolError::new("body", message));
     }
     if let Some(pointer) = entry
         .result_at
@@ -78,31 +78,32 @@ pub(crate) fn compile_entry(entry: HttpToolEntry) -> Result<HttpTool, HttpToolEr
         .filter(|pointer| !pointer.is_empty())
         && !pointer.starts_with('/')
     {
-        let what = format!("'{pointer}' is not a JSON pointer: it must begin with /");
-        return Err(HttpToolError::new("result_at", what));
+        let message =
+            format!("'{pointer}' is not a JSON pointer: a JSON pointer must begin with /");
+        return Err(HttpToolError::new("result_at", message));
     }
     let query = entry.query.into_iter().map(|(name, value)| {
-        let value = template("query", &name, value)?;
+        let value = parse_template("query", &name, value)?;
         let style = QueryStyle::Repeated;
         Ok(QueryPart { name, value, style })
     });
     let plan = RequestPlan {
         url: UrlTemplate::parse(&entry.url)?,
         query: query.collect::<Result<_, _>>()?,
-        headers: headers(entry.headers)?,
+        headers: parse_headers(entry.headers)?,
         body: match entry.body {
             None => None,
-            Some(body) => Some(template("body", "", body)?),
+            Some(body) => Some(parse_template("body", "", body)?),
         },
         method,
     };
     let schema = match entry.input_schema {
-        Some(schema) => check_declared(schema, &plan)?,
-        None => default_schema(&plan),
+        Some(schema) => check_schema_properties(schema, &plan)?,
+        None => create_default_schema(&plan),
     };
     let mut definition = ToolDefinition::builder(entry.name, entry.description)
         .schema(schema)
-        .annotations(annotations(&plan.method, entry.read_only));
+        .annotations(create_annotations(&plan.method, entry.read_only));
     if let Some(category) = entry.category {
         definition = definition.category(category);
     }
@@ -111,10 +112,10 @@ pub(crate) fn compile_entry(entry: HttpToolEntry) -> Result<HttpTool, HttpToolEr
         authentication: entry.authentication,
         egress: entry.egress,
         timeout_ms: entry.timeout_ms,
-        max_answer_bytes: entry.max_answer_bytes,
-        success: entry.success,
+        max_response_bytes: entry.max_answer_bytes,
+        success_statuses: entry.success,
     })?;
-    access.check(plan.url.sample())?;
+    access.check_url(plan.url.sample_url())?;
     let definition = definition
         .build()
         .map_err(|error| HttpToolError::new("", error.to_string()))?;
@@ -130,7 +131,7 @@ pub(crate) fn build_tool(
 ) -> Result<HttpTool, HttpToolError> {
     CompiledSchema::check(definition.input_schema())
         .map_err(|error| HttpToolError::new("input_schema", error.to_string()))?;
-    let digest = digest::tool_digest(&definition, &plan, &access, result_at.as_deref());
+    let digest = digest::compute_tool_digest(&definition, &plan, &access, result_at.as_deref());
     Ok(HttpTool {
         definition,
         plan,
@@ -140,7 +141,7 @@ pub(crate) fn build_tool(
     })
 }
 
-fn method(text: &str) -> Result<Method, HttpToolError> {
+fn parse_method(text: &str) -> Result<Method, HttpToolError> {
     match text.to_ascii_uppercase().as_str() {
         "GET" => Ok(Method::GET),
         "HEAD" => Ok(Method::HEAD),
@@ -155,22 +156,22 @@ fn method(text: &str) -> Result<Method, HttpToolError> {
     }
 }
 
-pub(crate) fn headers(
+pub(crate) fn parse_headers(
     headers: JsonObject,
 ) -> Result<Vec<(HeaderName, InputTemplate)>, HttpToolError> {
-    let headers = headers.into_iter().map(|(name, value)| {
-        let fault = |what: String| HttpToolError::new("headers", what);
+    let parsed_headers = headers.into_iter().map(|(name, value)| {
+        let header_error = |message: String| HttpToolError::new("headers", message);
         let header: HeaderName = name
             .parse()
-            .map_err(|_| fault(format!("'{name}' is not a valid header name")))?;
+            .map_err(|_| header_error(format!("'{name}' is not a valid header name")))?;
         if CONNECTION_HEADERS.contains(&header.as_str()) {
-            return Err(fault(format!(
-                "'{name}' is set by the client and cannot be configured"
+            return Err(header_error(format!(
+                "the header '{name}' is set by the HTTP client and cannot be configured"
             )));
         }
-        Ok((header, template("headers", &name, value)?))
+        Ok((header, parse_template("headers", &name, value)?))
     });
-    headers.collect()
+    parsed_headers.collect()
 }
 
 /// Returns the values of secret headers, which must not contain placeholders.
@@ -178,33 +179,37 @@ pub(crate) fn secret_values(
     headers: &[(HeaderName, InputTemplate)],
     names: &[String],
 ) -> Result<Vec<(HeaderName, SecretString)>, HttpToolError> {
-    let values = names.iter().map(|name| {
-        let found = headers
+    let secret_values = names.iter().map(|name| {
+        let header = headers
             .iter()
             .find(|(header, _)| header.as_str().eq_ignore_ascii_case(name));
-        let value = found.and_then(|(header, value)| Some((header, value.fill(&json!({}))?)));
+        let value = header.and_then(|(header, value)| Some((header, value.fill(&json!({}))?)));
         match value {
             Some((header, Value::String(value))) => Ok((header.clone(), SecretString::from(value))),
             _ => {
-                let what =
+                let message =
                     format!("'{name}' is not a configured header with a constant string value");
-                Err(HttpToolError::new("secret_headers", what))
+                Err(HttpToolError::new("secret_headers", message))
             }
         }
     });
-    values.collect()
+    secret_values.collect()
 }
 
-fn template(key: &'static str, name: &str, value: Value) -> Result<InputTemplate, HttpToolError> {
+fn parse_template(
+    key: &'static str,
+    name: &str,
+    value: Value,
+) -> Result<InputTemplate, HttpToolError> {
     InputTemplate::parse(value).map_err(|error| {
-        let what = format!("{name}{}: {}", error.path, error.what);
-        HttpToolError::new(key, what)
+        let message = format!("{name}{}: {}", error.path, error.reason);
+        HttpToolError::new(key, message)
     })
 }
 
 /// Returns the annotations of a tool with this HTTP method, overridden by the operator's
 /// `read_only`.
-pub(crate) fn annotations(method: &Method, read_only: Option<bool>) -> JsonObject {
+pub(crate) fn create_annotations(method: &Method, read_only: Option<bool>) -> JsonObject {
     let is_read_only = read_only.unwrap_or(matches!(*method, Method::GET | Method::HEAD));
     let is_idempotent = is_read_only || matches!(*method, Method::PUT | Method::DELETE);
     let mut annotations = JsonObject::new();
@@ -217,8 +222,9 @@ pub(crate) fn annotations(method: &Method, read_only: Option<bool>) -> JsonObjec
     annotations
 }
 
-/// Returns the distinct names of the arguments that a request refers to, those in the URL first.
-fn parameter_names(plan: &RequestPlan) -> Vec<String> {
+/// Returns the distinct names of the arguments that a request refers to. The names in the URL come
+/// first.
+fn collect_argument_names(plan: &RequestPlan) -> Vec<String> {
     let mut names: Vec<String> = plan.url.arguments().map(str::to_owned).collect();
     let query_values = plan.query.iter().map(|part| &part.value);
     for name in query_values
@@ -234,26 +240,32 @@ fn parameter_names(plan: &RequestPlan) -> Vec<String> {
 }
 
 /// Checks that a schema contains all arguments that the request refers to.
-fn check_declared(schema: Value, plan: &RequestPlan) -> Result<Value, HttpToolError> {
+fn check_schema_properties(schema: Value, plan: &RequestPlan) -> Result<Value, HttpToolError> {
     let properties = &schema["properties"];
-    let missing = parameter_names(plan)
+    let missing_name = collect_argument_names(plan)
         .into_iter()
         .find(|name| properties.get(name).is_none());
-    match missing {
+    match missing_name {
         None => Ok(schema),
         Some(name) => {
-            let what = format!("the schema has no property '{name}', which the request uses");
-            Err(HttpToolError::new("input_schema", what))
+            let message = format!("the schema has no property '{name}', which the request uses");
+            Err(HttpToolError::new("input_schema", message))
         }
     }
 }
 
-fn default_schema(plan: &RequestPlan) -> Value {
-    let properties: JsonObject = parameter_names(plan)
+fn create_default_schema(plan: &RequestPlan) -> Value {
+    let properties: JsonObject = collect_argument_names(plan)
         .into_iter()
         .map(|name| (name, json!({"type": "string"})))
         .collect();
-    // JSON Schema requires distinct names, but the URL may repeat an argument.
-    let required: BTreeSet<_> = plan.url.arguments().collect();
-    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+    // Collects the arguments in a set: JSON Schema requires the names in `required` to be distinct,
+    // but the URL may repeat an argument.
+    let required_names: BTreeSet<_> = plan.url.arguments().collect();
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required_names,
+        "additionalProperties": false,
+    })
 }

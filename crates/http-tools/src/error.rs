@@ -1,18 +1,19 @@
-/// Why the declaration of an HTTP tool is invalid. Messages contain no credentials.
+/// The reason for which the declaration of an HTTP tool is invalid. Messages contain no
+/// credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what}")]
+#[error("{message}")]
 pub struct HttpToolError {
     /// The invalid key of the declaration; empty if the error concerns the whole declaration.
     pub key: &'static str,
     /// What is wrong with the value of the key.
-    pub what: String,
+    pub message: String,
 }
 
 impl HttpToolError {
-    pub(crate) fn new(key: &'static str, what: impl Into<String>) -> Self {
+    pub(crate) fn new(key: &'static str, message: impl Into<String>) -> Self {
         Self {
             key,
-            what: what.into(),
+            message: message.into(),
         }
     }
 }

@@ -29,8 +29,8 @@ pub struct OpenApiEntry {
     /// The `operationId`s of the operations that become tools; `["*"]` for all suitable operations.
     /// Other operations are not available.
     pub operations: Vec<String>,
-    /// The base URL of the document's paths. Default: the first server of the document, if that is
-    /// an absolute URL without variables.
+    /// The base URL of the document's paths. Default: the URL of the document's first server, if
+    /// the URL is absolute and has no variables.
     pub base_url: Option<String>,
     /// The prefix of the tools' names. Default: the name of the API and `_`.
     pub prefix: Option<String>,
@@ -43,7 +43,7 @@ pub struct OpenApiEntry {
     /// The credential: none, `bearer`, `api-key` or `basic`.
     #[serde(default)]
     pub authentication: Authentication,
-    /// Which addresses the tools' requests may reach.
+    /// The egress policy: the addresses that the tools' requests may reach.
     #[serde(default)]
     pub egress: EgressPolicy,
     /// Timeout of a request, including the body, in milliseconds. Default 30,000.
@@ -79,48 +79,51 @@ impl OpenApiEntry {
     /// The document is invalid, or a selected operation does not exist or cannot become a tool.
     /// With `*`, unsuitable operations are skipped and logged.
     pub fn tools(self, document: &str) -> Result<Vec<HttpTool>, HttpToolError> {
-        self.tools_in(&OpenApiDocument::parse(document)?)
+        self.create_tools(&OpenApiDocument::parse(document)?)
     }
 
-    fn tools_in(self, document: &OpenApiDocument) -> Result<Vec<HttpTool>, HttpToolError> {
-        let base = document.base_url(self.base_url.as_deref())?;
+    fn create_tools(self, document: &OpenApiDocument) -> Result<Vec<HttpTool>, HttpToolError> {
+        let base_url = document.base_url(self.base_url.as_deref())?;
         let prefix = self.prefix.unwrap_or_else(|| format!("{}_", self.name));
-        let headers = entry::headers(self.headers)?;
+        let headers = entry::parse_headers(self.headers)?;
         if headers.iter().any(|(_, value)| !value.is_constant()) {
-            let what =
+            let message =
                 "headers of an OpenAPI document apply to all requests and must not use arguments";
-            return Err(HttpToolError::new("headers", what));
+            return Err(HttpToolError::new("headers", message));
         }
         let access = ApiAccess::new(ApiAccessSettings {
             secrets: entry::secret_values(&headers, &self.secret_headers)?,
             authentication: self.authentication,
             egress: self.egress,
             timeout_ms: self.timeout_ms,
-            max_answer_bytes: self.max_answer_bytes,
-            success: self.success,
+            max_response_bytes: self.max_answer_bytes,
+            success_statuses: self.success,
         })?;
-        let selects_all = self.operations.iter().any(|selected| selected == "*");
+        let selects_all = self.operations.iter().any(|selected_id| selected_id == "*");
         if self.operations.is_empty() {
-            let known = document.operation_ids().join(", ");
-            let what =
-                format!("name the operations, or [\"*\"] for all. The document has: {known}");
-            return Err(HttpToolError::new("operations", what));
+            let known_ids = document.operation_ids().join(", ");
+            let message = format!(
+                "no operation is selected: list operation ids, or [\"*\"] for all operations. The \
+                document has: {known_ids}"
+            );
+            return Err(HttpToolError::new("operations", message));
         }
         let mut tools = Vec::new();
-        let mut remaining = self.operations;
+        let mut unmatched_ids = self.operations;
         for operation in document.operations() {
             let id = operation.id();
-            let is_named = id.is_some_and(|id| remaining.iter().any(|selected| selected == id));
-            remaining.retain(|selected| Some(selected.as_str()) != id);
-            if !is_named && !selects_all {
+            let is_selected_by_id =
+                id.is_some_and(|id| unmatched_ids.iter().any(|selected_id| selected_id == id));
+            unmatched_ids.retain(|selected_id| Some(selected_id.as_str()) != id);
+            if !is_selected_by_id && !selects_all {
                 continue;
             }
             let tool = operation
                 .check_base_url(self.base_url.as_deref())
-                .and_then(|()| operation.tool(document, &base, &prefix, &headers, &access));
+                .and_then(|()| operation.to_tool(document, &base_url, &prefix, &headers, &access));
             match tool {
                 Ok(tool) => tools.push(tool),
-                Err(error) if is_named => return Err(error),
+                Err(error) if is_selected_by_id => return Err(error),
                 Err(error) => {
                     tracing::warn!(
                         api = %self.name,
@@ -129,10 +132,11 @@ impl OpenApiEntry {
                 }
             }
         }
-        if let Some(stray) = remaining.iter().find(|selected| *selected != "*") {
-            let known = document.operation_ids().join(", ");
-            let what = format!("unknown operation '{stray}'. The document has: {known}");
-            return Err(HttpToolError::new("operations", what));
+        if let Some(unknown_id) = unmatched_ids.iter().find(|selected_id| *selected_id != "*") {
+            let known_ids = document.operation_ids().join(", ");
+            let message =
+                format!("unknown operation '{unknown_id}'. The document has: {known_ids}");
+            return Err(HttpToolError::new("operations", message));
         }
         Ok(tools)
     }

@@ -6,9 +6,9 @@ use pillion_egress::HttpRequest;
 use serde_json::Value;
 
 use crate::api_access::ApiAccess;
-use crate::url_template::{UrlTemplate, encoded};
+use crate::url_template::{UrlTemplate, percent_encode};
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const JSON_MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
 /// The request of a tool, with placeholders for arguments.
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ pub(crate) struct QueryPart {
     pub(crate) style: QueryStyle,
 }
 
-/// How lists and objects are encoded in a query.
+/// The encoding of lists and objects in a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueryStyle {
     /// One `name=value` pair for each item: `a=1&a=2`.
@@ -42,7 +42,7 @@ pub(crate) enum QueryStyle {
 }
 
 impl RequestPlan {
-    /// Fills the placeholders with these arguments, and returns the request.
+    /// Fills the placeholders with the given arguments, and returns the request.
     pub(crate) fn fill(
         &self,
         arguments: &Value,
@@ -59,27 +59,31 @@ impl RequestPlan {
             url.set_query(Some(&query.join("&")));
         }
         let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, JSON);
+        headers.insert(ACCEPT, JSON_MEDIA_TYPE);
         let mut request = HttpRequest::get(url);
         request.method = self.method.clone();
         if let Some(body) = &self.body
             && let Some(body) = body.fill(arguments)
         {
-            headers.insert(CONTENT_TYPE, JSON);
+            headers.insert(CONTENT_TYPE, JSON_MEDIA_TYPE);
             request.body = body.to_string().into();
         }
         for (name, value) in &self.headers {
-            let Some(text) = value.fill(arguments).map(|value| header_text(name, &value)) else {
+            let Some(text_result) = value
+                .fill(arguments)
+                .map(|value| format_header(name, &value))
+            else {
                 continue;
             };
-            let Some(text) = text? else { continue };
+            let Some(text) = text_result? else { continue };
             let mut header = HeaderValue::from_str(&text).map_err(|_| {
                 ToolFailure::invalid_input(format!(
                     "The value of the header '{name}' has characters that are not allowed in a \
                     header"
                 ))
             })?;
-            // A constant value may come from the operator's environment, and may be secret.
+            // Marks a constant value as sensitive, because it may come from the operator's
+            // environment and may be secret.
             header.set_sensitive(value.is_constant());
             headers.insert(name.clone(), header);
         }
@@ -90,52 +94,55 @@ impl RequestPlan {
 }
 
 /// Returns the text of a header's value; `None` for null, which omits the header.
-fn header_text(name: &HeaderName, value: &Value) -> Result<Option<String>, ToolFailure> {
+fn format_header(name: &HeaderName, value: &Value) -> Result<Option<String>, ToolFailure> {
     Ok(Some(match value {
         Value::Null => return Ok(None),
         Value::Array(items) => {
-            let texts: Option<Vec<_>> = items.iter().map(scalar).collect();
+            let texts: Option<Vec<_>> = items.iter().map(scalar_to_text).collect();
             texts
                 .ok_or_else(|| invalid_parameter(name.as_str()))?
                 .join(",")
         }
-        other => scalar(other).ok_or_else(|| invalid_parameter(name.as_str()))?,
+        scalar => scalar_to_text(scalar).ok_or_else(|| invalid_parameter(name.as_str()))?,
     }))
 }
 
 impl QueryPart {
     fn write(&self, value: &Value, query: &mut Vec<String>) -> Result<(), ToolFailure> {
-        let name = encoded(&self.name);
-        let misfits = || invalid_parameter(&self.name);
+        let name = percent_encode(&self.name);
+        let invalid_value = || invalid_parameter(&self.name);
         match (value, self.style) {
             (Value::Null, _) => {}
             (value, QueryStyle::Json) => {
-                query.push(format!("{name}={}", encoded(&value.to_string())));
+                query.push(format!("{name}={}", percent_encode(&value.to_string())));
             }
-            (Value::Array(items), QueryStyle::Joined(between)) => {
+            (Value::Array(items), QueryStyle::Joined(separator)) => {
                 let texts: Option<Vec<_>> = items
                     .iter()
-                    .map(|item| Some(encoded(&scalar(item)?)))
+                    .map(|item| Some(percent_encode(&scalar_to_text(item)?)))
                     .collect();
-                let joined = texts.ok_or_else(misfits)?.join(between);
-                query.push(format!("{name}={joined}"));
+                let joined_items = texts.ok_or_else(invalid_value)?.join(separator);
+                query.push(format!("{name}={joined_items}"));
             }
             (Value::Array(items), _) => {
                 for item in items {
-                    let item = scalar(item).ok_or_else(misfits)?;
-                    query.push(format!("{name}={}", encoded(&item)));
+                    let text = scalar_to_text(item).ok_or_else(invalid_value)?;
+                    query.push(format!("{name}={}", percent_encode(&text)));
                 }
             }
             (Value::Object(members), QueryStyle::DeepObject) => {
                 for (key, value) in members {
-                    let value = scalar(value).ok_or_else(misfits)?;
-                    let key = encoded(key);
-                    query.push(format!("{name}%5B{key}%5D={}", encoded(&value)));
+                    let text = scalar_to_text(value).ok_or_else(invalid_value)?;
+                    let encoded_key = percent_encode(key);
+                    query.push(format!(
+                        "{name}%5B{encoded_key}%5D={}",
+                        percent_encode(&text)
+                    ));
                 }
             }
             (value, _) => {
-                let value = scalar(value).ok_or_else(misfits)?;
-                query.push(format!("{name}={}", encoded(&value)));
+                let text = scalar_to_text(value).ok_or_else(invalid_value)?;
+                query.push(format!("{name}={}", percent_encode(&text)));
             }
         }
         Ok(())
@@ -143,7 +150,7 @@ impl QueryPart {
 }
 
 /// Returns a string, number or boolean as text.
-fn scalar(value: &Value) -> Option<String> {
+fn scalar_to_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(_) | Value::Bool(_) => Some(value.to_string()),

@@ -1,7 +1,7 @@
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error};
 
-/// A range of HTTP statuses: a single status, such as `404`, or a class, such as `"2XX"`.
+/// A range of HTTP statuses, which is a single status, such as `404`, or a class, such as `"2XX"`.
 ///
 /// ```
 /// use pillion_http_tools::StatusRange;
@@ -11,21 +11,23 @@ use serde::de::{Deserialize, Deserializer, Error};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct StatusRange {
-    first: u16,
-    last: u16,
+    #[serde(rename = "first")]
+    first_status: u16,
+    #[serde(rename = "last")]
+    last_status: u16,
 }
 
 impl StatusRange {
     /// The statuses 200 to 299, which count as success by default.
     pub const SUCCESS: Self = Self {
-        first: 200,
-        last: 299,
+        first_status: 200,
+        last_status: 299,
     };
 
     /// Returns whether the range contains a status.
     #[must_use]
     pub fn contains(self, status: u16) -> bool {
-        (self.first..=self.last).contains(&status)
+        (self.first_status..=self.last_status).contains(&status)
     }
 }
 
@@ -34,27 +36,32 @@ impl<'de> Deserialize<'de> for StatusRange {
         #[derive(serde::Deserialize)]
         #[serde(untagged)]
         enum StatusNotation {
-            One(u16),
+            Number(u16),
             Text(String),
         }
-        let wrong = || {
-            D::Error::custom("a status must be a number such as 404, or a class such as \"2XX\"")
+        let invalid_status = |value: &str| {
+            D::Error::custom(format!(
+                "invalid status {value}: expected a number from 100 to 599, or a class such as \
+                 \"2XX\""
+            ))
         };
-        match StatusNotation::deserialize(deserializer).map_err(|_| wrong())? {
-            StatusNotation::One(status @ 100..=599) => Ok(Self {
-                first: status,
-                last: status,
+        let notation = StatusNotation::deserialize(deserializer)
+            .map_err(|_| invalid_status("of another type"))?;
+        match notation {
+            StatusNotation::Number(status @ 100..=599) => Ok(Self {
+                first_status: status,
+                last_status: status,
             }),
-            StatusNotation::One(_) => Err(wrong()),
+            StatusNotation::Number(status) => Err(invalid_status(&status.to_string())),
             StatusNotation::Text(text) => match text.to_ascii_uppercase().as_bytes() {
-                [hundred @ b'1'..=b'5', b'X', b'X'] => {
-                    let first = u16::from(hundred - b'0') * 100;
+                [class_digit @ b'1'..=b'5', b'X', b'X'] => {
+                    let first_status = u16::from(class_digit - b'0') * 100;
                     Ok(Self {
-                        first,
-                        last: first + 99,
+                        first_status,
+                        last_status: first_status + 99,
                     })
                 }
-                _ => Err(wrong()),
+                _ => Err(invalid_status(&format!("\"{text}\""))),
             },
         }
     }

@@ -35,38 +35,39 @@ impl HttpTool {
         let access = &*self.access;
         let request = self.plan.fill(arguments, access)?;
         let host = request.url.host_str().unwrap_or_default().to_owned();
-        let failed = |error| api_access::failure(&error, &host, access);
-        let sent = access.client()?.send(request, access.limits.timeout).await;
-        let response = sent.map_err(failed)?;
+        let to_failure = |error| api_access::create_failure(&error, &host, access);
+        let send_result = access.client()?.send(request, access.limits.timeout).await;
+        let response = send_result.map_err(to_failure)?;
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = response.bytes(access.limits.max_answer_bytes).await;
-        let text = String::from_utf8(body.map_err(failed)?.into());
+        let body = response.bytes(access.limits.max_response_bytes).await;
+        let text_result = String::from_utf8(body.map_err(to_failure)?.into());
         let is_success = access
             .limits
-            .success
+            .success_statuses
             .iter()
             .any(|range| range.contains(status.as_u16()));
-        let Ok(text) = text else {
+        let Ok(text) = text_result else {
             return Err(if is_success {
-                ToolFailure::internal("The response is not text")
+                ToolFailure::internal(format!("The response of '{host}' is not UTF-8 text"))
             } else {
-                response::failure(&host, status, &headers, Value::Null)
+                response::create_failure(&host, status, &headers, Value::Null)
             });
         };
-        let bytes = text.len();
-        let redacted_text = access.without_secrets(text);
+        let byte_count = text.len();
+        let redacted_text = access.redact_text(text);
         let parse = move || {
-            let parsed = response::parse_body(&headers, redacted_text);
-            (headers, parsed)
+            let parse_result = response::parse_body(&headers, redacted_text);
+            (headers, parse_result)
         };
-        let (headers, parsed) = compute::run(&host, bytes, parse).await;
-        // The parsed body is redacted again, because JSON escapes may hide a secret.
-        let value = parsed.map(|value| access.redacted(value));
+        let (headers, parse_result) = compute::run(&host, byte_count, parse).await;
+        // Redacts the parsed body again, because JSON escapes in the unparsed text may hide a
+        // secret.
+        let redacted_result = parse_result.map(|value| access.redact(value));
         if is_success {
-            response::output(status, value?, self.result_at.as_deref())
+            response::create_output(status, redacted_result?, self.result_at.as_deref())
         } else {
-            let value = value.unwrap_or_default();
-            Err(response::failure(&host, status, &headers, value))
+            let value = redacted_result.unwrap_or_default();
+            Err(response::create_failure(&host, status, &headers, value))
         }
     }
 }
@@ -89,7 +90,7 @@ impl fmt::Debug for HttpTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpTool")
             .field("name", self.definition.name())
-            .field("host", &self.plan.url.sample().host_str())
+            .field("host", &self.plan.url.sample_url().host_str())
             .finish_non_exhaustive()
     }
 }

@@ -8,27 +8,27 @@ use url::{Origin, Url};
 use crate::HttpToolError;
 
 /// All characters except those that RFC 3986 calls unreserved.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+const ESCAPED_CHARACTERS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
 /// Percent-encodes all characters of a text that have a meaning in URLs.
-pub(crate) fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, RESERVED).to_string()
+pub(crate) fn percent_encode(text: &str) -> String {
+    utf8_percent_encode(text, ESCAPED_CHARACTERS).to_string()
 }
 
 /// A URL with placeholders for arguments in its path and query: `https://x.example/users/{id}`.
 ///
-/// An argument cannot change the structure of the URL: arguments are encoded and must not be empty,
-/// and a URL is rejected if a parser would normalize its path (`..`).
+/// An argument cannot change the structure of the URL, because arguments are percent-encoded and
+/// must not be empty, and a URL is rejected if a parser would normalize its path (`..`).
 #[derive(Debug, Clone)]
 pub(crate) struct UrlTemplate {
-    pieces: Vec<TemplatePart>,
+    parts: Vec<TemplatePart>,
     origin: Origin,
     /// The URL with `x` in place of each placeholder.
-    sample: Url,
+    sample_url: Url,
 }
 
 #[derive(Debug, Clone)]
@@ -39,86 +39,93 @@ enum TemplatePart {
 
 impl UrlTemplate {
     pub(crate) fn parse(text: &str) -> Result<Self, HttpToolError> {
-        let fault = |what: &str| HttpToolError::new("url", what);
-        let pieces = parse_pieces(text).ok_or_else(|| {
+        let fault = |message: &str| HttpToolError::new("url", message);
+        let parts = parse_parts(text).ok_or_else(|| {
             fault(
                 "write a placeholder for an argument as its name in braces: \
                 https://x.example/users/{id}",
             )
         })?;
-        let authority = text.find("://").map(|begin| begin + 3);
-        let path = authority.and_then(|begin| Some(begin + text[begin..].find(['/', '?'])?));
-        if let Some(open) = text.find('{')
-            && path.is_none_or(|path| open < path)
+        let authority_start = text.find("://").map(|start| start + 3);
+        let path_start =
+            authority_start.and_then(|start| Some(start + text[start..].find(['/', '?'])?));
+        if let Some(brace_index) = text.find('{')
+            && path_start.is_none_or(|path_start| brace_index < path_start)
         {
             return Err(fault(
                 "placeholders for arguments are only allowed after the host",
             ));
         }
-        let sample_text = join(&pieces, |_| Ok::<_, HttpToolError>("x".to_owned()))?;
-        let sample = Url::parse(&sample_text).map_err(|_| fault("not a valid URL"))?;
-        if !sample.username().is_empty() || sample.password().is_some() {
+        let sample_text = join_parts(&parts, |_| Ok::<_, HttpToolError>("x".to_owned()))?;
+        let sample_url =
+            Url::parse(&sample_text).map_err(|_| fault("the template is not a valid URL"))?;
+        if !sample_url.username().is_empty() || sample_url.password().is_some() {
             return Err(fault(
-                "the URL contains a user or password: put them into 'authentication'",
+                "the URL contains a user or password: put the credential into 'authentication'",
             ));
         }
-        if sample.fragment().is_some() {
+        if sample_url.fragment().is_some() {
             return Err(fault(
-                "the URL must not have a fragment ('#...'), because it is never sent",
+                "the URL must not have a fragment ('#...'), because a fragment is never sent",
             ));
         }
-        if !is_unchanged(&sample, &sample_text) {
-            let what = format!("write the URL in its normalized form: {sample}");
-            return Err(HttpToolError::new("url", what));
+        if !is_unchanged(&sample_url, &sample_text) {
+            let message = format!("write the URL in its normalized form: {sample_url}");
+            return Err(HttpToolError::new("url", message));
         }
         Ok(Self {
-            pieces,
-            origin: sample.origin(),
-            sample,
+            parts,
+            origin: sample_url.origin(),
+            sample_url,
         })
     }
 
     /// Returns the URL with `x` in place of each placeholder.
-    pub(crate) fn sample(&self) -> &Url {
-        &self.sample
+    pub(crate) fn sample_url(&self) -> &Url {
+        &self.sample_url
     }
 
     /// Returns the names of the placeholders.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = &str> {
-        self.pieces.iter().filter_map(|piece| match piece {
+        self.parts.iter().filter_map(|part| match part {
             TemplatePart::Argument(name) => Some(name.as_str()),
             TemplatePart::Text(_) => None,
         })
     }
 
-    /// Fills the placeholders with these arguments, and returns the URL.
+    /// Fills the placeholders with the given arguments, and returns the URL.
     pub(crate) fn fill(&self, arguments: &Value) -> Result<Url, ToolFailure> {
-        let bad = |name: &str, what: &str| {
-            ToolFailure::invalid_input(format!("The argument '{name}' {what}"))
+        let invalid_argument = |name: &str, problem: &str| {
+            ToolFailure::invalid_input(format!("The argument '{name}' {problem}"))
         };
-        let text = join(&self.pieces, |name| {
+        let text = join_parts(&self.parts, |name| {
             let value = match arguments.get(name) {
                 Some(Value::String(value)) => value.clone(),
                 Some(scalar @ (Value::Number(_) | Value::Bool(_))) => scalar.to_string(),
-                None | Some(Value::Null) => return Err(bad(name, "is missing")),
-                Some(_) => return Err(bad(name, "must be a string, number or boolean")),
+                None | Some(Value::Null) => return Err(invalid_argument(name, "is missing")),
+                Some(_) => {
+                    return Err(invalid_argument(
+                        name,
+                        "must be a string, number or boolean",
+                    ));
+                }
             };
             if value.is_empty() {
-                return Err(bad(name, "is empty"));
+                return Err(invalid_argument(name, "is empty"));
             }
             // Encoded dots are rejected, too, because some servers decode a path before they route
             // it.
-            let is_dot_segment = |part: &str| matches!(part, "." | "..");
-            if self.occurs_in_path(name) && value.split(['/', '\\']).any(is_dot_segment) {
-                return Err(bad(name, "would change the path of the URL"));
+            let is_dot_segment = |segment: &str| matches!(segment, "." | "..");
+            if self.is_in_path(name) && value.split(['/', '\\']).any(is_dot_segment) {
+                return Err(invalid_argument(name, "would change the path of the URL"));
             }
-            Ok(encoded(&value))
+            Ok(percent_encode(&value))
         })?;
-        let changes_path =
+        let path_error =
             || ToolFailure::invalid_input("An argument would change the path of the URL");
-        let url = Url::parse(&text).map_err(|_| changes_path())?;
+        let url = Url::parse(&text).map_err(|_| path_error())?;
         if url.origin() != self.origin || !is_unchanged(&url, &text) {
-            return Err(changes_path());
+            return Err(path_error());
         }
         Ok(url)
     }
@@ -127,7 +134,7 @@ impl UrlTemplate {
 /// Formats the URL template as declared.
 impl fmt::Display for UrlTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.pieces.iter().try_for_each(|piece| match piece {
+        self.parts.iter().try_for_each(|part| match part {
             TemplatePart::Text(text) => write!(f, "{text}"),
             TemplatePart::Argument(name) => write!(f, "{{{name}}}"),
         })
@@ -136,37 +143,40 @@ impl fmt::Display for UrlTemplate {
 
 impl UrlTemplate {
     /// Returns whether a placeholder for the argument occurs before the query.
-    fn occurs_in_path(&self, name: &str) -> bool {
-        let is_path = |piece: &&TemplatePart| !matches!(piece, TemplatePart::Text(text) if text.contains('?'));
-        let path = self.pieces.iter().take_while(is_path);
-        path.into_iter()
-            .any(|piece| matches!(piece, TemplatePart::Argument(argument) if argument == name))
+    fn is_in_path(&self, name: &str) -> bool {
+        let is_before_query =
+            |part: &&TemplatePart| !matches!(part, TemplatePart::Text(text) if text.contains('?'));
+        let mut path_parts = self.parts.iter().take_while(is_before_query);
+        path_parts.any(|part| matches!(part, TemplatePart::Argument(argument) if argument == name))
     }
 }
 
-fn parse_pieces(text: &str) -> Option<Vec<TemplatePart>> {
-    let mut pieces = Vec::new();
+fn parse_parts(text: &str) -> Option<Vec<TemplatePart>> {
+    let mut parts = Vec::new();
     let mut rest = text;
-    while let Some(open) = rest.find('{') {
-        let close = open + rest[open..].find('}')?;
-        let name = &rest[open + 1..close];
-        let before = &rest[..open];
-        if name.is_empty() || name.contains('{') || before.contains('}') {
+    while let Some(open_index) = rest.find('{') {
+        let close_index = open_index + rest[open_index..].find('}')?;
+        let name = &rest[open_index + 1..close_index];
+        let text_before = &rest[..open_index];
+        if name.is_empty() || name.contains('{') || text_before.contains('}') {
             return None;
         }
-        pieces.push(TemplatePart::Text(before.to_owned()));
-        pieces.push(TemplatePart::Argument(name.to_owned()));
-        rest = &rest[close + 1..];
+        parts.push(TemplatePart::Text(text_before.to_owned()));
+        parts.push(TemplatePart::Argument(name.to_owned()));
+        rest = &rest[close_index + 1..];
     }
-    pieces.push(TemplatePart::Text(rest.to_owned()));
-    (!rest.contains('}')).then_some(pieces)
+    parts.push(TemplatePart::Text(rest.to_owned()));
+    (!rest.contains('}')).then_some(parts)
 }
 
-fn join<E>(pieces: &[TemplatePart], fill: impl Fn(&str) -> Result<String, E>) -> Result<String, E> {
+fn join_parts<E>(
+    parts: &[TemplatePart],
+    fill: impl Fn(&str) -> Result<String, E>,
+) -> Result<String, E> {
     let mut text = String::new();
-    for piece in pieces {
-        match piece {
-            TemplatePart::Text(piece) => text += piece,
+    for part in parts {
+        match part {
+            TemplatePart::Text(part) => text += part,
             TemplatePart::Argument(name) => text += &fill(name)?,
         }
     }
@@ -176,11 +186,11 @@ fn join<E>(pieces: &[TemplatePart], fill: impl Fn(&str) -> Result<String, E>) ->
 /// Returns whether the URL parser left the path and query of a URL's text unchanged.
 fn is_unchanged(url: &Url, text: &str) -> bool {
     let after_scheme = text.split_once("://").map_or("", |(_, rest)| rest);
-    let begin = after_scheme.find(['/', '?']);
-    let target = begin.map_or("", |begin| &after_scheme[begin..]);
-    let (path, query) = match target.split_once('?') {
+    let path_start = after_scheme.find(['/', '?']);
+    let path_and_query = path_start.map_or("", |path_start| &after_scheme[path_start..]);
+    let (path, query) = match path_and_query.split_once('?') {
         Some((path, query)) => (path, Some(query)),
-        None => (target, None),
+        None => (path_and_query, None),
     };
     let is_same_path = url.path() == if path.is_empty() { "/" } else { path };
     is_same_path && url.query() == query

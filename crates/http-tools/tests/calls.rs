@@ -254,7 +254,7 @@ async fn invalid_declarations_are_rejected_at_start() {
         (
             "headers",
             json!({"Host": "y"}),
-            "'Host' is set by the client and cannot be configured",
+            "the header 'Host' is set by the HTTP client and cannot be configured",
         ),
         (
             "headers",
@@ -273,7 +273,7 @@ async fn invalid_declarations_are_rejected_at_start() {
         (
             "authentication",
             json!({"type": "oauth"}),
-            "HTTP tools support only",
+            "HTTP tools do not support oauth",
         ),
     ] {
         let error = error_with(json!({key: value}));

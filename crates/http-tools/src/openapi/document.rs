@@ -7,12 +7,12 @@ use super::operation::Operation;
 use super::{references, text};
 use crate::HttpToolError;
 
-/// Maximum total size of the schemas that are copied for all tools of a document, in bytes, because
-/// each tool has its own copy of shared schemas.
+/// Maximum total size, in bytes, of the schemas that are copied for all tools of a document.
+/// Limited, because each tool has its own copy of shared schemas.
 const MAX_COPIED_BYTES: usize = 64 * 1024 * 1024;
 
 /// The HTTP methods whose operations can become tools.
-const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
+const HTTP_METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
 
 /// An OpenAPI document of version 3.0 or 3.1.
 pub(super) struct OpenApiDocument {
@@ -34,11 +34,11 @@ impl OpenApiDocument {
         let version = text(&root, "openapi").unwrap_or_default();
         if !["3.0.", "3.1."]
             .iter()
-            .any(|known| version.starts_with(known))
+            .any(|supported_version| version.starts_with(supported_version))
         {
-            return Err(fault(
-                "the file is not an OpenAPI document of version 3.0 or 3.1".to_owned(),
-            ));
+            return Err(fault(format!(
+                "'openapi' must be version 3.0 or 3.1 of OpenAPI, '{version}' given"
+            )));
         }
         let remaining_bytes = Cell::new(MAX_COPIED_BYTES);
         Ok(Self {
@@ -54,16 +54,16 @@ impl OpenApiDocument {
     }
 
     /// Counts the bytes of a copied schema. Fails above [`MAX_COPIED_BYTES`] in total.
-    pub(super) fn charge(&self, bytes: usize) -> Result<(), String> {
-        let left = self.remaining_bytes.get().checked_sub(bytes);
-        self.remaining_bytes.set(left.unwrap_or(0));
-        let what = || {
+    pub(super) fn count_copied_bytes(&self, byte_count: usize) -> Result<(), String> {
+        let remaining_bytes = self.remaining_bytes.get().checked_sub(byte_count);
+        self.remaining_bytes.set(remaining_bytes.unwrap_or(0));
+        let message = || {
             format!("the schemas of all tools together are larger than {MAX_COPIED_BYTES} bytes")
         };
-        left.map(drop).ok_or_else(what)
+        remaining_bytes.map(drop).ok_or_else(message)
     }
 
-    /// Returns the value that a `$ref` leads to, or the value itself if it has none.
+    /// Returns the value that a `$ref` leads to, or the value itself if the value has no `$ref`.
     pub(super) fn resolve<'a>(&'a self, value: &'a Value) -> Result<&'a Value, String> {
         references::resolve(&self.root, value)
     }
@@ -73,15 +73,15 @@ impl OpenApiDocument {
         references::find_target(&self.root, reference)
     }
 
-    /// Returns the base URL of the document's paths: the configured one, or else that of the
-    /// document.
-    pub(super) fn base_url(&self, configured: Option<&str>) -> Result<String, HttpToolError> {
-        let fault = |what: &str| HttpToolError::new("base_url", what);
-        let first_server = || text(self.root.get("servers")?.get(0)?, "url");
-        let (base, url) = configured
-            .or_else(first_server)
-            .filter(|base| !base.contains(['{', '}']))
-            .and_then(|base| Some((base, Url::parse(base).ok()?)))
+    /// Returns the base URL of the document's paths: the configured URL, or else the URL of the
+    /// document's first server.
+    pub(super) fn base_url(&self, configured_url: Option<&str>) -> Result<String, HttpToolError> {
+        let fault = |message: &str| HttpToolError::new("base_url", message);
+        let find_first_server_url = || text(self.root.get("servers")?.get(0)?, "url");
+        let (base_url, url) = configured_url
+            .or_else(find_first_server_url)
+            .filter(|base_url| !base_url.contains(['{', '}']))
+            .and_then(|base_url| Some((base_url, Url::parse(base_url).ok()?)))
             .ok_or_else(|| fault("the document has no absolute URL of the API: set base_url"))?;
         if url.query().is_some() || url.fragment().is_some() {
             return Err(fault(
@@ -89,20 +89,23 @@ impl OpenApiDocument {
                 are appended to it",
             ));
         }
-        Ok(base.trim_end_matches('/').to_owned())
+        Ok(base_url.trim_end_matches('/').to_owned())
     }
 
     /// Returns the operations of all paths, in their order in the document.
     pub(super) fn operations(&self) -> Vec<Operation<'_>> {
         let paths = self.root.get("paths").and_then(Value::as_object);
         let mut operations = Vec::new();
-        for (path, item) in paths.into_iter().flatten() {
-            let Ok(item) = self.resolve(item) else {
+        for (path, path_item) in paths.into_iter().flatten() {
+            let Ok(path_item) = self.resolve(path_item) else {
                 continue;
             };
-            for method in METHODS {
-                if let Some(operation) = item.get(method).filter(|it| it.is_object()) {
-                    operations.push(Operation::new(path, method, item, operation));
+            for method in HTTP_METHODS {
+                if let Some(operation) = path_item
+                    .get(method)
+                    .filter(|operation| operation.is_object())
+                {
+                    operations.push(Operation::new(path, method, path_item, operation));
                 }
             }
         }
@@ -115,6 +118,6 @@ impl OpenApiDocument {
     }
 }
 
-fn fault(what: String) -> HttpToolError {
-    HttpToolError::new("document", what)
+fn fault(message: String) -> HttpToolError {
+    HttpToolError::new("document", message)
 }

@@ -13,8 +13,9 @@ use crate::request::{QueryPart, QueryStyle, RequestPlan};
 use crate::url_template::UrlTemplate;
 use crate::{HttpTool, HttpToolError, entry};
 
-/// Maximum length of a description, in characters, because every request to a model contains it.
-const MAX_DESCRIPTION_LEN: usize = 1_024;
+/// Maximum length of a description, in characters. Limited, because every request to a model
+/// contains the description.
+const MAX_DESCRIPTION_CHARS: usize = 1_024;
 
 /// Maximum size of an argument schema, as JSON, in bytes.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
@@ -30,7 +31,7 @@ pub(super) struct Operation<'a> {
     path: &'a str,
     method: &'static str,
     /// The path item that contains the operation, with settings for all operations of the path.
-    item: &'a Value,
+    path_item: &'a Value,
     operation: &'a Value,
 }
 
@@ -48,13 +49,13 @@ impl<'a> Operation<'a> {
     pub(super) fn new(
         path: &'a str,
         method: &'static str,
-        item: &'a Value,
+        path_item: &'a Value,
         operation: &'a Value,
     ) -> Self {
         Self {
             path,
             method,
-            item,
+            path_item,
             operation,
         }
     }
@@ -63,42 +64,48 @@ impl<'a> Operation<'a> {
         text(self.operation, "operationId")
     }
 
-    /// Rejects an operation with its own servers, unless the operator configured a base URL: the
-    /// credential could be sent to the wrong server.
-    pub(super) fn check_base_url(&self, configured: Option<&str>) -> Result<(), HttpToolError> {
-        let has_servers = |value: &Value| value.get("servers").is_some_and(|it| it != &json!([]));
-        if configured.is_some() || !(has_servers(self.item) || has_servers(self.operation)) {
+    /// Rejects an operation with its own servers, unless the operator configured a base URL,
+    /// because the credential could be sent to the wrong server.
+    pub(super) fn check_base_url(&self, configured_url: Option<&str>) -> Result<(), HttpToolError> {
+        let has_servers = |value: &Value| {
+            value
+                .get("servers")
+                .is_some_and(|servers| servers != &json!([]))
+        };
+        if configured_url.is_some() || !(has_servers(self.path_item) || has_servers(self.operation))
+        {
             return Ok(());
         }
-        let what = format!(
+        let message = format!(
             "{}: the operation has its own 'servers': set base_url",
-            self.label()
+            self.format_label()
         );
-        Err(HttpToolError::new("operations", what))
+        Err(HttpToolError::new("operations", message))
     }
 
-    fn label(&self) -> String {
+    fn format_label(&self) -> String {
         format!("{} {}", self.method.to_ascii_uppercase(), self.path)
     }
 
     /// Converts the operation to a tool.
-    pub(super) fn tool(
+    pub(super) fn to_tool(
         &self,
         document: &'a OpenApiDocument,
-        base: &str,
+        base_url: &str,
         prefix: &str,
         headers: &[(HeaderName, InputTemplate)],
         access: &Arc<ApiAccess>,
     ) -> Result<HttpTool, HttpToolError> {
-        let label = self.label();
-        let fault = |what: String| HttpToolError::new("operations", format!("{label}: {what}"));
-        let url_fault = |error: HttpToolError| fault(error.what);
-        // A path without a leading slash would extend the host name.
+        let label = self.format_label();
+        let fault =
+            |message: String| HttpToolError::new("operations", format!("{label}: {message}"));
+        let url_fault = |error: HttpToolError| fault(error.message);
+        // Rejects a path without a leading slash, which would extend the host name.
         if !self.path.starts_with('/') {
             return Err(fault("the path does not begin with '/'".to_owned()));
         }
-        let url = UrlTemplate::parse(&format!("{base}{}", self.path)).map_err(url_fault)?;
-        access.check(url.sample())?;
+        let url = UrlTemplate::parse(&format!("{base_url}{}", self.path)).map_err(url_fault)?;
+        access.check_url(url.sample_url())?;
         let method = Method::from_bytes(self.method.to_ascii_uppercase().as_bytes())
             .map_err(|error| fault(error.to_string()))?;
         let mut parts = OperationParts {
@@ -109,16 +116,18 @@ impl<'a> Operation<'a> {
             headers: headers.to_vec(),
             body: None,
         };
-        for (parameter, name) in self.parameters(document).map_err(fault)? {
-            parts.add(document, parameter, name).map_err(fault)?;
+        for (parameter, name) in self.collect_parameters(document).map_err(fault)? {
+            parts
+                .add_parameter(document, parameter, name)
+                .map_err(fault)?;
         }
         let path_arguments: Vec<_> = url.arguments().map(str::to_owned).collect();
-        if let Some(stray) = path_arguments
+        if let Some(undeclared_name) = path_arguments
             .iter()
             .find(|name| !parts.required.contains(name))
         {
             return Err(fault(format!(
-                "'{stray}' is used in the path, but is not declared as a parameter"
+                "'{undeclared_name}' is used in the path, but is not declared as a parameter"
             )));
         }
         if let Some(body) = self.operation.get("requestBody") {
@@ -127,9 +136,12 @@ impl<'a> Operation<'a> {
         let id = self
             .id()
             .map_or_else(|| label.to_ascii_lowercase(), str::to_owned);
-        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        let name: String = id.chars().map(|c| if legal(c) { c } else { '_' }).collect();
-        let annotations = entry::annotations(&method, None);
+        let is_legal = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
+        let name: String = id
+            .chars()
+            .map(|char| if is_legal(char) { char } else { '_' })
+            .collect();
+        let annotations = entry::create_annotations(&method, None);
         let plan = RequestPlan {
             method,
             url,
@@ -143,7 +155,7 @@ impl<'a> Operation<'a> {
             "required": parts.required,
             "additionalProperties": false,
         });
-        let definitions = parts.schemas.definitions().map_err(fault)?;
+        let definitions = parts.schemas.into_definitions().map_err(fault)?;
         if !definitions.is_empty() {
             schema["$defs"] = Value::Object(definitions);
         }
@@ -154,16 +166,16 @@ impl<'a> Operation<'a> {
             )));
         }
         let definition =
-            ToolDefinition::builder(format!("{prefix}{name}"), self.description(&label))
+            ToolDefinition::builder(format!("{prefix}{name}"), self.format_description(&label))
                 .schema(schema)
                 .annotations(annotations)
                 .build()
                 .map_err(|error| fault(error.to_string()))?;
         entry::build_tool(definition, plan, Arc::clone(access), None)
-            .map_err(|error| fault(error.what))
+            .map_err(|error| fault(error.message))
     }
 
-    fn description(&self, label: &str) -> String {
+    fn format_description(&self, label: &str) -> String {
         let texts: Vec<_> = ["summary", "description"]
             .into_iter()
             .filter_map(|key| text(self.operation, key))
@@ -174,55 +186,61 @@ impl<'a> Operation<'a> {
             return label.to_owned();
         }
         let description = texts.join("\n\n");
-        description.chars().take(MAX_DESCRIPTION_LEN).collect()
+        description.chars().take(MAX_DESCRIPTION_CHARS).collect()
     }
 
-    /// Returns the parameters of the path and of the operation (which take precedence), with the
-    /// names of their arguments: a parameter's own name, unless another parameter has taken that
-    /// name.
-    fn parameters(
+    /// Returns the parameters of the path and of the operation, each with the name of its argument.
+    /// A parameter of the operation replaces the same parameter of the path. An argument has the
+    /// name of its parameter, unless another argument already has this name.
+    fn collect_parameters(
         &self,
         document: &'a OpenApiDocument,
     ) -> Result<Vec<(&'a Value, String)>, String> {
-        let key = |parameter: &Value| {
+        let parameter_key = |parameter: &Value| {
             Some((
                 text(parameter, "in")?.to_owned(),
                 text(parameter, "name")?.to_owned(),
             ))
         };
-        let mut all: Vec<((String, String), &'a Value)> = Vec::new();
-        for owner in [self.item, self.operation] {
-            let parameters = owner.get("parameters").and_then(Value::as_array);
-            for parameter in parameters.into_iter().flatten() {
+        let mut unique_parameters: Vec<((String, String), &'a Value)> = Vec::new();
+        for parameter_source in [self.path_item, self.operation] {
+            let parameters = parameter_source.get("parameters").and_then(Value::as_array);
+            for (index, parameter) in parameters.into_iter().flatten().enumerate() {
                 let parameter = document.resolve(parameter)?;
-                let key = key(parameter).ok_or("a parameter has no 'name' or no 'in'")?;
-                all.retain(|(known, _)| *known != key);
-                all.push((key, parameter));
-                if all.len() > MAX_PARAMETERS {
+                let key = parameter_key(parameter).ok_or_else(|| {
+                    format!("parameters[{index}] needs the texts 'name' and 'in'")
+                })?;
+                unique_parameters.retain(|(existing_key, _)| *existing_key != key);
+                unique_parameters.push((key, parameter));
+                if unique_parameters.len() > MAX_PARAMETERS {
                     return Err(format!(
                         "the operation has more than {MAX_PARAMETERS} parameters"
                     ));
                 }
             }
         }
-        // Path parameters come first, so that they keep their names.
-        all.sort_by_key(|((location, _), _)| location != "path");
-        let mut taken = vec![BODY_ARGUMENT.to_owned()];
-        let named = all.into_iter().map(|((location, name), parameter)| {
-            let argument = if taken.contains(&name) {
-                format!("{location}_{name}")
-            } else {
-                name
-            };
-            taken.push(argument.clone());
-            (parameter, argument)
-        });
-        Ok(named.collect())
+        // Sorts path parameters first, so that an argument of a path parameter always keeps the
+        // name of the parameter.
+        unique_parameters.sort_by_key(|((location, _), _)| location != "path");
+        let mut used_names = vec![BODY_ARGUMENT.to_owned()];
+        let named_parameters =
+            unique_parameters
+                .into_iter()
+                .map(|((location, name), parameter)| {
+                    let argument = if used_names.contains(&name) {
+                        format!("{location}_{name}")
+                    } else {
+                        name
+                    };
+                    used_names.push(argument.clone());
+                    (parameter, argument)
+                });
+        Ok(named_parameters.collect())
     }
 }
 
 impl OperationParts<'_> {
-    fn add(
+    fn add_parameter(
         &mut self,
         document: &OpenApiDocument,
         parameter: &Value,
@@ -233,7 +251,7 @@ impl OperationParts<'_> {
         let style = text(parameter, "style");
         let content = parameter.get("content").and_then(Value::as_object);
         let first_media = content.and_then(|content| content.values().next());
-        let schema = parameter
+        let declared_schema = parameter
             .get("schema")
             .or_else(|| first_media?.get("schema"));
         let template = InputTemplate::argument(&argument);
@@ -254,21 +272,26 @@ impl OperationParts<'_> {
             "query" => self.query.push(QueryPart {
                 name: name.to_owned(),
                 value: template,
-                style: query_style(document, parameter, schema, content.is_some())?,
+                style: parse_query_style(document, parameter, declared_schema, content.is_some())?,
             }),
             "header" => {
                 let header: HeaderName = name
                     .parse()
                     .map_err(|_| format!("'{name}' is not a valid header name"))?;
-                // The OpenAPI specification requires these header parameters to be ignored.
+                // Skips parameters for the headers `Accept`, `Content-Type` and `Authorization`,
+                // because the OpenAPI specification requires such parameters to be ignored.
                 if ["accept", "content-type", "authorization"].contains(&header.as_str()) {
                     return Ok(());
                 }
-                let mut checked = JsonObject::new();
-                checked.insert(name.to_owned(), Value::Null);
-                entry::headers(checked).map_err(|error| error.what)?;
-                if self.headers.iter().any(|(known, _)| *known == header) {
-                    return Ok(()); // The operator sets this header.
+                let mut header_to_check = JsonObject::new();
+                header_to_check.insert(name.to_owned(), Value::Null);
+                entry::parse_headers(header_to_check).map_err(|error| error.message)?;
+                if self
+                    .headers
+                    .iter()
+                    .any(|(existing_header, _)| *existing_header == header)
+                {
+                    return Ok(()); // The header of the operator takes precedence.
                 }
                 self.headers.push((header, template));
             }
@@ -279,7 +302,7 @@ impl OperationParts<'_> {
                 ));
             }
         }
-        let mut schema = match schema {
+        let mut schema = match declared_schema {
             Some(schema) => self.schemas.copy(schema)?,
             None => json!({}),
         };
@@ -299,15 +322,18 @@ impl OperationParts<'_> {
     }
 
     fn add_body(&mut self, document: &OpenApiDocument, body: &Value) -> Result<(), String> {
-        let body = document.resolve(body)?;
-        let is_required = body["required"] == true;
-        let is_json = |kind: &str| {
-            let essence = kind.split(';').next().unwrap_or_default().trim();
-            essence == "application/json" || essence.ends_with("+json") || essence == "*/*"
+        let resolved_body = document.resolve(body)?;
+        let is_required = resolved_body["required"] == true;
+        let is_json = |media_type: &str| {
+            let media_type_essence = media_type.split(';').next().unwrap_or_default().trim();
+            media_type_essence == "application/json"
+                || media_type_essence.ends_with("+json")
+                || media_type_essence == "*/*"
         };
-        let content = body.get("content").and_then(Value::as_object);
-        let json = content.and_then(|content| content.iter().find(|(kind, _)| is_json(kind)));
-        let Some((_, media)) = json else {
+        let content = resolved_body.get("content").and_then(Value::as_object);
+        let json_content =
+            content.and_then(|content| content.iter().find(|(media_type, _)| is_json(media_type)));
+        let Some((_, media)) = json_content else {
             return if is_required {
                 Err("the required request body is not JSON".to_owned())
             } else {
@@ -328,7 +354,7 @@ impl OperationParts<'_> {
 }
 
 /// Returns how lists and objects are encoded in the query.
-fn query_style(
+fn parse_query_style(
     document: &OpenApiDocument,
     parameter: &Value,
     schema: Option<&Value>,
@@ -339,22 +365,23 @@ fn query_style(
     }
     let name = text(parameter, "name").unwrap_or_default();
     let style = text(parameter, "style").unwrap_or("form");
-    let explode = parameter
+    let is_exploded = parameter
         .get("explode")
         .and_then(Value::as_bool)
         .unwrap_or(style == "form");
-    let resolved = schema.map(|schema| document.resolve(schema)).transpose()?;
-    let is_object = resolved.is_some_and(|schema| schema["type"] == "object");
+    let resolved_schema = schema.map(|schema| document.resolve(schema)).transpose()?;
+    let is_object = resolved_schema.is_some_and(|schema| schema["type"] == "object");
     match style {
         "deepObject" => Ok(QueryStyle::DeepObject),
-        // The members of an object would become parameters with arbitrary names.
+        // Rejects an object, because without `deepObject`, its members would become query
+        // parameters with arbitrary names.
         _ if is_object => Err(format!(
             "the query parameter '{name}' is an object and needs the style deepObject"
         )),
-        "form" | "spaceDelimited" | "pipeDelimited" if explode => Ok(QueryStyle::Repeated),
+        "form" | "spaceDelimited" | "pipeDelimited" if is_exploded => Ok(QueryStyle::Repeated),
         "form" => Ok(QueryStyle::Joined(",")),
         "spaceDelimited" => Ok(QueryStyle::Joined("%20")),
         "pipeDelimited" => Ok(QueryStyle::Joined("%7C")),
-        other => Err(format!("'{name}' has the unknown style '{other}'")),
+        _ => Err(format!("'{name}' has the unknown style '{style}'")),
     }
 }

@@ -5,24 +5,27 @@ use serde_json::Value;
 const MAX_REFERENCE_BYTES: usize = 1_024;
 
 /// Maximum number of references in a chain.
-const MAX_HOPS: usize = 32;
+const MAX_CHAIN_REFERENCES: usize = 32;
 
 /// Returns the value that a chain of `$ref`s leads to.
 pub(super) fn resolve<'a>(root: &'a Value, mut value: &'a Value) -> Result<&'a Value, String> {
-    for _ in 0..MAX_HOPS {
+    for _ in 0..MAX_CHAIN_REFERENCES {
         match value.get("$ref").and_then(Value::as_str) {
             None => return Ok(value),
             Some(reference) => value = find_target(root, reference)?,
         }
     }
-    Err("references form a cycle".to_owned())
+    Err(format!(
+        "references form a cycle, or a chain of more than {MAX_CHAIN_REFERENCES} references"
+    ))
 }
 
 /// Returns the target of a reference within the document.
 pub(super) fn find_target<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, String> {
     if reference.len() > MAX_REFERENCE_BYTES {
         return Err(format!(
-            "a reference is longer than {MAX_REFERENCE_BYTES} bytes"
+            "a reference has {} bytes; the limit is {MAX_REFERENCE_BYTES}",
+            reference.len()
         ));
     }
     let Some(fragment) = reference.strip_prefix('#') else {

@@ -71,7 +71,7 @@ fn entry(operations: Value) -> OpenApiEntry {
 
 fn tools(operations: Value) -> Result<Vec<HttpTool>, String> {
     let document = OpenApiDocument::parse(PETS).map_err(|error| error.to_string())?;
-    let tools = entry(operations).tools_in(&document);
+    let tools = entry(operations).create_tools(&document);
     tools.map_err(|error| error.to_string())
 }
 
@@ -138,7 +138,7 @@ fn unsupported_operations_are_rejected_by_name_and_otherwise_skipped() {
         assert!(error.contains(what), "{id}: {error}");
     }
     let error = tools(json!([])).unwrap_err();
-    assert!(error.contains("name the operations"), "{error}");
+    assert!(error.contains("no operation is selected"), "{error}");
     let all = tools(json!(["*"])).unwrap();
     let names: Vec<_> = all
         .iter()
@@ -176,11 +176,11 @@ fn invalid_documents_are_rejected() {
 fn a_document_without_an_absolute_url_needs_a_base_url() {
     let yaml = "openapi: 3.1.0\nservers: [{url: /api}]\npaths: {/a: {get: {operationId: a}}}";
     let document = OpenApiDocument::parse(yaml).unwrap();
-    let error = entry(json!(["a"])).tools_in(&document).err().unwrap();
+    let error = entry(json!(["a"])).create_tools(&document).err().unwrap();
     assert_eq!(error.key, "base_url");
     let mut with_base = entry(json!(["a"]));
     with_base.base_url = Some("http://192.0.2.1/".to_owned());
-    let error = with_base.tools_in(&document).err().unwrap();
+    let error = with_base.create_tools(&document).err().unwrap();
     assert!(error.to_string().contains("egress.allow_http"), "{error}");
 }
 
@@ -206,7 +206,7 @@ fn document(paths: Value, schemas: Value) -> OpenApiDocument {
 }
 
 fn outcome(schemas: Value) -> Result<Value, String> {
-    let created = entry(json!(["send"])).tools_in(&with_schemas(schemas));
+    let created = entry(json!(["send"])).create_tools(&with_schemas(schemas));
     let tools = created.map_err(|error| error.to_string())?;
     Ok(tools[0].definition().input_schema().clone())
 }
@@ -296,9 +296,9 @@ fn the_total_size_of_all_tools_is_limited() {
         .collect::<serde_json::Map<_, _>>()
         .into();
     let document = document(paths, json!({"large": {"enum": texts}}));
-    let all = entry(json!(["*"])).tools_in(&document).unwrap();
+    let all = entry(json!(["*"])).create_tools(&document).unwrap();
     assert!((300..350).contains(&all.len()), "{}", all.len());
-    let error = entry(json!(["o0"])).tools_in(&document).unwrap_err();
+    let error = entry(json!(["o0"])).create_tools(&document).unwrap_err();
     assert!(error.to_string().contains("67108864 bytes"), "{error}");
 }
 
@@ -308,7 +308,7 @@ fn the_number_of_parameters_is_limited() {
     let parameters: Value = (0..257).map(parameter).collect();
     let operation = json!({"operationId": "a", "parameters": parameters});
     let document = document(json!({"/a": {"get": operation}}), json!({}));
-    let error = entry(json!(["a"])).tools_in(&document).unwrap_err();
+    let error = entry(json!(["a"])).create_tools(&document).unwrap_err();
     assert!(error.to_string().contains("more than 256 parameters"));
 }
 
@@ -321,13 +321,16 @@ fn an_operation_with_its_own_servers_needs_a_base_url() {
     ] {
         let other = json!({"get": {"operationId": "b", "servers": []}});
         let document = document(json!({"/a": item, "/b": other}), json!({}));
-        let error = entry(json!(["a"])).tools_in(&document).unwrap_err();
+        let error = entry(json!(["a"])).create_tools(&document).unwrap_err();
         let message = error.to_string();
         let expected = "GET /a: the operation has its own 'servers'";
         assert!(message.contains(expected), "{message}");
-        assert_eq!(entry(json!(["*"])).tools_in(&document).unwrap().len(), 1);
+        assert_eq!(
+            entry(json!(["*"])).create_tools(&document).unwrap().len(),
+            1
+        );
         let mut with_base = entry(json!(["a"]));
         with_base.base_url = Some("https://elsewhere.example".to_owned());
-        assert_eq!(with_base.tools_in(&document).unwrap().len(), 1);
+        assert_eq!(with_base.create_tools(&document).unwrap().len(), 1);
     }
 }
