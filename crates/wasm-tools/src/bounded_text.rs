@@ -41,18 +41,18 @@ impl BoundedText {
 
 impl Write for BoundedText {
     /// Returns an error if the text exceeds the limit; the beginning is stored anyway.
-    fn write_str(&mut self, more: &str) -> fmt::Result {
-        let remaining = self.max_bytes - self.text.len();
-        if !self.is_cut && more.len() <= remaining {
-            self.text.push_str(more);
+    fn write_str(&mut self, new_text: &str) -> fmt::Result {
+        let remaining_bytes = self.max_bytes - self.text.len();
+        if !self.is_cut && new_text.len() <= remaining_bytes {
+            self.text.push_str(new_text);
             return Ok(());
         }
         if !self.is_cut {
             self.is_cut = true;
-            let end = (0..=remaining)
+            let end = (0..=remaining_bytes)
                 .rev()
-                .find(|end| more.is_char_boundary(*end));
-            self.text.push_str(&more[..end.unwrap_or_default()]);
+                .find(|end| new_text.is_char_boundary(*end));
+            self.text.push_str(&new_text[..end.unwrap_or_default()]);
         }
         Err(fmt::Error)
     }
@@ -60,18 +60,18 @@ impl Write for BoundedText {
 
 /// Returns the beginning of a text, of at most `max_bytes` bytes, with a mark if it was cut.
 pub(crate) fn truncate(text: &str, max_bytes: usize) -> String {
-    let mut bounded = BoundedText::with_limit(max_bytes);
-    // `write_str` fails if the text is cut, which is intended.
-    let _ = bounded.write_str(text);
-    bounded.into_text()
+    let mut bounded_text = BoundedText::with_limit(max_bytes);
+    // Ignores the error, with which `write_str` reports that the text was cut.
+    let _ = bounded_text.write_str(text);
+    bounded_text.into_text()
 }
 
 /// Returns the beginning of a text as one line, for lists and terminals.
-pub(crate) fn single_line(text: &str) -> String {
-    let mut bounded = BoundedText::with_limit(MAX_MESSAGE_BYTES);
-    // `write_str` fails if the text is cut, which is intended.
-    let _ = bounded.write_str(text);
-    bounded.into_single_line()
+pub(crate) fn to_single_line(text: &str) -> String {
+    let mut bounded_text = BoundedText::with_limit(MAX_MESSAGE_BYTES);
+    // Ignores the error, with which `write_str` reports that the text was cut.
+    let _ = bounded_text.write_str(text);
+    bounded_text.into_single_line()
 }
 
 #[cfg(test)]
@@ -97,9 +97,9 @@ mod tests {
 
     #[test]
     fn a_line_has_no_control_characters() {
-        assert_eq!(single_line("a\u{1b}[2J\n\u{9b}b\u{7}"), "a [2J b");
+        assert_eq!(to_single_line("a\u{1b}[2J\n\u{9b}b\u{7}"), "a [2J b");
         assert_eq!(
-            single_line(&"ü".repeat(MAX_MESSAGE_BYTES)).len(),
+            to_single_line(&"ü".repeat(MAX_MESSAGE_BYTES)).len(),
             MAX_MESSAGE_BYTES + ELLIPSIS.len()
         );
     }

@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::bounded_text;
 
-/// Why a file of the folder is not offered as a tool, as a stable code.
+/// The reason for which a file of the folder is not offered as a tool, as a stable code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultCode {
@@ -10,10 +10,10 @@ pub enum FaultCode {
     Folder,
     /// A file cannot be read.
     Unreadable,
-    /// A file is writable by an untrusted user, or is not a regular file: a symbolic link, a
-    /// directory.
+    /// A file is writable by an untrusted user, or is not a regular file, but for example a
+    /// symbolic link or a directory.
     UnsafeFile,
-    /// The file is larger than the limit.
+    /// The component's file or its manifest is larger than the maximum size.
     TooLarge,
     /// The file name is not a valid tool name.
     BadName,
@@ -21,7 +21,8 @@ pub enum FaultCode {
     NotWasm,
     /// The file is a core module rather than a component.
     CoreModule,
-    /// Compiling the component takes longer than other files wait for it.
+    /// Compiling the component takes longer than `compile_timeout_ms`, so other files no longer
+    /// wait.
     TooSlow,
     /// The component is invalid, or uses a disabled WebAssembly feature.
     InvalidComponent,
@@ -37,22 +38,22 @@ pub enum FaultCode {
     BadManifest,
     /// The manifest requests permissions that the operator has not granted.
     NotGranted,
-    /// The file has another SHA-256 than the one that the grant names.
+    /// The SHA-256 of the file differs from the SHA-256 in the grant.
     OtherFile,
     /// Another tool already has the name of the file.
     NameTaken,
 }
 
-/// Why a file of the folder is not offered as a tool. Messages contain no values of environment
-/// variables.
+/// The reason for which a file of the folder is not offered as a tool. Messages contain no values
+/// of environment variables.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what}")]
+#[error("{message}")]
 pub struct WasmToolError {
     /// The stable code of the error.
     pub code: FaultCode,
     /// The error message: one line of at most about 1 kB, without control characters, because a
     /// component can influence it.
-    pub what: String,
+    pub message: String,
 }
 
 impl FaultCode {
@@ -88,10 +89,10 @@ impl fmt::Display for FaultCode {
 }
 
 impl WasmToolError {
-    pub(crate) fn new(code: FaultCode, what: impl AsRef<str>) -> Self {
+    pub(crate) fn new(code: FaultCode, message: impl AsRef<str>) -> Self {
         Self {
             code,
-            what: bounded_text::single_line(what.as_ref()),
+            message: bounded_text::to_single_line(message.as_ref()),
         }
     }
 }

@@ -10,13 +10,13 @@ use pillion_egress::LazyHttpClient;
 use crate::bounded_text;
 use crate::file::{self, WasmFileStamps};
 use crate::manifest::Manifest;
-use crate::sandbox::{Sandbox, error_chain};
+use crate::sandbox::{Sandbox, format_error_chain};
 use crate::settings::{Limits, WasmToolsSettings};
 use crate::tool::{CompiledComponent, WasmTool};
 use crate::{FaultCode, WasmToolError};
 
 /// Maximum size of a manifest, in bytes.
-const MAX_MANIFEST_LEN: u64 = 64 * 1024;
+const MAX_MANIFEST_BYTES: u64 = 64 * 1024;
 
 /// The tools of a folder, as of the last [`refresh`](Self::refresh).
 pub struct WasmFolder {
@@ -34,19 +34,19 @@ pub struct WasmFolder {
 pub struct WasmFileError {
     /// The name of the file's tool; `None` for the folder.
     pub tool: Option<String>,
-    /// Why the file or folder is not usable.
+    /// The reason for which the file or folder is not usable.
     pub error: WasmToolError,
     /// Whether the tool is still offered, from the previous version of its file.
     pub previous_version_offered: bool,
 }
 
-/// Lists the files of a folder. Blocks while it [runs](Self::run), and may run on another thread.
+/// Lists the files of a folder. [`run`](Self::run) blocks, and may be called on another thread.
 #[derive(Debug)]
-pub struct Search(Option<PathBuf>);
+pub struct FolderSearch(Option<PathBuf>);
 
-/// The result of a [`Search`].
+/// The result of a [`FolderSearch`].
 #[derive(Debug)]
-pub struct SearchResult {
+pub struct FolderSearchResult {
     folder: Option<PathBuf>,
     files: Result<BTreeMap<String, WasmFileStamps>, WasmToolError>,
 }
@@ -59,10 +59,10 @@ pub struct PendingFile {
     sandbox: Arc<Sandbox>,
     limits: Limits,
     http_client: Arc<LazyHttpClient>,
-    compiled: Option<Arc<CompiledComponent>>,
+    component: Option<Arc<CompiledComponent>>,
 }
 
-/// A file after loading: its component, or its error.
+/// The result of loading a file, which is a component or an error.
 pub struct LoadedFile {
     folder: PathBuf,
     name: String,
@@ -70,18 +70,18 @@ pub struct LoadedFile {
     result: Result<(Arc<CompiledComponent>, Manifest), WasmToolError>,
 }
 
-/// What the folder knows about a component's file.
+/// The state of a component's file, and the component and tool that were loaded from it.
 #[derive(Default)]
 struct FileState {
-    /// The state of the file at the last search.
-    seen: Option<WasmFileStamps>,
+    /// The metadata of the file at the last search.
+    last_stamps: Option<WasmFileStamps>,
     /// Whether the file has to be loaded.
-    is_due: bool,
-    /// The state of the file when it was loaded.
-    read: Option<WasmFileStamps>,
+    needs_loading: bool,
+    /// The metadata that the file had when it was loaded.
+    loaded_stamps: Option<WasmFileStamps>,
     tool: Option<Arc<WasmTool>>,
     /// The last component that was compiled from the file, whether or not it is offered as a tool.
-    compiled: Option<Arc<CompiledComponent>>,
+    component: Option<Arc<CompiledComponent>>,
     fault: Option<WasmToolError>,
 }
 
@@ -92,7 +92,7 @@ impl WasmFolder {
     /// [`FaultCode::InvalidComponent`] if WebAssembly cannot be compiled for this processor.
     pub fn new(settings: WasmToolsSettings) -> Result<Self, WasmToolError> {
         let sandbox = Sandbox::new().map_err(|error| {
-            WasmToolError::new(FaultCode::InvalidComponent, error_chain(&error))
+            WasmToolError::new(FaultCode::InvalidComponent, format_error_chain(&error))
         })?;
         Ok(Self {
             settings,
@@ -104,9 +104,9 @@ impl WasmFolder {
         })
     }
 
-    /// Replaces the settings, and returns whether the new ones differ. Withdrawn permissions, and
-    /// the tools that request them, disappear at once; newly granted permissions take effect with
-    /// the next [`refresh`](Self::refresh).
+    /// Replaces the settings, and returns whether the new settings differ. Withdrawn permissions
+    /// disappear at once, with the tools that request the permissions; newly granted permissions
+    /// take effect with the next [`refresh`](Self::refresh).
     pub fn reconfigure(&mut self, settings: WasmToolsSettings) -> bool {
         if settings == self.settings {
             return false;
@@ -122,17 +122,18 @@ impl WasmFolder {
         self.settings = settings;
         for (name, file_state) in &mut self.files {
             // The file is loaded again, because an error with the old settings might not recur with
-            // the new ones.
-            file_state.read = None;
+            // the new settings.
+            file_state.loaded_stamps = None;
             let Some(tool) = file_state.tool.take() else {
                 continue;
             };
-            let http_client = http_client(&mut self.http_clients, &self.settings, name);
-            let compiled = Arc::clone(&tool.compiled);
+            let http_client =
+                find_or_create_http_client(&mut self.http_clients, &self.settings, name);
+            let component = Arc::clone(&tool.component);
             let manifest = tool.manifest.clone();
-            match WasmTool::new(name, compiled, manifest, &self.settings, &http_client) {
-                Ok(new) if new.is_equivalent(&tool) => file_state.tool = Some(tool),
-                Ok(new) => file_state.tool = Some(Arc::new(new)),
+            match WasmTool::new(name, component, manifest, &self.settings, &http_client) {
+                Ok(new_tool) if new_tool.is_equivalent(&tool) => file_state.tool = Some(tool),
+                Ok(new_tool) => file_state.tool = Some(Arc::new(new_tool)),
                 Err(error) => file_state.fault = Some(error),
             }
         }
@@ -153,17 +154,18 @@ impl WasmFolder {
 
     /// Returns a search for the files in the folder.
     #[must_use]
-    pub fn search(&self) -> Search {
-        Search(self.settings.folder.clone())
+    pub fn search(&self) -> FolderSearch {
+        FolderSearch(self.settings.folder.clone())
     }
 
     /// Applies the result of a search. Tools of removed files disappear at once. A changed file is
-    /// loaded after a second search finds it unchanged, because it may still be being written.
-    pub fn apply_search(&mut self, result: SearchResult) {
+    /// loaded after a second search finds the file unchanged, because a program may still be
+    /// writing the file.
+    pub fn apply_search(&mut self, result: FolderSearchResult) {
         if result.folder != self.settings.folder {
             return;
         }
-        let found = match result.files {
+        let stamps_by_name = match result.files {
             Ok(files) => files,
             Err(error) => {
                 self.fault = Some(error);
@@ -171,12 +173,13 @@ impl WasmFolder {
             }
         };
         self.fault = None;
-        self.files.retain(|name, _| found.contains_key(name));
-        for (name, stamps) in found {
+        self.files
+            .retain(|name, _| stamps_by_name.contains_key(name));
+        for (name, stamps) in stamps_by_name {
             let file_state = self.files.entry(name).or_default();
-            let has_settled = file_state.seen == Some(stamps) || !self.has_searched;
-            file_state.seen = Some(stamps);
-            file_state.is_due = has_settled && file_state.read != Some(stamps);
+            let is_settled = file_state.last_stamps == Some(stamps) || !self.has_searched;
+            file_state.last_stamps = Some(stamps);
+            file_state.needs_loading = is_settled && file_state.loaded_stamps != Some(stamps);
         }
         self.has_searched = true;
     }
@@ -187,15 +190,15 @@ impl WasmFolder {
         let (name, file_state) = self
             .files
             .iter_mut()
-            .find(|(_, file_state)| file_state.is_due)?;
-        file_state.is_due = false;
-        file_state.read = file_state.seen;
+            .find(|(_, file_state)| file_state.needs_loading)?;
+        file_state.needs_loading = false;
+        file_state.loaded_stamps = file_state.last_stamps;
         Some(PendingFile {
-            http_client: http_client(&mut self.http_clients, &self.settings, name),
+            http_client: find_or_create_http_client(&mut self.http_clients, &self.settings, name),
             sandbox: Arc::clone(&self.sandbox),
             limits: self.settings.limits.clone(),
-            compiled: file_state.compiled.clone(),
-            stamps: file_state.seen,
+            component: file_state.component.clone(),
+            stamps: file_state.last_stamps,
             name: name.clone(),
             folder,
         })
@@ -212,27 +215,28 @@ impl WasmFolder {
         } = file;
         let is_same_folder = self.settings.folder.as_ref() == Some(&folder);
         let file_state = match self.files.get_mut(&name) {
-            Some(file_state) if is_same_folder && file_state.seen == stamps => file_state,
+            Some(file_state) if is_same_folder && file_state.last_stamps == stamps => file_state,
             _ => return,
         };
-        if let Ok((compiled, _)) = &result {
-            file_state.compiled = Some(Arc::clone(compiled));
+        if let Ok((component, _)) = &result {
+            file_state.component = Some(Arc::clone(component));
         }
-        // The file or the settings have changed meanwhile: the file will be loaded again.
-        if file_state.read != stamps {
+        // Ignores the result if the file or the settings have changed while the file was loaded,
+        // because the file will be loaded again.
+        if file_state.loaded_stamps != stamps {
             return;
         }
-        let http_client = http_client(&mut self.http_clients, &self.settings, &name);
-        let created = result.and_then(|(compiled, manifest)| {
-            WasmTool::new(&name, compiled, manifest, &self.settings, &http_client)
+        let http_client = find_or_create_http_client(&mut self.http_clients, &self.settings, &name);
+        let creation_result = result.and_then(|(component, manifest)| {
+            WasmTool::new(&name, component, manifest, &self.settings, &http_client)
         });
-        match created {
+        match creation_result {
             Ok(tool) => {
                 file_state.fault = None;
                 let is_equivalent = file_state
                     .tool
                     .as_ref()
-                    .is_some_and(|before| before.is_equivalent(&tool));
+                    .is_some_and(|previous_tool| previous_tool.is_equivalent(&tool));
                 if !is_equivalent {
                     file_state.tool = Some(Arc::new(tool));
                 }
@@ -246,20 +250,20 @@ impl WasmFolder {
     pub fn mark_slow(&mut self, name: &str) {
         if let Some(file_state) = self.files.get_mut(name) {
             let seconds = self.settings.limits.compile_timeout().as_secs_f64();
-            let what = format!("compiling the component takes longer than {seconds}s");
-            file_state.fault = Some(WasmToolError::new(FaultCode::TooSlow, what));
+            let message = format!("compiling the component takes longer than {seconds}s");
+            file_state.fault = Some(WasmToolError::new(FaultCode::TooSlow, message));
         }
     }
 
     /// Marks a file as invalid, because loading it ended without a result.
     pub fn mark_failed(&mut self, name: &str) {
         if let Some(file_state) = self.files.get_mut(name) {
-            let what = "compiling the component failed unexpectedly";
-            file_state.fault = Some(WasmToolError::new(FaultCode::InvalidComponent, what));
+            let message = "compiling the component failed unexpectedly";
+            file_state.fault = Some(WasmToolError::new(FaultCode::InvalidComponent, message));
         }
     }
 
-    /// Returns the tools, ordered by name.
+    /// Returns the tools that the folder offers, ordered by name.
     #[must_use]
     pub fn tools(&self) -> Vec<Arc<WasmTool>> {
         let files = self.files.values();
@@ -268,7 +272,7 @@ impl WasmFolder {
             .collect()
     }
 
-    /// Returns the errors of the folder and of its files, that of the folder first.
+    /// Returns the errors of the folder and of its files, the error of the folder first.
     #[must_use]
     pub fn faults(&self) -> Vec<WasmFileError> {
         let folder_error = self.fault.iter().map(|error| WasmFileError {
@@ -281,7 +285,7 @@ impl WasmFolder {
         });
         let file_errors = self.files.iter().filter_map(|(name, file_state)| {
             Some(WasmFileError {
-                tool: Some(bounded_text::single_line(name)),
+                tool: Some(bounded_text::to_single_line(name)),
                 error: file_state.fault.clone()?,
                 previous_version_offered: file_state.tool.is_some(),
             })
@@ -290,9 +294,9 @@ impl WasmFolder {
     }
 }
 
-/// Returns the HTTP client of a tool. Its connections are kept as long as the egress policy does
-/// not change.
-fn http_client(
+/// Returns the HTTP client of a tool. The connections of the client stay open as long as the egress
+/// policy does not change.
+fn find_or_create_http_client(
     http_clients: &mut HashMap<String, Arc<LazyHttpClient>>,
     settings: &WasmToolsSettings,
     name: &str,
@@ -303,15 +307,15 @@ fn http_client(
     Arc::clone(http_client)
 }
 
-impl Search {
+impl FolderSearch {
     /// Runs the search. Blocks while reading the folder.
     #[must_use]
-    pub fn run(self) -> SearchResult {
+    pub fn run(self) -> FolderSearchResult {
         let files = match &self.0 {
-            Some(folder) => file::list(folder),
+            Some(folder) => file::list_components(folder),
             None => Ok(BTreeMap::new()),
         };
-        SearchResult {
+        FolderSearchResult {
             folder: self.0,
             files,
         }
@@ -325,7 +329,7 @@ impl PendingFile {
         &self.name
     }
 
-    /// Returns how long other files wait for this one before it is
+    /// Returns how long other files wait for this file before the file is
     /// [marked as slow](WasmFolder::mark_slow).
     #[must_use]
     pub fn load_timeout(&self) -> Duration {
@@ -345,21 +349,22 @@ impl PendingFile {
         }
     }
 
-    /// Returns the compiled component and the manifest. A component that is already compiled is not
-    /// compiled again.
+    /// Returns the compiled component and the manifest. Compiles only a component that is not compiled
+    /// yet.
     fn load_component(&self) -> Result<(Arc<CompiledComponent>, Manifest), WasmToolError> {
         ToolName::new(&self.name)
             .map_err(|error| WasmToolError::new(FaultCode::BadName, error.to_string()))?;
-        let gone = || WasmToolError::new(FaultCode::Unreadable, "the file no longer exists");
+        let missing_file =
+            || WasmToolError::new(FaultCode::Unreadable, "the file no longer exists");
         let path = self.folder.join(format!("{}.wasm", self.name));
-        let manifest = match file::read(&path.with_extension("toml"), MAX_MANIFEST_LEN)? {
+        let manifest = match file::read(&path.with_extension("toml"), MAX_MANIFEST_BYTES)? {
             Some(bytes) => Manifest::parse(&bytes)?,
             None => Manifest::default(),
         };
-        let bytes = file::read(&path, self.limits.max_file_bytes)?.ok_or_else(gone)?;
+        let bytes = file::read(&path, self.limits.max_file_bytes)?.ok_or_else(missing_file)?;
         let sha256 = sha256_hex(&bytes);
-        let compiled = match &self.compiled {
-            Some(compiled) if compiled.sha256 == sha256 => Arc::clone(compiled),
+        let component = match &self.component {
+            Some(component) if component.sha256 == sha256 => Arc::clone(component),
             _ => Arc::new(CompiledComponent::new(
                 &self.sandbox,
                 &bytes,
@@ -368,6 +373,6 @@ impl PendingFile {
                 &self.http_client,
             )?),
         };
-        Ok((compiled, manifest))
+        Ok((component, manifest))
     }
 }

@@ -5,7 +5,7 @@ use crate::{FaultCode, WasmToolError};
 /// Maximum size of one instance of a module without its memories and tables, in bytes.
 const MAX_BYTES: u64 = 2 * 1024 * 1024;
 
-/// Assumed size of a global, an import and a function in an instance, in bytes.
+/// Assumed size of each global, import and function in an instance, in bytes.
 const GLOBAL_BYTES: u64 = 16;
 const IMPORT_BYTES: u64 = 32;
 const FUNCTION_BYTES: u64 = 32;
@@ -17,7 +17,7 @@ const FUNCTION_BYTES: u64 = 32;
 /// # Errors
 /// [`FaultCode::InvalidComponent`] if a module is too large or cannot be parsed.
 pub(crate) fn check(component: &[u8]) -> Result<(), WasmToolError> {
-    let fault = |what| WasmToolError::new(FaultCode::InvalidComponent, what);
+    let fault = |message| WasmToolError::new(FaultCode::InvalidComponent, message);
     let mut module_bytes = 0_u64;
     for payload in Parser::new(0).parse_all(component) {
         let payload = payload

@@ -14,15 +14,15 @@ const MAX_RESOURCES: usize = 1024;
 const MAX_RANDOM_BYTES: u64 = 64 * 1024;
 
 /// The host resources of one run of a component: WASI, HTTP and limits.
-pub(crate) struct Host {
+pub(crate) struct HostState {
     wasi: WasiCtx,
     table: ResourceTable,
-    pub(crate) memory: MemoryLimit,
+    pub(crate) memory_limit: MemoryLimit,
     pub(crate) stderr: Stderr,
     pub(crate) requests: RunRequests,
 }
 
-impl Host {
+impl HostState {
     /// Creates the host resources that the permissions allow, and opens the permitted folders.
     ///
     /// # Errors
@@ -34,8 +34,8 @@ impl Host {
     ) -> Result<Self, String> {
         let stderr = Stderr::default();
         let mut wasi = WasiCtxBuilder::new();
-        // The component inherits nothing from this process: neither standard input and output nor
-        // arguments.
+        // The component inherits neither the standard input and output nor the arguments of this
+        // process.
         wasi.stderr(stderr.clone())
             .allow_tcp(false)
             .allow_udp(false)
@@ -43,13 +43,16 @@ impl Host {
             .max_random_size(MAX_RANDOM_BYTES)
             .envs(&permissions.environment);
         for folder in &permissions.folders {
-            let permissions = match folder.access {
+            let fs_permissions = match folder.access {
                 FolderAccess::Read => FsPerms::ReadOnly,
                 FolderAccess::ReadWrite => FsPerms::ReadWrite,
             };
-            wasi.preopened_dir(folder.path(), &folder.guest, permissions)
+            wasi.preopened_dir(folder.host_path(), &folder.guest_path, fs_permissions)
                 .map_err(|error| {
-                    format!("cannot open the folder for '{}': {error}", folder.guest)
+                    format!(
+                        "cannot open the folder for '{}': {error}",
+                        folder.guest_path
+                    )
                 })?;
         }
         let mut table = ResourceTable::new();
@@ -57,14 +60,14 @@ impl Host {
         Ok(Self {
             wasi: wasi.build(),
             table,
-            memory: MemoryLimit::new(limits.max_memory_bytes),
+            memory_limit: MemoryLimit::new(limits.max_memory_bytes),
             stderr,
             requests,
         })
     }
 }
 
-impl WasiView for Host {
+impl WasiView for HostState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         WasiCtxView {
             ctx: &mut self.wasi,
@@ -73,10 +76,10 @@ impl WasiView for Host {
     }
 }
 
-impl http::Host for Host {
+impl http::Host for HostState {
     async fn send(&mut self, request: http::Request) -> Result<http::Response, http::Error> {
         self.requests.send(request).await
     }
 }
 
-impl types::Host for Host {}
+impl types::Host for HostState {}

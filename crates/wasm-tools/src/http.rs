@@ -14,7 +14,7 @@ pub(crate) struct RunRequests {
     http_client: Arc<LazyHttpClient>,
     origins: Vec<HttpOrigin>,
     timeout: Duration,
-    max_answer_bytes: usize,
+    max_response_bytes: usize,
 }
 
 impl RunRequests {
@@ -27,25 +27,28 @@ impl RunRequests {
             http_client,
             origins,
             timeout: limits.timeout(),
-            max_answer_bytes: limits.max_answer_bytes,
+            max_response_bytes: limits.max_answer_bytes,
         }
     }
 
     pub(crate) async fn send(&self, request: wit::Request) -> Result<wit::Response, wit::Error> {
-        let request = read_request(request)?;
+        let request = parse_request(request)?;
         let host = request.url.host_str().unwrap_or_default().to_owned();
         let mut origins = self.origins.iter();
         if !origins.any(|origin| origin.contains(&request.url)) {
-            let what = format!("the origin of '{host}' is not granted to this tool");
-            return Err(wit::Error::Denied(what));
+            let message = format!("the origin of '{host}' is not granted to this tool");
+            return Err(wit::Error::Denied(message));
         }
-        let failed = |error: HttpError| match error {
+        let to_wit_error = |error: HttpError| match error {
             HttpError::Denied(error) => wit::Error::Denied(error.to_string()),
             HttpError::TooLong { .. } => wit::Error::TooLong,
-            other => wit::Error::Unavailable(format!("'{host}': {other}")),
+            http_error => wit::Error::Unavailable(format!("'{host}': {http_error}")),
         };
-        let client = self.http_client.get().map_err(failed)?;
-        let response = client.send(request, self.timeout).await.map_err(failed)?;
+        let client = self.http_client.get().map_err(to_wit_error)?;
+        let response = client
+            .send(request, self.timeout)
+            .await
+            .map_err(to_wit_error)?;
         let status = response.status().as_u16();
         let headers = response
             .headers()
@@ -53,9 +56,9 @@ impl RunRequests {
             .filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())))
             .collect();
         let body = response
-            .bytes(self.max_answer_bytes)
+            .bytes(self.max_response_bytes)
             .await
-            .map_err(failed)?;
+            .map_err(to_wit_error)?;
         Ok(wit::Response {
             status,
             headers,
@@ -64,36 +67,45 @@ impl RunRequests {
     }
 }
 
-fn read_request(request: wit::Request) -> Result<HttpRequest, wit::Error> {
-    let invalid = |what: String| wit::Error::InvalidRequest(what);
+fn parse_request(request: wit::Request) -> Result<HttpRequest, wit::Error> {
+    let invalid_request = |message: String| wit::Error::InvalidRequest(message);
     let method = Method::from_bytes(request.method.as_bytes())
         .ok()
         .filter(|method| *method != Method::CONNECT)
-        .ok_or_else(|| invalid("the HTTP method is invalid".to_owned()))?;
+        .ok_or_else(|| {
+            invalid_request(format!("the HTTP method '{}' is invalid", request.method))
+        })?;
     let url: Url = request
         .url
         .parse()
-        .map_err(|error| invalid(format!("the URL is invalid: {error}")))?;
+        .map_err(|error| invalid_request(format!("the URL is invalid: {error}")))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(invalid("the URL must not contain credentials".to_owned()));
+        return Err(invalid_request(
+            "the URL must not contain credentials".to_owned(),
+        ));
     }
     let mut headers = HeaderMap::new();
     for (name, value) in &request.headers {
-        let header: HeaderName = name
+        let header_name: HeaderName = name
             .parse()
-            .map_err(|_| invalid(format!("'{name}' is not a valid header name")))?;
-        if CONNECTION_HEADERS.contains(&header.as_str()) {
-            return Err(invalid(format!(
+            .map_err(|_| invalid_request(format!("'{name}' is not a valid header name")))?;
+        if CONNECTION_HEADERS.contains(&header_name.as_str()) {
+            return Err(invalid_request(format!(
                 "the header '{name}' is set by the host and cannot be sent"
             )));
         }
-        let value = HeaderValue::from_str(value).map_err(|_| {
-            invalid(format!(
+        let header_value = HeaderValue::from_str(value).map_err(|_| {
+            invalid_request(format!(
                 "the value of the header '{name}' has characters that are not allowed in a header"
             ))
         })?;
-        let added = headers.try_append(header, value);
-        added.map_err(|_| invalid("the request has too many headers".to_owned()))?;
+        let append_result = headers.try_append(header_name, header_value);
+        append_result.map_err(|_| {
+            invalid_request(format!(
+                "the request has more than {} headers",
+                headers.len()
+            ))
+        })?;
     }
     Ok(HttpRequest {
         method,

@@ -1,5 +1,5 @@
-//! WebAssembly components as sandboxed tools: the files of a folder, each in a separate sandbox
-//! with only the permissions that its manifest requests and the operator grants.
+//! WebAssembly components as sandboxed tools. Each file of a folder is a component, which runs in a
+//! separate sandbox with only the permissions that its manifest requests and the operator grants.
 //!
 //! A component implements the world `pillion:tool/tool` (`wit/tool.wit`). [`WasmFolder`] loads the
 //! files, and a [`WasmTool`] is a component as a [`Tool`](pillion_core::tool::Tool). Each call runs
@@ -42,7 +42,9 @@ mod stderr;
 mod tool;
 
 pub use error::{FaultCode, WasmToolError};
-pub use folder::{LoadedFile, PendingFile, Search, SearchResult, WasmFileError, WasmFolder};
+pub use folder::{
+    FolderSearch, FolderSearchResult, LoadedFile, PendingFile, WasmFileError, WasmFolder,
+};
 pub use origin::HttpOrigin;
 pub use settings::{FolderAccess, Grant, GrantedFolder, Limits, WasmToolsSettings};
 pub use tool::WasmTool;

@@ -3,15 +3,15 @@ use wasmtime::ResourceLimiter;
 /// Size of a table entry, in bytes.
 const TABLE_ENTRY_BYTES: usize = size_of::<usize>();
 /// Maximum number of instances, of tables and of memories of a component. A component may consist
-/// of several modules; those of some languages have up to twenty.
+/// of several modules; the components of some languages have up to twenty modules.
 const MAX_INSTANCES: usize = 32;
 
 /// Limits the total size of all memories and tables of one run, in bytes.
 #[derive(Debug)]
 pub(crate) struct MemoryLimit {
     max_bytes: usize,
-    used: usize,
-    /// Whether the limit has rejected an allocation.
+    used_bytes: usize,
+    /// Whether an allocation was rejected because of the limit.
     pub(crate) has_rejected: bool,
 }
 
@@ -19,27 +19,34 @@ impl MemoryLimit {
     pub(crate) fn new(max_bytes: usize) -> Self {
         Self {
             max_bytes,
-            used: 0,
+            used_bytes: 0,
             has_rejected: false,
         }
     }
 
     /// Returns the number of bytes in use, which never decreases, because memories and tables never
     /// shrink.
-    pub(crate) fn used(&self) -> usize {
-        self.used
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.used_bytes
     }
 
-    /// Returns whether a memory or table may grow to `desired` bytes. Growth beyond the `maximum`
-    /// of the memory or table itself fails in any case.
-    fn grow(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> bool {
-        let used = self.used.saturating_add(desired.saturating_sub(current));
-        if used > self.max_bytes {
+    /// Returns whether a memory or table may grow to `desired_bytes` bytes. Growth beyond
+    /// `max_bytes`, the maximum of the memory or table itself, fails in any case.
+    fn check_growth(
+        &mut self,
+        current_bytes: usize,
+        desired_bytes: usize,
+        max_bytes: Option<usize>,
+    ) -> bool {
+        let used_bytes = self
+            .used_bytes
+            .saturating_add(desired_bytes.saturating_sub(current_bytes));
+        if used_bytes > self.max_bytes {
             self.has_rejected = true;
             return false;
         }
-        if maximum.is_none_or(|maximum| desired <= maximum) {
-            self.used = used;
+        if max_bytes.is_none_or(|max_bytes| desired_bytes <= max_bytes) {
+            self.used_bytes = used_bytes;
         }
         true
     }
@@ -52,7 +59,7 @@ impl ResourceLimiter for MemoryLimit {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        Ok(self.grow(current, desired, maximum))
+        Ok(self.check_growth(current, desired, maximum))
     }
 
     fn table_growing(
@@ -61,8 +68,8 @@ impl ResourceLimiter for MemoryLimit {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let bytes = |entries: usize| entries.saturating_mul(TABLE_ENTRY_BYTES);
-        Ok(self.grow(bytes(current), bytes(desired), maximum.map(bytes)))
+        let to_bytes = |entries: usize| entries.saturating_mul(TABLE_ENTRY_BYTES);
+        Ok(self.check_growth(to_bytes(current), to_bytes(desired), maximum.map(to_bytes)))
     }
 
     fn instances(&self) -> usize {

@@ -27,20 +27,21 @@ impl FromStr for HttpOrigin {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is not an origin, such as https://api.example.com");
-        let url: Url = text.parse().map_err(|_| wrong())?;
-        let is_bare = url.path() == "/"
+        let invalid_origin =
+            || format!("'{text}' is not an origin, such as https://api.example.com");
+        let url: Url = text.parse().map_err(|_| invalid_origin())?;
+        let has_only_origin = url.path() == "/"
             && url.query().is_none()
             && url.fragment().is_none()
             && url.username().is_empty()
             && url.password().is_none();
         match url.scheme() {
-            "http" | "https" if is_bare => {
+            "http" | "https" if has_only_origin => {
                 let origin = url.origin();
-                let text = origin.ascii_serialization();
-                Ok(Self(origin, text))
+                let serialized_origin = origin.ascii_serialization();
+                Ok(Self(origin, serialized_origin))
             }
-            _ => Err(wrong()),
+            _ => Err(invalid_origin()),
         }
     }
 }

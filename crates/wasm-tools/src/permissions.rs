@@ -20,8 +20,8 @@ pub(crate) struct RequestedPermissions {
     pub(crate) http: Vec<HttpOrigin>,
 }
 
-/// The permissions of a tool: all permissions that its manifest requests, each of which the
-/// operator has granted.
+/// The permissions of a tool. These are all permissions that its manifest requests, because a tool
+/// is only offered if the operator has granted all of them.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct ToolPermissions {
     pub(crate) folders: Vec<SandboxFolder>,
@@ -34,9 +34,11 @@ pub(crate) struct ToolPermissions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct SandboxFolder {
     /// The folder's path on this machine.
-    pub(crate) host: PathBuf,
+    #[serde(rename = "host")]
+    pub(crate) host_path: PathBuf,
     /// The folder's path inside the sandbox.
-    pub(crate) guest: String,
+    #[serde(rename = "guest")]
+    pub(crate) guest_path: String,
     pub(crate) access: FolderAccess,
 }
 
@@ -46,63 +48,64 @@ impl ToolPermissions {
     /// # Errors
     /// [`FaultCode::NotGranted`] with all requested permissions that are not granted.
     pub(crate) fn from_grant(
-        requested: &RequestedPermissions,
+        requested_permissions: &RequestedPermissions,
         grant: &Grant,
     ) -> Result<Self, WasmToolError> {
-        let mut missing = Vec::new();
+        let mut missing_permissions = Vec::new();
         let mut permissions = Self::default();
-        for (guest, access) in &requested.files {
-            match grant.files.get(guest) {
-                Some(granted) if granted.access >= *access => {
+        for (guest_path, access) in &requested_permissions.files {
+            match grant.files.get(guest_path) {
+                Some(granted_folder) if granted_folder.access >= *access => {
                     permissions.folders.push(SandboxFolder {
-                        host: granted.path.clone(),
-                        guest: guest.clone(),
+                        host_path: granted_folder.path.clone(),
+                        guest_path: guest_path.clone(),
                         access: *access,
                     });
                 }
-                _ => missing.push(format!("files '{guest}' ({access})")),
+                _ => missing_permissions.push(format!("files '{guest_path}' ({access})")),
             }
         }
-        for name in &requested.environment {
+        for name in &requested_permissions.environment {
             match std::env::var(name) {
                 _ if !grant.environment.contains(name) => {
-                    missing.push(format!("environment '{name}'"));
+                    missing_permissions.push(format!("environment '{name}'"));
                 }
                 Ok(value) => permissions.environment.push((name.clone(), value)),
-                // A variable that is not set in this process is not set for the tool either.
+                // Skips a variable that is not set in this process, so that it is not set for the
+                // tool either.
                 Err(_) => {}
             }
         }
-        for origin in &requested.http {
+        for origin in &requested_permissions.http {
             if grant.http.contains(origin) {
                 permissions.origins.push(origin.clone());
             } else {
-                missing.push(format!("http '{origin}'"));
+                missing_permissions.push(format!("http '{origin}'"));
             }
         }
-        if missing.is_empty() {
+        if missing_permissions.is_empty() {
             return Ok(permissions);
         }
-        let what = format!(
+        let message = format!(
             "the manifest requests permissions that are not granted: {}",
-            missing.join(", ")
+            missing_permissions.join(", ")
         );
-        Err(WasmToolError::new(FaultCode::NotGranted, what))
+        Err(WasmToolError::new(FaultCode::NotGranted, message))
     }
 
     /// Returns the folders that the tool may write.
-    pub(crate) fn writable(&self) -> impl Iterator<Item = &SandboxFolder> {
+    pub(crate) fn writable_folders(&self) -> impl Iterator<Item = &SandboxFolder> {
         let folders = self.folders.iter();
         folders.filter(|folder| folder.access == FolderAccess::ReadWrite)
     }
 
     /// Returns whether the tool can change anything.
     pub(crate) fn can_change_something(&self) -> bool {
-        !self.origins.is_empty() || self.writable().next().is_some()
+        !self.origins.is_empty() || self.writable_folders().next().is_some()
     }
 
     /// Returns whether the tool can send requests.
-    pub(crate) fn reaches_out(&self) -> bool {
+    pub(crate) fn can_send_requests(&self) -> bool {
         !self.origins.is_empty()
     }
 
@@ -114,8 +117,8 @@ impl ToolPermissions {
 }
 
 impl SandboxFolder {
-    pub(crate) fn path(&self) -> &Path {
-        &self.host
+    pub(crate) fn host_path(&self) -> &Path {
+        &self.host_path
     }
 }
 

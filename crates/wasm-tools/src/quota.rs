@@ -5,20 +5,20 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// Minimum size of a file or folder, and the step in which sizes are counted, in bytes.
-const BLOCK_BYTES: u64 = 4096;
+const SIZE_STEP_BYTES: u64 = 4096;
 
 /// Returns whether a folder, including its subfolders, is larger than `max_bytes` bytes. Stops
 /// counting above that size, or when `is_cancelled` returns `true`; the result is then `false`.
 ///
 /// # Errors
-/// An entry of the folder cannot be examined.
+/// The metadata of an entry of the folder cannot be read.
 pub(crate) fn is_larger(
-    folder: &Path,
+    root: &Path,
     max_bytes: u64,
     is_cancelled: impl Fn() -> bool,
 ) -> io::Result<bool> {
     let mut total_bytes: u64 = 0;
-    let mut folders = vec![folder.to_owned()];
+    let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         let Some(entries) = ignore_missing(folder.read_dir())? else {
             continue;
@@ -28,11 +28,11 @@ pub(crate) fn is_larger(
                 return Ok(false);
             }
             let entry = entry?;
-            // For a symbolic link, the metadata are those of the link, not of its target.
+            // For a symbolic link, the entry has the metadata of the link, not of its target.
             let Some(metadata) = ignore_missing(entry.metadata())? else {
                 continue;
             };
-            total_bytes = total_bytes.saturating_add(size(&metadata));
+            total_bytes = total_bytes.saturating_add(rounded_size(&metadata));
             if total_bytes > max_bytes {
                 return Ok(true);
             }
@@ -44,8 +44,8 @@ pub(crate) fn is_larger(
     Ok(false)
 }
 
-/// Converts the error for an entry that was removed meanwhile to `None`, and that for an entry that
-/// this process, and thus every tool, cannot access.
+/// Converts two errors to `None`: the error for an entry that was removed meanwhile, and the error
+/// for an entry that this process, and thus every tool, cannot access.
 fn ignore_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -56,9 +56,9 @@ fn ignore_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-fn size(metadata: &Metadata) -> u64 {
-    let blocks = metadata.len().div_ceil(BLOCK_BYTES).max(1);
-    blocks.saturating_mul(BLOCK_BYTES)
+fn rounded_size(metadata: &Metadata) -> u64 {
+    let blocks = metadata.len().div_ceil(SIZE_STEP_BYTES).max(1);
+    blocks.saturating_mul(SIZE_STEP_BYTES)
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
     fn p_folders_are_counted_recursively_without_following_links() {
         let directory = tempfile::tempdir().unwrap();
         let exceeds =
-            |blocks: u64| is_larger(directory.path(), blocks * BLOCK_BYTES, || false).unwrap();
+            |blocks: u64| is_larger(directory.path(), blocks * SIZE_STEP_BYTES, || false).unwrap();
         assert!(!exceeds(0));
         let inner = directory.path().join("a/b");
         fs::create_dir_all(&inner).unwrap();

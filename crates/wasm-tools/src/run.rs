@@ -12,11 +12,11 @@ use wasmtime::{Engine, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
 
 use crate::bindings::{Tool, ToolPre};
-use crate::host::Host;
+use crate::host::HostState;
 use crate::http::RunRequests;
 use crate::permissions::ToolPermissions;
 use crate::quota;
-use crate::sandbox::error_chain;
+use crate::sandbox::format_error_chain;
 use crate::settings::Limits;
 
 /// The limits and resources of a run of a component.
@@ -27,39 +27,39 @@ pub(crate) struct RunConditions {
     pub(crate) http_client: Arc<LazyHttpClient>,
 }
 
-/// The resources that a run used.
+/// The amounts of fuel and memory that a run used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunUsage {
     pub(crate) fuel: u64,
     pub(crate) memory_bytes: usize,
 }
 
-/// Why a run of a component failed.
+/// The reason for which a run of a component failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum RunFault {
     #[error("timed out after {seconds:?}s")]
-    Time { seconds: f64 },
+    Timeout { seconds: f64 },
     #[error("exceeded its fuel limit of {0}")]
-    Fuel(u64),
+    FuelLimit(u64),
     #[error("exceeded its memory limit of {0} bytes")]
-    Memory(usize),
+    MemoryLimit(usize),
     #[error("exceeded its call stack")]
-    Stack,
+    CallStackLimit,
     #[error("passed more than {0} bytes at once to the host")]
-    Output(usize),
+    OutputLimit(usize),
     #[error("returned a string that is not valid UTF-8")]
-    Text,
+    InvalidText,
     #[error("cannot be started: {0}")]
     Folder(String),
-    #[error("cannot be called: its folder '{guest}' contains more than {max_bytes} bytes")]
-    Full { guest: String, max_bytes: u64 },
+    #[error("cannot be called: its folder '{guest_path}' contains more than {max_bytes} bytes")]
+    FolderFull { guest_path: String, max_bytes: u64 },
     #[error("failed: {0}")]
     Trap(String),
     #[error("failed unexpectedly")]
-    Lost,
+    NoResult,
 }
 
-/// Interval between interruptions of a run that has to stop.
+/// Interval between two attempts to interrupt a run that has to stop.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Stops a run of a component when the run's future is dropped.
@@ -67,23 +67,24 @@ struct StopOnDrop {
     token: CancellationToken,
     engine: Engine,
     /// The handle of the run's thread, which tells whether the run has finished.
-    run: AbortHandle,
+    run_handle: AbortHandle,
 }
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.token.cancel();
-        let (engine, run) = (self.engine.clone(), self.run.clone());
-        if run.is_finished() {
+        let (engine, run_handle) = (self.engine.clone(), self.run_handle.clone());
+        if run_handle.is_finished() {
             return;
         }
-        // The new epoch interrupts all running components; all except the stopped one continue.
+        // Increments the epoch, which interrupts all running components. All of them except the
+        // component that has to stop then continue.
         engine.increment_epoch();
-        // An interruption that falls between a run's check of its token and its next deadline is
-        // lost, so interruptions are repeated.
+        // Repeats the interruption, because an interruption is lost if it occurs after a run has
+        // checked its token and before the run has set its next deadline.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
-                while !run.is_finished() {
+                while !run_handle.is_finished() {
                     sleep(INTERRUPT_INTERVAL).await;
                     engine.increment_epoch();
                 }
@@ -92,59 +93,59 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Runs `entry` with a new instance of the component, on a thread for blocking work. Dropping the
-/// future ends the run.
+/// Runs `entry_point` with a new instance of the component, on a thread for blocking work. Dropping
+/// the future ends the run.
 ///
 /// # Errors
 /// The run exceeded a limit or failed.
 pub(crate) async fn run<T, F>(
-    pre: ToolPre<Host>,
+    tool_pre: ToolPre<HostState>,
     conditions: RunConditions,
-    entry: F,
+    entry_point: F,
 ) -> Result<(T, RunUsage), RunFault>
 where
-    F: AsyncFnOnce(&Tool, &mut Store<Host>) -> wasmtime::Result<T> + Send + 'static,
+    F: AsyncFnOnce(&Tool, &mut Store<HostState>) -> wasmtime::Result<T> + Send + 'static,
     T: Send + 'static,
 {
-    let (stopped_by, engine) = (CancellationToken::new(), pre.engine().clone());
-    let token = stopped_by.clone();
+    let (stop_token, engine) = (CancellationToken::new(), tool_pre.engine().clone());
+    let token = stop_token.clone();
     let run_timeout = conditions.limits.timeout();
-    let timed_out = RunFault::Time {
+    let timeout_fault = RunFault::Timeout {
         seconds: run_timeout.as_secs_f64(),
     };
     let runtime = Handle::current();
-    let stop_fault = timed_out.clone();
-    let run = spawn_blocking(move || {
+    let stop_fault = timeout_fault.clone();
+    let run_task = spawn_blocking(move || {
         runtime.block_on(async {
             tokio::select! {
                 biased;
                 () = token.cancelled() => Err(stop_fault),
-                result = run_in_store(&pre, &conditions, &token, entry) => result,
+                result = run_in_store(&tool_pre, &conditions, &token, entry_point) => result,
             }
         })
     });
-    let stop = StopOnDrop {
-        token: stopped_by,
+    let stop_guard = StopOnDrop {
+        token: stop_token,
         engine,
-        run: run.abort_handle(),
+        run_handle: run_task.abort_handle(),
     };
-    let outcome = timeout(run_timeout, run).await;
-    drop(stop);
+    let outcome = timeout(run_timeout, run_task).await;
+    drop(stop_guard);
     match outcome {
         Ok(Ok(result)) => result,
-        Ok(Err(_)) => Err(RunFault::Lost),
-        Err(_) => Err(timed_out),
+        Ok(Err(_)) => Err(RunFault::NoResult),
+        Err(_) => Err(timeout_fault),
     }
 }
 
 async fn run_in_store<T, F>(
-    pre: &ToolPre<Host>,
+    tool_pre: &ToolPre<HostState>,
     conditions: &RunConditions,
     token: &CancellationToken,
-    entry: F,
+    entry_point: F,
 ) -> Result<(T, RunUsage), RunFault>
 where
-    F: AsyncFnOnce(&Tool, &mut Store<Host>) -> wasmtime::Result<T>,
+    F: AsyncFnOnce(&Tool, &mut Store<HostState>) -> wasmtime::Result<T>,
 {
     let limits = &conditions.limits;
     let requests = RunRequests::new(
@@ -152,25 +153,29 @@ where
         conditions.permissions.origins.clone(),
         limits,
     );
-    let host = Host::new(limits, &conditions.permissions, requests).map_err(RunFault::Folder)?;
+    let host =
+        HostState::new(limits, &conditions.permissions, requests).map_err(RunFault::Folder)?;
     let is_cancelled = || token.is_cancelled();
-    for folder in conditions.permissions.writable() {
-        let (guest, max_bytes) = (&folder.guest, limits.max_folder_bytes);
-        match quota::is_larger(folder.path(), max_bytes, is_cancelled) {
+    for folder in conditions.permissions.writable_folders() {
+        let (guest_path, max_bytes) = (&folder.guest_path, limits.max_folder_bytes);
+        match quota::is_larger(folder.host_path(), max_bytes, is_cancelled) {
             Ok(false) => {}
             Ok(true) => {
-                let guest = guest.clone();
-                return Err(RunFault::Full { guest, max_bytes });
+                let guest_path = guest_path.clone();
+                return Err(RunFault::FolderFull {
+                    guest_path,
+                    max_bytes,
+                });
             }
             Err(error) => {
                 return Err(RunFault::Folder(format!(
-                    "cannot read the folder for '{guest}': {error}"
+                    "cannot read the folder for '{guest_path}': {error}"
                 )));
             }
         }
     }
-    let mut store = Store::new(pre.engine(), host);
-    store.limiter(|host| &mut host.memory);
+    let mut store = Store::new(tool_pre.engine(), host);
+    store.limiter(|host| &mut host.memory_limit);
     store.set_hostcall_fuel(limits.max_output_bytes);
     let epoch_token = token.clone();
     store.epoch_deadline_callback(move |_| {
@@ -181,82 +186,85 @@ where
     });
     store.set_epoch_deadline(1);
     let result = async {
-        // The run can be interrupted from now on; it may have been stopped before.
+        // Checks whether the run was stopped before the epoch deadline was set, because an earlier
+        // stop does not interrupt the run.
         if token.is_cancelled() {
             return Err(Trap::Interrupt.into());
         }
         store.set_fuel(limits.max_fuel)?;
-        let tool = pre.instantiate_async(&mut store).await?;
-        entry(&tool, &mut store).await
+        let tool = tool_pre.instantiate_async(&mut store).await?;
+        entry_point(&tool, &mut store).await
     }
     .await;
     let usage = RunUsage {
         fuel: limits.max_fuel - store.get_fuel().unwrap_or_default(),
-        memory_bytes: store.data().memory.used(),
+        memory_bytes: store.data().memory_limit.used_bytes(),
     };
     result.map(|output| (output, usage)).map_err(|error| {
         let stderr = store.data().stderr.text();
-        tracing::debug!(error = error_chain(&error), stderr = ?stderr, "A sandboxed tool failed");
+        let error_chain = format_error_chain(&error);
+        tracing::debug!(error = error_chain, stderr = ?stderr, "A sandboxed tool failed");
         classify_fault(&error, store.data(), limits)
     })
 }
 
-fn classify_fault(error: &wasmtime::Error, host: &Host, limits: &Limits) -> RunFault {
+fn classify_fault(error: &wasmtime::Error, host: &HostState, limits: &Limits) -> RunFault {
     match error.downcast_ref::<Trap>() {
-        Some(Trap::OutOfFuel) => return RunFault::Fuel(limits.max_fuel),
-        Some(Trap::StackOverflow) => return RunFault::Stack,
+        Some(Trap::OutOfFuel) => return RunFault::FuelLimit(limits.max_fuel),
+        Some(Trap::StackOverflow) => return RunFault::CallStackLimit,
         Some(Trap::Interrupt) => {
             let seconds = limits.timeout().as_secs_f64();
-            return RunFault::Time { seconds };
+            return RunFault::Timeout { seconds };
         }
         _ => {}
     }
     // A component whose allocation was rejected may fail in any way, so the error names the memory
     // limit.
-    if host.memory.has_rejected {
-        return RunFault::Memory(limits.max_memory_bytes);
+    if host.memory_limit.has_rejected {
+        return RunFault::MemoryLimit(limits.max_memory_bytes);
     }
     if error.is::<Utf8Error>() {
-        return RunFault::Text;
+        return RunFault::InvalidText;
     }
-    if let Some(exit) = error.downcast_ref::<I32Exit>() {
-        return RunFault::Trap(format!("it exited with status {}", exit.0));
+    if let Some(exit_error) = error.downcast_ref::<I32Exit>() {
+        return RunFault::Trap(format!("exited with status {}", exit_error.0));
     }
     if let Some(trap) = error.downcast_ref::<Trap>() {
         return RunFault::Trap(trap.to_string());
     }
-    let root = error.root_cause().to_string();
-    if root.contains("fuel allocated for hostcalls") {
-        RunFault::Output(limits.max_output_bytes)
+    let root_cause = error.root_cause().to_string();
+    if root_cause.contains("fuel allocated for hostcalls") {
+        RunFault::OutputLimit(limits.max_output_bytes)
     } else {
-        RunFault::Trap(error_chain(error))
+        RunFault::Trap(format_error_chain(error))
     }
 }
 
 impl RunFault {
-    /// Returns the name of the limit that the run exceeded, if any.
-    fn limit(&self) -> Option<&'static str> {
+    /// Returns the name of the limit that the run exceeded; `None` if the run failed for another
+    /// reason.
+    fn exceeded_limit(&self) -> Option<&'static str> {
         match self {
-            Self::Time { .. } => Some("time"),
-            Self::Fuel(_) => Some("fuel"),
-            Self::Memory(_) => Some("memory"),
-            Self::Stack => Some("stack"),
-            Self::Output(_) => Some("output"),
-            Self::Full { .. } => Some("folder"),
-            Self::Text | Self::Folder(_) | Self::Trap(_) | Self::Lost => None,
+            Self::Timeout { .. } => Some("time"),
+            Self::FuelLimit(_) => Some("fuel"),
+            Self::MemoryLimit(_) => Some("memory"),
+            Self::CallStackLimit => Some("stack"),
+            Self::OutputLimit(_) => Some("output"),
+            Self::FolderFull { .. } => Some("folder"),
+            Self::InvalidText | Self::Folder(_) | Self::Trap(_) | Self::NoResult => None,
         }
     }
 
     /// Converts the error to the failure of a call, with the name of the exceeded limit as
     /// `metadata.limit`.
-    pub(crate) fn failure(&self, name: &str) -> ToolFailure {
+    pub(crate) fn to_failure(&self, name: &str) -> ToolFailure {
         let code = match self {
-            Self::Time { .. } => ErrorCode::Timeout,
-            Self::Folder(_) | Self::Full { .. } => ErrorCode::Unavailable,
+            Self::Timeout { .. } => ErrorCode::Timeout,
+            Self::Folder(_) | Self::FolderFull { .. } => ErrorCode::Unavailable,
             _ => ErrorCode::InternalError,
         };
         let failure = ToolFailure::new(code, format!("Tool '{name}' {self}"));
-        match self.limit() {
+        match self.exceeded_limit() {
             Some(limit) => failure.with_metadata("limit", limit.into()),
             None => failure,
         }

@@ -6,7 +6,7 @@ use wasmtime::{Config, Engine};
 use crate::bindings::{Tool, ToolPre};
 use crate::bounded_text::{self, BoundedText};
 use crate::footprint;
-use crate::host::Host;
+use crate::host::HostState;
 use crate::{FaultCode, WasmToolError};
 
 /// The first bytes of a WebAssembly file, whether it is a component or a core module.
@@ -17,7 +17,7 @@ const CORE_MODULE_VERSION: [u8; 4] = [1, 0, 0, 0];
 /// Compiles components, and provides their imports.
 pub(crate) struct Sandbox {
     pub(crate) engine: Engine,
-    linker: Linker<Host>,
+    linker: Linker<HostState>,
 }
 
 impl Sandbox {
@@ -30,8 +30,8 @@ impl Sandbox {
         config
             .consume_fuel(true)
             .epoch_interruption(true)
-            // Backtraces are off: a backtrace would visit every frame of a trap, and copy function
-            // names that the component chooses.
+            // Backtraces are disabled, because a backtrace would visit every frame of a trap, and
+            // copy function names that the component chooses.
             .wasm_backtrace_max_frames(None)
             .wasm_component_model(true);
         let engine = Engine::new(&config)?;
@@ -41,50 +41,51 @@ impl Sandbox {
         Ok(Self { engine, linker })
     }
 
-    /// Compiles a component. Takes seconds for some megabytes.
+    /// Compiles a component. Compiling a file of several megabytes takes seconds.
     ///
     /// # Errors
     /// The file is not a component, is invalid, or has an unknown import or a missing export; the
     /// [`FaultCode`] tells which.
-    pub(crate) fn compile(&self, bytes: &[u8]) -> Result<ToolPre<Host>, WasmToolError> {
-        let fault = |code, what: String| WasmToolError::new(code, what);
+    pub(crate) fn compile(&self, bytes: &[u8]) -> Result<ToolPre<HostState>, WasmToolError> {
+        let fault = |code, message: String| WasmToolError::new(code, message);
         match bytes
             .strip_prefix(WASM_MAGIC)
             .map(|rest| rest.first_chunk())
         {
             Some(Some(&COMPONENT_VERSION)) => {}
             Some(Some(&CORE_MODULE_VERSION)) => {
-                let what =
+                let message =
                     "the file is a core module: build a component, for example for wasm32-wasip2";
-                return Err(fault(FaultCode::CoreModule, what.to_owned()));
+                return Err(fault(FaultCode::CoreModule, message.to_owned()));
             }
             Some(None) => {
-                let what = "the file ends within its header";
-                return Err(fault(FaultCode::InvalidComponent, what.to_owned()));
+                let message = "the file ends within its header";
+                return Err(fault(FaultCode::InvalidComponent, message.to_owned()));
             }
             _ => {
-                let what = "the file is not WebAssembly";
-                return Err(fault(FaultCode::NotWasm, what.to_owned()));
+                let message = "the file is not WebAssembly";
+                return Err(fault(FaultCode::NotWasm, message.to_owned()));
             }
         }
         footprint::check(bytes)?;
         let component = Component::new(&self.engine, bytes)
-            .map_err(|error| fault(FaultCode::InvalidComponent, error_chain(&error)))?;
+            .map_err(|error| fault(FaultCode::InvalidComponent, format_error_chain(&error)))?;
         let instance = self
             .linker
             .instantiate_pre(&component)
-            .map_err(|error| fault(FaultCode::UnknownImport, error_chain(&error)))?;
-        ToolPre::new(instance).map_err(|error| fault(FaultCode::MissingExport, error_chain(&error)))
+            .map_err(|error| fault(FaultCode::UnknownImport, format_error_chain(&error)))?;
+        ToolPre::new(instance)
+            .map_err(|error| fault(FaultCode::MissingExport, format_error_chain(&error)))
     }
 }
 
 /// Formats an error and all its causes as one line of at most
 /// [`bounded_text::MAX_MESSAGE_BYTES`] bytes.
-pub(crate) fn error_chain(error: &wasmtime::Error) -> String {
+pub(crate) fn format_error_chain(error: &wasmtime::Error) -> String {
     let mut text = BoundedText::with_limit(bounded_text::MAX_MESSAGE_BYTES);
     for (index, cause) in error.chain().enumerate() {
         let separator = if index == 0 { "" } else { ": " };
-        // Writing fails when the message has reached its maximum size.
+        // Stops when the message has reached its maximum size, which the error reports.
         if write!(text, "{separator}{cause}").is_err() {
             break;
         }

@@ -16,12 +16,12 @@ pub struct WasmToolsSettings {
     /// folder, and so no WebAssembly tools.
     pub folder: Option<PathBuf>,
     /// The limits of each call of a tool.
-    #[serde(deserialize_with = "limits")]
+    #[serde(deserialize_with = "deserialize_limits")]
     pub limits: Limits,
-    /// Which addresses the tools' HTTP requests may reach.
+    /// The egress policy: the addresses that the tools' HTTP requests may reach.
     pub egress: EgressPolicy,
-    /// The permissions that the operator grants, by the tool's name. A tool gets those that its
-    /// manifest requests.
+    /// The permissions that the operator grants, by the tool's name. A tool gets the granted
+    /// permissions that the tool's manifest requests.
     pub grants: BTreeMap<String, Grant>,
 }
 
@@ -45,8 +45,8 @@ pub struct Limits {
     pub max_folder_bytes: u64,
     /// Maximum size of a component's file, in bytes. Default 32 MiB.
     pub max_file_bytes: u64,
-    /// How long other files wait while a component is compiled, in milliseconds; compiling then
-    /// continues in parallel. Default 60,000.
+    /// Time for which other files wait while a component is compiled, in milliseconds; compiling
+    /// then continues in parallel. Default 60,000.
     pub compile_timeout_ms: u64,
 }
 
@@ -71,12 +71,12 @@ pub struct Grant {
 pub struct GrantedFolder {
     /// The folder's path on this machine.
     pub path: PathBuf,
-    /// What the tool may do in the folder. Default: read.
+    /// The access of the tool to the folder. Default: read.
     #[serde(default)]
     pub access: FolderAccess,
 }
 
-/// What a tool may do in a folder.
+/// The access of a tool to a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum FolderAccess {
     /// The tool may read and list files.
@@ -115,7 +115,7 @@ impl Limits {
     /// Returns a message about the first limit that is out of range, with its range.
     fn fault(&self) -> Option<String> {
         const DAY_MS: u64 = 24 * 60 * 60 * 1000;
-        let in_range = [
+        let ranges = [
             (
                 "max_memory_bytes",
                 self.max_memory_bytes as u64,
@@ -135,14 +135,16 @@ impl Limits {
             ("max_file_bytes", self.max_file_bytes, 1, 1 << 30),
             ("compile_timeout_ms", self.compile_timeout_ms, 1, DAY_MS),
         ];
-        let (key, _, min, max) = in_range
+        let (key, value, min, max) = ranges
             .into_iter()
             .find(|(_, value, min, max)| !(min..=max).contains(&value))?;
-        Some(format!("{key} must be a number from {min} to {max}"))
+        Some(format!(
+            "{key} must be a number from {min} to {max}, {value} given"
+        ))
     }
 }
 
-fn limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Limits, D::Error> {
+fn deserialize_limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Limits, D::Error> {
     let limits = Limits::deserialize(deserializer)?;
     match limits.fault() {
         Some(fault) => Err(de::Error::custom(fault)),

@@ -39,9 +39,9 @@ impl AsyncWrite for Stderr {
         _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let mut stored = self.0.lock();
-        let remaining = MAX_STORED_BYTES - stored.len();
-        stored.extend_from_slice(&bytes[..bytes.len().min(remaining)]);
+        let mut stored_bytes = self.0.lock();
+        let remaining_bytes = MAX_STORED_BYTES - stored_bytes.len();
+        stored_bytes.extend_from_slice(&bytes[..bytes.len().min(remaining_bytes)]);
         Poll::Ready(Ok(bytes.len()))
     }
 

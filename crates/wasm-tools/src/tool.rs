@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::bindings::ToolPre;
 use crate::bindings::pillion::tool::types as wit;
 use crate::bounded_text;
-use crate::host::Host;
+use crate::host::HostState;
 use crate::manifest::Manifest;
 use crate::permissions::ToolPermissions;
 use crate::run::{RunConditions, RunUsage, run};
@@ -22,9 +22,10 @@ use crate::settings::{Grant, Limits, WasmToolsSettings};
 use crate::{FaultCode, WasmToolError};
 
 /// The default category of a tool.
-const CATEGORY: &str = "sandboxed";
+const DEFAULT_CATEGORY: &str = "sandboxed";
 
-/// Maximum sizes of the texts in a definition, in bytes, because every list of tools contains them.
+/// Maximum size of each text in a definition, in bytes. Limited, because every list of tools
+/// contains these texts.
 const MAX_TEXT_BYTES: [(&str, usize); 3] = [
     ("description", 16 * 1024),
     ("input-schema", 256 * 1024),
@@ -32,13 +33,13 @@ const MAX_TEXT_BYTES: [(&str, usize); 3] = [
 ];
 
 /// Maximum size of a failure's message, in bytes.
-const MAX_MESSAGE_LEN: usize = 16 * 1024;
+const MAX_FAILURE_BYTES: usize = 16 * 1024;
 
 /// A compiled component with its description.
 pub(crate) struct CompiledComponent {
     pub(crate) sha256: String,
-    pre: ToolPre<Host>,
-    described: wit::Definition,
+    tool_pre: ToolPre<HostState>,
+    wit_definition: wit::Definition,
     input_schema: Value,
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct CompiledComponent {
 pub struct WasmTool {
     definition: ToolDefinition,
     digest: String,
-    pub(crate) compiled: Arc<CompiledComponent>,
+    pub(crate) component: Arc<CompiledComponent>,
     pub(crate) manifest: Manifest,
     conditions: RunConditions,
 }
@@ -64,49 +65,49 @@ impl CompiledComponent {
         limits: &Limits,
         http_client: &Arc<LazyHttpClient>,
     ) -> Result<Self, WasmToolError> {
-        let pre = sandbox.compile(bytes)?;
+        let tool_pre = sandbox.compile(bytes)?;
         let conditions = RunConditions {
             limits: limits.clone(),
             permissions: Arc::default(),
             http_client: Arc::clone(http_client),
         };
-        let describe = run(pre.clone(), conditions, async |tool, store| {
+        let describe_run = run(tool_pre.clone(), conditions, async |tool, store| {
             tool.call_describe(store).await
         });
-        let (described, _) = tokio::runtime::Handle::current()
-            .block_on(describe)
+        let (wit_definition, _) = tokio::runtime::Handle::current()
+            .block_on(describe_run)
             .map_err(|fault| {
-                let what = format!("'describe' {fault}");
-                WasmToolError::new(FaultCode::DescribeFailed, what)
+                let message = format!("'describe' {fault}");
+                WasmToolError::new(FaultCode::DescribeFailed, message)
             })?;
-        let category = described.category.as_deref().unwrap_or_default();
+        let category = wit_definition.category.as_deref().unwrap_or_default();
         let texts = [
-            described.description.as_str(),
-            described.input_schema.as_str(),
+            wit_definition.description.as_str(),
+            wit_definition.input_schema.as_str(),
             category,
         ];
-        for (text, (what, max_bytes)) in texts.into_iter().zip(MAX_TEXT_BYTES) {
+        for (text, (member, max_bytes)) in texts.into_iter().zip(MAX_TEXT_BYTES) {
             if text.len() > max_bytes {
                 return Err(bad_definition(format!(
-                    "{what} is longer than {max_bytes} bytes"
+                    "{member} is longer than {max_bytes} bytes"
                 )));
             }
         }
-        let input_schema = serde_json::from_str(&described.input_schema)
+        let input_schema = serde_json::from_str(&wit_definition.input_schema)
             .map_err(|error| bad_definition(format!("input-schema is not valid JSON: {error}")))?;
         CompiledSchema::check(&input_schema)
             .map_err(|error| bad_definition(format!("input-schema: {error}")))?;
         Ok(Self {
             sha256,
-            pre,
-            described,
+            tool_pre,
+            wit_definition,
             input_schema,
         })
     }
 }
 
-fn bad_definition(what: String) -> WasmToolError {
-    WasmToolError::new(FaultCode::BadDefinition, what)
+fn bad_definition(message: String) -> WasmToolError {
+    WasmToolError::new(FaultCode::BadDefinition, message)
 }
 
 impl WasmTool {
@@ -118,29 +119,31 @@ impl WasmTool {
     /// not a valid tool definition.
     pub(crate) fn new(
         name: &str,
-        compiled: Arc<CompiledComponent>,
+        component: Arc<CompiledComponent>,
         manifest: Manifest,
         settings: &WasmToolsSettings,
         http_client: &Arc<LazyHttpClient>,
     ) -> Result<Self, WasmToolError> {
-        let none = Grant::default();
-        let grant = settings.grants.get(name).unwrap_or(&none);
-        let pinned = grant.sha256.as_deref();
-        if pinned.is_some_and(|pinned| !pinned.eq_ignore_ascii_case(&compiled.sha256)) {
-            let what = format!(
+        let no_grant = Grant::default();
+        let grant = settings.grants.get(name).unwrap_or(&no_grant);
+        let granted_sha256 = grant.sha256.as_deref();
+        if granted_sha256
+            .is_some_and(|granted_sha256| !granted_sha256.eq_ignore_ascii_case(&component.sha256))
+        {
+            let message = format!(
                 "the granted sha256 is that of another file: this file's SHA-256 is {}",
-                compiled.sha256
+                component.sha256
             );
-            return Err(WasmToolError::new(FaultCode::OtherFile, what));
+            return Err(WasmToolError::new(FaultCode::OtherFile, message));
         }
         let permissions = ToolPermissions::from_grant(&manifest.permissions, grant)?;
-        let definition = definition(name, &compiled, &permissions)?;
-        let limits = manifest.limits.within(&settings.limits);
-        let digest = json!([compiled.sha256, permissions.summary()]).to_string();
+        let definition = build_definition(name, &component, &permissions)?;
+        let limits = manifest.limits.cap_limits(&settings.limits);
+        let digest = json!([component.sha256, permissions.summary()]).to_string();
         Ok(Self {
             definition,
             digest: sha256_hex(&digest),
-            compiled,
+            component,
             manifest,
             conditions: RunConditions {
                 limits,
@@ -165,44 +168,47 @@ impl WasmTool {
         context: CallContext,
     ) -> Result<ToolOutput, ToolFailure> {
         let name = self.definition.name().as_str();
-        let arguments = Value::Object(arguments).to_string();
-        let context = wit::Context {
+        let arguments_text = Value::Object(arguments).to_string();
+        let wit_context = wit::Context {
             user_is_verified: context.verified_user().is_some(),
             call_id: context.call_id,
             user: context.user,
             channel: context.channel,
         };
-        let running = run(
-            self.compiled.pre.clone(),
+        let tool_run = run(
+            self.component.tool_pre.clone(),
             self.conditions.clone(),
-            async move |tool, store| tool.call_call(store, &arguments, &context).await,
+            async move |tool, store| tool.call_call(store, &arguments_text, &wit_context).await,
         );
-        let (result, usage) = running.await.map_err(|fault| fault.failure(name))?;
+        let (result, usage) = tool_run.await.map_err(|fault| fault.to_failure(name))?;
         match result {
-            Ok(output) => tool_output(name, output, usage),
-            Err(failure) => Err(tool_failure(name, &failure)),
+            Ok(output) => convert_output(name, output, usage),
+            Err(failure) => Err(convert_failure(name, &failure)),
         }
     }
 }
 
-fn definition(
+fn build_definition(
     name: &str,
-    compiled: &CompiledComponent,
+    component: &CompiledComponent,
     permissions: &ToolPermissions,
 ) -> Result<ToolDefinition, WasmToolError> {
-    let described = &compiled.described;
-    let category = described.category.as_deref().unwrap_or(CATEGORY);
-    ToolDefinition::builder(name, &described.description)
-        .schema(compiled.input_schema.clone())
+    let wit_definition = &component.wit_definition;
+    let category = wit_definition
+        .category
+        .as_deref()
+        .unwrap_or(DEFAULT_CATEGORY);
+    ToolDefinition::builder(name, &wit_definition.description)
+        .schema(component.input_schema.clone())
         .category(category)
-        .requires_confirmation(described.requires_confirmation)
-        .annotations(annotations(described.effects, permissions))
+        .requires_confirmation(wit_definition.requires_confirmation)
+        .annotations(create_annotations(wit_definition.effects, permissions))
         .build()
         .map_err(|error| bad_definition(error.to_string()))
 }
 
 /// Returns the annotations that the tool describes, corrected by its permissions.
-fn annotations(effects: wit::Effects, permissions: &ToolPermissions) -> JsonObject {
+fn create_annotations(effects: wit::Effects, permissions: &ToolPermissions) -> JsonObject {
     let (is_read_only, is_idempotent, is_destructive) = match effects {
         _ if !permissions.can_change_something() => (true, true, false),
         wit::Effects::None => (true, true, false),
@@ -214,19 +220,19 @@ fn annotations(effects: wit::Effects, permissions: &ToolPermissions) -> JsonObje
         ("readOnlyHint", is_read_only),
         ("idempotentHint", is_idempotent),
         ("destructiveHint", is_destructive),
-        ("openWorldHint", permissions.reaches_out()),
+        ("openWorldHint", permissions.can_send_requests()),
     ]
     .map(|(hint, value)| (hint.to_owned(), json!(value)))
     .into_iter()
     .collect()
 }
 
-fn tool_output(
+fn convert_output(
     name: &str,
-    output: wit::Output,
+    wit_output: wit::Output,
     usage: RunUsage,
 ) -> Result<ToolOutput, ToolFailure> {
-    let converted = match output {
+    let output = match wit_output {
         wit::Output::Text(text) => ToolOutput::text(text),
         wit::Output::Json(json) => {
             let value = json_values::from_str(&json).map_err(|error| {
@@ -235,13 +241,13 @@ fn tool_output(
             ToolOutput::value(value)
         }
     };
-    Ok(converted
+    Ok(output
         .with_metadata("fuel", usage.fuel.into())
         .with_metadata("memory_bytes", usage.memory_bytes.into()))
 }
 
-fn tool_failure(name: &str, failure: &wit::Failure) -> ToolFailure {
-    let code = match failure.code {
+fn convert_failure(name: &str, wit_failure: &wit::Failure) -> ToolFailure {
+    let code = match wit_failure.code {
         wit::ErrorCode::InvalidInput => ErrorCode::InvalidInput,
         wit::ErrorCode::NotFound => ErrorCode::NotFound,
         wit::ErrorCode::RateLimited => ErrorCode::RateLimited,
@@ -249,14 +255,14 @@ fn tool_failure(name: &str, failure: &wit::Failure) -> ToolFailure {
         wit::ErrorCode::Unavailable => ErrorCode::Unavailable,
         wit::ErrorCode::InternalError => ErrorCode::InternalError,
     };
-    let message = match failure.message.trim() {
+    let message = match wit_failure.message.trim() {
         "" => format!("Tool '{name}' failed"),
-        message => bounded_text::truncate(message, MAX_MESSAGE_LEN),
+        message => bounded_text::truncate(message, MAX_FAILURE_BYTES),
     };
-    let failed = ToolFailure::new(code, message);
-    match failure.retry_after {
-        Some(seconds) => failed.with_metadata("retry_after", seconds.into()),
-        None => failed,
+    let failure = ToolFailure::new(code, message);
+    match wit_failure.retry_after {
+        Some(seconds) => failure.with_metadata("retry_after", seconds.into()),
+        None => failure,
     }
 }
 
@@ -278,7 +284,7 @@ impl fmt::Debug for WasmTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WasmTool")
             .field("name", self.definition.name())
-            .field("sha256", &self.compiled.sha256)
+            .field("sha256", &self.component.sha256)
             .finish_non_exhaustive()
     }
 }

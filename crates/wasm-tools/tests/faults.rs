@@ -13,7 +13,7 @@ fn fault_of(bytes: &[u8]) -> (String, String) {
     let fault = Folder::with("tool.wasm", bytes).fault("");
     assert_eq!(fault.tool.as_deref(), Some("tool"));
     assert!(!fault.previous_version_offered);
-    (fault.error.code.to_string(), fault.error.what)
+    (fault.error.code.to_string(), fault.error.message)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,7 +94,7 @@ async fn p_limits_apply_to_describe() {
         let folder = Folder::with("tool.wasm", parts.build());
         let fault = folder.fault("[limits]\nmax_fuel = 100000");
         assert_eq!(fault.error.code.as_str(), "describe_failed");
-        assert!(fault.error.what.contains(expected), "{fault:?}");
+        assert!(fault.error.message.contains(expected), "{fault:?}");
     }
 }
 
@@ -140,7 +140,7 @@ async fn p_a_file_writable_by_others_or_a_symlink_is_rejected() {
     let path = folder.path().join("tool.wasm");
     folder.put("tool.wasm", component(ECHO));
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
-    let chmod = "writable by all users: run chmod o-w on it";
+    let chmod = "writable by all users: remove this permission with chmod o-w";
     assert_fault(&folder.fault(""), "unsafe_file", chmod);
 
     std::fs::remove_file(&path).unwrap();
@@ -174,7 +174,7 @@ async fn p_a_world_writable_or_missing_folder_has_no_tools() {
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o1777)).unwrap();
     let fault = folder.fault("");
     assert_eq!(fault.tool, None);
-    let chmod = "writable by all users: run chmod o-w on it";
+    let chmod = "writable by all users: remove this permission with chmod o-w";
     assert_fault(&fault, "folder", chmod);
     // A component that was loaded stays when the folder becomes writable by others.
     folder.put("other.wasm", component(ECHO));
@@ -222,7 +222,10 @@ async fn p_names_sizes_and_manifests_are_checked() {
         folder.put("tool.toml", manifest);
         let fault = folder.fault("");
         assert_eq!(fault.error.code.as_str(), "bad_manifest");
-        assert!(fault.error.what.contains(expected), "{manifest}: {fault:?}");
+        assert!(
+            fault.error.message.contains(expected),
+            "{manifest}: {fault:?}"
+        );
     }
     folder.put("tool.toml", b"\xff\xfe");
     let not_utf8 = "the manifest is not valid UTF-8";

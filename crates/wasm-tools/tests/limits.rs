@@ -295,7 +295,7 @@ async fn p_tables_count_as_memory() {
     let fault = folder.fault("");
     assert_eq!(fault.error.code.as_str(), "describe_failed");
     assert!(
-        fault.error.what.contains("exceeded its memory limit"),
+        fault.error.message.contains("exceeded its memory limit"),
         "{fault:?}"
     );
 }
@@ -310,7 +310,7 @@ async fn p_the_number_of_instances_of_a_component_is_limited() {
     let folder = Folder::with("many.wasm", many.build());
     let fault = folder.fault("");
     assert_eq!(fault.error.code.as_str(), "describe_failed");
-    assert!(fault.error.what.contains("instance count"), "{fault:?}");
+    assert!(fault.error.message.contains("instance count"), "{fault:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -375,7 +375,7 @@ async fn p_a_slow_compilation_delays_no_other_file() {
     let fault = opened.faults().pop().unwrap();
     assert_eq!(fault.error.code.as_str(), "too_slow");
     assert_eq!(
-        fault.error.what,
+        fault.error.message,
         "compiling the component takes longer than 1.5s"
     );
 

@@ -297,7 +297,7 @@ async fn p_panics_exits_and_memory_exhaustion_end_one_call() {
     assert!(panicked.starts_with("Tool 'probe' failed: "), "{panicked}");
     assert!(!panicked.contains("as it was told"), "{panicked}");
     let exited = fails(&tool, json!({"do": "exit"})).await.message;
-    assert_eq!(exited, "Tool 'probe' failed: it exited with status 1");
+    assert_eq!(exited, "Tool 'probe' failed: exited with status 1");
     let too_much = fails(&tool, json!({"do": "allocate", "bytes": 20_000_000})).await;
     assert_eq!(too_much.metadata["limit"], "memory");
     let allocated = does(&tool, json!({"do": "allocate", "bytes": 1_000_000})).await;
@@ -322,7 +322,7 @@ async fn p_grants_are_valid_for_one_file_until_they_are_withdrawn() {
     let mut opened = folder.open(&grants(&"0".repeat(64)));
     let fault = opened.faults().pop().unwrap();
     assert_eq!(fault.error.code.as_str(), "other_file");
-    let sha256 = fault.error.what.rsplit(' ').next().unwrap().to_owned();
+    let sha256 = fault.error.message.rsplit(' ').next().unwrap().to_owned();
     assert!(opened.reconfigure(folder.settings(&grants(&sha256))));
     load(&mut opened);
     let [granted] = <[_; 1]>::try_from(opened.tools()).unwrap();

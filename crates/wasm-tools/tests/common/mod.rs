@@ -103,7 +103,7 @@ pub fn load_settled(folder: &mut WasmFolder) {
 #[track_caller]
 pub fn assert_fault(fault: &WasmFileError, code: &str, end: &str) {
     assert_eq!(fault.error.code.as_str(), code, "{fault:?}");
-    assert!(fault.error.what.ends_with(end), "{fault:?}");
+    assert!(fault.error.message.ends_with(end), "{fault:?}");
 }
 
 pub async fn call(tool: &Arc<WasmTool>, arguments: Value) -> Result<ToolOutput, ToolFailure> {
