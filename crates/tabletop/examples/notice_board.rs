@@ -51,7 +51,7 @@ impl Board {
         self.counters.add("notice.posted");
         let event = json!({"type": "posted", "number": number});
         self.posted.emit("posted", context.verified_user(), &event);
-        self.changes.updated(URI);
+        self.changes.notify_updated(URI);
         Ok(number)
     }
 }
@@ -109,14 +109,14 @@ impl StoredItems for StoredBoard {
         let boards = self.0.store.logs_by_name(NAME, "", after, limit).await?;
         Ok(boards
             .into_iter()
-            .map(|board| StoredItem::new(board.log).with("posted", board.latest.number))
+            .map(|board| StoredItem::new(board.log).with_fact("posted", board.latest.number))
             .collect())
     }
 
     async fn remove(&self, name: &str) -> Result<bool, StoreError> {
         let was_there = self.0.store.remove_log(NAME, name).await?;
         if was_there {
-            self.0.changes.updated(URI);
+            self.0.changes.notify_updated(URI);
         }
         Ok(was_there)
     }
@@ -210,7 +210,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     assert!(matches!(posted.next().await, StreamMessage::Event(event) if event.kind == "posted"));
     let reader = ResourceReader {
         context: &context,
-        confined_to: None,
+        only_user: None,
     };
     let contents = provider.read(URI, reader).await?;
     assert!(format!("{contents:?}").contains("Rats"));

@@ -4,8 +4,8 @@ use pillion_core::tool::{JsonObject, ToolFailure};
 use serde_json::Value;
 
 /// Maximum length of the id of a scene, and of the name of a character or author, in characters.
-pub(crate) const MAX_SCENE_LEN: usize = 100;
-pub(crate) const MAX_NAME_LEN: usize = 64;
+pub(crate) const MAX_SCENE_ID_CHARS: usize = 100;
+pub(crate) const MAX_NAME_CHARS: usize = 64;
 
 /// Returns the argument `name`; a null argument counts as absent.
 pub(crate) fn find_argument<'a>(arguments: &'a JsonObject, name: &str) -> Option<&'a Value> {
@@ -13,7 +13,7 @@ pub(crate) fn find_argument<'a>(arguments: &'a JsonObject, name: &str) -> Option
 }
 
 /// Returns a required string argument, trimmed, of at most `max_chars` characters.
-pub(crate) fn text(
+pub(crate) fn read_text(
     arguments: &JsonObject,
     name: &str,
     max_chars: usize,
@@ -37,12 +37,12 @@ pub(crate) fn text(
 }
 
 /// Returns a required single-line string argument, such as a name.
-pub(crate) fn name(
+pub(crate) fn read_name(
     arguments: &JsonObject,
     name: &str,
     max_chars: usize,
 ) -> Result<String, ToolFailure> {
-    let text = text(arguments, name, max_chars)?;
+    let text = read_text(arguments, name, max_chars)?;
     if text.chars().any(char::is_control) {
         return Err(invalid_argument(
             name,
@@ -53,7 +53,7 @@ pub(crate) fn name(
 }
 
 /// Returns a boolean argument; default `false`.
-pub(crate) fn flag(arguments: &JsonObject, name: &str) -> Result<bool, ToolFailure> {
+pub(crate) fn read_flag(arguments: &JsonObject, name: &str) -> Result<bool, ToolFailure> {
     match find_argument(arguments, name) {
         None => Ok(false),
         Some(value) => value
@@ -62,27 +62,28 @@ pub(crate) fn flag(arguments: &JsonObject, name: &str) -> Result<bool, ToolFailu
     }
 }
 
-/// Returns an integer argument from `-max` to `max`. As in JSON Schema, `5.0` is an integer.
-pub(crate) fn integer(
+/// Returns an integer argument from `-max_value` to `max_value`. As in JSON Schema, `5.0` is an
+/// integer.
+pub(crate) fn read_integer(
     arguments: &JsonObject,
     name: &str,
-    max: i64,
+    max_value: i64,
 ) -> Result<Option<i64>, ToolFailure> {
     let Some(value) = find_argument(arguments, name) else {
         return Ok(None);
     };
     let number = as_integer(value).ok_or_else(|| invalid_argument(name, "must be an integer"))?;
-    if !(-max..=max).contains(&number) {
+    if !(-max_value..=max_value).contains(&number) {
         return Err(invalid_argument(
             name,
-            &format!("must be from -{max} to {max}"),
+            &format!("must be from -{max_value} to {max_value}"),
         ));
     }
     Ok(Some(number))
 }
 
-/// Returns a seed: any signed or unsigned 64-bit integer.
-pub(crate) fn seed(arguments: &JsonObject, name: &str) -> Result<Option<u64>, ToolFailure> {
+/// Returns a seed, which may be any signed or unsigned 64-bit integer.
+pub(crate) fn read_seed(arguments: &JsonObject, name: &str) -> Result<Option<u64>, ToolFailure> {
     let Some(value) = find_argument(arguments, name) else {
         return Ok(None);
     };
@@ -95,11 +96,11 @@ pub(crate) fn seed(arguments: &JsonObject, name: &str) -> Result<Option<u64>, To
 
 /// Returns a number if it is an integer, such as `5` or `5.0`.
 pub(crate) fn as_integer(value: &Value) -> Option<i64> {
-    let float = || value.as_f64().filter(|float| float.trunc() == *float);
-    let from_float = || i64::try_from(float()? as i128).ok();
-    value.as_i64().or_else(from_float)
+    let read_whole_number = || value.as_f64().filter(|number| number.trunc() == *number);
+    let from_whole_number = || i64::try_from(read_whole_number()? as i128).ok();
+    value.as_i64().or_else(from_whole_number)
 }
 
-pub(crate) fn invalid_argument(name: &str, how: &str) -> ToolFailure {
-    ToolFailure::invalid_input(format!("'{name}' {how}"))
+pub(crate) fn invalid_argument(name: &str, problem: &str) -> ToolFailure {
+    ToolFailure::invalid_input(format!("'{name}' {problem}"))
 }

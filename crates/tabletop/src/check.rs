@@ -5,7 +5,9 @@ use pillion_core::tool::{JsonObject, ToolFailure};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::arguments::{as_integer, find_argument, flag, integer, invalid_argument, text};
+use crate::arguments::{
+    as_integer, find_argument, invalid_argument, read_flag, read_integer, read_text,
+};
 use crate::dice::D20;
 
 /// Maximum absolute value of scores, bonuses and difficulty classes.
@@ -87,17 +89,17 @@ pub struct Check {
     pub ability: Ability,
     /// The ability score, which determines the modifier; 10 is average.
     pub score: i64,
-    /// Whether the proficiency bonus is added.
+    /// Whether the character is proficient, so that the proficiency bonus is added.
     pub proficient: bool,
     /// Whether the proficiency bonus is added twice, whatever `proficient` is.
     pub expertise: bool,
-    /// The bonus for proficiency or expertise.
+    /// The proficiency bonus of the character, used for proficiency and expertise.
     pub proficiency_bonus: i64,
-    /// The difficulty class that the total must reach; `None` for a check without one.
+    /// The difficulty class that the total must reach, if the check has a difficulty class.
     pub dc: Option<i64>,
     /// Whether the highest roll counts. Takes precedence over disadvantage.
     pub advantage: bool,
-    /// Whether the lowest roll counts.
+    /// Whether the lowest roll counts, unless the check also has advantage.
     pub disadvantage: bool,
 }
 
@@ -108,13 +110,13 @@ pub struct CheckResult {
     pub total: i64,
     /// All rolls of the d20, in order.
     pub d20: Vec<i64>,
-    /// The roll that counts.
+    /// The roll of the d20 that counts: with advantage the highest, with disadvantage the lowest.
     pub pick: i64,
     /// The modifier that was added, including proficiency.
     #[serde(rename = "mod")]
     pub modifier: i64,
-    /// Whether the total reaches the difficulty class; `None` for a check without one. A natural 20
-    /// or 1 has no special effect.
+    /// Whether the total reaches the difficulty class; `None` for a check without a difficulty
+    /// class. A natural 20 or 1 has no special effect.
     pub success: Option<bool>,
 }
 
@@ -134,45 +136,45 @@ impl Check {
         }
     }
 
-    /// Returns the number that is added to the roll: the modifier of the ability score, plus the
-    /// proficiency bonus.
+    /// Returns the number that is added to the roll, which is the modifier of the ability score
+    /// plus the proficiency bonus.
     #[must_use]
     pub fn modifier(&self) -> i64 {
-        let times = match (self.expertise, self.proficient) {
+        let multiplier = match (self.expertise, self.proficient) {
             (true, _) => 2,
             (false, true) => 1,
             (false, false) => 0,
         };
-        (self.score - 10).div_euclid(2) + self.proficiency_bonus * times
+        (self.score - 10).div_euclid(2) + self.proficiency_bonus * multiplier
     }
 
     /// Rolls once, or twice with advantage or disadvantage, and returns the result.
     #[must_use]
     pub fn throw(&self, d20: &mut D20) -> CheckResult {
-        let first = d20.throw();
+        let first_roll = d20.throw();
         if self.advantage || self.disadvantage {
-            self.evaluate(first, &[d20.throw()])
+            self.evaluate(first_roll, &[d20.throw()])
         } else {
-            self.evaluate(first, &[])
+            self.evaluate(first_roll, &[])
         }
     }
 
-    /// Returns the result of given rolls.
+    /// Returns the result of the check for given rolls of the d20.
     #[must_use]
-    pub fn evaluate(&self, first: i64, others: &[i64]) -> CheckResult {
-        let all = others.iter().copied();
+    pub fn evaluate(&self, first_roll: i64, other_rolls: &[i64]) -> CheckResult {
+        let later_rolls = other_rolls.iter().copied();
         let pick = if self.advantage {
-            all.fold(first, i64::max)
+            later_rolls.fold(first_roll, i64::max)
         } else if self.disadvantage {
-            all.fold(first, i64::min)
+            later_rolls.fold(first_roll, i64::min)
         } else {
-            first
+            first_roll
         };
         let modifier = self.modifier();
         let total = pick + modifier;
         CheckResult {
             total,
-            d20: [&[first], others].concat(),
+            d20: [&[first_roll], other_rolls].concat(),
             pick,
             modifier,
             success: self.dc.map(|dc| total >= dc),
@@ -180,43 +182,44 @@ impl Check {
     }
 
     /// Reads a check from the arguments of a tool.
-    pub(crate) fn read(arguments: &JsonObject) -> Result<Self, ToolFailure> {
-        let ability = text(arguments, "ability", 64)?;
-        let unknown = |()| ToolFailure::invalid_input("unknown ability");
-        let missing = || ToolFailure::invalid_input("Missing required parameter: score");
+    pub(crate) fn from_arguments(arguments: &JsonObject) -> Result<Self, ToolFailure> {
+        let ability = read_text(arguments, "ability", 64)?;
+        let unknown_ability = |()| ToolFailure::invalid_input("unknown ability");
+        let missing_score = || ToolFailure::invalid_input("Missing required parameter: score");
         Ok(Self {
-            ability: ability.parse().map_err(unknown)?,
-            score: integer(arguments, "score", MAX_ABSOLUTE_VALUE)?.ok_or_else(missing)?,
-            proficient: flag(arguments, "proficient")?,
-            expertise: flag(arguments, "expertise")?,
-            proficiency_bonus: integer(arguments, "proficiency_bonus", MAX_ABSOLUTE_VALUE)?
+            ability: ability.parse().map_err(unknown_ability)?,
+            score: read_integer(arguments, "score", MAX_ABSOLUTE_VALUE)?
+                .ok_or_else(missing_score)?,
+            proficient: read_flag(arguments, "proficient")?,
+            expertise: read_flag(arguments, "expertise")?,
+            proficiency_bonus: read_integer(arguments, "proficiency_bonus", MAX_ABSOLUTE_VALUE)?
                 .unwrap_or(2),
-            dc: integer(arguments, "dc", MAX_ABSOLUTE_VALUE)?,
-            advantage: flag(arguments, "advantage")?,
-            disadvantage: flag(arguments, "disadvantage")?,
+            dc: read_integer(arguments, "dc", MAX_ABSOLUTE_VALUE)?,
+            advantage: read_flag(arguments, "advantage")?,
+            disadvantage: read_flag(arguments, "disadvantage")?,
         })
     }
 }
 
 /// Returns the rolls in the arguments; empty if the tool has to roll the dice.
-pub(crate) fn rolls(arguments: &JsonObject) -> Result<Vec<i64>, ToolFailure> {
+pub(crate) fn read_rolls(arguments: &JsonObject) -> Result<Vec<i64>, ToolFailure> {
     let Some(value) = find_argument(arguments, "d20_rolls") else {
         return Ok(Vec::new());
     };
-    let bad = || {
-        let how = format!("must have 1 to {MAX_ROLLS} integers from 1 to 20");
-        invalid_argument("d20_rolls", &how)
+    let invalid_rolls = || {
+        let requirement = format!("must have 1 to {MAX_ROLLS} integers from 1 to 20");
+        invalid_argument("d20_rolls", &requirement)
     };
-    let rolls = value.as_array().ok_or_else(bad)?;
+    let rolls = value.as_array().ok_or_else(invalid_rolls)?;
     if rolls.is_empty() || rolls.len() > MAX_ROLLS {
-        return Err(bad());
+        return Err(invalid_rolls());
     }
-    let face = |value: &Value| as_integer(value).filter(|face| (1..=20).contains(face));
+    let parse_face = |value: &Value| as_integer(value).filter(|face| (1..=20).contains(face));
     rolls
         .iter()
-        .map(face)
+        .map(parse_face)
         .collect::<Option<_>>()
-        .ok_or_else(bad)
+        .ok_or_else(invalid_rolls)
 }
 
 /// Formats a check and its result for players.
@@ -229,9 +232,9 @@ impl fmt::Display for CheckDisplay<'_> {
         if let Some(dc) = check.dc {
             write!(f, " vs DC {dc}")?;
         }
-        let throws: Vec<_> = result.d20.iter().map(i64::to_string).collect();
-        write!(f, "\nd20: {}", throws.join(", "))?;
-        if throws.len() > 1 {
+        let rolls: Vec<_> = result.d20.iter().map(i64::to_string).collect();
+        write!(f, "\nd20: {}", rolls.join(", "))?;
+        if rolls.len() > 1 {
             write!(f, " (takes {})", result.pick)?;
         }
         let (modifier, total) = (result.modifier, result.total);
@@ -251,7 +254,7 @@ mod tests {
     use serde_json::json;
 
     fn check(value: &Value) -> Result<Check, ToolFailure> {
-        Check::read(value.as_object().unwrap())
+        Check::from_arguments(value.as_object().unwrap())
     }
 
     fn evaluate_json(value: &Value, rolls: &[i64]) -> Value {
@@ -331,7 +334,9 @@ mod tests {
         }
         for bad in [json!([]), json!([0]), json!([21]), json!(["1"]), json!(7)] {
             let arguments = json!({"d20_rolls": bad});
-            let message = rolls(arguments.as_object().unwrap()).unwrap_err().message;
+            let message = read_rolls(arguments.as_object().unwrap())
+                .unwrap_err()
+                .message;
             assert!(message.starts_with("'d20_rolls' must have"), "{bad}");
         }
     }

@@ -3,12 +3,12 @@ use rand::rngs::SysRng;
 use rand::{Rng, SeedableRng, TryRng};
 use rand_chacha::ChaCha20Rng;
 
-/// A twenty-sided die: ChaCha20 with this crate's own mapping from random numbers to faces, so that
-/// a seed gives the same rolls in every version.
+/// A twenty-sided die. Uses ChaCha20 and this crate's own mapping from random numbers to faces, so
+/// that a seed gives the same rolls in every version.
 pub struct D20(ChaCha20Rng);
 
 impl D20 {
-    const SIDES: u32 = 20;
+    const D20_SIDES: u32 = 20;
 
     /// Creates a die like [`new`](Self::new), and converts the error to the failure of a tool.
     pub(crate) fn for_call(seed: Option<u64>) -> Result<Self, ToolFailure> {
@@ -35,11 +35,11 @@ impl D20 {
     pub fn throw(&mut self) -> i64 {
         // Numbers above the last multiple of 20 are skipped, because they would make the low faces
         // more likely.
-        let fair = u32::MAX - u32::MAX % Self::SIDES;
+        let fair_limit = u32::MAX - u32::MAX % Self::D20_SIDES;
         loop {
             let number = self.0.next_u32();
-            if number < fair {
-                return i64::from(number % Self::SIDES + 1);
+            if number < fair_limit {
+                return i64::from(number % Self::D20_SIDES + 1);
             }
         }
     }

@@ -8,5 +8,5 @@ pub(crate) fn store_failure(error: &StoreError) -> ToolFailure {
         return ToolFailure::new(error.code(), error.to_string());
     }
     tracing::warn!(%error, "The store of the tabletop pack failed");
-    ToolFailure::new(error.code(), "The store of the transcripts is unavailable")
+    ToolFailure::new(error.code(), "The store of the tabletop pack failed")
 }

@@ -1,9 +1,9 @@
 //! Tools for the game master of a tabletop role-playing game: ability checks, validated narration
-//! by a language model, characters, and transcripts of scenes; with their resources and event
-//! streams.
+//! by a language model, characters, and transcripts of scenes. The pack also provides resources and
+//! event streams.
 //!
-//! The crate is also an example of a pack: it uses only public interfaces of `pillion-core` and
-//! `pillion-chat`. docs/how-to/write-a-pack.md explains it.
+//! The crate is also an example of a pack, which uses only public interfaces of `pillion-core` and
+//! `pillion-chat`. docs/how-to/write-a-pack.md explains how to write a pack.
 //!
 //! Every caller that may use the pack may read and write every scene, because the players at a
 //! table share their scenes.
@@ -31,20 +31,21 @@ use pillion_core::tool::Tool;
 pub use check::{Ability, Check, CheckResult};
 pub use dice::D20;
 
-use orchestrator::{Orchestrator, Settings};
+use orchestrator::{Orchestrator, OrchestratorSettings};
 use resources::TableResources;
 use scenes::{SceneLimits, Scenes};
 use telemetry::TabletopTelemetry;
 
 /// Maximum of [`TabletopOptions::max_characters`]. Lists of characters are not divided into pages,
-/// so a list may have this many.
+/// so each list contains all characters.
 pub const MAX_CHARACTERS: u32 = 1_000;
 
 /// The operator's options of the pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TabletopOptions {
     /// Whether an action may be `public`, which adds its narration to the scene's transcript
-    /// (`features.llm_visible`). Otherwise actions are `shadow`: only the caller sees them.
+    /// (`features.llm_visible`). Otherwise all actions are `shadow`: only the caller sees their
+    /// narration.
     pub may_be_public: bool,
     /// Timeout of one response of the language model.
     pub model_timeout: Duration,
@@ -91,7 +92,7 @@ impl Tabletop {
         let telemetry = Arc::new(TabletopTelemetry::default());
         let limits = SceneLimits::from_options(&options);
         let scenes = Arc::new(Scenes::new(store, Arc::clone(&telemetry), limits));
-        let settings = Settings { model, options };
+        let settings = OrchestratorSettings { model, options };
         let orchestrator = Orchestrator::new(settings, Arc::clone(&scenes), Arc::clone(&telemetry));
         Self {
             scenes,
@@ -100,10 +101,11 @@ impl Tabletop {
         }
     }
 
-    /// Replaces the model and the options for later actions. Streams and counters are kept.
+    /// Replaces the model and the options for later actions. Keeps the streams and counters.
     pub fn reconfigure(&self, model: Option<Arc<dyn LanguageModel>>, options: TabletopOptions) {
         self.scenes.reconfigure(SceneLimits::from_options(&options));
-        self.orchestrator.reconfigure(Settings { model, options });
+        self.orchestrator
+            .reconfigure(OrchestratorSettings { model, options });
     }
 }
 
@@ -113,7 +115,7 @@ impl Pack for Tabletop {
     }
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        tools::all(&self.scenes, &self.orchestrator)
+        tools::create_tools(&self.scenes, &self.orchestrator)
     }
 
     fn resources(&self) -> Vec<Arc<dyn ResourceProvider>> {
@@ -130,6 +132,6 @@ impl Pack for Tabletop {
     }
 
     fn stored_items(&self) -> Vec<Arc<dyn StoredItems>> {
-        stored_items::all(&self.scenes, &self.orchestrator)
+        stored_items::create_stored_items(&self.scenes, &self.orchestrator)
     }
 }

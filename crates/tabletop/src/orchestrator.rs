@@ -1,10 +1,10 @@
-//! Runs players' actions: a model proposes an ability check and a narration, which must pass all
-//! validation gates.
+//! Runs players' actions. For each action, a model proposes an ability check and a narration, and
+//! the proposal must pass all validation gates.
 
 mod gates;
 mod prompt;
 mod proposal;
-mod recent;
+mod recent_actions;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,17 +23,18 @@ use crate::check::{Check, CheckDisplay};
 use crate::dice::D20;
 use crate::failure::store_failure;
 use crate::scenes::{SceneMessage, Scenes};
-use crate::telemetry::{Level, LogContext, TabletopTelemetry, count};
+use crate::telemetry::{LogContext, LogLevel, TabletopTelemetry, counter};
 use proposal::Proposal;
-use recent::RecentActions;
+use recent_actions::RecentActions;
 
-pub(crate) use prompt::facts;
+pub(crate) use prompt::format_facts;
 
 /// The rejection reason if no model is configured, and how to configure one.
 const UNCONFIGURED_REASON: &str = "llm_unconfigured";
-const NO_MODEL: &str = "no language model is configured: set features.llm and tabletop.model";
+const NO_MODEL_MESSAGE: &str =
+    "no language model is configured: set features.llm and tabletop.model";
 
-/// Number of transcript messages in the prompt.
+/// Maximum number of transcript messages in the prompt.
 const MAX_PROMPT_MESSAGES: u32 = 15;
 
 /// Maximum length of the model's response, in tokens.
@@ -42,7 +43,7 @@ const MAX_RESPONSE_TOKENS: u64 = 1_000;
 /// The author of public narrations in the transcript.
 const NARRATOR_AUTHOR: &str = "narrator";
 
-const TOOL: &str = "orchestrate_action";
+const TOOL_NAME: &str = "orchestrate_action";
 
 /// The arguments of one call of `orchestrate_action`.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ pub(crate) struct Action {
 /// The result of one action.
 #[derive(Debug)]
 pub(crate) struct ActionOutput {
-    /// The text for the language model that called the tool.
+    /// The text of the result for the language model that called the tool.
     pub(crate) text: String,
     /// The structured output: `{narration, gates, metrics, artifacts?}`.
     pub(crate) data: Value,
@@ -74,15 +75,15 @@ type ActionOutcome = Result<Arc<ActionOutput>, ToolFailure>;
 
 /// Runs actions. Identical actions (the same scene and message) share one outcome.
 pub(crate) struct Orchestrator {
-    settings: RwLock<Settings>,
+    settings: RwLock<OrchestratorSettings>,
     scenes: Arc<Scenes>,
     telemetry: Arc<TabletopTelemetry>,
-    recent: RecentActions,
+    recent_actions: RecentActions,
 }
 
 /// The operator's settings. A running action keeps the settings that it started with.
 #[derive(Clone)]
-pub(crate) struct Settings {
+pub(crate) struct OrchestratorSettings {
     pub(crate) model: Option<Arc<dyn LanguageModel>>,
     pub(crate) options: TabletopOptions,
 }
@@ -95,7 +96,7 @@ struct AcceptedProposal {
 
 impl Orchestrator {
     pub(crate) fn new(
-        settings: Settings,
+        settings: OrchestratorSettings,
         scenes: Arc<Scenes>,
         telemetry: Arc<TabletopTelemetry>,
     ) -> Self {
@@ -103,19 +104,19 @@ impl Orchestrator {
             settings: RwLock::new(settings),
             scenes,
             telemetry,
-            recent: RecentActions::default(),
+            recent_actions: RecentActions::default(),
         }
     }
 
     /// Replaces the settings for later actions.
-    pub(crate) fn reconfigure(&self, settings: Settings) {
+    pub(crate) fn reconfigure(&self, settings: OrchestratorSettings) {
         *self.settings.write() = settings;
     }
 
     /// Removes the accepted and running actions of a scene, so that later identical actions run
     /// again.
     pub(crate) fn forget(&self, scene: &str) {
-        self.recent.forget(scene);
+        self.recent_actions.forget(scene);
     }
 
     /// Runs an action. If an identical action is running, or was accepted in this scene in the last
@@ -127,75 +128,78 @@ impl Orchestrator {
     ) -> Result<(Arc<ActionOutput>, bool), ToolFailure> {
         let log_context = LogContext {
             scene: &action.scene,
-            tool: TOOL,
+            tool: TOOL_NAME,
             context,
         };
         let settings = &self.settings.read().clone();
         let key = (action.scene.clone(), action.message.clone());
         let (outcome, is_duplicate) = self
-            .recent
+            .recent_actions
             .run(key, || {
-                Box::pin(self.decide(settings, &action, log_context))
+                Box::pin(self.decide_action(settings, &action, log_context))
             })
             .await;
         if is_duplicate {
-            self.telemetry.count(count::DUPLICATE);
+            self.telemetry.count(counter::ACTION_DUPLICATE);
         }
         let output = outcome?;
         if action.is_public && settings.options.may_be_public {
-            self.publish(&output, log_context).await?;
+            self.publish_narration(&output, log_context).await?;
         }
         Ok((output, is_duplicate))
     }
 
-    async fn decide(
+    async fn decide_action(
         &self,
-        settings: &Settings,
+        settings: &OrchestratorSettings,
         action: &Action,
         log_context: LogContext<'_>,
     ) -> ActionOutcome {
         let Some(model) = &settings.model else {
-            return Ok(self.reject(
+            return Ok(self.reject_action(
                 UNCONFIGURED_REASON,
                 Usage::default(),
                 Duration::ZERO,
                 log_context,
             ));
         };
-        let last = self.scenes.last(&action.scene, MAX_PROMPT_MESSAGES).await;
-        let facts = facts(&last.map_err(|error| store_failure(&error))?);
-        let began = Instant::now();
+        let last_messages = self
+            .scenes
+            .last_messages(&action.scene, MAX_PROMPT_MESSAGES)
+            .await;
+        let facts = format_facts(&last_messages.map_err(|error| store_failure(&error))?);
+        let began_at = Instant::now();
         let timeout = settings.options.model_timeout;
-        let messages = prompt::messages(action, facts);
+        let messages = prompt::format_messages(action, facts);
         let response = self
             .request_response(&**model, &messages, timeout, log_context)
             .await?;
-        let elapsed = began.elapsed();
+        let elapsed = began_at.elapsed();
         let usage = response.usage;
-        // A response without the provider's format counts as empty.
+        // A response that is not in the provider's format counts as an empty response.
         let text = assistant_text(model.provider(), &response.body).unwrap_or_default();
-        let Some(proposal) = proposal::read(&text) else {
-            self.telemetry.count(count::PARSE_FAILED);
-            return Ok(self.reject("llm_invalid_or_empty", usage, elapsed, log_context));
+        let Some(proposal) = proposal::parse(&text) else {
+            self.telemetry.count(counter::PARSE_FAILED);
+            return Ok(self.reject_action("llm_invalid_or_empty", usage, elapsed, log_context));
         };
         let ability = match gates::check_proposal(&proposal, &action.allowed_actors) {
             Ok(ability) => ability,
             Err(reason) => {
-                self.telemetry.count(count::DEFENSE_REJECTED);
-                return Ok(self.reject(reason, usage, elapsed, log_context));
+                self.telemetry.count(counter::DEFENSE_REJECTED);
+                return Ok(self.reject_action(reason, usage, elapsed, log_context));
             }
         };
         let check = Check::untrained(ability, proposal.suggested_dc);
         let mut d20 = D20::for_call(action.seed)?;
-        let accepted = AcceptedProposal { proposal, check };
-        let output = accepted.into_output(&mut d20, usage, elapsed);
-        self.telemetry.count(count::FORMAT_SENT);
-        self.telemetry.count(count::ACCEPTED);
+        let accepted_proposal = AcceptedProposal { proposal, check };
+        let output = accepted_proposal.into_output(&mut d20, usage, elapsed);
+        self.telemetry.count(counter::FORMAT_SENT);
+        self.telemetry.count(counter::ACTION_ACCEPTED);
         let extra = &output.data["artifacts"]["rule_eval"];
-        self.telemetry.event("format.sent", log_context, extra);
+        self.telemetry.emit_event("format.sent", log_context, extra);
         let (module, message) = (module_path!(), "An action was accepted");
         self.telemetry
-            .log(Level::Info, module, message, log_context);
+            .emit_log_line(LogLevel::Info, module, message, log_context);
         Ok(Arc::new(output))
     }
 
@@ -206,19 +210,20 @@ impl Orchestrator {
         timeout: Duration,
         log_context: LogContext<'_>,
     ) -> Result<ModelResponse, ToolFailure> {
-        let failed = |error: &ModelError| {
+        let to_failure = |error: &ModelError| {
             let message = format!("The language model failed: {}", error.code());
-            let (level, module) = (Level::Warning, module_path!());
-            self.telemetry.log(level, module, &message, log_context);
+            let (level, module) = (LogLevel::Warning, module_path!());
+            self.telemetry
+                .emit_log_line(level, module, &message, log_context);
             let failure = ToolFailure::new(error.code(), error.message.clone());
             match error.retry_after {
-                Some(wait) => failure.with_retry_after(wait),
+                Some(delay) => failure.with_retry_after(delay),
                 None => failure,
             }
         };
         let conversation = model
             .conversation(messages)
-            .map_err(|error| failed(&error))?;
+            .map_err(|error| to_failure(&error))?;
         let options = TurnOptions {
             max_output_tokens: Some(MAX_RESPONSE_TOKENS),
             ..TurnOptions::default()
@@ -230,57 +235,58 @@ impl Orchestrator {
             stream: false,
             deadline: Instant::now() + timeout,
         };
-        self.telemetry.count(count::ENQUEUED);
+        self.telemetry.count(counter::REQUEST_ENQUEUED);
         self.telemetry
-            .event("llm.enqueued", log_context, &json!({}));
+            .emit_event("llm.enqueued", log_context, &json!({}));
         let mut ignore_deltas = |_| {};
-        let responded =
+        let response_result =
             tokio::time::timeout(timeout, model.respond(&turn, &mut ignore_deltas)).await;
-        let timed_out = |_| ToolFailure::new(ErrorCode::Timeout, "The language model timed out");
-        let response = responded
-            .map_err(timed_out)?
-            .map_err(|error| failed(&error))?;
-        self.telemetry.count(count::RECEIVED);
+        let to_timeout = |_| ToolFailure::new(ErrorCode::Timeout, "The language model timed out");
+        let response = response_result
+            .map_err(to_timeout)?
+            .map_err(|error| to_failure(&error))?;
+        self.telemetry.count(counter::RESPONSE_RECEIVED);
         let extra = json!({
             "tokens_in": response.usage.input_tokens,
             "tokens_out": response.usage.output_tokens,
         });
-        self.telemetry.event("llm.received", log_context, &extra);
+        self.telemetry
+            .emit_event("llm.received", log_context, &extra);
         Ok(response)
     }
 
-    fn reject(
+    fn reject_action(
         &self,
         reason: &str,
         usage: Usage,
         elapsed: Duration,
         log_context: LogContext<'_>,
     ) -> Arc<ActionOutput> {
-        self.telemetry.count(count::REJECTED);
+        self.telemetry.count(counter::ACTION_REJECTED);
         let extra = json!({"reason": reason});
         self.telemetry
-            .event("defense.rejected", log_context, &extra);
+            .emit_event("defense.rejected", log_context, &extra);
         let message = format!("An action was rejected: {reason}");
         self.telemetry
-            .log(Level::Info, module_path!(), &message, log_context);
+            .emit_log_line(LogLevel::Info, module_path!(), &message, log_context);
         Arc::new(ActionOutput {
             text: match reason {
-                UNCONFIGURED_REASON => format!("Rejected: {reason}: {NO_MODEL}"),
+                UNCONFIGURED_REASON => format!("Rejected: {reason}: {NO_MODEL_MESSAGE}"),
                 _ => format!("Rejected: {reason}"),
             },
             data: json!({
                 "narration": "",
                 "gates": {"accepted": false, "reasons": [reason]},
-                "metrics": metrics(usage, elapsed),
+                "metrics": format_metrics(usage, elapsed),
             }),
             is_accepted: false,
             is_public: Arc::default(),
         })
     }
 
-    /// Adds an accepted narration to the transcript, once. Continues if the caller gives up, and a
-    /// repeated action waits until the narration is added.
-    async fn publish(
+    /// Adds an accepted narration to the transcript, unless the narration was already added.
+    /// Continues even if the caller gives up. A repeated action waits until the narration is added.
+    async fn publish_narration(
         &self,
         output: &ActionOutput,
         log_context: LogContext<'_>,
@@ -295,7 +301,7 @@ impl Orchestrator {
         };
         let is_public = Arc::clone(&output.is_public);
         let (scenes, scene) = (Arc::clone(&self.scenes), log_context.scene.to_owned());
-        let writing = tokio::spawn(async move {
+        let write_task = tokio::spawn(async move {
             let mut is_public = is_public.lock().await;
             if !*is_public {
                 scenes.append(&scene, message).await?;
@@ -303,7 +309,7 @@ impl Orchestrator {
             }
             Ok(())
         });
-        writing
+        write_task
             .await
             .map_err(|_| {
                 ToolFailure::internal("Writing the narration to the transcript failed unexpectedly")
@@ -318,15 +324,15 @@ impl AcceptedProposal {
         let result = check.throw(d20);
         let mechanics = CheckDisplay(&check, &result).to_string();
         let narration = proposal.narration.trim();
-        let mut rule_eval = json!(result);
-        rule_eval["mechanics"] = json!(mechanics);
+        let mut check_result_json = json!(result);
+        check_result_json["mechanics"] = json!(mechanics);
         ActionOutput {
             text: format!("{mechanics}\n\n{narration}").trim_end().to_owned(),
             data: json!({
                 "narration": narration,
                 "gates": {"accepted": true},
-                "metrics": metrics(usage, elapsed),
-                "artifacts": {"proposal": proposal.to_json(), "rule_eval": rule_eval},
+                "metrics": format_metrics(usage, elapsed),
+                "artifacts": {"proposal": proposal.to_json(), "rule_eval": check_result_json},
             }),
             is_accepted: true,
             is_public: Arc::default(),
@@ -334,7 +340,7 @@ impl AcceptedProposal {
     }
 }
 
-fn metrics(usage: Usage, elapsed: Duration) -> Value {
+fn format_metrics(usage: Usage, elapsed: Duration) -> Value {
     json!({
         "tokens_in": usage.input_tokens,
         "tokens_out": usage.output_tokens,

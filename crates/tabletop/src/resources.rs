@@ -8,14 +8,15 @@ use pillion_core::pack::{
 };
 use serde_json::{Value, json};
 
-use crate::orchestrator::facts;
+use crate::orchestrator::format_facts;
 use crate::scenes::{
     Scenes, StoredMessage, parse_scene_uri, parse_transcript_uri, scene_uri, transcript_uri,
 };
 use crate::telemetry::{COUNTERS_URI, TabletopTelemetry};
 
-/// Default and maximum number of messages in a transcript.
+/// Number of messages of a transcript that are returned by default.
 const DEFAULT_MESSAGES: u32 = 15;
+/// Maximum number of messages of a transcript that one request can return.
 const MAX_MESSAGES: u32 = 200;
 
 /// Maximum number of listed scenes.
@@ -40,22 +41,22 @@ impl TableResources {
         Ok(json!({"scene_id": scene, "messages": messages}))
     }
 
-    /// Returns the state of a scene, whose facts are those of the prompt.
+    /// Returns the state of a scene, with the facts that the prompt contains.
     async fn state(&self, scene: &str) -> Result<Value, ResourceError> {
         let messages = self.messages(scene, DEFAULT_MESSAGES).await?;
         let characters = self.scenes.characters().await?;
-        let latest = messages.last();
+        let latest_message = messages.last();
         Ok(json!({
             "scene_id": scene,
-            "messages": latest.map(|message| message.number),
-            "last_message_at": latest.map(|message| &message.timestamp),
-            "facts": facts(&messages),
+            "messages": latest_message.map(|message| message.number),
+            "last_message_at": latest_message.map(|message| &message.timestamp),
+            "facts": format_facts(&messages),
             "characters": characters,
         }))
     }
 
     async fn messages(&self, scene: &str, limit: u32) -> Result<Vec<StoredMessage>, ResourceError> {
-        let messages = self.scenes.last(scene, limit).await?;
+        let messages = self.scenes.last_messages(scene, limit).await?;
         if messages.is_empty() {
             return Err(ResourceError::not_found());
         }
@@ -84,18 +85,19 @@ impl ResourceProvider for TableResources {
             template(
                 "transcript://scene/{id}{?limit}",
                 "transcript",
-                "The last messages of a scene, oldest first: 15, or as many as 'limit' says, at most \
-                 200",
+                "The last messages of a scene, oldest first. The default number of messages is 15; \
+                 'limit' sets another number, at most 200",
             ),
             template(
                 "scene://{id}",
                 "scene",
-                "What is known of a scene: what the model is told of it, and the characters",
+                "The state of a scene: the facts in the prompt of the model, and the characters",
             ),
             template(
                 "metrics://counters{?prefix}",
                 "counters",
-                "What the pack has counted, by name; with 'prefix' those whose names begin so",
+                "The pack's counters by name; with 'prefix', only the counters whose names begin \
+                 with the prefix",
             ),
         ]
     }
@@ -107,23 +109,23 @@ impl ResourceProvider for TableResources {
 
     async fn list(&self, _reader: ResourceReader<'_>) -> Result<Vec<Resource>, ResourceError> {
         let counters = Resource::new(COUNTERS_URI, "counters");
-        let mut list = vec![
+        let mut resources = vec![
             counters
-                .describe("What the tabletop pack has counted")
+                .describe("The counters of the tabletop pack")
                 .with_json_type(),
         ];
-        for (scene, latest) in self.scenes.latest(MAX_SCENES).await? {
+        for (scene, latest_message) in self.scenes.latest_scenes(MAX_SCENES).await? {
             let transcript =
                 Resource::new(transcript_uri(&scene), format!("transcript of {scene}"));
-            list.push(transcript.describe(summarize(&latest)).with_json_type());
-            let state = Resource::new(scene_uri(&scene), scene);
-            list.push(
-                state
-                    .describe("What is known of the scene")
+            resources.push(
+                transcript
+                    .describe(summarize(&latest_message))
                     .with_json_type(),
             );
+            let state = Resource::new(scene_uri(&scene), scene);
+            resources.push(state.describe("The state of the scene").with_json_type());
         }
-        Ok(list)
+        Ok(resources)
     }
 
     async fn read(
@@ -133,11 +135,11 @@ impl ResourceProvider for TableResources {
     ) -> Result<ResourceContents, ResourceError> {
         let (path, query) = without_query(uri);
         let value = if path == COUNTERS_URI {
-            self.counters(&parameter(query, "prefix").unwrap_or_default())
+            self.counters(&find_parameter(query, "prefix").unwrap_or_default())
         } else if let Some(scene) = parse_transcript_uri(path) {
-            let limit = parameter(query, "limit").and_then(|limit| limit.parse().ok());
-            let count = limit.unwrap_or(DEFAULT_MESSAGES).clamp(1, MAX_MESSAGES);
-            self.transcript(&scene, count).await?
+            let limit = find_parameter(query, "limit").and_then(|limit| limit.parse().ok());
+            let message_limit = limit.unwrap_or(DEFAULT_MESSAGES).clamp(1, MAX_MESSAGES);
+            self.transcript(&scene, message_limit).await?
         } else if let Some(scene) = parse_scene_uri(path) {
             self.state(&scene).await?
         } else {
@@ -153,18 +155,20 @@ impl ResourceProvider for TableResources {
 
 /// Returns the excerpt of a scene's latest message that a list shows.
 fn summarize(message: &StoredMessage) -> String {
-    let text = &message.line.message;
+    let text = &message.scene_message.message;
     let mut excerpt: String = text.chars().take(MAX_EXCERPT_CHARS).collect();
     if excerpt.len() < text.len() {
         excerpt.push('\u{2026}');
     }
-    let (author, at) = (&message.line.author, &message.timestamp);
-    format!("Latest, {at}: {author}: {excerpt}")
+    let (author, timestamp) = (&message.scene_message.author, &message.timestamp);
+    format!("Latest, {timestamp}: {author}: {excerpt}")
 }
 
 /// Returns the value of a parameter in the query of a URI.
-fn parameter(query: Option<&str>, name: &str) -> Option<String> {
-    let mut pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
+fn find_parameter(query: Option<&str>, name: &str) -> Option<String> {
+    let mut pairs = query?
+        .split('&')
+        .filter_map(|key_value| key_value.split_once('='));
     let (_, value) = pairs.find(|(key, _)| *key == name)?;
     Some(percent_decode_str(value).decode_utf8_lossy().into_owned())
 }

@@ -13,16 +13,16 @@ use crate::timestamp::format_timestamp;
 use crate::{Tabletop, TabletopOptions};
 
 /// The prefix of the names under which the store keeps transcripts.
-const LOG_PREFIX: &str = "scenes/";
+const TRANSCRIPT_LOG_PREFIX: &str = "scenes/";
 
 /// The prefix of the names under which the store keeps characters.
-const DOCUMENT_PREFIX: &str = "characters/";
+const CHARACTER_DOCUMENT_PREFIX: &str = "characters/";
 
 const TRANSCRIPT_URI_PREFIX: &str = "transcript://scene/";
 const SCENE_URI_PREFIX: &str = "scene://";
 
-/// Characters that a URI contains unencoded (RFC 3986, unreserved).
-const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
+/// The characters that are percent-encoded in a URI: all except `unreserved` in RFC 3986.
+const ESCAPED_CHARACTERS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
@@ -58,7 +58,8 @@ impl SceneLimits {
 pub(crate) struct SceneMessage {
     pub(crate) author: String,
     pub(crate) message: String,
-    /// Whether the message is out of character: from the player, not the character.
+    /// Whether the message is out of character, which means that it is from the player, not from
+    /// the character.
     pub(crate) ooc: bool,
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct SceneMessage {
 pub(crate) struct StoredMessage {
     pub(crate) message_id: String,
     #[serde(flatten)]
-    pub(crate) line: SceneMessage,
+    pub(crate) scene_message: SceneMessage,
     pub(crate) timestamp: String,
     #[serde(skip)]
     pub(crate) number: u64,
@@ -87,13 +88,13 @@ impl Scenes {
         }
     }
 
-    /// Replaces the limits. A transcript above its new limit stays until its scene gets a new
-    /// message.
+    /// Replaces the limits. A transcript that exceeds its new limit is not shortened until its
+    /// scene gets a new message.
     pub(crate) fn reconfigure(&self, limits: SceneLimits) {
         *self.limits.write() = limits;
     }
 
-    /// Returns the current limits.
+    /// Returns the current limits of messages, scenes and characters.
     pub(crate) fn limits(&self) -> SceneLimits {
         *self.limits.read()
     }
@@ -102,27 +103,27 @@ impl Scenes {
     pub(crate) async fn append(
         &self,
         scene: &str,
-        line: SceneMessage,
+        scene_message: SceneMessage,
     ) -> Result<StoredMessage, StoreError> {
-        let (log, json) = (log_name(scene), encode_message(&line)?);
+        let (transcript_log, json) = (log_name(scene), encode_message(&scene_message)?);
         let limits = self.limits();
         let bounds = LogBounds {
             max_entries: Some(limits.max_messages),
             max_logs: Some(limits.max_scenes),
         };
-        let now = Timestamp::now();
-        let appending = self
-            .store
-            .append_entry(Tabletop::NAME, &log, &json, now, bounds);
-        let entry = appending
+        let timestamp = Timestamp::now();
+        let append_future =
+            self.store
+                .append_entry(Tabletop::NAME, &transcript_log, &json, timestamp, bounds);
+        let entry = append_future
             .await
-            .map_err(|error| name_limit(error, "scenes", limits.max_scenes))?;
-        let message = read(&entry)?;
+            .map_err(|error| add_limit_to_error(error, "scenes", limits.max_scenes))?;
+        let message = decode_entry(&entry)?;
         self.notify_changed(scene, message.number == 1);
         Ok(message)
     }
 
-    /// Removes a scene with its transcript, and returns whether it existed. Does not notify
+    /// Removes a scene with its transcript, and returns whether the scene existed. Does not notify
     /// listeners.
     pub(crate) async fn remove(&self, scene: &str) -> Result<bool, StoreError> {
         self.store
@@ -131,48 +132,58 @@ impl Scenes {
     }
 
     /// Notifies listeners that a scene has changed, or was created or removed.
-    pub(crate) fn notify_changed(&self, scene: &str, list_changed: bool) {
+    pub(crate) fn notify_changed(&self, scene: &str, is_list_changed: bool) {
         let changes = &self.telemetry.changes;
-        changes.updated(transcript_uri(scene));
-        changes.updated(scene_uri(scene));
-        if list_changed {
-            changes.list_changed();
+        changes.notify_updated(transcript_uri(scene));
+        changes.notify_updated(scene_uri(scene));
+        if is_list_changed {
+            changes.notify_list_changed();
         }
     }
 
     /// Returns the last messages of a scene, oldest first; empty if the scene does not exist.
-    pub(crate) async fn last(
+    pub(crate) async fn last_messages(
         &self,
         scene: &str,
         limit: u32,
     ) -> Result<Vec<StoredMessage>, StoreError> {
-        let log = log_name(scene);
-        let entries = self.store.last_entries(Tabletop::NAME, &log, None, limit);
-        entries.await?.iter().map(read).collect()
+        let transcript_log = log_name(scene);
+        let entries = self
+            .store
+            .last_entries(Tabletop::NAME, &transcript_log, None, limit);
+        entries.await?.iter().map(decode_entry).collect()
     }
 
     /// Returns the most recently active scenes with their latest messages.
-    pub(crate) async fn latest(
+    pub(crate) async fn latest_scenes(
         &self,
         limit: u32,
     ) -> Result<Vec<(String, StoredMessage)>, StoreError> {
-        let logs = self.store.logs(Tabletop::NAME, LOG_PREFIX, limit).await?;
+        let logs = self
+            .store
+            .logs(Tabletop::NAME, TRANSCRIPT_LOG_PREFIX, limit)
+            .await?;
         logs.iter()
-            .map(|log| Ok((scene_name(log), read(&log.latest)?)))
+            .map(|log| Ok((scene_name(log), decode_entry(&log.latest)?)))
             .collect()
     }
 
-    /// Returns the scenes whose names follow `after`, ordered by name, each with its latest entry,
-    /// which may be unreadable.
-    pub(crate) async fn by_name(
+    /// Returns the scenes whose names follow `after_name`, ordered by name, each with the latest
+    /// entry of its transcript, which may be unreadable.
+    pub(crate) async fn scenes_by_name(
         &self,
-        after: Option<&str>,
+        after_name: Option<&str>,
         limit: u32,
     ) -> Result<Vec<(String, LogEntry)>, StoreError> {
-        let after_log = after.map(log_name);
+        let after_log = after_name.map(log_name);
         let logs = self
             .store
-            .logs_by_name(Tabletop::NAME, LOG_PREFIX, after_log.as_deref(), limit)
+            .logs_by_name(
+                Tabletop::NAME,
+                TRANSCRIPT_LOG_PREFIX,
+                after_log.as_deref(),
+                limit,
+            )
             .await?;
         Ok(logs
             .into_iter()
@@ -182,7 +193,9 @@ impl Scenes {
 
     /// Returns the number of scenes.
     pub(crate) async fn count(&self) -> Result<u64, StoreError> {
-        self.store.count_logs(Tabletop::NAME, LOG_PREFIX).await
+        self.store
+            .count_logs(Tabletop::NAME, TRANSCRIPT_LOG_PREFIX)
+            .await
     }
 
     /// Returns the names of the characters, in the order of the store.
@@ -191,32 +204,38 @@ impl Scenes {
         Ok(characters.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// Returns the characters whose names follow `after`, ordered by name, each with its document.
+    /// Returns the characters whose names follow `after_name`, ordered by name, each with its
+    /// document.
     pub(crate) async fn characters_by_name(
         &self,
-        after: Option<&str>,
+        after_name: Option<&str>,
         limit: u32,
     ) -> Result<Vec<(String, String)>, StoreError> {
-        let after_document = after.map(document_name);
+        let after_document = after_name.map(document_name);
         let documents = self
             .store
             .documents(
                 Tabletop::NAME,
-                DOCUMENT_PREFIX,
+                CHARACTER_DOCUMENT_PREFIX,
                 after_document.as_deref(),
                 limit,
             )
             .await?;
         Ok(documents
             .into_iter()
-            .filter_map(|(name, json)| Some((name.strip_prefix(DOCUMENT_PREFIX)?.to_owned(), json)))
+            .filter_map(|(name, json)| {
+                Some((
+                    name.strip_prefix(CHARACTER_DOCUMENT_PREFIX)?.to_owned(),
+                    json,
+                ))
+            })
             .collect())
     }
 
     /// Returns the number of characters.
     pub(crate) async fn count_characters(&self) -> Result<u64, StoreError> {
         self.store
-            .count_documents(Tabletop::NAME, DOCUMENT_PREFIX)
+            .count_documents(Tabletop::NAME, CHARACTER_DOCUMENT_PREFIX)
             .await
     }
 
@@ -228,29 +247,29 @@ impl Scenes {
     ) -> Result<bool, StoreError> {
         let document = document_name(name);
         let json = json!({"name": name, "description": description}).to_string();
-        let max = self.limits().max_characters;
+        let max_characters = self.limits().max_characters;
         let is_new = self
             .store
-            .put_document(Tabletop::NAME, &document, &json, Some(max))
+            .put_document(Tabletop::NAME, &document, &json, Some(max_characters))
             .await
-            .map_err(|error| name_limit(error, "characters", max))?;
+            .map_err(|error| add_limit_to_error(error, "characters", max_characters))?;
         if is_new {
             self.notify_characters_changed().await;
         }
         Ok(is_new)
     }
 
-    /// Removes a character, and returns whether it existed.
+    /// Removes a character, and returns whether the character existed.
     pub(crate) async fn remove_character(&self, name: &str) -> Result<bool, StoreError> {
         let document = document_name(name);
-        let removed = self
+        let is_removed = self
             .store
             .remove_document(Tabletop::NAME, &document)
             .await?;
-        if removed {
+        if is_removed {
             self.notify_characters_changed().await;
         }
-        Ok(removed)
+        Ok(is_removed)
     }
 
     /// Notifies listeners that the characters have changed. The characters are part of the state of
@@ -260,67 +279,71 @@ impl Scenes {
         if !changes.has_listeners() {
             return;
         }
-        let mut after = None;
+        let mut after_name = None;
         loop {
-            let page = self.by_name(after.as_deref(), PageRequest::MAX_LIMIT).await;
-            let scenes = match page {
+            let page_result = self
+                .scenes_by_name(after_name.as_deref(), PageRequest::MAX_LIMIT)
+                .await;
+            let scenes = match page_result {
                 Ok(scenes) => scenes,
                 Err(error) => {
                     tracing::warn!(%error, "Cannot notify a subscriber of a changed character");
                     return;
                 }
             };
-            let Some((last, _)) = scenes.last() else {
+            let Some((last_scene, _)) = scenes.last() else {
                 return;
             };
-            after = Some(last.clone());
+            after_name = Some(last_scene.clone());
             for (scene, _) in &scenes {
-                changes.updated(scene_uri(scene));
+                changes.notify_updated(scene_uri(scene));
             }
         }
     }
 }
 
 /// Adds the value of the exceeded limit to the message of a store error.
-fn name_limit(error: StoreError, what: &str, max: u32) -> StoreError {
+fn add_limit_to_error(error: StoreError, kind: &str, max: u32) -> StoreError {
     if !error.is_full() {
         return error;
     }
     StoreError::full(format!(
-        "The limit of {max} {what} (tabletop.max_{what}) is reached"
+        "The limit of {max} {kind} (tabletop.max_{kind}) is reached"
     ))
 }
 
 fn log_name(scene: &str) -> String {
-    format!("{LOG_PREFIX}{scene}")
+    format!("{TRANSCRIPT_LOG_PREFIX}{scene}")
 }
 
 fn document_name(character: &str) -> String {
-    format!("{DOCUMENT_PREFIX}{character}")
+    format!("{CHARACTER_DOCUMENT_PREFIX}{character}")
 }
 
 /// Returns the name of the scene whose transcript is `log`.
 fn scene_name(log: &LogSummary) -> String {
     log.log
-        .strip_prefix(LOG_PREFIX)
+        .strip_prefix(TRANSCRIPT_LOG_PREFIX)
         .unwrap_or_default()
         .to_owned()
 }
 
-fn encode_message(line: &SceneMessage) -> Result<String, StoreError> {
-    serde_json::to_string(line).map_err(|error| {
-        StoreError::invalid("a line of a transcript cannot be encoded as JSON").with_source(error)
+fn encode_message(message: &SceneMessage) -> Result<String, StoreError> {
+    serde_json::to_string(message).map_err(|error| {
+        StoreError::invalid("a message of a transcript cannot be encoded as JSON")
+            .with_source(error)
     })
 }
 
-fn read(entry: &LogEntry) -> Result<StoredMessage, StoreError> {
-    let line = serde_json::from_str(&entry.json).map_err(|error| {
-        StoreError::corrupt("a line of a transcript in the store is unreadable").with_source(error)
+fn decode_entry(entry: &LogEntry) -> Result<StoredMessage, StoreError> {
+    let scene_message = serde_json::from_str(&entry.json).map_err(|error| {
+        StoreError::corrupt("a message of a transcript in the store is unreadable")
+            .with_source(error)
     })?;
     Ok(StoredMessage {
         message_id: entry.number.to_string(),
-        line,
-        timestamp: format_timestamp(entry.at),
+        scene_message,
+        timestamp: format_timestamp(entry.added_at),
         number: entry.number,
     })
 }
@@ -328,29 +351,29 @@ fn read(entry: &LogEntry) -> Result<StoredMessage, StoreError> {
 pub(crate) fn transcript_uri(scene: &str) -> String {
     format!(
         "{TRANSCRIPT_URI_PREFIX}{}",
-        utf8_percent_encode(scene, UNRESERVED)
+        utf8_percent_encode(scene, ESCAPED_CHARACTERS)
     )
 }
 
 pub(crate) fn scene_uri(scene: &str) -> String {
     format!(
         "{SCENE_URI_PREFIX}{}",
-        utf8_percent_encode(scene, UNRESERVED)
+        utf8_percent_encode(scene, ESCAPED_CHARACTERS)
     )
 }
 
 /// Returns the scene of a transcript URI without query; `None` for another URI.
 pub(crate) fn parse_transcript_uri(uri: &str) -> Option<String> {
-    id(uri.strip_prefix(TRANSCRIPT_URI_PREFIX)?)
+    decode_id(uri.strip_prefix(TRANSCRIPT_URI_PREFIX)?)
 }
 
 /// Returns the scene of a state URI without query; `None` for another URI.
 pub(crate) fn parse_scene_uri(uri: &str) -> Option<String> {
-    id(uri.strip_prefix(SCENE_URI_PREFIX)?)
+    decode_id(uri.strip_prefix(SCENE_URI_PREFIX)?)
 }
 
-fn id(encoded: &str) -> Option<String> {
-    let id = percent_decode_str(encoded).decode_utf8().ok()?;
+fn decode_id(encoded_id: &str) -> Option<String> {
+    let id = percent_decode_str(encoded_id).decode_utf8().ok()?;
     (!id.is_empty()).then(|| id.into_owned())
 }
 

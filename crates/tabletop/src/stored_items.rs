@@ -10,7 +10,7 @@ use crate::scenes::Scenes;
 use crate::timestamp::format_timestamp;
 
 /// The scenes as stored items, with the number of all messages that were ever added (`messages`)
-/// and the time of the last one (`last_message_at`).
+/// and the time of the last message (`last_message_at`).
 pub(crate) struct StoredScenes {
     scenes: Arc<Scenes>,
     orchestrator: Arc<Orchestrator>,
@@ -20,7 +20,7 @@ pub(crate) struct StoredScenes {
 pub(crate) struct StoredCharacters(Arc<Scenes>);
 
 /// Returns the stored items of the pack: scenes and characters.
-pub(crate) fn all(
+pub(crate) fn create_stored_items(
     scenes: &Arc<Scenes>,
     orchestrator: &Arc<Orchestrator>,
 ) -> Vec<Arc<dyn StoredItems>> {
@@ -49,22 +49,22 @@ impl StoredItems for StoredScenes {
     }
 
     async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError> {
-        let scenes = self.scenes.by_name(after, limit).await?.into_iter();
+        let scenes = self.scenes.scenes_by_name(after, limit).await?.into_iter();
         let items = scenes.map(|(scene, latest)| {
             StoredItem::new(scene)
-                .with("messages", latest.number)
-                .with("last_message_at", format_timestamp(latest.at))
+                .with_fact("messages", latest.number)
+                .with_fact("last_message_at", format_timestamp(latest.added_at))
         });
         Ok(items.collect())
     }
 
     async fn remove(&self, name: &str) -> Result<bool, StoreError> {
-        let existed = self.scenes.remove(name).await?;
-        if existed {
+        let is_removed = self.scenes.remove(name).await?;
+        if is_removed {
             self.orchestrator.forget(name);
             self.scenes.notify_changed(name, true);
         }
-        Ok(existed)
+        Ok(is_removed)
     }
 }
 
@@ -85,10 +85,11 @@ impl StoredItems for StoredCharacters {
     async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError> {
         let characters = self.0.characters_by_name(after, limit).await?.into_iter();
         let items = characters.map(|(name, json)| {
-            // A character whose document is unreadable is still listed, so that it can be removed.
+            // A character whose document is unreadable is still listed, so that a client
+            // can remove the character.
             let mut character: Value = serde_json::from_str(&json).unwrap_or_default();
             let description = character.get_mut("description").map(Value::take);
-            StoredItem::new(name).with("description", description.unwrap_or_default())
+            StoredItem::new(name).with_fact("description", description.unwrap_or_default())
         });
         Ok(items.collect())
     }

@@ -9,32 +9,32 @@ use crate::timestamp::format_timestamp;
 
 pub(crate) const COUNTERS_URI: &str = "metrics://counters";
 
-/// Names of the counters. The share of accepted actions is `ACCEPTED` divided by the sum of
-/// `ACCEPTED` and `REJECTED`.
-pub(crate) mod count {
-    pub(crate) const ENQUEUED: &str = "llm.request.enqueued";
-    pub(crate) const RECEIVED: &str = "llm.response.received";
+/// Names of the counters. The share of accepted actions is `ACTION_ACCEPTED` divided by the sum of
+/// `ACTION_ACCEPTED` and `ACTION_REJECTED`.
+pub(crate) mod counter {
+    pub(crate) const REQUEST_ENQUEUED: &str = "llm.request.enqueued";
+    pub(crate) const RESPONSE_RECEIVED: &str = "llm.response.received";
     pub(crate) const PARSE_FAILED: &str = "llm.parse.failed";
     pub(crate) const DEFENSE_REJECTED: &str = "llm.defense.rejected";
     pub(crate) const FORMAT_SENT: &str = "orchestrator.format.sent";
-    pub(crate) const ACCEPTED: &str = "orchestrator.action.accepted";
-    pub(crate) const REJECTED: &str = "orchestrator.action.rejected";
-    pub(crate) const DUPLICATE: &str = "orchestrator.action.duplicate";
+    pub(crate) const ACTION_ACCEPTED: &str = "orchestrator.action.accepted";
+    pub(crate) const ACTION_REJECTED: &str = "orchestrator.action.rejected";
+    pub(crate) const ACTION_DUPLICATE: &str = "orchestrator.action.duplicate";
     pub(super) const ALL: [&str; 8] = [
-        ENQUEUED,
-        RECEIVED,
+        REQUEST_ENQUEUED,
+        RESPONSE_RECEIVED,
         PARSE_FAILED,
         DEFENSE_REJECTED,
         FORMAT_SENT,
-        ACCEPTED,
-        REJECTED,
-        DUPLICATE,
+        ACTION_ACCEPTED,
+        ACTION_REJECTED,
+        ACTION_DUPLICATE,
     ];
 }
 
 /// The severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Level {
+pub(crate) enum LogLevel {
     Info,
     Warning,
 }
@@ -60,17 +60,17 @@ impl Default for TabletopTelemetry {
     fn default() -> Self {
         let stream = |name, uri, description: &str| EventStream::new(name, uri, description);
         Self {
-            counters: Arc::new(Counters::new(count::ALL)),
+            counters: Arc::new(Counters::new(counter::ALL)),
             orchestrator: Arc::new(stream(
                 "orchestrator",
                 "events://orchestrator",
-                "What becomes of players' actions: llm.enqueued, llm.received, defense.rejected, \
+                "The progress of players' actions: llm.enqueued, llm.received, defense.rejected, \
                  format.sent",
             )),
             log: Arc::new(stream(
                 "app",
                 "logs://app",
-                "What the tabletop pack logs, with level, module and ids",
+                "The log lines of the tabletop pack, with level, module and ids",
             )),
             changes: ResourceChanges::default(),
         }
@@ -88,11 +88,11 @@ impl TabletopTelemetry {
 
     pub(crate) fn count(&self, name: &'static str) {
         self.counters.add(name);
-        self.changes.updated(COUNTERS_URI);
+        self.changes.notify_updated(COUNTERS_URI);
     }
 
     /// Emits an event of `events://orchestrator`.
-    pub(crate) fn event(&self, kind: &str, log_context: LogContext<'_>, extra: &Value) {
+    pub(crate) fn emit_event(&self, kind: &str, log_context: LogContext<'_>, extra: &Value) {
         let data = json!({
             "scene_id": log_context.scene,
             "type": kind,
@@ -105,9 +105,9 @@ impl TabletopTelemetry {
 
     /// Emits a line of `logs://app` and of the program's log. Must not contain text of players or
     /// models.
-    pub(crate) fn log(
+    pub(crate) fn emit_log_line(
         &self,
-        level: Level,
+        level: LogLevel,
         module: &str,
         message: &str,
         log_context: LogContext<'_>,
@@ -117,36 +117,26 @@ impl TabletopTelemetry {
             tool,
             context,
         } = log_context;
-        let call = context.call_id.as_str();
-        let name = match level {
-            Level::Info => {
-                tracing::info!(
-                    scene_id = scene,
-                    tool_name = tool,
-                    call_id = call,
-                    "{message}"
-                );
+        let call_id = context.call_id.as_str();
+        let level_name = match level {
+            LogLevel::Info => {
+                tracing::info!(scene_id = scene, tool_name = tool, call_id, "{message}");
                 "info"
             }
-            Level::Warning => {
-                tracing::warn!(
-                    scene_id = scene,
-                    tool_name = tool,
-                    call_id = call,
-                    "{message}"
-                );
+            LogLevel::Warning => {
+                tracing::warn!(scene_id = scene, tool_name = tool, call_id, "{message}");
                 "warning"
             }
         };
-        let trace = context.trace.as_ref().map(|trace| trace.trace_id());
+        let trace_id = context.trace.as_ref().map(|trace| trace.trace_id());
         let line = json!({
-            "level": name,
+            "level": level_name,
             "module": module,
             "message": message,
             "scene_id": scene,
             "tool_name": tool,
-            "call_id": call,
-            "trace_id": trace,
+            "call_id": call_id,
+            "trace_id": trace_id,
             "ts": format_timestamp(Timestamp::now()),
         });
         self.log.emit("log", context.verified_user(), &line);

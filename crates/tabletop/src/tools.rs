@@ -15,18 +15,21 @@ use crate::orchestrator::Orchestrator;
 use crate::scenes::Scenes;
 
 /// Returns the tools of the pack.
-pub(crate) fn all(scenes: &Arc<Scenes>, orchestrator: &Arc<Orchestrator>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn create_tools(
+    scenes: &Arc<Scenes>,
+    orchestrator: &Arc<Orchestrator>,
+) -> Vec<Arc<dyn Tool>> {
     vec![
         compute_check::tool(),
         orchestrate_action::tool(orchestrator),
-        characters::list(scenes),
-        characters::save(scenes),
+        characters::list_tool(scenes),
+        characters::save_tool(scenes),
         append_transcript::tool(scenes),
     ]
 }
 
-/// Creates a tool whose calls share a state.
-fn tool<S, Fut>(
+/// Creates a tool whose calls share the given state of the pack.
+fn create_tool<S, Fut>(
     name: &str,
     description: &str,
     schema: Value,

@@ -23,7 +23,7 @@ const FORBIDDEN_PHRASES: [&str; 14] = [
 ];
 
 /// Words that are not names even if capitalized.
-const NON_NAMES: [&str; 28] = [
+const CAPITALIZED_NON_NAMES: [&str; 28] = [
     "you",
     "your",
     "yours",
@@ -76,7 +76,7 @@ pub(super) fn check_proposal(
     {
         return Err("unsafe_verb");
     }
-    if !allowed_actors.is_empty() && names_unknown_actor(&proposal.narration, allowed_actors) {
+    if !allowed_actors.is_empty() && has_unknown_actor(&proposal.narration, allowed_actors) {
         return Err("unknown_actor");
     }
     Ok(ability)
@@ -84,34 +84,35 @@ pub(super) fn check_proposal(
 
 /// Returns whether a text contains a forbidden phrase, whatever its white space.
 fn is_unsafe(text: &str) -> bool {
-    let lower = text.to_lowercase();
-    let words: Vec<_> = lower.split_whitespace().collect();
-    let normalized = words.join(" ");
+    let lowercase_text = text.to_lowercase();
+    let words: Vec<_> = lowercase_text.split_whitespace().collect();
+    let normalized_text = words.join(" ");
     FORBIDDEN_PHRASES
         .iter()
-        .any(|phrase| normalized.contains(phrase))
+        .any(|phrase| normalized_text.contains(phrase))
 }
 
 /// Returns whether a narration contains a name that is not part of an allowed name. The first
 /// name-like word of each sentence is ignored, because sentences begin with a capital; a forbidden
-/// name in that place is not detected.
-fn names_unknown_actor(narration: &str, allowed: &[String]) -> bool {
-    let allowed: HashSet<String> = allowed
+/// name at the beginning of a sentence is not detected.
+fn has_unknown_actor(narration: &str, allowed_names: &[String]) -> bool {
+    let allowed_words: HashSet<String> = allowed_names
         .iter()
         .flat_map(|name| split_words(name).map(str::to_lowercase))
         .collect();
-    let mut names = sentences(narration).flat_map(|sentence| {
-        let names = split_words(sentence).filter(|word| looks_like_a_name(word));
-        names.skip(1)
+    let mut names = split_sentences(narration).flat_map(|sentence| {
+        let sentence_names = split_words(sentence).filter(|word| is_name_like(word));
+        sentence_names.skip(1)
     });
     names.any(|name| {
-        let lower = name.to_lowercase();
-        !NON_NAMES.contains(&lower.as_str()) && !allowed.contains(&lower)
+        let lowercase_name = name.to_lowercase();
+        !CAPITALIZED_NON_NAMES.contains(&lowercase_name.as_str())
+            && !allowed_words.contains(&lowercase_name)
     })
 }
 
 /// Returns whether a word matches `\b[A-Z][a-z]{2,}\b`.
-fn looks_like_a_name(word: &str) -> bool {
+fn is_name_like(word: &str) -> bool {
     let bytes = word.as_bytes();
     bytes.len() >= 3
         && bytes[0].is_ascii_uppercase()
@@ -124,7 +125,7 @@ fn split_words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Splits a text after each `.`, `!` or `?` that precedes white space.
-fn sentences(text: &str) -> impl Iterator<Item = &str> {
+fn split_sentences(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -133,7 +134,9 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
         let end = rest
             .char_indices()
             .zip(rest.chars().skip(1))
-            .find(|((_, end), after)| matches!(end, '.' | '!' | '?') && after.is_whitespace())
+            .find(|((_, end), next_letter)| {
+                matches!(end, '.' | '!' | '?') && next_letter.is_whitespace()
+            })
             .map_or(rest.len(), |((end, _), _)| end + 1);
         let sentence;
         (sentence, rest) = rest.split_at(end);

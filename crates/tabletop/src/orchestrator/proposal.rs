@@ -7,7 +7,7 @@ const MAX_RESPONSE_CHARS: usize = 50_000;
 /// Maximum number of opening braces that are tried as the start of a JSON object.
 const MAX_BRACES: usize = 64;
 
-/// What a model proposes: an ability check and a narration.
+/// The proposal of a model: an ability check and a narration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Proposal {
     pub(super) action: String,
@@ -46,13 +46,13 @@ impl Proposal {
     }
 }
 
-/// Parses a model's response: the first JSON object in it, regardless of surrounding text, must be
-/// a proposal.
-pub(super) fn read(text: &str) -> Option<Proposal> {
+/// Parses a model's response. The first JSON object of the response must be a proposal,
+/// whatever text surrounds the object.
+pub(super) fn parse(text: &str) -> Option<Proposal> {
     let ModelProposal {
         proposal,
         narration,
-    } = serde_json::from_value(first_object(truncate(text))?).ok()?;
+    } = serde_json::from_value(find_first_object(truncate(text))?).ok()?;
     (1..=40)
         .contains(&proposal.suggested_dc)
         .then_some(Proposal {
@@ -70,7 +70,7 @@ fn truncate(text: &str) -> &str {
 }
 
 /// Returns the first JSON object in a text. Skips braces that do not start a valid object.
-fn first_object(text: &str) -> Option<Value> {
+fn find_first_object(text: &str) -> Option<Value> {
     let mut braces = text.match_indices('{').take(MAX_BRACES);
     braces.find_map(|(start, _)| {
         let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
@@ -89,14 +89,14 @@ mod tests {
 
     #[test]
     fn d9_the_first_object_is_read_despite_surrounding_text() {
-        let plain = read(GOOD).unwrap();
+        let plain = parse(GOOD).unwrap();
         assert_eq!(plain.suggested_dc, 12);
         assert_eq!(plain.narration, "You slip by.");
         for text in [
             format!("```json\n{GOOD}\n```"),
             format!("Sure {{as you wish}}: {GOOD} Anything else? {{\"a\":1}}"),
         ] {
-            assert_eq!(read(&text).as_ref(), Some(&plain), "{text}");
+            assert_eq!(parse(&text).as_ref(), Some(&plain), "{text}");
         }
     }
 
@@ -124,10 +124,10 @@ mod tests {
             format!("[{}]", "{\"a\":1}"),
             " ".repeat(MAX_RESPONSE_CHARS) + GOOD,
         ] {
-            assert_eq!(read(&text), None, "{text}");
+            assert_eq!(parse(&text), None, "{text}");
         }
         let edge = " ".repeat(MAX_RESPONSE_CHARS - GOOD.len()) + GOOD;
-        assert!(read(&edge).is_some());
+        assert!(parse(&edge).is_some());
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
                 "1,".repeat(MAX_RESPONSE_CHARS / 2)
             ),
         ] {
-            assert_eq!(read(&text), None);
+            assert_eq!(parse(&text), None);
         }
         assert!(began.elapsed() < Duration::from_secs(20));
     }
@@ -150,7 +150,7 @@ mod tests {
     proptest! {
         #[test]
         fn d9_no_text_makes_the_parser_panic(text in "[{}\\[\\]\":a-z0-9,\u{e4} ]{0,200}") {
-            let _ = read(&text);
+            let _ = parse(&text);
         }
     }
 }

@@ -3,19 +3,19 @@ use std::sync::Arc;
 use pillion_core::tool::{Tool, ToolFailure, ToolOutput};
 use serde_json::{Value, json};
 
-use super::tool as make;
-use crate::arguments::{MAX_NAME_LEN, find_argument, name, text};
+use super::create_tool;
+use crate::arguments::{MAX_NAME_CHARS, find_argument, read_name, read_text};
 use crate::failure::store_failure;
 use crate::scenes::Scenes;
 
 /// Maximum length of a character's description, in characters.
-const MAX_DESCRIPTION_LEN: usize = 2_000;
+const MAX_DESCRIPTION_CHARS: usize = 2_000;
 
 /// The tool `list_characters {}` -> `{characters: [name]}`.
-pub(super) fn list(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
+pub(super) fn list_tool(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
     let schema = json!({"type": "object", "properties": {}, "required": []});
     let description = "Lists the names of the characters at the table.";
-    make(
+    create_tool(
         "list_characters",
         description,
         schema,
@@ -36,28 +36,28 @@ pub(super) fn list(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
 }
 
 /// The tool `save_character {name, description?}` -> `{name, is_new}`, which adds characters.
-pub(super) fn save(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
+pub(super) fn save_tool(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
     let schema = json!({
         "type": "object",
         "properties": {
-            "name": {"type": "string", "description": "At most 64 characters"},
-            "description": {"type": "string", "description": "Who that is"},
+            "name": {"type": "string", "description": "The name, of at most 64 characters"},
+            "description": {"type": "string", "description": "The description of the character"},
         },
         "required": ["name"],
     });
-    let description = "Puts a character at the table, or changes the description of one.";
-    make(
+    let description = "Adds a character to the table, or changes the description of a character.";
+    create_tool(
         "save_character",
         description,
         schema,
         scenes,
         |scenes, arguments, _| async move {
-            let name = name(&arguments, "name", MAX_NAME_LEN)?;
+            let name = read_name(&arguments, "name", MAX_NAME_CHARS)?;
             let has_description = find_argument(&arguments, "description")
                 .and_then(Value::as_str)
                 .is_some_and(|description| !description.trim().is_empty());
             let description = if has_description {
-                text(&arguments, "description", MAX_DESCRIPTION_LEN)?
+                read_text(&arguments, "description", MAX_DESCRIPTION_CHARS)?
             } else {
                 String::new()
             };

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use pillion_core::tool::{JsonObject, Tool, ToolFailure, ToolOutput};
 use serde_json::{Value, json};
 
-use super::tool as make;
-use crate::arguments::{find_argument, invalid_argument, seed};
-use crate::check::{Check, CheckDisplay, rolls};
+use super::create_tool;
+use crate::arguments::{find_argument, invalid_argument, read_seed};
+use crate::check::{Check, CheckDisplay, read_rolls};
 use crate::dice::D20;
 
 /// The tool `compute_check {check: {ability, score, ...}, d20_rolls?, seed?}`. The members of
@@ -18,34 +18,38 @@ pub(super) fn tool() -> Arc<dyn Tool> {
         "expertise": {"type": "boolean", "default": false,
             "description": "The proficiency bonus counts twice"},
         "proficiency_bonus": {"type": "integer", "default": 2},
-        "dc": {"type": ["integer", "null"], "description": "What the total has to reach"},
+        "dc": {"type": ["integer", "null"], "description": "The difficulty class"},
         "advantage": {"type": "boolean", "default": false},
         "disadvantage": {"type": "boolean", "default": false},
     });
     let check = json!({
         "type": "object",
-        "description": "The check. Its members may stand beside 'seed' as well",
+        "description": "The check. The members of the check may also be top-level arguments",
         "properties": members,
     });
-    // Default values in the schema of top-level members would look like a second check.
-    for member in members.as_object_mut().into_iter().flatten() {
-        if let Some(member) = member.1.as_object_mut() {
-            member.shift_remove("default");
+    // Removes the defaults, because models would read default values of top-level members as a
+    // second check.
+    for (_, member) in members.as_object_mut().into_iter().flatten() {
+        if let Some(member_schema) = member.as_object_mut() {
+            member_schema.shift_remove("default");
         }
     }
     let mut properties = json!({
         "check": check,
         "d20_rolls": {"type": "array", "items": {"type": "integer"},
-            "description": "Throws that were made already, in place of new ones"},
-        "seed": {"type": "integer", "description": "Equal seeds give equal throws"},
+            "description": "Rolls that were already made; the tool then does not roll the die"},
+        "seed": {"type": "integer", "description": "Equal seeds give equal rolls"},
     });
-    if let (Some(all), Value::Object(flat)) = (properties.as_object_mut(), members) {
-        all.extend(flat);
+    if let (Some(all_properties), Value::Object(check_properties)) =
+        (properties.as_object_mut(), members)
+    {
+        all_properties.extend(check_properties);
     }
     let schema = json!({"type": "object", "properties": properties, "required": []});
-    let description = "Makes an ability check: a d20, or two with advantage or disadvantage, and the \
-                       modifier against a difficulty class.";
-    make(
+    let description = "Makes an ability check: rolls a d20, or two d20 with advantage or \
+                       disadvantage, adds the modifier, and compares the total with a difficulty \
+                       class.";
+    create_tool(
         "compute_check",
         description,
         schema,
@@ -56,13 +60,13 @@ pub(super) fn tool() -> Arc<dyn Tool> {
 
 fn run(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
     let check = match find_argument(arguments, "check") {
-        None => Check::read(arguments)?,
-        Some(Value::Object(check)) => Check::read(check)?,
+        None => Check::from_arguments(arguments)?,
+        Some(Value::Object(check)) => Check::from_arguments(check)?,
         Some(_) => return Err(invalid_argument("check", "must be an object")),
     };
-    let result = match rolls(arguments)?.split_first() {
-        Some((first, others)) => check.evaluate(*first, others),
-        None => check.throw(&mut D20::for_call(seed(arguments, "seed")?)?),
+    let result = match read_rolls(arguments)?.split_first() {
+        Some((first_roll, other_rolls)) => check.evaluate(*first_roll, other_rolls),
+        None => check.throw(&mut D20::for_call(read_seed(arguments, "seed")?)?),
     };
     let text = CheckDisplay(&check, &result).to_string();
     Ok(ToolOutput::text(text).with_data(json!(result)))

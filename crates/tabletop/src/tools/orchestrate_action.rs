@@ -3,14 +3,15 @@ use std::sync::Arc;
 use pillion_core::tool::{JsonObject, Tool, ToolFailure, ToolOutput};
 use serde_json::{Value, json};
 
-use super::tool as make;
+use super::create_tool;
 use crate::arguments::{
-    MAX_NAME_LEN, MAX_SCENE_LEN, find_argument, integer, invalid_argument, name, seed, text,
+    MAX_NAME_CHARS, MAX_SCENE_ID_CHARS, find_argument, invalid_argument, read_integer, read_name,
+    read_seed, read_text,
 };
 use crate::orchestrator::{Action, Orchestrator};
 
 /// Maximum length of a player's message, in characters.
-const MAX_MESSAGE_LEN: usize = 4_000;
+const MAX_MESSAGE_CHARS: usize = 4_000;
 
 /// Maximum number of allowed actors.
 const MAX_ACTORS: usize = 200;
@@ -26,31 +27,32 @@ pub(super) fn tool(orchestrator: &Arc<Orchestrator>) -> Arc<dyn Tool> {
             "scene_id": {"type": "string", "description": "The scene"},
             "player_msg": {"type": "string", "description": "What the player wants to do"},
             "allowed_actors": {"type": "array", "items": {"type": "string"},
-                "description": "The only characters that the narration may name; everybody by default"},
-            "rng_seed": {"type": "integer", "description": "Equal seeds give equal throws"},
+                "description": "The only characters that the narration may name. Default: all"},
+            "rng_seed": {"type": "integer", "description": "Equal seeds give equal rolls"},
             "options": {
                 "type": "object",
                 "properties": {
-                    "prompt_token_cap": {"type": "integer", "minimum": 1, "description": "About how \
-                        many tokens the model is told at most: of the transcript the oldest is left \
-                        out"},
+                    "prompt_token_cap": {"type": "integer", "minimum": 1, "description":
+                        "Approximate maximum number of tokens of the prompt. The oldest messages \
+                        of the transcript are omitted"},
                     "visibility": {"type": "string", "enum": ["shadow", "public"], "description":
-                        "public: what is accepted is written into the transcript, where the operator \
-                        allows it. Default shadow"},
+                        "public: an accepted narration is added to the transcript, if the operator \
+                        allows public actions. Default shadow"},
                 },
             },
         },
         "required": ["scene_id", "player_msg"],
     });
-    let description = "Lets a language model propose the ability check that a player's action takes, \
-                       holds the proposal against the rules, throws the die, and narrates.";
-    make(
+    let description = "Lets a language model propose an ability check for a player's action, \
+                       checks the proposal against the rules, rolls the die, and returns the \
+                       narration.";
+    create_tool(
         "orchestrate_action",
         description,
         schema,
         orchestrator,
         |orchestrator, arguments, context| async move {
-            let action = action(&arguments)?;
+            let action = parse_action(&arguments)?;
             let (result, is_duplicate) = orchestrator.run(action, &context).await?;
             let mut output = ToolOutput::text(result.text.clone()).with_data(result.data.clone());
             if is_duplicate {
@@ -61,14 +63,14 @@ pub(super) fn tool(orchestrator: &Arc<Orchestrator>) -> Arc<dyn Tool> {
     )
 }
 
-fn action(arguments: &JsonObject) -> Result<Action, ToolFailure> {
-    let empty = JsonObject::new();
+fn parse_action(arguments: &JsonObject) -> Result<Action, ToolFailure> {
+    let no_options = JsonObject::new();
     let options = match find_argument(arguments, "options") {
-        None => &empty,
+        None => &no_options,
         Some(Value::Object(options)) => options,
         Some(_) => return Err(invalid_argument("options", "must be an object")),
     };
-    let prompt_token_cap = integer(options, "prompt_token_cap", MAX_TOKENS)?.map(|cap| {
+    let prompt_token_cap = read_integer(options, "prompt_token_cap", MAX_TOKENS)?.map(|cap| {
         u32::try_from(cap)
             .ok()
             .filter(|cap| *cap > 0)
@@ -80,31 +82,32 @@ fn action(arguments: &JsonObject) -> Result<Action, ToolFailure> {
         Some(_) => return Err(invalid_argument("visibility", "must be shadow or public")),
     };
     Ok(Action {
-        scene: name(arguments, "scene_id", MAX_SCENE_LEN)?,
-        message: text(arguments, "player_msg", MAX_MESSAGE_LEN)?,
-        allowed_actors: actors(arguments)?,
-        seed: seed(arguments, "rng_seed")?,
+        scene: read_name(arguments, "scene_id", MAX_SCENE_ID_CHARS)?,
+        message: read_text(arguments, "player_msg", MAX_MESSAGE_CHARS)?,
+        allowed_actors: parse_actors(arguments)?,
+        seed: read_seed(arguments, "rng_seed")?,
         prompt_token_cap: prompt_token_cap.transpose()?,
         is_public,
     })
 }
 
-fn actors(arguments: &JsonObject) -> Result<Vec<String>, ToolFailure> {
-    let bad = || {
-        let how = format!("must have at most {MAX_ACTORS} names of 1 to {MAX_NAME_LEN} characters");
-        invalid_argument("allowed_actors", &how)
+fn parse_actors(arguments: &JsonObject) -> Result<Vec<String>, ToolFailure> {
+    let invalid_actors = || {
+        let requirement =
+            format!("must have at most {MAX_ACTORS} names of 1 to {MAX_NAME_CHARS} characters");
+        invalid_argument("allowed_actors", &requirement)
     };
     let Some(value) = find_argument(arguments, "allowed_actors") else {
         return Ok(Vec::new());
     };
-    let actors = value.as_array().ok_or_else(bad)?;
+    let actors = value.as_array().ok_or_else(invalid_actors)?;
     if actors.len() > MAX_ACTORS {
-        return Err(bad());
+        return Err(invalid_actors());
     }
-    let fits = |name: &&str| (1..=MAX_NAME_LEN).contains(&name.chars().count());
+    let has_valid_length = |name: &&str| (1..=MAX_NAME_CHARS).contains(&name.chars().count());
     actors
         .iter()
-        .map(|actor| actor.as_str().filter(fits).map(str::to_owned))
+        .map(|actor| actor.as_str().filter(has_valid_length).map(str::to_owned))
         .collect::<Option<_>>()
-        .ok_or_else(bad)
+        .ok_or_else(invalid_actors)
 }

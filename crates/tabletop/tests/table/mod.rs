@@ -222,6 +222,6 @@ impl Table {
 fn reader(context: &CallContext) -> ResourceReader<'_> {
     ResourceReader {
         context,
-        confined_to: None,
+        only_user: None,
     }
 }

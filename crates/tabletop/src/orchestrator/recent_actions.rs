@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{ActionOutcome, ActionOutput};
 
-/// How long an accepted result is reused for an identical action (inclusive).
+/// Time for which the result of an accepted action is reused for identical actions.
 const REUSE_TTL: Duration = Duration::from_secs(30);
 
 /// Maximum number of accepted results; the oldest is removed.
@@ -17,18 +17,19 @@ const MAX_ACCEPTED: usize = 1_000;
 /// Identifies identical actions: the scene and the player's message.
 pub(super) type ActionKey = (String, String);
 
-/// The running actions and the recently accepted ones.
+/// The running actions and the recently accepted actions.
 #[derive(Default)]
 pub(super) struct RecentActions(Mutex<RecentState>);
 
 #[derive(Default)]
 struct RecentState {
-    accepted: HashMap<ActionKey, (Instant, Arc<ActionOutput>)>,
-    running: HashMap<ActionKey, Arc<RunningAction>>,
+    accepted_outputs: HashMap<ActionKey, (Instant, Arc<ActionOutput>)>,
+    running_actions: HashMap<ActionKey, Arc<RunningAction>>,
 }
 
-/// The outcome of a running action, for the callers that wait for it. The caller that holds the
-/// lock runs the action; if that caller gives up, the next one runs the action.
+/// The outcome of a running action, for the callers that wait for the outcome. The caller that
+/// holds the lock runs the action; if that caller gives up, the next waiting caller runs the
+/// action.
 type RunningAction = tokio::sync::Mutex<Option<ActionOutcome>>;
 
 impl RecentActions {
@@ -39,29 +40,31 @@ impl RecentActions {
         key: ActionKey,
         run: impl FnOnce() -> Pin<Box<dyn Future<Output = ActionOutcome> + Send + 'a>>,
     ) -> (ActionOutcome, bool) {
-        let running = {
+        let running_action = {
             let mut state = self.0.lock();
             if let Some(output) = state.find_accepted(&key) {
                 return (Ok(output), true);
             }
             // Removes running actions whose callers have all given up.
             state
-                .running
-                .retain(|_, running| Arc::strong_count(running) > 1);
-            let running = state.running.entry(key.clone()).or_default();
-            Arc::clone(running)
+                .running_actions
+                .retain(|_, running_action| Arc::strong_count(running_action) > 1);
+            let running_action = state.running_actions.entry(key.clone()).or_default();
+            Arc::clone(running_action)
         };
-        let mut slot = running.lock().await;
-        if let Some(outcome) = &*slot {
+        let mut outcome_slot = running_action.lock().await;
+        if let Some(outcome) = &*outcome_slot {
             return (outcome.clone(), true);
         }
         let outcome = run().await;
-        *slot = Some(outcome.clone());
+        *outcome_slot = Some(outcome.clone());
         let mut state = self.0.lock();
-        let known = state.running.get(&key);
-        // If the scene was forgotten meanwhile, the action is no longer the known one.
-        if known.is_some_and(|known| Arc::ptr_eq(known, &running)) {
-            state.running.remove(&key);
+        let current_action = state.running_actions.get(&key);
+        // Changes the state only if the action is still the current one. If the scene was forgotten
+        // while the action ran, the state contains no action or a newer one.
+        if current_action.is_some_and(|current_action| Arc::ptr_eq(current_action, &running_action))
+        {
+            state.running_actions.remove(&key);
             if let Ok(output) = &outcome
                 && output.is_accepted
             {
@@ -76,30 +79,33 @@ impl RecentActions {
     pub(super) fn forget(&self, scene: &str) {
         let mut state = self.0.lock();
         state
-            .accepted
+            .accepted_outputs
             .retain(|(action_scene, _), _| action_scene != scene);
         state
-            .running
+            .running_actions
             .retain(|(action_scene, _), _| action_scene != scene);
     }
 }
 
 impl RecentState {
     fn find_accepted(&mut self, key: &ActionKey) -> Option<Arc<ActionOutput>> {
-        let (since, output) = self.accepted.get(key)?;
-        (since.elapsed() <= REUSE_TTL).then(|| Arc::clone(output))
+        let (accepted_at, output) = self.accepted_outputs.get(key)?;
+        (accepted_at.elapsed() <= REUSE_TTL).then(|| Arc::clone(output))
     }
 
     fn store_accepted(&mut self, key: ActionKey, output: Arc<ActionOutput>) {
-        self.accepted
-            .retain(|_, (since, _)| since.elapsed() <= REUSE_TTL);
-        if self.accepted.len() >= MAX_ACCEPTED {
-            let oldest = self.accepted.iter().min_by_key(|(_, (since, _))| *since);
-            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
-                self.accepted.remove(&oldest);
+        self.accepted_outputs
+            .retain(|_, (accepted_at, _)| accepted_at.elapsed() <= REUSE_TTL);
+        if self.accepted_outputs.len() >= MAX_ACCEPTED {
+            let oldest_entry = self
+                .accepted_outputs
+                .iter()
+                .min_by_key(|(_, (accepted_at, _))| *accepted_at);
+            if let Some(oldest_key) = oldest_entry.map(|(key, _)| key.clone()) {
+                self.accepted_outputs.remove(&oldest_key);
             }
         }
-        self.accepted.insert(key, (Instant::now(), output));
+        self.accepted_outputs.insert(key, (Instant::now(), output));
     }
 }
 
@@ -185,7 +191,7 @@ mod tests {
             assert!(!table.run(key("go"), outcome).await.1);
         }
         assert_eq!(table.runs(), 4);
-        assert!(table.recent.0.lock().running.is_empty());
+        assert!(table.recent.0.lock().running_actions.is_empty());
     }
 
     #[tokio::test]
@@ -229,7 +235,7 @@ mod tests {
         // An action that all callers gave up leaves nothing behind.
         let mut third = Box::pin(table.run(key("other"), output(false)));
         assert!(poll_once(&mut third).await.is_some());
-        assert!(table.recent.0.lock().running.is_empty());
+        assert!(table.recent.0.lock().running_actions.is_empty());
     }
 
     #[tokio::test]
@@ -273,7 +279,7 @@ mod tests {
             let (outcome, _) = table.run(key(&number.to_string()), output(true)).await;
             outcome.unwrap();
         }
-        assert_eq!(table.recent.0.lock().accepted.len(), MAX_ACCEPTED);
+        assert_eq!(table.recent.0.lock().accepted_outputs.len(), MAX_ACCEPTED);
         assert!(!table.run(key("0"), output(true)).await.1);
     }
 }
