@@ -9,19 +9,20 @@ use pillion_core::tool::QuotaAccount;
 use sqlx::AssertSqlSafe;
 
 use crate::calls::{build_page, count_page_rows};
-use crate::database::{Row, Value, unreadable};
+use crate::database::{Row, SqlValue, unreadable_column};
 use crate::sql_store::SqlStore;
 
-/// The size of an approval's JSON in SQL, as in [`bytes`].
-const BYTES: &str = "CAST(OCTET_LENGTH(arguments) + COALESCE(OCTET_LENGTH(forwarded), 0) \
+/// The SQL expression for the size of an approval's JSON; computes the same size as
+/// [`count_bytes`].
+const BYTES_SQL: &str = "CAST(OCTET_LENGTH(arguments) + COALESCE(OCTET_LENGTH(forwarded), 0) \
                      + COALESCE(OCTET_LENGTH(approved_arguments), 0) AS BIGINT)";
 
-/// Returns the size of an approval's JSON.
-fn bytes(approval: &ApprovalRecord) -> usize {
-    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+/// Returns the size of an approval's JSON, in bytes.
+fn count_bytes(approval: &ApprovalRecord) -> usize {
+    let text_length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let decision = approval.decision.as_ref();
-    let edited = decision.map_or(0, |decision| length(&decision.arguments));
-    approval.arguments.len() + length(&approval.forwarded) + edited
+    let edited_bytes = decision.map_or(0, |decision| text_length(&decision.arguments));
+    approval.arguments.len() + text_length(&approval.forwarded) + edited_bytes
 }
 
 #[async_trait]
@@ -49,8 +50,8 @@ impl ApprovalStore for SqlStore {
             approval.created_at.into(),
             approval.expires_at.into(),
             decision.map(|decision| decision.verdict.as_str()).into(),
-            decision.map(|decision| decision.by.as_str()).into(),
-            decision.map(|decision| decision.at).into(),
+            decision.map(|decision| decision.decider.as_str()).into(),
+            decision.map(|decision| decision.decided_at).into(),
             decision
                 .and_then(|decision| decision.reason.as_deref())
                 .into(),
@@ -66,7 +67,7 @@ impl ApprovalStore for SqlStore {
     async fn approval(&self, id: &str) -> Result<Option<ApprovalRecord>, StoreError> {
         let sql = "SELECT * FROM approvals WHERE id = $1";
         let row = self.database.read_one(sql, vec![id.into()]).await?;
-        row.as_ref().map(read).transpose()
+        row.as_ref().map(read_approval).transpose()
     }
 
     async fn approvals(
@@ -75,7 +76,7 @@ impl ApprovalStore for SqlStore {
         page: &PageRequest,
     ) -> Result<RecordPage<ApprovalRecord>, StoreError> {
         let mut conditions = vec!["1 = 1".to_owned()];
-        let mut values: Vec<Value> = Vec::new();
+        let mut values: Vec<SqlValue> = Vec::new();
         if let Some(now) = filter.open_at {
             values.push(now.into());
             conditions.push(format!(
@@ -91,74 +92,84 @@ impl ApprovalStore for SqlStore {
             ));
         }
         let verdict = filter.verdict.map(|verdict| verdict.as_str().to_owned());
-        for (column, expected) in [
+        for (column, expected_value) in [
             ("verdict", &verdict),
             ("tool", &filter.tool),
             ("user_name", &filter.user),
             ("arguments_hash", &filter.arguments_hash),
         ] {
-            if let Some(expected) = expected {
-                values.push(expected.into());
+            if let Some(value) = expected_value {
+                values.push(value.into());
                 conditions.push(format!("{column} = ${}", values.len()));
             }
         }
         if filter.only_verified {
             conditions.push("user_is_verified = 1".to_owned());
         }
-        if let Some(after) = &page.after {
-            let (created_at, id) = parse_cursor(after)?;
+        if let Some(after_cursor) = &page.after {
+            let (created_at, id) = parse_cursor(after_cursor)?;
             values.push(created_at.into());
             values.push(id.into());
-            let (timestamp, id) = (values.len() - 1, values.len());
-            conditions.push(format!("(created_at, id) < (${timestamp}, ${id})"));
+            let (time_number, id_number) = (values.len() - 1, values.len());
+            conditions.push(format!("(created_at, id) < (${time_number}, ${id_number})"));
         }
         let limit = i64::from(page.size()) + 1;
         values.push(limit.into());
-        let from = format!(
+        let from_clause = format!(
             "FROM approvals WHERE {} ORDER BY created_at DESC, id DESC LIMIT ${}",
             conditions.join(" AND "),
             values.len()
         );
-        let sizes = format!("SELECT {BYTES} AS bytes {from}");
+        let sizes_sql = format!("SELECT {BYTES_SQL} AS bytes {from_clause}");
         let row_bytes = |row: &Row| row.count("bytes");
-        let fitting = count_page_rows(&self.database, sizes, &values, page, row_bytes).await?;
-        if let Some(fitting) = fitting {
+        let fitting_row_count =
+            count_page_rows(&self.database, sizes_sql, &values, page, row_bytes).await?;
+        if let Some(row_count) = fitting_row_count {
             values.pop();
-            values.push(limit.min(fitting).into());
+            values.push(limit.min(row_count).into());
         }
-        let sql = format!("SELECT * {from}");
+        let sql = format!("SELECT * {from_clause}");
         let rows = self.database.read(AssertSqlSafe(sql), values).await?;
-        let items = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        Ok(build_page(items, page, bytes, cursor))
+        let items = rows
+            .iter()
+            .map(read_approval)
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(build_page(items, page, count_bytes, build_cursor))
     }
 
     async fn count_open_approvals(
         &self,
         account: &QuotaAccount,
-        at: Timestamp,
+        now: Timestamp,
     ) -> Result<OpenApprovals, StoreError> {
-        // These are the conditions of `QuotaAccount::new`.
+        // The SQL conditions must match exactly the approvals for which `QuotaAccount::new` returns
+        // this account.
         let (condition, name) = match account {
             QuotaAccount::Principal(principal) => {
-                let claims = "principal = $2 AND (user_name IS NULL OR user_is_verified = 0)";
-                (claims, principal)
+                let sql_condition =
+                    "principal = $2 AND (user_name IS NULL OR user_is_verified = 0)";
+                (sql_condition, principal)
             }
             QuotaAccount::User(user) => {
-                let is_user = "COALESCE(user_name, '') = $2 \
+                let sql_condition = "COALESCE(user_name, '') = $2 \
                                AND (user_is_verified = 1 OR principal IS NULL)";
-                (is_user, user)
+                (sql_condition, user)
             }
-            _ => return Err(StoreError::invalid("an unknown kind of account")),
+            _ => {
+                return Err(StoreError::invalid(
+                    "the kind of the quota account is unknown",
+                ));
+            }
         };
         let sql = format!(
             "SELECT COUNT(*) AS total, COUNT(CASE WHEN {condition} THEN 1 END) AS of_account \
              FROM approvals WHERE verdict IS NULL AND expires_at > $1"
         );
-        let values = vec![at.into(), name.into()];
+        let values = vec![now.into(), name.into()];
         match self.database.read_one(AssertSqlSafe(sql), values).await? {
             Some(row) => Ok(OpenApprovals {
-                all: row.count("total")?,
-                of_account: row.count("of_account")?,
+                total: row.count("total")?,
+                account_total: row.count("of_account")?,
             }),
             None => Ok(OpenApprovals::default()),
         }
@@ -175,52 +186,57 @@ impl ApprovalStore for SqlStore {
         let values = vec![
             id.into(),
             decision.verdict.as_str().into(),
-            (&decision.by).into(),
-            decision.at.into(),
+            (&decision.decider).into(),
+            decision.decided_at.into(),
             (&decision.reason).into(),
             (&decision.arguments).into(),
         ];
-        let changed = self.database.write(sql, values).await?;
-        self.check_changed(changed, id, "it has expired or was already decided")
+        let changed_rows = self.database.write(sql, values).await?;
+        self.check_changed(changed_rows, id, "it has expired or was already decided")
             .await
     }
 
-    async fn use_approval(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
+    async fn use_approval(&self, id: &str, used_at: Timestamp) -> Result<(), StoreError> {
         let sql = "UPDATE approvals SET used_at = $2 WHERE id = $1 AND verdict = 'approved' \
                    AND used_at IS NULL AND expires_at > $2";
-        let values = vec![id.into(), at.into()];
-        let changed = self.database.write(sql, values).await?;
+        let values = vec![id.into(), used_at.into()];
+        let changed_rows = self.database.write(sql, values).await?;
         self.check_changed(
-            changed,
+            changed_rows,
             id,
             "it is not approved, has expired or was already used",
         )
         .await
     }
 
-    async fn remove_expired_approvals(&self, before: Timestamp) -> Result<u64, StoreError> {
+    async fn remove_expired_approvals(&self, cutoff: Timestamp) -> Result<u64, StoreError> {
         let sql = "DELETE FROM approvals WHERE expires_at < $1";
-        self.database.write(sql, vec![before.into()]).await
+        self.database.write(sql, vec![cutoff.into()]).await
     }
 }
 
 impl SqlStore {
-    /// Returns an error if no approval was changed: `not_found`, or `conflict` with `why` as the
-    /// reason.
-    async fn check_changed(&self, changed: u64, id: &str, why: &str) -> Result<(), StoreError> {
-        if changed == 1 {
+    /// Returns an error if `changed_rows` is 0: `not_found`, or `conflict` with `reason` in the
+    /// message.
+    async fn check_changed(
+        &self,
+        changed_rows: u64,
+        id: &str,
+        reason: &str,
+    ) -> Result<(), StoreError> {
+        if changed_rows == 1 {
             return Ok(());
         }
         Err(match self.approval(id).await? {
-            Some(_) => StoreError::conflict(format!("the approval cannot be changed: {why}")),
-            None => StoreError::not_found("the approval does not exist"),
+            Some(_) => StoreError::conflict(format!("approval '{id}' cannot be changed: {reason}")),
+            None => StoreError::not_found(format!("approval '{id}' does not exist")),
         })
     }
 }
 
-fn cursor(approval: &ApprovalRecord) -> Cursor {
-    let position = format!("{}:{}", approval.created_at.as_millis(), approval.id);
-    Cursor::new(URL_SAFE_NO_PAD.encode(position))
+fn build_cursor(approval: &ApprovalRecord) -> Cursor {
+    let cursor_text = format!("{}:{}", approval.created_at.as_millis(), approval.id);
+    Cursor::new(URL_SAFE_NO_PAD.encode(cursor_text))
 }
 
 fn parse_cursor(cursor: &Cursor) -> Result<(i64, String), StoreError> {
@@ -230,15 +246,15 @@ fn parse_cursor(cursor: &Cursor) -> Result<(i64, String), StoreError> {
         let (created_at, id) = text.split_once(':')?;
         Some((created_at.parse().ok()?, id.to_owned()))
     });
-    position.ok_or_else(|| StoreError::invalid("not a valid cursor of this list"))
+    position.ok_or_else(|| StoreError::invalid("the cursor is not from the list of approvals"))
 }
 
-fn read(row: &Row) -> Result<ApprovalRecord, StoreError> {
+fn read_approval(row: &Row) -> Result<ApprovalRecord, StoreError> {
     let decision = match row.optional_text("verdict")? {
         Some(verdict) => Some(ApprovalDecision {
-            verdict: Verdict::from_name(&verdict).ok_or_else(|| unreadable("verdict"))?,
-            by: row.text("decided_by")?,
-            at: row.timestamp("decided_at")?,
+            verdict: Verdict::from_name(&verdict).ok_or_else(|| unreadable_column("verdict"))?,
+            decider: row.text("decided_by")?,
+            decided_at: row.timestamp("decided_at")?,
             reason: row.optional_text("reason")?,
             arguments: row.optional_text("approved_arguments")?,
         }),

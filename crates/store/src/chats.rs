@@ -10,10 +10,10 @@ impl ChatStore for SqlStore {
         let sql = "INSERT INTO chats (id, owner, json, revision, created_at, updated_at, summary, \
                    claimed_by, claimed_until) VALUES ($1, $2, $3, 1, $4, $5, $6, $7, $8) \
                    ON CONFLICT (id) DO NOTHING";
-        let (by, until) = chat
+        let (claimed_by, claimed_until) = chat
             .claim
             .as_ref()
-            .map(|it| (it.by.clone(), it.until))
+            .map(|claim| (claim.claimant.clone(), claim.expires_at))
             .unzip();
         let values = vec![
             (&chat.id).into(),
@@ -22,12 +22,15 @@ impl ChatStore for SqlStore {
             chat.created_at.into(),
             chat.updated_at.into(),
             (&chat.summary).into(),
-            by.into(),
-            until.into(),
+            claimed_by.into(),
+            claimed_until.into(),
         ];
         match self.database.write(sql, values).await? {
             1 => Ok(()),
-            _ => Err(StoreError::conflict("a chat with this id already exists")),
+            _ => Err(StoreError::conflict(format!(
+                "a chat with the id '{}' already exists",
+                chat.id
+            ))),
         }
     }
 
@@ -35,7 +38,7 @@ impl ChatStore for SqlStore {
         let sql = "SELECT * FROM chats WHERE owner = $1 AND id = $2";
         let values = vec![owner.into(), id.into()];
         let row = self.database.read_one(sql, values).await?;
-        row.as_ref().map(record).transpose()
+        row.as_ref().map(read_chat).transpose()
     }
 
     async fn replace_chat(&self, chat: &ChatRecord) -> Result<(), StoreError> {
@@ -51,9 +54,10 @@ impl ChatStore for SqlStore {
         ];
         match self.database.write(sql, values).await? {
             1 => Ok(()),
-            _ => Err(StoreError::conflict(
-                "the chat was changed by another request",
-            )),
+            _ => Err(StoreError::conflict(format!(
+                "another request changed the chat '{}'",
+                chat.id
+            ))),
         }
     }
 
@@ -66,7 +70,7 @@ impl ChatStore for SqlStore {
             Ok(ChatSummary {
                 id: row.text("id")?,
                 summary: row.text("summary")?,
-                claim: claim(row)?,
+                claim: read_claim(row)?,
             })
         });
         chats.collect()
@@ -85,17 +89,22 @@ impl ChatStore for SqlStore {
         let values = vec![
             owner.into(),
             id.into(),
-            (&claim.by).into(),
-            claim.until.into(),
+            (&claim.claimant).into(),
+            claim.expires_at.into(),
             now.into(),
         ];
         Ok(self.database.write(sql, values).await? == 1)
     }
 
-    async fn release_chat(&self, owner: &str, id: &str, by: &str) -> Result<(), StoreError> {
+    async fn release_chat(
+        &self,
+        owner: &str,
+        id: &str,
+        claimed_by: &str,
+    ) -> Result<(), StoreError> {
         let sql = "UPDATE chats SET claimed_by = NULL, claimed_until = NULL \
                    WHERE owner = $1 AND id = $2 AND claimed_by = $3";
-        let values = vec![owner.into(), id.into(), by.into()];
+        let values = vec![owner.into(), id.into(), claimed_by.into()];
         self.database.write(sql, values).await.map(drop)
     }
 
@@ -104,7 +113,9 @@ impl ChatStore for SqlStore {
         let values = vec![owner.into(), id.into()];
         match self.database.write(sql, values).await? {
             1 => Ok(()),
-            _ => Err(StoreError::not_found("the chat does not exist")),
+            _ => Err(StoreError::not_found(format!(
+                "the chat '{id}' does not exist"
+            ))),
         }
     }
 
@@ -115,24 +126,24 @@ impl ChatStore for SqlStore {
         revision: u64,
     ) -> Result<(), StoreError> {
         let sql = "DELETE FROM chats WHERE owner = $1 AND id = $2 AND revision = $3";
-        let revision = i64::try_from(revision).unwrap_or(i64::MAX);
-        let values = vec![owner.into(), id.into(), revision.into()];
+        let revision_number = i64::try_from(revision).unwrap_or(i64::MAX);
+        let values = vec![owner.into(), id.into(), revision_number.into()];
         if self.database.write(sql, values).await? == 0 && self.chat(owner, id).await?.is_some() {
-            return Err(StoreError::conflict(
-                "the chat was changed by another request",
-            ));
+            return Err(StoreError::conflict(format!(
+                "another request changed the chat '{id}'"
+            )));
         }
         Ok(())
     }
 
-    async fn remove_old_chats(&self, before: Timestamp) -> Result<u64, StoreError> {
+    async fn remove_old_chats(&self, cutoff: Timestamp) -> Result<u64, StoreError> {
         let sql = "DELETE FROM chats WHERE updated_at < $1 \
                    AND (claimed_until IS NULL OR claimed_until < $1)";
-        self.database.write(sql, vec![before.into()]).await
+        self.database.write(sql, vec![cutoff.into()]).await
     }
 }
 
-fn record(row: &Row) -> Result<ChatRecord, StoreError> {
+fn read_chat(row: &Row) -> Result<ChatRecord, StoreError> {
     Ok(ChatRecord {
         id: row.text("id")?,
         owner: row.text("owner")?,
@@ -141,12 +152,17 @@ fn record(row: &Row) -> Result<ChatRecord, StoreError> {
         revision: u64::try_from(row.integer("revision")?).unwrap_or_default(),
         created_at: row.timestamp("created_at")?,
         updated_at: row.timestamp("updated_at")?,
-        claim: claim(row)?,
+        claim: read_claim(row)?,
     })
 }
 
-fn claim(row: &Row) -> Result<Option<ChatClaim>, StoreError> {
-    let by = row.optional_text("claimed_by")?;
-    let until = row.optional_timestamp("claimed_until")?;
-    Ok(by.zip(until).map(|(by, until)| ChatClaim { by, until }))
+fn read_claim(row: &Row) -> Result<Option<ChatClaim>, StoreError> {
+    let claimed_by = row.optional_text("claimed_by")?;
+    let claimed_until = row.optional_timestamp("claimed_until")?;
+    Ok(claimed_by
+        .zip(claimed_until)
+        .map(|(claimant, expires_at)| ChatClaim {
+            claimant,
+            expires_at,
+        }))
 }

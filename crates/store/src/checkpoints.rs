@@ -24,16 +24,16 @@ impl StepCheckpointStore for SqlStore {
         key: &str,
         now: Timestamp,
     ) -> Result<Option<String>, StoreError> {
-        let find = "SELECT json FROM step_checkpoints WHERE name = $1 AND expires_at > $2";
-        let unexpired = vec![key.into(), now.into()];
-        let Some(row) = self.database.read_one(find, unexpired).await? else {
+        let find_sql = "SELECT json FROM step_checkpoints WHERE name = $1 AND expires_at > $2";
+        let find_values = vec![key.into(), now.into()];
+        let Some(row) = self.database.read_one(find_sql, find_values).await? else {
             return Ok(None);
         };
         let json = row.text("json")?;
         // If several callers have read the entry, only one of them deletes the entry and gets it.
-        let take = "DELETE FROM step_checkpoints WHERE name = $1 AND json = $2";
-        let unchanged = vec![key.into(), json.as_str().into()];
-        let is_taken = self.database.write(take, unchanged).await? == 1;
+        let take_sql = "DELETE FROM step_checkpoints WHERE name = $1 AND json = $2";
+        let take_values = vec![key.into(), json.as_str().into()];
+        let is_taken = self.database.write(take_sql, take_values).await? == 1;
         Ok(is_taken.then_some(json))
     }
 

@@ -14,34 +14,36 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::database::Database;
 pub use history::{ClockHistory, ClockRange};
-use history::{MAX_RECORD_DELAY_MS, Reading};
+use history::{ClockReading, MAX_RECORD_DELAY_MS};
 
-/// Maximum time between two stored readings of a process that writes records.
+/// Maximum time between two readings of the system clock that a process stores while it writes
+/// records.
 const READING_INTERVAL: Duration = Duration::from_secs(600);
-/// Number of attempts to store a reading while other processes store theirs.
+/// Maximum number of attempts to store a reading while other processes store readings.
 const MAX_ATTEMPTS: u32 = 20;
-/// Change of the system clock for which a reading is stored at once, in milliseconds.
+/// Maximum change of the system clock for which no new reading is stored, in milliseconds.
 const MAX_UNNOTICED_CHANGE_MS: i64 = 60 * 1_000;
 
-/// Identifies the boot of this machine, and the clock namespace of this process: the uptimes of two
-/// readings can be compared only if both have the same id.
-static BOOT: LazyLock<String> = LazyLock::new(|| {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+/// Identifies the boot of this machine and the time namespace of this process. The uptimes of two
+/// readings can be compared only if both readings have the same id.
+static BOOT_ID: LazyLock<String> = LazyLock::new(|| {
+    let boot_id_file = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let namespace = fs::read_link("/proc/self/ns/time").unwrap_or_default();
-    match boot {
-        Ok(boot) => format!("{} {}", boot.trim(), namespace.display()),
-        // The readings of this process cannot be compared with the readings of other processes.
+    match boot_id_file {
+        Ok(boot_id) => format!("{} {}", boot_id.trim(), namespace.display()),
+        // Without the boot's id, a random id ensures that the readings of this process are never
+        // compared with those of other processes.
         Err(_) => format!("{:032x}", rand::random::<u128>()),
     }
 });
 
-impl Reading {
+impl ClockReading {
     fn now() -> Self {
         let uptime = clock_gettime(ClockId::Boottime);
         Self {
-            boot: BOOT.clone(),
+            boot_id: BOOT_ID.clone(),
             uptime: uptime.tv_sec * 1_000 + uptime.tv_nsec / 1_000_000,
-            wall: Timestamp::now().as_millis(),
+            wall_time: Timestamp::now().as_millis(),
         }
     }
 }
@@ -50,51 +52,61 @@ impl Reading {
 #[derive(Debug, Clone)]
 pub(crate) struct StoreClock {
     database: Database,
-    stored: Arc<Mutex<Option<StoredReading>>>,
+    stored_reading: Arc<Mutex<Option<StoredReading>>>,
 }
 
 /// The last reading that this process has stored, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 struct StoredReading {
     uptime: i64,
-    wall: i64,
-    /// The earliest and the latest time of the records that were added since the stored reading.
-    earliest: i64,
-    latest: i64,
+    wall_time: i64,
+    /// The earliest and the latest begin time of the records for which the stored history allows.
+    earliest_time: i64,
+    latest_time: i64,
 }
 
 impl StoredReading {
-    fn new(now: &Reading, earliest: i64, latest: i64) -> Self {
+    fn new(now: &ClockReading, earliest_time: i64, latest_time: i64) -> Self {
         Self {
             uptime: now.uptime,
-            wall: now.wall,
-            earliest,
-            latest,
+            wall_time: now.wall_time,
+            earliest_time,
+            latest_time,
         }
     }
 
-    /// Returns whether records with these times can be written without first storing a reading.
-    fn covers(&self, now: &Reading, earliest: i64, latest: i64) -> bool {
-        let passed = now.uptime.saturating_sub(self.uptime);
-        let expected = self.wall.saturating_add(passed);
-        let change = now.wall.saturating_sub(expected).abs();
-        passed < millis(READING_INTERVAL)
-            && change <= MAX_UNNOTICED_CHANGE_MS
-            && earliest >= self.earliest.min(now.wall - MAX_RECORD_DELAY_MS)
-            && latest <= self.latest.max(now.wall + MAX_UNNOTICED_CHANGE_MS)
+    /// Returns whether records whose begin times are in this range can be written without first
+    /// storing another reading.
+    fn is_sufficient_for(&self, now: &ClockReading, earliest_time: i64, latest_time: i64) -> bool {
+        let elapsed_ms = now.uptime.saturating_sub(self.uptime);
+        let expected_wall_time = self.wall_time.saturating_add(elapsed_ms);
+        let clock_change = now.wall_time.saturating_sub(expected_wall_time).abs();
+        elapsed_ms < duration_to_millis(READING_INTERVAL)
+            && clock_change <= MAX_UNNOTICED_CHANGE_MS
+            && earliest_time >= self.earliest_time.min(now.wall_time - MAX_RECORD_DELAY_MS)
+            && latest_time
+                <= self
+                    .latest_time
+                    .max(now.wall_time + MAX_UNNOTICED_CHANGE_MS)
     }
 }
 
 impl ClockHistory {
-    /// Adds a reading, and the times of records that are written now and began at another time.
-    /// Returns the result of [`add`](Self::add).
-    fn add_with(&mut self, now: &Reading, earliest: i64, latest: i64) -> Option<i64> {
+    /// Adds a reading of the clock, and the earliest and the latest begin time of the records that
+    /// are about to be written. Returns by how many milliseconds the system clock was changed, if
+    /// it was set ([`add`](Self::add)).
+    fn add_with_times(
+        &mut self,
+        now: &ClockReading,
+        earliest_time: i64,
+        latest_time: i64,
+    ) -> Option<i64> {
         let change = self.add(now);
-        if earliest < now.wall - MAX_RECORD_DELAY_MS {
-            self.add_time(earliest);
+        if earliest_time < now.wall_time - MAX_RECORD_DELAY_MS {
+            self.add_time(earliest_time);
         }
-        if latest > now.wall + MAX_UNNOTICED_CHANGE_MS {
-            self.add_time(latest);
+        if latest_time > now.wall_time + MAX_UNNOTICED_CHANGE_MS {
+            self.add_time(latest_time);
         }
         change
     }
@@ -104,7 +116,7 @@ impl StoreClock {
     pub(crate) fn new(database: Database) -> Self {
         Self {
             database,
-            stored: Arc::default(),
+            stored_reading: Arc::default(),
         }
     }
 
@@ -113,11 +125,11 @@ impl StoreClock {
     /// # Errors
     /// `unavailable` if the reading cannot be stored.
     pub(crate) async fn read(&self) -> Result<ClockHistory, StoreError> {
-        self.store(Reading::now(), None).await
+        self.store(ClockReading::now(), None).await
     }
 
-    /// Stores a reading if the times of these records cannot be related to the last stored reading.
-    /// Called before the records are written.
+    /// Stores a reading of the clock if the begin times of these records are too far from the last
+    /// stored reading. Must be called before the records are written.
     ///
     /// # Errors
     /// `unavailable` if a reading cannot be stored.
@@ -125,32 +137,39 @@ impl StoreClock {
         &self,
         calls: impl Iterator<Item = &'a ToolCallRecord>,
     ) -> Result<(), StoreError> {
-        let now = Reading::now();
-        let (mut earliest, mut latest) = (now.wall, now.wall);
+        let now = ClockReading::now();
+        let (mut earliest_time, mut latest_time) = (now.wall_time, now.wall_time);
         for call in calls {
-            let began = call.id.creation_time().as_millis();
-            earliest = earliest.min(began);
-            latest = latest.max(began);
+            let began_at = call.id.creation_time().as_millis();
+            earliest_time = earliest_time.min(began_at);
+            latest_time = latest_time.max(began_at);
         }
-        let stored = *self.stored.lock();
-        if stored.is_some_and(|stored| stored.covers(&now, earliest, latest)) {
+        let stored_reading = *self.stored_reading.lock();
+        if stored_reading
+            .is_some_and(|reading| reading.is_sufficient_for(&now, earliest_time, latest_time))
+        {
             return Ok(());
         }
-        self.store(now, Some((earliest, latest))).await.map(drop)
+        self.store(now, Some((earliest_time, latest_time)))
+            .await
+            .map(drop)
     }
 
     async fn store(
         &self,
-        now: Reading,
+        now: ClockReading,
         times: Option<(i64, i64)>,
     ) -> Result<ClockHistory, StoreError> {
-        let (earliest, latest) = times.unwrap_or((now.wall, now.wall));
+        let (earliest_time, latest_time) = times.unwrap_or((now.wall_time, now.wall_time));
         for _ in 0..MAX_ATTEMPTS {
-            let stored = self.load().await?;
-            let mut history = stored.as_deref().map(parse).unwrap_or_default();
-            let change = history.add_with(&now, earliest, latest);
-            if !self.replace(stored, &history).await? {
-                continue; // Another process has stored a reading.
+            let stored_json = self.load().await?;
+            let mut history = stored_json
+                .as_deref()
+                .map(parse_history)
+                .unwrap_or_default();
+            let change = history.add_with_times(&now, earliest_time, latest_time);
+            if !self.replace(stored_json, &history).await? {
+                continue; // Another process has stored a reading, so the history is read again.
             }
             if let Some(change) = change {
                 tracing::warn!(
@@ -160,12 +179,14 @@ impl StoreClock {
                     toward the age of records"
                 );
             }
-            *self.stored.lock() = Some(StoredReading::new(&now, earliest, latest));
+            *self.stored_reading.lock() =
+                Some(StoredReading::new(&now, earliest_time, latest_time));
             return Ok(history);
         }
-        Err(StoreError::unavailable(
-            "the readings of the system clock are changed by too many processes",
-        ))
+        Err(StoreError::unavailable(format!(
+            "the reading of the system clock was not stored in {MAX_ATTEMPTS} attempts, because \
+            other processes keep storing readings"
+        )))
     }
 
     async fn load(&self) -> Result<Option<String>, StoreError> {
@@ -174,11 +195,11 @@ impl StoreClock {
         row.map(|row| row.text("json")).transpose()
     }
 
-    /// Stores the history unless another process has stored one since `stored` was read. Returns
-    /// whether the history is stored.
+    /// Stores the history unless another process has stored one since `stored_json` was read.
+    /// Returns whether the history is stored.
     async fn replace(
         &self,
-        stored: Option<String>,
+        stored_json: Option<String>,
         history: &ClockHistory,
     ) -> Result<bool, StoreError> {
         let json = serde_json::to_string(history).map_err(|error| {
@@ -186,9 +207,9 @@ impl StoreClock {
                 .with_source(error)
         })?;
         let mut values = vec![json.into()];
-        let sql = match stored {
-            Some(stored) => {
-                values.push(stored.into());
+        let sql = match stored_json {
+            Some(json) => {
+                values.push(json.into());
                 "UPDATE clock SET json = $1 WHERE id = 1 AND json = $2"
             }
             None => "INSERT INTO clock (id, json) VALUES (1, $1) ON CONFLICT (id) DO NOTHING",
@@ -197,7 +218,7 @@ impl StoreClock {
     }
 }
 
-fn parse(json: &str) -> ClockHistory {
+fn parse_history(json: &str) -> ClockHistory {
     serde_json::from_str(json).unwrap_or_else(|error| {
         tracing::warn!(
             %error,
@@ -208,6 +229,6 @@ fn parse(json: &str) -> ClockHistory {
     })
 }
 
-fn millis(duration: Duration) -> i64 {
+fn duration_to_millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -18,13 +18,13 @@ use sqlx::{Error, SqlSafeStr, SqlitePool};
 
 use crate::options::{StoreLocation, StoreOptions};
 pub(crate) use error::translate;
-pub(crate) use files::{DatabaseFileId, DatabaseFiles, try_disk};
-use lease::Lease;
+pub(crate) use files::{DatabaseFileId, DatabaseFiles, check_disk};
+use lease::ConnectionLease;
 use lock_failures::{LockFailures, is_locked};
-pub(crate) use postgres::Postgres;
-pub(crate) use row::{Row, unreadable};
+pub(crate) use postgres::PostgresPool;
+pub(crate) use row::{Row, unreadable_column};
 pub(crate) use transaction::Transaction;
-pub(crate) use value::Value;
+pub(crate) use value::SqlValue;
 
 /// Pools of connections. SQLite has one writing connection, so that the writers of this process
 /// queue in order instead of failing with conflicts, and several reading connections.
@@ -33,11 +33,11 @@ pub(crate) enum Database {
     Sqlite {
         writer: SqlitePool,
         readers: SqlitePool,
-        lock: LockFailures,
+        lock_failures: LockFailures,
         /// The files of the database; `None` for a database in memory.
         files: Option<DatabaseFiles>,
     },
-    Postgres(Postgres),
+    Postgres(PostgresPool),
 }
 
 impl Database {
@@ -60,14 +60,17 @@ impl Database {
         }
     }
 
-    /// Checks the files like [`check_files`](Self::check_files) if the number of changes in the
-    /// database's directory is unknown or has increased since the last check.
+    /// Checks the files like [`check_files`](Self::check_files), but only if files in the
+    /// database's directory may have changed since the last check.
     ///
     /// # Errors
     /// `unavailable`: the file was deleted or replaced, so that writes would be lost.
-    pub(crate) fn check_files_if_changed(&self, changes: Option<u64>) -> Result<(), StoreError> {
+    pub(crate) fn check_files_if_changed(
+        &self,
+        change_count: Option<u64>,
+    ) -> Result<(), StoreError> {
         match self.files() {
-            Some(files) => files.check_if_changed(changes),
+            Some(files) => files.check_if_changed(change_count),
             None => Ok(()),
         }
     }
@@ -76,17 +79,18 @@ impl Database {
     ///
     /// # Errors
     /// `unavailable`, if the disk is full or read-only, or the file was deleted or replaced.
-    pub(crate) fn try_disk(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_disk(&self) -> Result<(), StoreError> {
         match self.files() {
-            Some(files) => files.try_disk(),
+            Some(files) => files.check_disk(),
             None => Ok(()),
         }
     }
 
     /// Returns how many times files of the database's directory were created, deleted or renamed
-    /// since the database was opened, or `None` if that is not known.
-    pub(crate) fn directory_changes(&self) -> Option<u64> {
-        self.files().and_then(DatabaseFiles::directory_changes)
+    /// since the database was opened, or `None` if the number is not known.
+    pub(crate) fn count_directory_changes(&self) -> Option<u64> {
+        self.files()
+            .and_then(DatabaseFiles::count_directory_changes)
     }
 
     fn files(&self) -> Option<&DatabaseFiles> {
@@ -100,45 +104,51 @@ impl Database {
     pub(crate) async fn write(
         &self,
         sql: impl SqlSafeStr,
-        values: Vec<Value>,
+        values: Vec<SqlValue>,
     ) -> Result<u64, StoreError> {
         self.check_files()?;
-        let changed = match self {
-            Self::Sqlite { writer, lock, .. } => match lock.acquire(writer).await {
+        let changed_rows = match self {
+            Self::Sqlite {
+                writer,
+                lock_failures,
+                ..
+            } => match lock_failures.acquire(writer).await {
                 Ok(mut connection) => {
-                    let statement = value::sqlite(sql, values);
-                    let done = statement.execute(&mut *connection).await;
-                    lock.note(done.map(|done| done.rows_affected()))
+                    let statement = value::bind_sqlite(sql, values);
+                    let outcome = statement.execute(&mut *connection).await;
+                    lock_failures.note(outcome.map(|result| result.rows_affected()))
                 }
                 Err(error) => Err(error),
             },
             Self::Postgres(postgres) => {
                 let sql = sql.into_sql_str();
-                let work = |mut lease: Lease| async move { lease.write(sql, values).await };
-                postgres.on_home_runtime(work).await
+                let operation =
+                    |mut lease: ConnectionLease| async move { lease.write(sql, values).await };
+                postgres.run_on_home_runtime(operation).await
             }
         };
-        changed.map_err(translate)
+        changed_rows.map_err(translate)
     }
 
     /// Runs a query and returns its rows.
     pub(crate) async fn read(
         &self,
         sql: impl SqlSafeStr,
-        values: Vec<Value>,
+        values: Vec<SqlValue>,
     ) -> Result<Vec<Row>, StoreError> {
-        // After the file was replaced, a newly opened connection would use another file than the
-        // existing connections.
+        // The files are checked before the query, because a connection that is opened after the
+        // files were replaced would use another file than the existing connections.
         self.check_files()?;
         match self {
-            Self::Sqlite { readers, .. } => value::sqlite(sql, values)
+            Self::Sqlite { readers, .. } => value::bind_sqlite(sql, values)
                 .fetch_all(readers)
                 .await
                 .map(|rows| rows.into_iter().map(Row::Sqlite).collect()),
             Self::Postgres(postgres) => {
                 let sql = sql.into_sql_str();
-                let work = |mut lease: Lease| async move { lease.read(sql, values).await };
-                let rows = postgres.on_home_runtime(work).await;
+                let operation =
+                    |mut lease: ConnectionLease| async move { lease.read(sql, values).await };
+                let rows = postgres.run_on_home_runtime(operation).await;
                 rows.map(|rows| rows.into_iter().map(Row::Postgres).collect())
             }
         }
@@ -149,7 +159,7 @@ impl Database {
     pub(crate) async fn read_one(
         &self,
         sql: impl SqlSafeStr,
-        values: Vec<Value>,
+        values: Vec<SqlValue>,
     ) -> Result<Option<Row>, StoreError> {
         Ok(self.read(sql, values).await?.into_iter().next())
     }
@@ -160,20 +170,23 @@ impl Database {
         match self {
             Self::Sqlite {
                 writer,
-                lock,
+                lock_failures,
                 files,
                 ..
             } => {
-                let mut begun = lock.begin(writer).await;
-                if files.is_some() && matches!(begun, Err(Error::InvalidSavePointStatement)) {
-                    lock.replace_connection(writer).await.map_err(translate)?;
-                    begun = lock.begin(writer).await;
+                let mut outcome = lock_failures.begin(writer).await;
+                if files.is_some() && matches!(outcome, Err(Error::InvalidSavePointStatement)) {
+                    lock_failures
+                        .replace_connection(writer)
+                        .await
+                        .map_err(translate)?;
+                    outcome = lock_failures.begin(writer).await;
                 }
-                begun.map(|inner| Transaction::Sqlite(inner, files.clone()))
+                outcome.map(|transaction| Transaction::Sqlite(transaction, files.clone()))
             }
             Self::Postgres(postgres) => {
-                let begun = postgres.on_home_runtime(Lease::begin).await;
-                begun.map(Transaction::Postgres)
+                let outcome = postgres.run_on_home_runtime(ConnectionLease::begin).await;
+                outcome.map(Transaction::Postgres)
             }
         }
         .map_err(translate)

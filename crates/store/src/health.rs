@@ -9,33 +9,33 @@ use crate::sql_store::SqlStore;
 
 /// Minimum time between two checks of the store.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum duration of a check of the store: longer than a write waits for a lock.
+/// Timeout of a check of the store. Longer than the time for which a write waits for a lock.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(4);
 /// Size of the row that a check inserts and rolls back, in bytes.
 const TRIAL_BYTES: usize = 64 * 1024;
 
-/// Whether the store can be written, as the latest write has shown.
+/// The outcome of the latest write to the store, which shows whether the store can be written.
 #[derive(Debug, Default)]
-pub(crate) struct Health {
-    /// Why the latest write failed, if it failed.
-    failure: Mutex<Option<Failure>>,
+pub(crate) struct StoreHealth {
+    /// Why the latest write failed; `None` if it succeeded.
+    failure: Mutex<Option<WriteFailure>>,
     /// Whether `failure` is set, so that a successful write needs no lock.
     has_failed: AtomicBool,
-    /// When [`SqlStore::check_health`] last checked the store. Locked during a check.
+    /// The time at which [`SqlStore::check_health`] last checked the store. Locked during a check.
     checked_at: tokio::sync::Mutex<Option<Instant>>,
 }
 
 #[derive(Debug)]
-struct Failure {
+struct WriteFailure {
     message: String,
-    at: Instant,
+    failed_at: Instant,
 }
 
 impl SqlStore {
     /// Records whether a call could be recorded, for
     /// [`recording_failure`](Self::recording_failure).
     pub(crate) fn note_outcome(&self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
-        let Health {
+        let StoreHealth {
             failure,
             has_failed,
             ..
@@ -47,16 +47,18 @@ impl SqlStore {
                     StoreErrorKind::Unavailable | StoreErrorKind::Corrupt
                 ) =>
             {
-                *failure.lock() = Some(Failure {
+                *failure.lock() = Some(WriteFailure {
                     message: error.to_string(),
-                    at: Instant::now(),
+                    failed_at: Instant::now(),
                 });
                 has_failed.store(true, Ordering::Relaxed);
             }
-            // An error for an invalid record shows nothing about the store.
+            // An error for an invalid record is ignored, because it does not show that the store
+            // has failed.
             Err(_) => {}
-            // Recording the end of a call can succeed while new calls cannot begin.
-            Ok(()) if has_failed.load(Ordering::Relaxed) && !self.is_stuck() => {
+            // The failure remains until the spool can write to the database again, because
+            // recording the end of a call can succeed even while new calls cannot begin.
+            Ok(()) if has_failed.load(Ordering::Relaxed) && !self.has_failed_write() => {
                 has_failed.store(false, Ordering::Relaxed);
                 *failure.lock() = None;
             }
@@ -74,15 +76,15 @@ impl SqlStore {
     }
 
     /// Makes [`recording_failure`](Self::recording_failure) report that the store does not respond,
-    /// until a write or a [check](Self::check_health) has an outcome.
+    /// until the next write or [check](Self::check_health) succeeds or fails.
     pub fn note_unresponsive(&self) {
         let mut failure = self.health.failure.lock();
-        failure.get_or_insert_with(|| Failure {
+        failure.get_or_insert_with(|| WriteFailure {
             message:
                 "the store does not respond: another process may have locked it, or its server \
                       cannot be reached"
                     .to_owned(),
-            at: Instant::now(),
+            failed_at: Instant::now(),
         });
         self.health.has_failed.store(true, Ordering::Relaxed);
     }
@@ -91,7 +93,7 @@ impl SqlStore {
     /// Without calls, no write would show a failure or a recovery. Checks at most once a second.
     pub async fn check_health(&self) {
         let mut checked_at = self.health.checked_at.lock().await;
-        if checked_at.is_some_and(|at| at.elapsed() < CHECK_INTERVAL) {
+        if checked_at.is_some_and(|instant| instant.elapsed() < CHECK_INTERVAL) {
             return;
         }
         let failed_at = self
@@ -99,29 +101,34 @@ impl SqlStore {
             .failure
             .lock()
             .as_ref()
-            .map(|failure| failure.at);
-        let checked = match failed_at {
+            .map(|failure| failure.failed_at);
+        let check_result = match failed_at {
             None => timeout(CHECK_TIMEOUT, self.try_write()).await,
-            // Larger records may fail while this small write succeeds.
-            Some(at) if at.elapsed() < CHECK_INTERVAL => return,
-            // Only a commit shows that writes succeed again.
+            // Shortly after a failure, there is no check, because its small write may succeed while
+            // larger records still fail.
+            Some(failed_at) if failed_at.elapsed() < CHECK_INTERVAL => return,
+            // The check commits, because only a commit shows that writes succeed again.
             Some(_) => timeout(CHECK_TIMEOUT, async { self.clock().await.map(drop) }).await,
         };
-        let outcome =
-            checked.unwrap_or_else(|_| Err(StoreError::unavailable("the store does not respond")));
+        let outcome = check_result.unwrap_or_else(|_| {
+            let seconds = CHECK_TIMEOUT.as_secs();
+            let message = format!("the store did not respond within {seconds} s");
+            Err(StoreError::unavailable(message))
+        });
         *checked_at = Some(Instant::now());
         if let Err(error) = self.note_outcome(outcome) {
             tracing::debug!(%error, "The store cannot be written");
         }
     }
 
-    /// Writes without a commit, which costs no access to the disk.
+    /// Writes a row and rolls the write back. A commit is avoided, because it would have to access
+    /// the disk.
     async fn try_write(&self) -> Result<(), StoreError> {
-        self.database.try_disk()?;
+        self.database.check_disk()?;
         let mut transaction = self.database.begin().await?;
         let sql = "INSERT INTO clock (id, json) VALUES (2, $1)";
-        let row = " ".repeat(TRIAL_BYTES);
-        transaction.write(sql, vec![row.into()]).await?;
+        let text = " ".repeat(TRIAL_BYTES);
+        transaction.write(sql, vec![text.into()]).await?;
         // Dropping the transaction rolls back the write.
         drop(transaction);
         Ok(())

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use pillion_core::store::StoreError;
 
-use crate::calls::{PendingRecords, damaged_files};
+use crate::calls::{PendingRecords, list_damaged_files};
 use crate::clock::StoreClock;
 use crate::database::Database;
 use crate::options::StoreOptions;
@@ -10,55 +10,56 @@ use crate::sql_store::SqlStore;
 
 impl SqlStore {
     /// Checks the integrity of the whole store and returns the problems; empty if there are none.
-    /// Damaged files of recorded calls are problems until the files are removed. Does nothing for
-    /// Postgres, which checks data on each read.
+    /// Damaged files of recorded calls are reported as problems until the files are removed. Does
+    /// nothing for Postgres, which checks data on each read.
     ///
     /// # Errors
     /// `unavailable`; `corrupt` if the store is too damaged to be checked.
     pub async fn check(&self) -> Result<Vec<String>, StoreError> {
         let mut problems = self.database.check().await?;
         if let Some(file) = &self.file {
-            problems.extend(damaged_files(file)?);
+            problems.extend(list_damaged_files(file)?);
         }
         Ok(problems)
     }
 
     /// Copies an SQLite store to a new file of mode 0600 without stopping calls. The copy is a
     /// consistent snapshot, and includes all calls that any process had recorded before the backup
-    /// began. The secrets in the copy require the same key.
+    /// began. The secrets in the copy are encrypted with the same key.
     ///
     /// # Errors
     /// `conflict` if the file exists; `invalid` for a store that is not a file (use `pg_dump` for
     /// Postgres); `unavailable` if the copy cannot be written; then there is no new file.
-    pub async fn backup(&self, to: impl AsRef<Path> + Send) -> Result<(), StoreError> {
-        let to = to.as_ref();
+    pub async fn backup(&self, path: impl AsRef<Path> + Send) -> Result<(), StoreError> {
+        let copy_path = path.as_ref();
         // The spool files are read before the copy: records that leave the spool files later are in
         // the database by then, and thus in the copy.
-        let on_the_way = match &self.file {
+        let pending_records = match &self.file {
             Some(file) => PendingRecords::for_database(file)?,
             None => PendingRecords::default(),
         };
-        self.database.backup(to).await?;
-        let added = add_to(to, &on_the_way).await;
-        if added.is_err() {
-            for companion in ["", "-wal", "-shm"] {
-                let mut path = to.as_os_str().to_owned();
-                path.push(companion);
-                let _ = std::fs::remove_file(path); // The file usually does not exist.
+        self.database.backup(copy_path).await?;
+        let outcome = add_records(copy_path, &pending_records).await;
+        if outcome.is_err() {
+            for suffix in ["", "-wal", "-shm"] {
+                let mut file = copy_path.as_os_str().to_owned();
+                file.push(suffix);
+                // An error of the removal is ignored, because the file usually does not exist.
+                let _ = std::fs::remove_file(file);
             }
         }
-        added
+        outcome
     }
 }
 
-async fn add_to(copy: &Path, records: &PendingRecords) -> Result<(), StoreError> {
+async fn add_records(copy_path: &Path, records: &PendingRecords) -> Result<(), StoreError> {
     if records.is_empty() {
         return Ok(());
     }
-    let copy = Database::open(&StoreOptions::at_file(copy)).await?;
-    let added = records
-        .write_into(&copy, &StoreClock::new(copy.clone()))
+    let copied_database = Database::open(&StoreOptions::at_file(copy_path)).await?;
+    let outcome = records
+        .write_into(&copied_database, &StoreClock::new(copied_database.clone()))
         .await;
-    copy.close().await;
-    added
+    copied_database.close().await;
+    outcome
 }

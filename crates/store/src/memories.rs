@@ -4,13 +4,13 @@ use pillion_core::store::{
 };
 use sqlx::AssertSqlSafe;
 
-use crate::database::{Row, Value, unreadable};
+use crate::database::{Row, SqlValue, unreadable_column};
 use crate::sql_store::SqlStore;
 
 #[async_trait]
 impl MemoryStore for SqlStore {
-    async fn insert_memory(&self, memory: &Memory, max: u32) -> Result<bool, StoreError> {
-        let same_user = match memory.user {
+    async fn insert_memory(&self, memory: &Memory, max_memories: u32) -> Result<bool, StoreError> {
+        let user_condition = match memory.user {
             Some(_) => "user_name = $3",
             None => "user_name IS NULL",
         };
@@ -18,7 +18,7 @@ impl MemoryStore for SqlStore {
             "INSERT INTO memories (id, channel, user_name, category, content, content_lower, \
              importance, created_at, last_accessed_at) \
              SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9 \
-             WHERE (SELECT COUNT(*) FROM memories WHERE channel = $2 AND {same_user}) < $10"
+             WHERE (SELECT COUNT(*) FROM memories WHERE channel = $2 AND {user_condition}) < $10"
         );
         let values = vec![
             (&memory.id).into(),
@@ -30,7 +30,7 @@ impl MemoryStore for SqlStore {
             i64::from(memory.importance).into(),
             memory.created_at.into(),
             memory.last_accessed_at.into(),
-            i64::from(max).into(),
+            i64::from(max_memories).into(),
         ];
         Ok(self.database.write(AssertSqlSafe(sql), values).await? > 0)
     }
@@ -44,19 +44,22 @@ impl MemoryStore for SqlStore {
         if words.is_empty() {
             return Ok(Vec::new());
         }
-        let mut values: Vec<Value> = vec![(&search.channel).into()];
-        let mut has_words = String::new();
+        let mut values: Vec<SqlValue> = vec![(&search.channel).into()];
+        let mut word_conditions = String::new();
         for word in &words {
-            values.push(pattern(word).into());
-            has_words += &format!(" AND content_lower LIKE ${} ESCAPE '\\'", values.len());
+            values.push(build_like_pattern(word).into());
+            word_conditions += &format!(" AND content_lower LIKE ${} ESCAPE '\\'", values.len());
         }
-        let mut sql =
-            format!("SELECT * FROM memories WHERE channel = $1 AND user_name IS NULL{has_words}");
+        let mut sql = format!(
+            "SELECT * FROM memories WHERE channel = $1 AND user_name IS NULL{word_conditions}"
+        );
         if search.user.is_some() {
-            // With `OR` instead of two queries, SQLite would read all memories of the channel.
+            // Two queries are combined, because with one query and `OR`, SQLite would read all
+            // memories of the channel.
             values.push((&search.user).into());
             sql += &format!(
-                " UNION ALL SELECT * FROM memories WHERE channel = $1 AND user_name = ${}{has_words}",
+                " UNION ALL SELECT * FROM memories WHERE channel = $1 AND \
+                 user_name = ${}{word_conditions}",
                 values.len()
             );
         }
@@ -66,12 +69,12 @@ impl MemoryStore for SqlStore {
             values.len()
         );
         let rows = self.database.read(AssertSqlSafe(sql), values).await?;
-        let mut found: Vec<Memory> = rows.iter().map(read).collect::<Result<_, _>>()?;
-        self.access(&found, now).await?;
-        for memory in &mut found {
+        let mut memories: Vec<Memory> = rows.iter().map(read_memory).collect::<Result<_, _>>()?;
+        self.update_access_times(&memories, now).await?;
+        for memory in &mut memories {
             memory.last_accessed_at = now;
         }
-        Ok(found)
+        Ok(memories)
     }
 
     async fn remove_memory(
@@ -92,14 +95,20 @@ impl MemoryStore for SqlStore {
 }
 
 impl SqlStore {
-    /// Updates the access time of these memories.
-    async fn access(&self, found: &[Memory], now: Timestamp) -> Result<(), StoreError> {
-        if found.is_empty() {
+    /// Sets the last access time of the memories to `now`.
+    async fn update_access_times(
+        &self,
+        memories: &[Memory],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        if memories.is_empty() {
             return Ok(());
         }
-        let mut values: Vec<Value> = vec![now.into()];
-        values.extend(found.iter().map(|memory| Value::from(&memory.id)));
-        let placeholders: Vec<String> = (2..=values.len()).map(|nth| format!("${nth}")).collect();
+        let mut values: Vec<SqlValue> = vec![now.into()];
+        values.extend(memories.iter().map(|memory| SqlValue::from(&memory.id)));
+        let placeholders: Vec<String> = (2..=values.len())
+            .map(|number| format!("${number}"))
+            .collect();
         let ids = placeholders.join(", ");
         let sql = format!("UPDATE memories SET last_accessed_at = $1 WHERE id IN ({ids})");
         self.database.write(AssertSqlSafe(sql), values).await?;
@@ -108,7 +117,7 @@ impl SqlStore {
 }
 
 /// Returns a LIKE pattern for texts that contain the word literally.
-fn pattern(word: &str) -> String {
+fn build_like_pattern(word: &str) -> String {
     let mut pattern = "%".to_owned();
     for character in word.chars() {
         if matches!(character, '%' | '_' | '\\') {
@@ -119,16 +128,16 @@ fn pattern(word: &str) -> String {
     pattern + "%"
 }
 
-fn read(row: &Row) -> Result<Memory, StoreError> {
+fn read_memory(row: &Row) -> Result<Memory, StoreError> {
     let category = MemoryCategory::from_name(&row.text("category")?);
     let importance = u8::try_from(row.integer("importance")?);
     Ok(Memory {
         id: row.text("id")?,
         channel: row.text("channel")?,
         user: row.optional_text("user_name")?,
-        category: category.ok_or_else(|| unreadable("category"))?,
+        category: category.ok_or_else(|| unreadable_column("category"))?,
         content: row.text("content")?,
-        importance: importance.map_err(|_| unreadable("importance"))?,
+        importance: importance.map_err(|_| unreadable_column("importance"))?,
         created_at: row.timestamp("created_at")?,
         last_accessed_at: row.timestamp("last_accessed_at")?,
     })

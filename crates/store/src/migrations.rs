@@ -21,7 +21,7 @@ const MIGRATIONS: &[Migration] = &[Migration {
 }];
 
 /// The schema version that this program requires.
-pub(crate) const LATEST_VERSION: i64 = latest(MIGRATIONS);
+pub(crate) const LATEST_VERSION: i64 = latest_version(MIGRATIONS);
 
 /// The timeout of a migration in Postgres, which may have to rewrite all rows.
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(600);
@@ -31,12 +31,12 @@ const MAX_ATTEMPTS: u32 = 3;
 
 const CURRENT_VERSION_SQL: &str = "SELECT MAX(number) AS number FROM pillion_schema";
 
-const fn latest(migrations: &[Migration]) -> i64 {
+const fn latest_version(migrations: &[Migration]) -> i64 {
     migrations[migrations.len() - 1].number
 }
 
-/// Returns the schema version of a store; at least one migration must have run.
-pub(crate) async fn current_version(database: &Database) -> Result<i64, StoreError> {
+/// Returns the schema version of a store. Fails if no migration has run yet.
+pub(crate) async fn read_current_version(database: &Database) -> Result<i64, StoreError> {
     let rows = database
         .read(CURRENT_VERSION_SQL, vec![])
         .await
@@ -46,31 +46,32 @@ pub(crate) async fn current_version(database: &Database) -> Result<i64, StoreErr
             }
             StoreError::corrupt("the database is not a Pillion store").with_source(error)
         })?;
-    supported_version(&rows, LATEST_VERSION)
+    check_version(&rows, LATEST_VERSION)
 }
 
-/// Returns the schema version in the rows, if it is at most `latest`.
-fn supported_version(rows: &[Row], latest: i64) -> Result<i64, StoreError> {
-    let present = match rows.first() {
+/// Returns the schema version from the rows of a query. Fails if the version is greater than
+/// `max_version`.
+fn check_version(rows: &[Row], max_version: i64) -> Result<i64, StoreError> {
+    let schema_version = match rows.first() {
         Some(row) => row.optional_integer("number")?.unwrap_or(0),
         None => 0,
     };
-    if present > latest {
+    if schema_version > max_version {
         return Err(StoreError::corrupt(format!(
-            "the store was created by a newer version of Pillion: its schema is {present}, and \
-            this version supports schemas up to {latest}"
+            "the store was created by a newer version of Pillion: its schema is {schema_version}, \
+            and this version supports schemas up to {max_version}"
         )));
     }
-    Ok(present)
+    Ok(schema_version)
 }
 
 /// Begins the transaction of a migration. Retries, because another process may be migrating the
 /// store, which takes longer than other writes.
-async fn begin(database: &Database) -> Result<Transaction, StoreError> {
+async fn begin_with_retries(database: &Database) -> Result<Transaction, StoreError> {
     for _ in 1..MAX_ATTEMPTS {
         match database.begin().await {
             Err(error) if error.is_unavailable() => {}
-            begun => return begun,
+            outcome => return outcome,
         }
     }
     database.begin().await
@@ -82,31 +83,34 @@ pub(crate) async fn migrate(database: &Database) -> Result<(), StoreError> {
 }
 
 async fn apply(database: &Database, migrations: &[Migration]) -> Result<(), StoreError> {
-    let mut transaction = begin(database).await?;
+    let mut transaction = begin_with_retries(database).await?;
     transaction.set_statement_timeout(MIGRATION_TIMEOUT);
     if let Transaction::Postgres(_) = transaction {
-        // Several processes may start at the same time. The lock number is specific to Pillion
-        // ("pill" in ASCII).
+        // A lock ensures that only one of several processes that start at the same time runs the
+        // migrations. The number of the lock is specific to Pillion ("pill" in ASCII).
         transaction
-            .script("SELECT pg_advisory_xact_lock(1885957228)")
+            .run_script("SELECT pg_advisory_xact_lock(1885957228)")
             .await?;
     }
     transaction
-        .script(
+        .run_script(
             "CREATE TABLE IF NOT EXISTS pillion_schema \
              (number BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)",
         )
         .await?;
     let rows = transaction.read(CURRENT_VERSION_SQL, vec![]).await?;
-    let present = supported_version(&rows, latest(migrations))?;
-    for step in migrations.iter().filter(|step| step.number > present) {
-        transaction.script(step.sql).await?;
+    let schema_version = check_version(&rows, latest_version(migrations))?;
+    for migration in migrations
+        .iter()
+        .filter(|migration| migration.number > schema_version)
+    {
+        transaction.run_script(migration.sql).await?;
         transaction
             .write(
                 "INSERT INTO pillion_schema (number, name, applied_at) VALUES ($1, $2, $3)",
                 vec![
-                    step.number.into(),
-                    step.name.into(),
+                    migration.number.into(),
+                    migration.name.into(),
                     Timestamp::now().into(),
                 ],
             )
@@ -122,7 +126,7 @@ mod tests {
     use super::*;
     use crate::options::{StoreLocation, StoreOptions};
 
-    fn colors(sql: &'static str) -> Migration {
+    fn color_migration(sql: &'static str) -> Migration {
         Migration {
             number: 2,
             name: "colors",
@@ -130,7 +134,7 @@ mod tests {
         }
     }
 
-    async fn applied(database: &Database) -> Vec<String> {
+    async fn applied_names(database: &Database) -> Vec<String> {
         let sql = "SELECT name FROM pillion_schema ORDER BY number";
         let rows = database.read(sql, vec![]).await.unwrap();
         rows.iter().map(|row| row.text("name").unwrap()).collect()
@@ -144,19 +148,22 @@ mod tests {
         let setting = "INSERT INTO settings (name, json) VALUES ('a', '1')";
         database.write(setting, vec![]).await.unwrap();
 
-        let fails = colors(
+        let failing_migration = color_migration(
             "ALTER TABLE settings ADD COLUMN color TEXT; DROP TABLE memories; SELECT * FROM none",
         );
-        apply(&database, &[MIGRATIONS[0], fails]).await.unwrap_err();
-        assert_eq!(applied(&database).await, ["initial"]);
-        let count = "SELECT COUNT(*) AS number FROM memories";
-        database.read(count, vec![]).await.unwrap();
+        apply(&database, &[MIGRATIONS[0], failing_migration])
+            .await
+            .unwrap_err();
+        assert_eq!(applied_names(&database).await, ["initial"]);
+        let count_sql = "SELECT COUNT(*) AS number FROM memories";
+        database.read(count_sql, vec![]).await.unwrap();
 
-        let colors = colors("ALTER TABLE settings ADD COLUMN color TEXT NOT NULL DEFAULT 'red'");
-        let migrations = [MIGRATIONS[0], colors];
+        let second_migration =
+            color_migration("ALTER TABLE settings ADD COLUMN color TEXT NOT NULL DEFAULT 'red'");
+        let migrations = [MIGRATIONS[0], second_migration];
         for _ in 0..2 {
             apply(&database, &migrations).await.unwrap();
-            assert_eq!(applied(&database).await, ["initial", "colors"]);
+            assert_eq!(applied_names(&database).await, ["initial", "colors"]);
         }
         let sql = "SELECT json, color FROM settings";
         let row = database.read_one(sql, vec![]).await.unwrap().unwrap();
@@ -166,14 +173,14 @@ mod tests {
         // The schema of the store is now newer than the program.
         for outcome in [
             migrate(&database).await,
-            current_version(&database).await.map(drop),
+            read_current_version(&database).await.map(drop),
         ] {
             let error = outcome.unwrap_err();
             assert!(error.is_corrupt(), "{error:?}");
             let versions = "its schema is 2, and this version supports schemas up to 1";
             assert!(error.to_string().ends_with(versions), "{error}");
         }
-        assert_eq!(applied(&database).await, ["initial", "colors"]);
+        assert_eq!(applied_names(&database).await, ["initial", "colors"]);
         database.close().await;
     }
 

@@ -47,9 +47,9 @@ impl PartialEq for StoreLocation {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Memory, Self::Memory) => true,
-            (Self::File(path), Self::File(other)) => path == other,
-            (Self::Postgres(url), Self::Postgres(other)) => {
-                url.expose_secret() == other.expose_secret()
+            (Self::File(path), Self::File(other_path)) => path == other_path,
+            (Self::Postgres(url), Self::Postgres(other_url)) => {
+                url.expose_secret() == other_url.expose_secret()
             }
             _ => false,
         }
@@ -98,8 +98,8 @@ impl FromStr for StoreLocation {
 }
 
 /// Checks that sqlx knows each parameter of a Postgres URL.
-fn check_parameters(url: &str) -> Result<(), LocationError> {
-    let Ok(url) = Url::parse(url) else {
+fn check_parameters(text: &str) -> Result<(), LocationError> {
+    let Ok(url) = Url::parse(text) else {
         return Err(LocationError::InvalidUrl);
     };
     let is_known = |key: &str| {
@@ -107,20 +107,20 @@ fn check_parameters(url: &str) -> Result<(), LocationError> {
         option.is_some_and(|option| option.ends_with(']')) || POSTGRES_PARAMETERS.contains(&key)
     };
     let mut keys = url.query_pairs().map(|(key, _)| key);
-    let Some(unknown) = keys.find(|key| !is_known(key)) else {
+    let Some(unknown_key) = keys.find(|key| !is_known(key)) else {
         return Ok(());
     };
-    // The text after `?` may be a part of a password that is not percent-encoded, or a value
-    // without a key.
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    // The error names the parameter only if it looks like a name, because the text after `?` may be
+    // a part of a password that is not percent-encoded, or a value without a key.
+    let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     let query = url.query().unwrap_or_default();
     let has_value = query.split('&').any(|pair| {
-        let value = pair.strip_prefix(&*unknown);
+        let value = pair.strip_prefix(&*unknown_key);
         value.is_some_and(|value| value.starts_with('='))
     });
-    let is_short = (1..=64).contains(&unknown.len());
-    if has_value && !query.contains('@') && is_short && unknown.bytes().all(is_name) {
-        return Err(LocationError::UnknownParameter(unknown.into_owned()));
+    let is_short = (1..=64).contains(&unknown_key.len());
+    if has_value && !query.contains('@') && is_short && unknown_key.bytes().all(is_name_byte) {
+        return Err(LocationError::UnknownParameter(unknown_key.into_owned()));
     }
     Err(LocationError::UnnamedParameter)
 }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn an_unknown_parameter_of_a_location_is_an_error_without_its_value() {
-        let error = |query: &str| {
+        let parse_error = |query: &str| {
             let url = format!("postgres://me:secret@localhost/p?{query}");
             url.parse::<StoreLocation>().unwrap_err()
         };
@@ -170,11 +170,14 @@ mod tests {
             "optionsx",
             "sslmode2",
         ] {
-            let found = error(&format!("sslmode=require&{key}=secret"));
-            assert_eq!(found, LocationError::UnknownParameter(key.to_owned()));
-            assert!(found.to_string().contains(key));
+            let location_error = parse_error(&format!("sslmode=require&{key}=secret"));
+            assert_eq!(
+                location_error,
+                LocationError::UnknownParameter(key.to_owned())
+            );
+            assert!(location_error.to_string().contains(key));
         }
-        let hidden = [
+        let ambiguous_queries = [
             "secret",
             "secret&sslmode=require",
             "secret&sslmode=secret=1",
@@ -184,10 +187,13 @@ mod tests {
             "secret=1@host/db",
             "options[secret=1",
         ];
-        for query in hidden {
-            let found = error(query);
-            assert_eq!(found, LocationError::UnnamedParameter, "{query}");
-            assert!(!format!("{found} {found:?}").contains("secret"), "{query}");
+        for query in ambiguous_queries {
+            let location_error = parse_error(query);
+            assert_eq!(location_error, LocationError::UnnamedParameter, "{query}");
+            assert!(
+                !format!("{location_error} {location_error:?}").contains("secret"),
+                "{query}"
+            );
         }
         // The password contains an unencoded `?`.
         let url = "postgres://me:123?secret=1@localhost/p";
@@ -202,19 +208,19 @@ mod tests {
         );
         let sqlite = "sqlite:p.db?password=secret".parse::<StoreLocation>();
         assert_eq!(sqlite.unwrap_err(), LocationError::SqliteParameters);
-        for known in POSTGRES_PARAMETERS
+        for parameter in POSTGRES_PARAMETERS
             .into_iter()
             .chain(["options[search_path]"])
         {
-            let url = format!("postgresql://localhost/p?{known}=1");
-            assert!(url.parse::<StoreLocation>().is_ok(), "{known}");
+            let url = format!("postgresql://localhost/p?{parameter}=1");
+            assert!(url.parse::<StoreLocation>().is_ok(), "{parameter}");
         }
         assert!("what?.db".parse::<StoreLocation>().is_ok());
     }
 }
 
-/// What a committed write to an SQLite file survives. For Postgres, the server's
-/// `synchronous_commit` decides.
+/// The failures that a committed write to an SQLite file survives. For Postgres, the server's
+/// setting `synchronous_commit` determines these failures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

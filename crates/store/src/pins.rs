@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use pillion_core::store::{PendingDefinition, PinOwner, PinStore, StoreError, Timestamp, ToolPin};
 
-use crate::database::{Row, Value};
+use crate::database::{Row, SqlValue};
 use crate::sql_store::SqlStore;
 
 #[async_trait]
@@ -15,53 +15,55 @@ impl PinStore for SqlStore {
             server: &pin.server,
             user: pin.user.as_deref(),
         };
-        let mut values = owner_values(owner);
+        let mut values = build_owner_values(owner);
         values.extend([
             (&pin.tool).into(),
             (&pin.hash).into(),
             (&pin.definition).into(),
             pin.accepted_at.into(),
         ]);
-        values.extend(pending_values(pin.pending.as_ref()));
+        values.extend(build_pending_values(pin.pending.as_ref()));
         if self.database.write(sql, values).await? == 1 {
             return Ok(pin.clone());
         }
-        self.pin(owner, &pin.tool).await?.ok_or_else(not_pinned)
+        self.pin(owner, &pin.tool)
+            .await?
+            .ok_or_else(|| not_pinned_error(&pin.tool))
     }
 
     async fn pins(&self, owner: PinOwner<'_>) -> Result<Vec<ToolPin>, StoreError> {
         let sql = "SELECT * FROM tool_pins WHERE server = $1 AND user_name = $2 ORDER BY tool";
-        let rows = self.database.read(sql, owner_values(owner)).await?;
-        rows.iter().map(read).collect()
+        let rows = self.database.read(sql, build_owner_values(owner)).await?;
+        rows.iter().map(read_pin).collect()
     }
 
     async fn server_pins(&self, server: &str) -> Result<Vec<ToolPin>, StoreError> {
         let sql = "SELECT * FROM tool_pins WHERE server = $1 ORDER BY user_name, tool";
         let rows = self.database.read(sql, vec![server.into()]).await?;
-        rows.iter().map(read).collect()
+        rows.iter().map(read_pin).collect()
     }
 
     async fn pin(&self, owner: PinOwner<'_>, tool: &str) -> Result<Option<ToolPin>, StoreError> {
         let sql = "SELECT * FROM tool_pins WHERE server = $1 AND user_name = $2 AND tool = $3";
         let row = self
             .database
-            .read_one(sql, tool_values(owner, tool))
+            .read_one(sql, build_tool_values(owner, tool))
             .await?;
-        row.as_ref().map(read).transpose()
+        row.as_ref().map(read_pin).transpose()
     }
 
     async fn set_pending_pin(
         &self,
         owner: PinOwner<'_>,
         tool: &str,
-        pending: Option<&PendingDefinition>,
+        pending_definition: Option<&PendingDefinition>,
     ) -> Result<(), StoreError> {
         let sql = "UPDATE tool_pins SET pending_hash = $4, pending_definition = $5, \
                    pending_seen_at = $6 WHERE server = $1 AND user_name = $2 AND tool = $3";
-        let mut values = tool_values(owner, tool);
-        values.extend(pending_values(pending));
+        let mut values = build_tool_values(owner, tool);
+        values.extend(build_pending_values(pending_definition));
         match self.database.write(sql, values).await? {
-            0 => Err(not_pinned()),
+            0 => Err(not_pinned_error(tool)),
             _ => Ok(()),
         }
     }
@@ -71,57 +73,60 @@ impl PinStore for SqlStore {
         owner: PinOwner<'_>,
         tool: &str,
         hash: &str,
-        at: Timestamp,
+        accepted_at: Timestamp,
     ) -> Result<(), StoreError> {
         let sql = "UPDATE tool_pins SET hash = pending_hash, definition = pending_definition, \
                    accepted_at = $5, pending_hash = NULL, pending_definition = NULL, \
                    pending_seen_at = NULL \
                    WHERE server = $1 AND user_name = $2 AND tool = $3 AND pending_hash = $4";
-        let mut values = tool_values(owner, tool);
-        values.extend([hash.into(), at.into()]);
+        let mut values = build_tool_values(owner, tool);
+        values.extend([hash.into(), accepted_at.into()]);
         if self.database.write(sql, values).await? == 1 {
             return Ok(());
         }
-        self.pin(owner, tool).await?.ok_or_else(not_pinned)?;
-        let message =
-            "the tool's pending definition has changed or does not exist: list the pins again";
-        Err(StoreError::conflict(message))
+        self.pin(owner, tool)
+            .await?
+            .ok_or_else(|| not_pinned_error(tool))?;
+        Err(StoreError::conflict(format!(
+            "the pending definition of tool '{tool}' has changed or does not exist: list the pins \
+            again"
+        )))
     }
 
     async fn remove_pins(&self, owner: PinOwner<'_>) -> Result<(), StoreError> {
         let sql = "DELETE FROM tool_pins WHERE server = $1 AND user_name = $2";
-        self.database.write(sql, owner_values(owner)).await?;
+        self.database.write(sql, build_owner_values(owner)).await?;
         Ok(())
     }
 }
 
-fn not_pinned() -> StoreError {
-    StoreError::not_found("the tool is not pinned")
+fn not_pinned_error(tool: &str) -> StoreError {
+    StoreError::not_found(format!("tool '{tool}' is not pinned"))
 }
 
-/// Returns the values of the columns `server` and `user_name` for an owner. An empty name means no
-/// user.
-fn owner_values(owner: PinOwner<'_>) -> Vec<Value> {
+/// Returns the values of the columns `server` and `user_name` for an owner. An empty `user_name`
+/// means that the owner has no user.
+fn build_owner_values(owner: PinOwner<'_>) -> Vec<SqlValue> {
     vec![owner.server.into(), owner.user.unwrap_or_default().into()]
 }
 
 /// Returns the values of the columns of a pin's primary key.
-fn tool_values(owner: PinOwner<'_>, tool: &str) -> Vec<Value> {
-    let mut values = owner_values(owner);
+fn build_tool_values(owner: PinOwner<'_>, tool: &str) -> Vec<SqlValue> {
+    let mut values = build_owner_values(owner);
     values.push(tool.into());
     values
 }
 
-fn pending_values(pending: Option<&PendingDefinition>) -> [Value; 3] {
+fn build_pending_values(definition: Option<&PendingDefinition>) -> [SqlValue; 3] {
     [
-        pending.map(|pending| pending.hash.as_str()).into(),
-        pending.map(|pending| pending.definition.as_str()).into(),
-        pending.map(|pending| pending.seen_at).into(),
+        definition.map(|pending| pending.hash.as_str()).into(),
+        definition.map(|pending| pending.definition.as_str()).into(),
+        definition.map(|pending| pending.seen_at).into(),
     ]
 }
 
-fn read(row: &Row) -> Result<ToolPin, StoreError> {
-    let pending = match row.optional_text("pending_hash")? {
+fn read_pin(row: &Row) -> Result<ToolPin, StoreError> {
+    let pending_definition = match row.optional_text("pending_hash")? {
         Some(hash) => Some(PendingDefinition {
             hash,
             definition: row.text("pending_definition")?,
@@ -137,6 +142,6 @@ fn read(row: &Row) -> Result<ToolPin, StoreError> {
         hash: row.text("hash")?,
         definition: row.text("definition")?,
         accepted_at: row.timestamp("accepted_at")?,
-        pending,
+        pending: pending_definition,
     })
 }

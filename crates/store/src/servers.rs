@@ -24,14 +24,16 @@ impl ServerStore for SqlStore {
             server.created_at.into(),
             server.updated_at.into(),
         ];
-        let inserted = self.database.write(sql, values).await;
-        inserted.map_err(name_taken).map(drop)
+        let outcome = self.database.write(sql, values).await;
+        outcome
+            .map_err(|error| to_name_conflict(error, server))
+            .map(drop)
     }
 
     async fn update_server(
         &self,
         server: &ServerRecord,
-        records: RecordOwner,
+        record_owner: RecordOwner,
     ) -> Result<(), StoreError> {
         let sql = "UPDATE servers SET name = $2, configuration = $3, enabled = $4, \
                    last_connected_at = $5, updated_at = $6 WHERE id = $1";
@@ -46,50 +48,60 @@ impl ServerStore for SqlStore {
         self.flush_all_processes().await?;
         let mut transaction = self.database.begin().await?;
         transaction.set_statement_timeout(ALL_CALLS_TIMEOUT);
-        let old_name = server_name(&mut transaction, &server.id).await?;
-        let changed = transaction.write(sql, values).await;
-        check_found(changed.map_err(name_taken)?)?;
-        let renamed_from =
-            old_name.filter(|before| *before != server.name && records == RecordOwner::Own);
-        if let Some(before) = &renamed_from {
-            // Pins that another server of this name has left behind must not apply to the new
-            // server.
-            let sql = "DELETE FROM tool_pins WHERE server = $1";
-            transaction.write(sql, vec![(&server.name).into()]).await?;
-            for sql in [
+        let old_name = read_server_name(&mut transaction, &server.id).await?;
+        let changed_rows = transaction.write(sql, values).await;
+        check_found(changed_rows.map_err(|error| to_name_conflict(error, server))?)?;
+        let previous_name = old_name
+            .filter(|name| *name != server.name && record_owner == RecordOwner::StoredServer);
+        if let Some(name) = &previous_name {
+            // The pins of the new name are removed, because pins of an earlier server with this
+            // name must not apply to this server.
+            let pins_sql = "DELETE FROM tool_pins WHERE server = $1";
+            transaction
+                .write(pins_sql, vec![(&server.name).into()])
+                .await?;
+            for rename_sql in [
                 "UPDATE tool_calls SET server = $2 WHERE server = $1",
                 "UPDATE tool_pins SET server = $2 WHERE server = $1",
                 "UPDATE approvals SET server = $2 WHERE server = $1",
             ] {
-                let values = vec![before.into(), (&server.name).into()];
-                transaction.write(sql, values).await?;
+                let rename_values = vec![name.into(), (&server.name).into()];
+                transaction.write(rename_sql, rename_values).await?;
             }
         }
         transaction.commit().await?;
-        if let Some(before) = renamed_from
-            && let Err(error) = self.rename_recent_calls(&before, &server.name).await
+        if let Some(name) = previous_name
+            && let Err(error) = self.rename_recent_calls(&name, &server.name).await
         {
-            tracing::warn!(%error, "Some recorded calls of a renamed server may keep its old name");
+            tracing::warn!(%error, "Some recorded calls of a renamed server may keep the old name");
         }
         Ok(())
     }
 
-    async fn mark_server_connected(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
+    async fn mark_server_connected(
+        &self,
+        id: &str,
+        connected_at: Timestamp,
+    ) -> Result<(), StoreError> {
         let sql = "UPDATE servers SET last_connected_at = $2 WHERE id = $1";
-        self.database.write(sql, vec![id.into(), at.into()]).await?;
+        self.database
+            .write(sql, vec![id.into(), connected_at.into()])
+            .await?;
         Ok(())
     }
 
-    async fn remove_server(&self, id: &str, records: RecordOwner) -> Result<(), StoreError> {
+    async fn remove_server(&self, id: &str, record_owner: RecordOwner) -> Result<(), StoreError> {
         self.flush_all_processes().await?;
         let mut transaction = self.database.begin().await?;
         transaction.set_statement_timeout(ALL_CALLS_TIMEOUT);
-        let name = match records {
-            RecordOwner::Own => server_name(&mut transaction, id).await?.unwrap_or_default(),
-            RecordOwner::Anothers => String::new(),
+        let name = match record_owner {
+            RecordOwner::StoredServer => read_server_name(&mut transaction, id)
+                .await?
+                .unwrap_or_default(),
+            RecordOwner::UnstoredServer => String::new(),
         };
-        let sql = "DELETE FROM servers WHERE id = $1";
-        check_found(transaction.write(sql, vec![id.into()]).await?)?;
+        let delete_sql = "DELETE FROM servers WHERE id = $1";
+        check_found(transaction.write(delete_sql, vec![id.into()]).await?)?;
         for sql in [
             "INSERT INTO removed_calls (only_row, newest) \
              SELECT 1, id FROM tool_calls WHERE server IN ($1, $2) ORDER BY id DESC LIMIT 1 \
@@ -108,38 +120,38 @@ impl ServerStore for SqlStore {
     async fn server(&self, id: &str) -> Result<Option<ServerRecord>, StoreError> {
         let sql = "SELECT * FROM servers WHERE id = $1";
         let row = self.database.read_one(sql, vec![id.into()]).await?;
-        row.as_ref().map(read).transpose()
+        row.as_ref().map(read_server).transpose()
     }
 
     async fn server_named(&self, name: &str) -> Result<Option<ServerRecord>, StoreError> {
         let sql = "SELECT * FROM servers WHERE name = $1";
         let row = self.database.read_one(sql, vec![name.into()]).await?;
-        row.as_ref().map(read).transpose()
+        row.as_ref().map(read_server).transpose()
     }
 
     async fn servers(&self) -> Result<Vec<ServerRecord>, StoreError> {
         let sql = "SELECT * FROM servers ORDER BY name";
         let rows = self.database.read(sql, vec![]).await?;
-        rows.iter().map(read).collect()
+        rows.iter().map(read_server).collect()
     }
 }
 
 impl SqlStore {
-    /// Renames the server in the records of calls that began during the renaming, unless another
-    /// server has the old name now.
-    async fn rename_recent_calls(&self, before: &str, name: &str) -> Result<(), StoreError> {
+    /// Changes the server name in the records of calls that began while the server was being
+    /// renamed, unless another server has the old name now.
+    async fn rename_recent_calls(&self, old_name: &str, new_name: &str) -> Result<(), StoreError> {
         self.flush_all_processes().await?;
         let sql = "UPDATE tool_calls SET server = $2 WHERE server = $1 \
                    AND NOT EXISTS (SELECT 1 FROM servers WHERE name = $1)";
         let mut transaction = self.database.begin().await?;
         transaction.set_statement_timeout(ALL_CALLS_TIMEOUT);
-        let values = vec![before.into(), name.into()];
+        let values = vec![old_name.into(), new_name.into()];
         transaction.write(sql, values).await?;
         transaction.commit().await
     }
 }
 
-fn read(row: &Row) -> Result<ServerRecord, StoreError> {
+fn read_server(row: &Row) -> Result<ServerRecord, StoreError> {
     Ok(ServerRecord {
         id: row.text("id")?,
         name: row.text("name")?,
@@ -151,8 +163,8 @@ fn read(row: &Row) -> Result<ServerRecord, StoreError> {
     })
 }
 
-/// Returns the name of the server with this id, because call records refer to servers by name.
-async fn server_name(
+/// Returns the name of the server with this id, by which call records refer to the server.
+async fn read_server_name(
     transaction: &mut Transaction,
     id: &str,
 ) -> Result<Option<String>, StoreError> {
@@ -161,16 +173,21 @@ async fn server_name(
     rows.first().map(|row| row.text("name")).transpose()
 }
 
-fn check_found(changed: u64) -> Result<(), StoreError> {
-    match changed {
-        0 => Err(StoreError::not_found("Server not found")), // The text is part of the API.
+fn check_found(changed_rows: u64) -> Result<(), StoreError> {
+    match changed_rows {
+        // This error message is shown to clients in responses of the REST API.
+        0 => Err(StoreError::not_found("Server not found")),
         _ => Ok(()),
     }
 }
 
-fn name_taken(error: StoreError) -> StoreError {
+fn to_name_conflict(error: StoreError, server: &ServerRecord) -> StoreError {
     if error.is_conflict() {
-        StoreError::conflict("a server with this name or id already exists").with_source(error)
+        let message = format!(
+            "a server with the name '{}' or the id '{}' already exists",
+            server.name, server.id
+        );
+        StoreError::conflict(message).with_source(error)
     } else {
         error
     }

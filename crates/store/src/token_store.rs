@@ -11,15 +11,16 @@ use crate::vault::{Vault, VaultError};
 
 /// A store of OAuth tokens in a [`Vault`], for one identity.
 ///
-/// A client may outlive the right to its tokens: after an MCP server was removed, running calls
-/// continue and may renew a token. [`close`](Self::close) prevents these tokens from being stored.
+/// A client may still run after its tokens must no longer be stored: when an MCP server is removed,
+/// running calls continue, and may renew a token. [`close`](Self::close) prevents these tokens from
+/// being stored.
 #[derive(Debug)]
 pub struct VaultTokenStore {
     vault: Arc<Vault>,
     identity: String,
     is_closed: AtomicBool,
     /// Locked while an entry is being changed.
-    changing: Mutex<()>,
+    change_lock: Mutex<()>,
 }
 
 impl VaultTokenStore {
@@ -29,15 +30,15 @@ impl VaultTokenStore {
             vault,
             identity: identity.into(),
             is_closed: AtomicBool::new(false),
-            changing: Mutex::default(),
+            change_lock: Mutex::default(),
         }
     }
 
-    /// Closes the token store: it then appears empty, and saves and removes nothing. Clients
-    /// continue with the tokens that they hold. Waits for saves in progress.
+    /// Closes the token store. A closed token store returns no tokens, and ignores requests to save
+    /// or remove tokens. Clients keep using the tokens that they hold. Waits for saves in progress.
     pub async fn close(&self) {
         self.mark_closed();
-        drop(self.changing.lock().await);
+        drop(self.change_lock.lock().await);
     }
 
     /// Closes the token store like [`close`](Self::close), but does not wait for saves in progress.
@@ -46,7 +47,7 @@ impl VaultTokenStore {
     }
 
     /// Removes the identity's tokens for `key`, or all tokens of the identity if `key` is `None`.
-    /// Closes no token store.
+    /// The token store stays open.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -68,8 +69,9 @@ impl VaultTokenStore {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Returns the id of the secret for a key: JSON, because each of the three parts may contain
-    /// any separator.
+    /// Returns the id of the secret for a key. The id is a JSON text, because each of its three
+    /// parts (identity, server and client) may contain any character that could serve as a
+    /// separator.
     fn id(&self, key: &TokenKey) -> String {
         serde_json::json!([self.identity, key.server, key.client]).to_string()
     }
@@ -81,12 +83,13 @@ impl TokenStore for VaultTokenStore {
             if self.is_closed() {
                 return Ok(None);
             }
-            let stored = self.vault.get(SecretKind::OAuthTokens, &self.id(key)).await;
-            let Some(json) = stored.map_err(TokenStoreError::new)? else {
+            let get_result = self.vault.get(SecretKind::OAuthTokens, &self.id(key)).await;
+            let Some(json) = get_result.map_err(TokenStoreError::new)? else {
                 return Ok(None);
             };
             let credentials = serde_json::from_str(json.expose_secret());
-            // The parser's error could contain a part of a token.
+            // The error does not include the parser's message, which could contain a part of a
+            // token.
             credentials.map(Some).map_err(|_| {
                 TokenStoreError::new("the stored value is not a set of OAuth credentials")
             })
@@ -95,21 +98,21 @@ impl TokenStore for VaultTokenStore {
 
     fn save<'a>(&'a self, key: &'a TokenKey, credentials: OAuthCredentials) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            let _changing = self.changing.lock().await;
+            let _guard = self.change_lock.lock().await;
             if self.is_closed() {
                 return Ok(());
             }
             let json = serde_json::to_string(&credentials).map_err(TokenStoreError::new)?;
             let secret = SecretString::from(Zeroizing::new(json).as_str());
             let id = self.id(key);
-            let stored = self.vault.put(SecretKind::OAuthTokens, &id, &secret).await;
-            stored.map_err(TokenStoreError::new)
+            let put_result = self.vault.put(SecretKind::OAuthTokens, &id, &secret).await;
+            put_result.map_err(TokenStoreError::new)
         })
     }
 
     fn clear<'a>(&'a self, key: &'a TokenKey) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            let _changing = self.changing.lock().await;
+            let _guard = self.change_lock.lock().await;
             if self.is_closed() {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! Secrets, encrypted at rest with XChaCha20-Poly1305 under a key that is not in the store.
+//! Stores secrets, encrypted at rest with XChaCha20-Poly1305 under a key that is not in the store.
 
 mod error;
 mod key;
@@ -14,16 +14,16 @@ use tokio::sync::RwLock;
 pub use error::VaultError;
 pub use key::{MasterKey, MasterKeyError};
 
-/// The plaintext of the stored value by which the vault verifies the key.
+/// The plaintext of the check value: a stored value with which the vault verifies the key.
 const CHECK_PLAINTEXT: &str = "pillion";
 /// Maximum number of attempts of a rotation while other processes change secrets.
 const MAX_ROTATION_ATTEMPTS: usize = 5;
 
 /// Stores secrets in a store that receives only ciphertext.
 ///
-/// A ciphertext is bound to its kind and id, so that an attacker with write access to the store
-/// cannot use the secret of one server for another server. Such an attacker can still restore an
-/// older secret of the same kind and id, or remove it.
+/// Each ciphertext is valid only for the kind and id of its secret, so that an attacker with write
+/// access to the store cannot use the secret of one server for another server. Such an attacker can
+/// still restore an older secret of the same kind and id, or remove the secret.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -31,13 +31,15 @@ const MAX_ROTATION_ATTEMPTS: usize = 5;
 /// use pillion_store::{MasterKey, SqlStore, StoreLocation, StoreOptions, Vault};
 /// use secrecy::ExposeSecret;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn
-/// std::error::Error>> { let store =
-/// SqlStore::open(&StoreOptions::new(StoreLocation::Memory)).await?; let vault =
-/// Vault::open(Arc::new(store), MasterKey::generate()).await?; vault.put(SecretKind::Credential,
-/// "weather", &"s3cret".into()).await?; let secret = vault.get(SecretKind::Credential,
-/// "weather").await?; assert_eq!(secret.unwrap().expose_secret(), "s3cret");
-/// # Ok(()) }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = SqlStore::open(&StoreOptions::new(StoreLocation::Memory)).await?;
+/// let vault = Vault::open(Arc::new(store), MasterKey::generate()).await?;
+/// vault.put(SecretKind::Credential, "weather", &"s3cret".into()).await?;
+/// let secret = vault.get(SecretKind::Credential, "weather").await?;
+/// assert_eq!(secret.unwrap().expose_secret(), "s3cret");
+/// # Ok(())
+/// # }
 /// ```
 pub struct Vault {
     store: Arc<dyn SecretStore>,
@@ -46,28 +48,31 @@ pub struct Vault {
 }
 
 impl Vault {
-    /// Opens the vault of a store. The first key becomes the key of the store.
+    /// Opens the vault of a store. If the store has no key yet, the key becomes the key of the
+    /// store.
     ///
     /// # Errors
     /// [`VaultError::WrongKey`] if the store is encrypted with another key; [`VaultError::Store`]
     /// if the store cannot be read or written.
     pub async fn open(store: Arc<dyn SecretStore>, key: MasterKey) -> Result<Self, VaultError> {
-        let secret_id = check_id();
+        let secret_id = check_secret_id();
         if store.secret(&secret_id).await?.is_none() {
             if !store.secrets().await?.is_empty() {
-                return Err(VaultError::NoCheck);
+                return Err(VaultError::MissingCheckValue);
             }
-            let sealed = key.seal(&secret_id, &CHECK_PLAINTEXT.into())?;
-            store.put_secret(&secret_id, &sealed).await?;
+            let sealed_check = key.seal(&secret_id, &CHECK_PLAINTEXT.into())?;
+            store.put_secret(&secret_id, &sealed_check).await?;
         }
         // The check value is read again, because another process may have set another key at the
         // same time.
-        let Some(check) = store.secret(&secret_id).await? else {
-            return Err(VaultError::NoCheck);
+        let Some(check_value) = store.secret(&secret_id).await? else {
+            return Err(VaultError::MissingCheckValue);
         };
-        key.open(&secret_id, &check)?;
-        let key = RwLock::new(key);
-        Ok(Self { store, key })
+        key.open(&secret_id, &check_value)?;
+        Ok(Self {
+            store,
+            key: RwLock::new(key),
+        })
     }
 
     /// Stores a secret, and replaces the previous secret of this kind and id.
@@ -82,8 +87,8 @@ impl Vault {
     ) -> Result<(), VaultError> {
         let secret_id = secret_id(kind, id);
         let key = self.key.read().await;
-        let sealed = key.seal(&secret_id, secret)?;
-        Ok(self.store.put_secret(&secret_id, &sealed).await?)
+        let sealed_secret = key.seal(&secret_id, secret)?;
+        Ok(self.store.put_secret(&secret_id, &sealed_secret).await?)
     }
 
     /// Returns the secret of this kind and id, if there is one.
@@ -99,7 +104,7 @@ impl Vault {
         let secret_id = secret_id(kind, id);
         let key = self.key.read().await;
         match self.store.secret(&secret_id).await? {
-            Some(sealed) => key.open(&secret_id, &sealed).map(Some),
+            Some(sealed_secret) => key.open(&secret_id, &sealed_secret).map(Some),
             None => Ok(None),
         }
     }
@@ -136,23 +141,23 @@ impl Vault {
     /// # Errors
     /// [`VaultError::Damaged`] if a secret cannot be read; [`VaultError::Store`] if the store fails
     /// or other processes keep changing secrets. After an error, nothing has changed.
-    pub async fn rotate(&self, new: MasterKey) -> Result<usize, VaultError> {
+    pub async fn rotate(&self, new_key: MasterKey) -> Result<usize, VaultError> {
         let mut key = self.key.write().await;
         for _ in 0..MAX_ROTATION_ATTEMPTS {
             let mut replacements = Vec::new();
-            for (secret_id, old) in self.store.secrets().await? {
-                let secret = key.open(&secret_id, &old)?;
+            for (secret_id, old_secret) in self.store.secrets().await? {
+                let secret = key.open(&secret_id, &old_secret)?;
                 replacements.push(SecretReplacement {
-                    new: new.seal(&secret_id, &secret)?,
+                    new_secret: new_key.seal(&secret_id, &secret)?,
                     secret_id,
-                    old,
+                    old_secret,
                 });
             }
             match self.store.replace_secrets(&replacements).await {
                 Ok(()) => {
-                    *key = new;
-                    let is_user_secret = |replaced: &&SecretReplacement| {
-                        replaced.secret_id.kind != SecretKind::KeyCheck
+                    *key = new_key;
+                    let is_user_secret = |replacement: &&SecretReplacement| {
+                        replacement.secret_id.kind != SecretKind::KeyCheck
                     };
                     return Ok(replacements.iter().filter(is_user_secret).count());
                 }
@@ -173,10 +178,12 @@ impl fmt::Debug for Vault {
 }
 
 fn secret_id(kind: SecretKind, id: &str) -> SecretId {
-    let id = id.to_owned();
-    SecretId { kind, id }
+    SecretId {
+        kind,
+        id: id.to_owned(),
+    }
 }
 
-fn check_id() -> SecretId {
+fn check_secret_id() -> SecretId {
     secret_id(SecretKind::KeyCheck, "key")
 }

@@ -224,7 +224,7 @@ fn a_silent_postgres_is_unavailable_until_it_responds_again() {
                 store.record_call(running("a")),
                 store.record_local_call(running("b")),
                 store.set_setting("c", "1"),
-                store.remove_server("d", RecordOwner::Own),
+                store.remove_server("d", RecordOwner::StoredServer),
                 async { store.find_call(recorded.id).await.map(drop) },
             )
         };
@@ -260,7 +260,9 @@ async fn f2_pending_calls_get_the_new_server_name_in_every_process() {
         store.record_local_call(call).await.unwrap();
     }
     server.name = "cards".to_owned();
-    let renamed = changing.update_server(&server, RecordOwner::Own).await;
+    let renamed = changing
+        .update_server(&server, RecordOwner::StoredServer)
+        .await;
     renamed.unwrap();
     for store in [&calling, &changing] {
         assert_eq!(servers_of_calls(store).await, ["cards", "cards"]);

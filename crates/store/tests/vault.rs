@@ -71,10 +71,14 @@ async fn l1_a_wrong_key_is_detected_at_start() {
     let other = MasterKey::generate();
     let ids = (key.id().to_owned(), other.id().to_owned());
     let error = open(&store, other).await.unwrap_err();
-    let VaultError::WrongKey { stored, configured } = error else {
+    let VaultError::WrongKey {
+        stored_id,
+        configured_id,
+    } = error
+    else {
         panic!("{error:?}");
     };
-    assert_eq!((stored, configured), ids);
+    assert_eq!((stored_id, configured_id), ids);
 
     // The store has secrets, but the check value was removed.
     let vault = open(&store, copy(&key)).await.unwrap();
@@ -85,7 +89,7 @@ async fn l1_a_wrong_key_is_detected_at_start() {
         }
     }
     let error = open(&store, key).await.unwrap_err();
-    assert!(matches!(error, VaultError::NoCheck), "{error:?}");
+    assert!(matches!(error, VaultError::MissingCheckValue), "{error:?}");
 }
 
 #[tokio::test]

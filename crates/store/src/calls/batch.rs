@@ -7,42 +7,45 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::record;
 use crate::clock::StoreClock;
-use crate::database::{Database, Value};
+use crate::database::{Database, SqlValue};
 
-/// Batch sizes are powers of two, so that seven prepared statements serve every batch.
+/// Number of batch sizes. The sizes are the powers of two from 1 to [`MAX_BATCH_SIZE`], so that
+/// seven prepared statements suffice for batches of any number of records.
 const BATCH_SIZE_COUNT: usize = 7;
 pub(super) const MAX_BATCH_SIZE: usize = 1 << (BATCH_SIZE_COUNT - 1);
 
-/// Size from which a batch takes no further record, in bytes.
+/// Size at which a batch is full, in bytes: no further record is then added to the batch.
 const FULL_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
 /// A queued record, and the channel to its caller.
 pub(super) struct QueuedRecord {
     pub(super) call: ToolCallRecord,
-    pub(super) done: oneshot::Sender<Result<(), StoreError>>,
-    /// The record's share of the memory limit for queued records.
+    pub(super) outcome_sender: oneshot::Sender<Result<(), StoreError>>,
+    /// The permits of the memory limit for queued records that the record holds.
     pub(super) _permit: OwnedSemaphorePermit,
 }
 
 impl QueuedRecord {
-    /// Sends the outcome to the caller of the record, who may no longer be waiting.
+    /// Sends the outcome to the caller of the record. The caller may have stopped waiting.
     pub(super) fn finish(self, outcome: Result<(), StoreError>) {
-        let _ = self.done.send(outcome);
+        let _ = self.outcome_sender.send(outcome);
     }
 }
 
 /// The statements that write records.
-pub(super) struct Statements {
+pub(super) struct InsertStatements {
     /// The SQL of the statements, by the exponent of the batch size.
     sql: [Arc<str>; BATCH_SIZE_COUNT],
     clock: StoreClock,
 }
 
-impl Statements {
+impl InsertStatements {
     pub(super) fn new(database: &Database, clock: StoreClock) -> Self {
-        let unfinished = "'pending', 'running'";
+        let unfinished_statuses = "'pending', 'running'";
         Self {
-            sql: std::array::from_fn(|power| insert(database, 1 << power, unfinished).into()),
+            sql: std::array::from_fn(|exponent| {
+                build_insert_sql(database, 1 << exponent, unfinished_statuses).into()
+            }),
             clock,
         }
     }
@@ -56,9 +59,9 @@ impl Statements {
     ) -> Result<usize, StoreError> {
         self.clock.note(calls.clone()).await?;
         let sql = Arc::clone(&self.sql[calls.len().ilog2() as usize]);
-        let values: Vec<Value> = calls.flat_map(record::values).collect();
-        let written = database.write(AssertSqlSafe(sql), values).await?;
-        Ok(usize::try_from(written).unwrap_or(usize::MAX))
+        let values: Vec<SqlValue> = calls.flat_map(record::to_values).collect();
+        let written_rows = database.write(AssertSqlSafe(sql), values).await?;
+        Ok(usize::try_from(written_rows).unwrap_or(usize::MAX))
     }
 }
 
@@ -69,54 +72,58 @@ pub(super) async fn write_waiting(
     call: &ToolCallRecord,
 ) -> Result<(), StoreError> {
     clock.note(std::iter::once(call)).await?;
-    let statement = insert(database, 1, "'pending'");
-    let values = record::values(call).to_vec();
+    let statement = build_insert_sql(database, 1, "'pending'");
+    let values = record::to_values(call).to_vec();
     match database.write(AssertSqlSafe(statement), values).await? {
         0 => check_written(database, call).await,
         _ => Ok(()),
     }
 }
 
-/// Checks that the store contains exactly this record. If not, the store contains another state of
-/// the call.
+/// Checks that the store contains this state of the call, and not a later state.
 pub(super) async fn check_written(
     database: &Database,
     call: &ToolCallRecord,
 ) -> Result<(), StoreError> {
     let sql = "SELECT status, completed_at FROM tool_calls WHERE id = $1";
-    let found = database.read_one(sql, vec![call.id.into()]).await?;
-    let row = found.ok_or_else(|| {
-        StoreError::unavailable("the call was removed from the call log in the meantime")
+    let optional_row = database.read_one(sql, vec![call.id.into()]).await?;
+    let row = optional_row.ok_or_else(|| {
+        let message = format!(
+            "call '{}' was removed from the call log in the meantime",
+            call.id
+        );
+        StoreError::unavailable(message)
     })?;
-    let same = record::status(&row)? == call.status
+    let is_same_state = record::read_status(&row)? == call.status
         && row.optional_timestamp("completed_at")? == call.completed_at;
-    if !same {
-        return Err(StoreError::conflict(
-            "the call log already has a later state of this call",
-        ));
+    if !is_same_state {
+        return Err(StoreError::conflict(format!(
+            "the call log already has a later state of call '{}'",
+            call.id
+        )));
     }
     Ok(())
 }
 
 /// Returns the statement that writes this number of records. Each record replaces a record of the
-/// same call that has one of the statuses in `replaces`.
-fn insert(database: &Database, records: usize, replaces: &str) -> String {
-    // SQLite treats `$1` as a named parameter, and sqlx searches for each name linearly, which
-    // takes a third of the time of a batch. `?` has no name.
-    let value: fn(usize) -> String = match database {
+/// same call that has one of the statuses in `replaced_statuses`.
+fn build_insert_sql(database: &Database, record_count: usize, replaced_statuses: &str) -> String {
+    // The SQL for SQLite uses the unnamed parameter `?`: SQLite treats `$1` as a named parameter,
+    // and sqlx searches for each name linearly, which takes a third of the time of a batch.
+    let placeholder: fn(usize) -> String = match database {
         Database::Sqlite { .. } => |_| "?".to_owned(),
         Database::Postgres(_) => |number| format!("${number}"),
     };
-    let columns = record::COLUMNS.len();
-    let rows: Vec<String> = (0..records)
-        .map(|record| {
-            let values: Vec<String> = (1..=columns)
-                .map(|column| value(record * columns + column))
+    let column_count = record::COLUMNS.len();
+    let rows: Vec<String> = (0..record_count)
+        .map(|record_index| {
+            let values: Vec<String> = (1..=column_count)
+                .map(|column| placeholder(record_index * column_count + column))
                 .collect();
             format!("({})", values.join(", "))
         })
         .collect();
-    let changing = [
+    let changing_columns = [
         "owner",
         "run_id",
         "status",
@@ -129,42 +136,47 @@ fn insert(database: &Database, records: usize, replaces: &str) -> String {
         "error_code",
         "bytes",
     ];
-    let changes: Vec<String> = changing
+    let assignments: Vec<String> = changing_columns
         .iter()
         .map(|column| format!("{column} = excluded.{column}"))
         .collect();
     format!(
         "INSERT INTO tool_calls ({}) VALUES {} ON CONFLICT (id) DO UPDATE SET {} \
-         WHERE tool_calls.status IN ({replaces})",
+         WHERE tool_calls.status IN ({replaced_statuses})",
         record::COLUMNS.join(", "),
         rows.join(", "),
-        changes.join(", ")
+        assignments.join(", ")
     )
 }
 
-/// Takes the next batch from the queue, in order and without two records of one call.
-pub(super) fn take(waiting: &mut VecDeque<QueuedRecord>) -> Vec<QueuedRecord> {
+/// Takes the next batch from the waiting records, in order. The batch does not contain two records
+/// of the same call.
+pub(super) fn take_batch(waiting_records: &mut VecDeque<QueuedRecord>) -> Vec<QueuedRecord> {
     let mut ids: Vec<CallId> = Vec::with_capacity(MAX_BATCH_SIZE);
-    let calls = waiting.iter().map(|job| &job.call).take_while(|call| {
-        let is_first = !ids.contains(&call.id);
-        ids.push(call.id);
-        is_first
-    });
-    let size = next_batch_size(calls);
-    waiting.drain(..size).collect()
+    let calls = waiting_records
+        .iter()
+        .map(|record| &record.call)
+        .take_while(|call| {
+            let is_first_of_call = !ids.contains(&call.id);
+            ids.push(call.id);
+            is_first_of_call
+        });
+    let batch_size = choose_batch_size(calls);
+    waiting_records.drain(..batch_size).collect()
 }
 
-/// Returns how many of the records one statement can write: a power of two, whose records have not
-/// much more than [`FULL_BATCH_BYTES`]; 0 without records. All records must be of different calls.
-pub(super) fn next_batch_size<'a>(calls: impl Iterator<Item = &'a ToolCallRecord>) -> usize {
+/// Returns how many of the records one statement should write. The number is a power of two, and
+/// the total size of the records does not exceed [`FULL_BATCH_BYTES`] by much. Returns 0 if there
+/// are no records. All records must be of different calls.
+pub(super) fn choose_batch_size<'a>(calls: impl Iterator<Item = &'a ToolCallRecord>) -> usize {
     let mut bytes = 0;
-    let fitting = calls.take(MAX_BATCH_SIZE).take_while(|call| {
+    let fitting_calls = calls.take(MAX_BATCH_SIZE).take_while(|call| {
         let has_room = bytes <= FULL_BATCH_BYTES;
-        bytes += record::bytes(call);
+        bytes += record::count_bytes(call);
         has_room
     });
-    match fitting.count() {
+    match fitting_calls.count() {
         0 => 0,
-        fitting => 1 << fitting.ilog2(),
+        call_count => 1 << call_count.ilog2(),
     }
 }

@@ -1,31 +1,31 @@
 use async_trait::async_trait;
 use pillion_core::store::{
-    CallFilter, CallId, CallLog, PageRequest, ProcessRun, Pruned, RateLimitRecord, RecordPage,
-    Retention, StoreError, Timestamp, ToolCallRecord, ToolStatistics,
+    CallFilter, CallId, CallLog, PageRequest, ProcessRun, PruneOutcome, RateLimitRecord,
+    RecordPage, Retention, StoreError, Timestamp, ToolCallRecord, ToolStatistics,
 };
 use sqlx::AssertSqlSafe;
 
 use super::{batch, query, record, retention, spool, statistics};
 use crate::sql_store::SqlStore;
 
-/// The condition for calls of the owner `$1` that have not ended. SQLite uses the index of all
-/// statuses but `success` only if a query has this condition.
-const UNFINISHED: &str = "owner = $1 AND status IN ('pending', 'running') AND status <> 'success'";
+/// The condition for calls of the owner `$1` that have not ended. SQLite uses the partial index,
+/// which excludes the status `success`, only if a query contains this condition.
+const UNFINISHED_CONDITION: &str =
+    "owner = $1 AND status IN ('pending', 'running') AND status <> 'success'";
 
 #[async_trait]
 impl CallLog for SqlStore {
     async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
-        // The call has run, so if the database cannot store the end of the call, the spool file
-        // does.
+        // The spool file stores the end of a call that has run if the database cannot be written.
         let spool = self.call_spool.as_ref().filter(|_| spool::has_run(&call));
-        let end = spool.map(|spool| (spool, call.clone()));
-        let mut written = self.call_writer.write(call).await;
-        if let Some((spool, call)) = end
-            && written.as_ref().is_err_and(StoreError::is_unavailable)
+        let fallback = spool.map(|spool| (spool, call.clone()));
+        let mut outcome = self.call_writer.write(call).await;
+        if let Some((spool, call)) = fallback
+            && outcome.as_ref().is_err_and(StoreError::is_unavailable)
         {
-            written = spool.append(call).await;
+            outcome = spool.append(call).await;
         }
-        self.note_outcome(written)
+        self.note_outcome(outcome)
     }
 
     async fn record_local_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
@@ -36,24 +36,25 @@ impl CallLog for SqlStore {
     }
 
     async fn record_waiting_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
-        let written = batch::write_waiting(&self.database, &self.clock, &call);
-        self.note_outcome(written.await)
+        let outcome = batch::write_waiting(&self.database, &self.clock, &call).await;
+        self.note_outcome(outcome)
     }
 
     async fn find_call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError> {
         self.catch_up_if_possible().await;
-        if let Some(call) = self.stuck_call(id) {
+        if let Some(call) = self.find_unwritten_call(id) {
             return Ok(Some(call));
         }
         let sql = "SELECT * FROM tool_calls WHERE id = $1";
         let mut row = self.database.read_one(sql, vec![id.into()]).await?;
         if row.is_none() {
-            // Another process may have recorded the call and exited before its records were in the
+            // The records of ended processes are written to the database first, because another
+            // process may have recorded the call and exited before its records were in the
             // database.
             self.flush_ended_processes().await?;
             row = self.database.read_one(sql, vec![id.into()]).await?;
         }
-        row.as_ref().map(record::read).transpose()
+        row.as_ref().map(record::read_call).transpose()
     }
 
     async fn calls(
@@ -62,23 +63,23 @@ impl CallLog for SqlStore {
         page: &PageRequest,
     ) -> Result<RecordPage<ToolCallRecord>, StoreError> {
         self.catch_up_if_possible().await;
-        let stuck = self
+        let unwritten_calls = self
             .call_spool
             .as_ref()
-            .and_then(|spool| spool.stuck_calls(filter));
-        query::calls(&self.database, filter, page, stuck).await
+            .and_then(|spool| spool.find_unwritten_calls(filter));
+        query::read_calls(&self.database, filter, page, unwritten_calls).await
     }
 
     async fn counted_calls(
         &self,
         owner: &str,
-        from: Timestamp,
+        from_time: Timestamp,
         page: &PageRequest,
     ) -> Result<RecordPage<RateLimitRecord>, StoreError> {
         if page.after.is_none() {
             self.flush_ended_processes().await?;
         }
-        query::counted_calls(&self.database, owner, from, page).await
+        query::read_counted_calls(&self.database, owner, from_time, page).await
     }
 
     async fn call_statistics(
@@ -86,12 +87,12 @@ impl CallLog for SqlStore {
         filter: &CallFilter,
     ) -> Result<Vec<ToolStatistics>, StoreError> {
         self.catch_up_if_possible().await;
-        statistics::by_tool(&self.database, filter).await
+        statistics::read_by_tool(&self.database, filter).await
     }
 
     async fn unfinished_processes(&self, owner: &str) -> Result<Vec<String>, StoreError> {
         self.flush_ended_processes().await?;
-        let sql = format!("SELECT DISTINCT run_id FROM tool_calls WHERE {UNFINISHED}");
+        let sql = format!("SELECT DISTINCT run_id FROM tool_calls WHERE {UNFINISHED_CONDITION}");
         let rows = self
             .database
             .read(AssertSqlSafe(sql), vec![owner.into()])
@@ -99,27 +100,35 @@ impl CallLog for SqlStore {
         rows.iter().map(|row| row.text("run_id")).collect()
     }
 
-    async fn interrupt_run(&self, ended: &ProcessRun, at: Timestamp) -> Result<u64, StoreError> {
+    async fn interrupt_run(
+        &self,
+        ended_run: &ProcessRun,
+        interrupted_at: Timestamp,
+    ) -> Result<u64, StoreError> {
         self.flush_ended_processes().await?;
         let sql = format!(
             "UPDATE tool_calls SET status = 'interrupted', completed_at = $2, \
              error = 'The sidecar ended before the call did' \
-             WHERE {UNFINISHED} AND run_id = $4 AND (status = 'running' \
+             WHERE {UNFINISHED_CONDITION} AND run_id = $4 AND (status = 'running' \
              OR NOT EXISTS (SELECT 1 FROM approvals \
              WHERE approvals.call_id = tool_calls.id AND approvals.used_at IS NULL \
              AND approvals.expires_at > $3 \
              AND (approvals.verdict IS NULL OR approvals.verdict = 'approved')))"
         );
         let values = vec![
-            ended.owner.as_str().into(),
-            at.into(),
-            self.clock().await?.settled_time(at).into(),
-            ended.run_id.as_str().into(),
+            ended_run.owner.as_str().into(),
+            interrupted_at.into(),
+            self.clock().await?.settled_time(interrupted_at).into(),
+            ended_run.run_id.as_str().into(),
         ];
         self.database.write(AssertSqlSafe(sql), values).await
     }
 
-    async fn cancel_undecided(&self, before: Timestamp, at: Timestamp) -> Result<u64, StoreError> {
+    async fn cancel_undecided(
+        &self,
+        expired_before: Timestamp,
+        cancelled_at: Timestamp,
+    ) -> Result<u64, StoreError> {
         let sql = "UPDATE tool_calls SET status = 'cancelled', completed_at = $2, \
                    error = 'The approval that the call waited for has expired', \
                    error_code = 'cancelled' \
@@ -130,7 +139,7 @@ impl CallLog for SqlStore {
                    AND approvals.expires_at > $2 \
                    AND (approvals.verdict IS NULL OR approvals.verdict = 'approved'))";
         self.database
-            .write(sql, vec![before.into(), at.into()])
+            .write(sql, vec![expired_before.into(), cancelled_at.into()])
             .await
     }
 
@@ -138,7 +147,7 @@ impl CallLog for SqlStore {
         &self,
         retention: &Retention,
         now: Timestamp,
-    ) -> Result<Pruned, StoreError> {
+    ) -> Result<PruneOutcome, StoreError> {
         self.catch_up_if_possible().await;
         retention::prune(&self.database, retention, now).await
     }
@@ -151,11 +160,14 @@ impl CallLog for SqlStore {
 }
 
 impl SqlStore {
-    /// Returns the call if the database cannot be written and does not contain the current state of
-    /// the call.
-    fn stuck_call(&self, id: CallId) -> Option<ToolCallRecord> {
+    /// Returns the current state of the call, if the database cannot be written and therefore does
+    /// not contain this state.
+    fn find_unwritten_call(&self, id: CallId) -> Option<ToolCallRecord> {
         let spool = self.call_spool.as_ref()?;
-        let stuck = spool.stuck_calls(&CallFilter::default())?;
-        stuck.matching.into_iter().find(|call| call.id == id)
+        let unwritten_calls = spool.find_unwritten_calls(&CallFilter::default())?;
+        unwritten_calls
+            .matching_calls
+            .into_iter()
+            .find(|call| call.id == id)
     }
 }

@@ -3,9 +3,9 @@ use std::time::Duration;
 use pillion_core::store::{CallStatus, ProcessRun, StoreError, ToolCallRecord};
 use pillion_core::tool::ErrorCode;
 
-use crate::database::{Row, Value, unreadable};
+use crate::database::{Row, SqlValue, unreadable_column};
 
-/// The columns of a call, in the order of [`values`].
+/// The columns of a call, in the order of [`to_values`].
 pub(super) const COLUMNS: [&str; 20] = [
     "id",
     "owner",
@@ -29,7 +29,7 @@ pub(super) const COLUMNS: [&str; 20] = [
     "bytes",
 ];
 
-pub(super) fn values(call: &ToolCallRecord) -> [Value; 20] {
+pub(super) fn to_values(call: &ToolCallRecord) -> [SqlValue; 20] {
     let duration = call.duration.map(|duration| {
         let microseconds = duration.as_micros();
         i64::try_from(microseconds).unwrap_or(i64::MAX)
@@ -54,25 +54,29 @@ pub(super) fn values(call: &ToolCallRecord) -> [Value; 20] {
         (&call.error).into(),
         call.error_code.map(ErrorCode::as_str).into(),
         call.parent.into(),
-        i64::try_from(bytes(call)).unwrap_or(i64::MAX).into(),
+        i64::try_from(count_bytes(call)).unwrap_or(i64::MAX).into(),
     ]
 }
 
 /// Returns the number of bytes of a record that count toward the size limit of the call log.
-pub(super) fn bytes(call: &ToolCallRecord) -> usize {
-    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    let changed = length(&call.repaired_arguments) + length(&call.approved_arguments);
-    call.arguments.len() + changed + length(&call.result) + length(&call.error)
+pub(super) fn count_bytes(call: &ToolCallRecord) -> usize {
+    let text_length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let changed_arguments_length =
+        text_length(&call.repaired_arguments) + text_length(&call.approved_arguments);
+    call.arguments.len()
+        + changed_arguments_length
+        + text_length(&call.result)
+        + text_length(&call.error)
 }
 
-pub(super) fn read(row: &Row) -> Result<ToolCallRecord, StoreError> {
-    let duration = row.optional_integer("duration_us")?.map(|microseconds| {
-        let microseconds = u64::try_from(microseconds);
+pub(super) fn read_call(row: &Row) -> Result<ToolCallRecord, StoreError> {
+    let duration = row.optional_integer("duration_us")?.map(|number| {
+        let microseconds = u64::try_from(number);
         microseconds.map(Duration::from_micros)
     });
-    let error_code = row.optional_text("error_code")?.map(|code| {
-        let code = serde_json::Value::from(code);
-        serde_json::from_value::<ErrorCode>(code)
+    let error_code = row.optional_text("error_code")?.map(|name| {
+        let json = serde_json::Value::from(name);
+        serde_json::from_value::<ErrorCode>(json)
     });
     Ok(ToolCallRecord {
         id: row.call_id("id")?,
@@ -89,21 +93,21 @@ pub(super) fn read(row: &Row) -> Result<ToolCallRecord, StoreError> {
         arguments: row.text("arguments")?,
         repaired_arguments: row.optional_text("repaired_arguments")?,
         approved_arguments: row.optional_text("approved_arguments")?,
-        status: status(row)?,
+        status: read_status(row)?,
         completed_at: row.optional_timestamp("completed_at")?,
         duration: duration
             .transpose()
-            .map_err(|_| unreadable("duration_us"))?,
+            .map_err(|_| unreadable_column("duration_us"))?,
         result: row.optional_text("result")?,
         error: row.optional_text("error")?,
         error_code: error_code
             .transpose()
-            .map_err(|error| unreadable("error_code").with_source(error))?,
+            .map_err(|error| unreadable_column("error_code").with_source(error))?,
         parent: row.optional_call_id("parent")?,
     })
 }
 
-pub(super) fn status(row: &Row) -> Result<CallStatus, StoreError> {
+pub(super) fn read_status(row: &Row) -> Result<CallStatus, StoreError> {
     let status = CallStatus::from_name(&row.text("status")?);
-    status.ok_or_else(|| unreadable("status"))
+    status.ok_or_else(|| unreadable_column("status"))
 }

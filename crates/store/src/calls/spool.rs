@@ -23,21 +23,21 @@ use pillion_core::RepeatLimit;
 use pillion_core::store::{CallFilter, CallId, CallStatus, StoreError, ToolCallRecord};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::batch::{Statements, next_batch_size};
-use super::{UnwrittenCalls, closed, copy_error, query};
+use super::batch::{InsertStatements, choose_batch_size};
+use super::{UnwrittenCalls, closed_error, copy_error, query};
 use crate::clock::StoreClock;
 use crate::database::Database;
 use buffer::SpoolBuffer;
 use contents::SpoolContents;
 
-/// How long records gather before they are written to the database.
+/// How long the spool gathers records before it writes them to the database.
 const WRITE_INTERVAL: Duration = Duration::from_millis(25);
-/// Delay before a failed write is repeated, unless a caller requests a repetition sooner.
+/// Delay before a failed write is repeated, unless a caller requests a write sooner.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of gathered calls, and maximum size of their records in bytes. Records of further
-/// calls wait.
-const MAX_CALLS: usize = 4_096;
-const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// Maximum number of gathered calls, and maximum total size of their records, in bytes. When either
+/// maximum is reached, records of further calls wait.
+const MAX_GATHERED_CALLS: usize = 4_096;
+const MAX_GATHERED_BYTES: usize = 16 * 1024 * 1024;
 
 type SpooledCalls = IndexMap<CallId, ToolCallRecord>;
 
@@ -45,7 +45,7 @@ type SpooledCalls = IndexMap<CallId, ToolCallRecord>;
 /// spool files contain the current state of the calls.
 #[derive(Debug)]
 pub(crate) struct CallSpool {
-    shared: Arc<SharedSpool>,
+    shared_spool: Arc<SharedSpool>,
     flush_requests: mpsc::Sender<FlushRequest>,
 }
 
@@ -55,7 +55,7 @@ type FlushRequest = oneshot::Sender<Result<(), StoreError>>;
 #[derive(Debug)]
 struct SharedSpool {
     buffer: Mutex<SpoolBuffer>,
-    news: Notify,
+    record_notify: Notify,
     database: Database,
 }
 
@@ -77,22 +77,22 @@ impl CallSpool {
             );
             StoreError::unavailable(message).with_source(error)
         })?;
-        let shared = Arc::new(SharedSpool {
+        let shared_spool = Arc::new(SharedSpool {
             buffer: Mutex::new(buffer),
-            news: Notify::new(),
+            record_notify: Notify::new(),
             database: database.clone(),
         });
-        let (flush_requests, received_requests) = mpsc::channel(64);
+        let (flush_requests, request_receiver) = mpsc::channel(64);
         let spooler = Spooler {
-            shared: Arc::clone(&shared),
-            statements: Statements::new(&database, clock),
+            shared_spool: Arc::clone(&shared_spool),
+            statements: InsertStatements::new(&database, clock),
             database,
             batch: Arc::default(),
             failures: RepeatLimit::new(),
         };
-        tokio::spawn(spooler.run(received_requests));
+        tokio::spawn(spooler.run(request_receiver));
         Ok(Self {
-            shared,
+            shared_spool,
             flush_requests,
         })
     }
@@ -100,136 +100,149 @@ impl CallSpool {
     /// Stores a record; when this method returns, the record survives a crash of the process. If
     /// too many records wait, or the database cannot be written, the record of a call that begins
     /// waits for the database. The record of a call that has run is stored as long as the spool
-    /// file accepts it. While the file of the database is missing, the record is buffered, but not
-    /// acknowledged.
+    /// file accepts the record. While the file of the database is missing, the record is buffered,
+    /// but not acknowledged.
     ///
     /// The `write` runs on this thread: using another thread takes longer than most writes.
     pub(crate) async fn append(&self, call: ToolCallRecord) -> Result<(), StoreError> {
         let line = line::encode(&call)?;
-        let database = &self.shared.database;
-        let mut changes = database.directory_changes();
-        if let Err(error) = database.check_files_if_changed(changes) {
+        let database = &self.shared_spool.database;
+        let mut change_count = database.count_directory_changes();
+        if let Err(error) = database.check_files_if_changed(change_count) {
             if has_run(&call) {
-                self.shared.buffer.lock().add_end(call, &line, changes);
-                self.shared.news.notify_one();
+                self.shared_spool
+                    .buffer
+                    .lock()
+                    .add_end(call, &line, change_count);
+                self.shared_spool.record_notify.notify_one();
             }
             return Err(error);
         }
-        if self.shared.buffer.lock().is_full() {
-            let settled = self.flush().await;
+        if self.shared_spool.buffer.lock().is_at_limit() {
+            let flush_result = self.flush().await;
             if !has_run(&call) {
-                settled?;
+                flush_result?;
             }
-            changes = database.directory_changes();
+            change_count = database.count_directory_changes();
         }
-        let added = self.shared.buffer.lock().add(call, &line, changes);
-        self.shared.news.notify_one();
-        added
+        let add_result = self
+            .shared_spool
+            .buffer
+            .lock()
+            .add(call, &line, change_count);
+        self.shared_spool.record_notify.notify_one();
+        add_result
     }
 
-    /// While the database cannot be written, returns the calls whose current state is not in the
-    /// database. Returns `None` if the database can be written.
-    pub(crate) fn stuck_calls(&self, filter: &CallFilter) -> Option<UnwrittenCalls> {
-        let buffer = self.shared.buffer.lock();
-        buffer.is_stuck().then(|| buffer.unwritten_calls(filter))
+    /// Returns the calls whose current state is not in the database, if the last write to the
+    /// database failed. Returns `None` if the database can be written.
+    pub(crate) fn find_unwritten_calls(&self, filter: &CallFilter) -> Option<UnwrittenCalls> {
+        let buffer = self.shared_spool.buffer.lock();
+        buffer
+            .has_failed_write()
+            .then(|| buffer.collect_unwritten_calls(filter))
     }
 
     /// Waits until all appended records are in the database and can be read from the database.
     ///
     /// # Errors
-    /// `unavailable` if the database cannot be written, so that it lacks records.
+    /// `unavailable` if the database cannot be written, so that the database lacks records.
     pub(crate) async fn catch_up(&self) -> Result<(), StoreError> {
         let is_due = {
-            let buffer = self.shared.buffer.lock();
+            let buffer = self.shared_spool.buffer.lock();
             buffer.is_due()
         };
         if is_due { self.flush().await } else { Ok(()) }
     }
 
     /// Returns whether the last write to the database failed.
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.shared.buffer.lock().is_stuck()
+    pub(crate) fn has_failed_write(&self) -> bool {
+        self.shared_spool.buffer.lock().has_failed_write()
     }
 
     /// Writes all records to the database and removes the spool files. Later records are rejected.
     pub(crate) async fn finish(&self) {
-        self.shared.buffer.lock().close();
+        self.shared_spool.buffer.lock().close();
         match self.flush().await {
-            Ok(()) => self.shared.buffer.lock().remove_files(),
+            Ok(()) => self.shared_spool.buffer.lock().remove_files(),
             Err(error) => tracing::warn!(
                 %error,
-                "Cannot write the recorded calls to the store; they stay in the files beside it \
-                until it is opened again"
+                "Cannot write the recorded calls to the store: the calls stay in files beside the \
+                store until the store is opened again"
             ),
         }
     }
 
     async fn flush(&self) -> Result<(), StoreError> {
-        let (reply, settled) = oneshot::channel();
+        let (reply_sender, reply_receiver) = oneshot::channel();
         self.flush_requests
-            .send(reply)
+            .send(reply_sender)
             .await
-            .map_err(|_| closed())?;
-        settled.await.unwrap_or_else(|_| Err(closed()))
+            .map_err(|_| closed_error())?;
+        reply_receiver.await.unwrap_or_else(|_| Err(closed_error()))
     }
 }
 
 /// The task that writes records to the database.
 struct Spooler {
-    shared: Arc<SharedSpool>,
+    shared_spool: Arc<SharedSpool>,
     database: Database,
-    statements: Statements,
+    statements: InsertStatements,
     /// Records that must be written before the task takes further records.
     batch: Arc<Vec<ToolCallRecord>>,
     failures: RepeatLimit,
 }
 
 impl Spooler {
-    async fn run(mut self, mut received_requests: mpsc::Receiver<FlushRequest>) {
+    async fn run(mut self, mut request_receiver: mpsc::Receiver<FlushRequest>) {
         let mut is_open = true;
         while is_open {
-            let mut replies = Vec::new();
+            let mut reply_senders = Vec::new();
             tokio::select! {
-                request = received_requests.recv() => match request {
-                    Some(reply) => replies.push(reply),
+                request = request_receiver.recv() => match request {
+                    Some(reply_sender) => reply_senders.push(reply_sender),
                     None => is_open = false,
                 },
                 () = self.wait_until_due() => {}
             }
-            while let Ok(reply) = received_requests.try_recv() {
-                replies.push(reply);
+            while let Ok(reply_sender) = request_receiver.try_recv() {
+                reply_senders.push(reply_sender);
             }
             let outcome = self.write_all().await.map_err(Arc::new);
             match &outcome {
                 Ok(()) => {
-                    if let Some(repeated) = self.failures.succeeded() {
-                        tracing::warn!(repeated, "The recorded calls were written to the database");
+                    if let Some(failure_count) = self.failures.record_success() {
+                        tracing::warn!(
+                            repeated = failure_count,
+                            "The recorded calls were written to the database"
+                        );
                     }
                 }
                 Err(error) => {
-                    // Requests that arrived during the failed write would fail in the same way,
-                    // each after the same wait.
-                    while let Ok(reply) = received_requests.try_recv() {
-                        replies.push(reply);
+                    // Requests that arrived during the failed write get the same error at once,
+                    // because each of them would otherwise wait for another write that also fails.
+                    while let Ok(reply_sender) = request_receiver.try_recv() {
+                        reply_senders.push(reply_sender);
                     }
-                    if let Some(repeated) = self.failures.failed() {
+                    if let Some(failure_count) = self.failures.record_failure() {
                         tracing::error!(
-                            %error, repeated,
+                            %error, repeated = failure_count,
                             "Cannot write the recorded calls to the database"
                         );
                     }
                 }
             }
-            for reply in replies {
-                let outcome = outcome.as_ref().copied().map_err(copy_error);
-                let _ = reply.send(outcome); // The caller may have given up.
+            for reply_sender in reply_senders {
+                let reply = outcome.as_ref().copied().map_err(copy_error);
+                // An error means that the caller has stopped waiting.
+                let _ = reply_sender.send(reply);
             }
         }
     }
 
     async fn wait_until_due(&self) {
         if self.batch.is_empty() {
-            self.shared.news.notified().await;
+            self.shared_spool.record_notify.notified().await;
             tokio::time::sleep(WRITE_INTERVAL).await;
         } else {
             tokio::time::sleep(RETRY_INTERVAL).await;
@@ -241,7 +254,7 @@ impl Spooler {
         if !self.batch.is_empty() {
             self.write_batch().await?;
         }
-        self.batch = self.shared.buffer.lock().take();
+        self.batch = self.shared_spool.buffer.lock().take();
         if !self.batch.is_empty() {
             self.write_batch().await?;
         }
@@ -250,14 +263,14 @@ impl Spooler {
 
     async fn write_batch(&mut self) -> Result<(), StoreError> {
         match write(&self.database, &self.statements, &self.batch).await {
-            Ok(late) => log_late_calls(late),
+            Ok(late_record_count) => log_late_records(late_record_count),
             Err(error) => {
-                self.shared.buffer.lock().mark_failed();
+                self.shared_spool.buffer.lock().mark_failed();
                 return Err(error);
             }
         }
         self.batch = Arc::default();
-        self.shared.buffer.lock().mark_written();
+        self.shared_spool.buffer.lock().mark_written();
         Ok(())
     }
 }
@@ -270,8 +283,8 @@ pub(crate) async fn recover(
     database: &Database,
     clock: &StoreClock,
 ) -> Result<u64, StoreError> {
-    let unreadable = |error| unreadable(path, error);
-    if !file::any_exists(path).map_err(unreadable)? {
+    let to_store_error = |error| unreadable_files(path, error);
+    if !file::has_spool_files(path).map_err(to_store_error)? {
         return Ok(0);
     }
     let lock_path = path.to_owned();
@@ -279,43 +292,43 @@ pub(crate) async fn recover(
         .await
         .map_err(io::Error::other)
         .and_then(|lock| lock)
-        .map_err(unreadable)?;
-    let mut lost = 0;
-    for mut left in file::open_abandoned(path).map_err(unreadable)? {
+        .map_err(to_store_error)?;
+    let mut lost_record_count = 0;
+    for mut spool_file in file::open_abandoned(path).map_err(to_store_error)? {
         let mut calls = SpooledCalls::new();
-        let contents = SpoolContents::read(&left.read().map_err(unreadable)?, &mut calls);
-        lost += contents.count_unreadable() as u64;
-        contents.log(left.path());
+        let contents = SpoolContents::read(&spool_file.read().map_err(to_store_error)?, &mut calls);
+        lost_record_count += contents.count_unreadable() as u64;
+        contents.log(spool_file.path());
         let records: Vec<_> = calls.into_values().collect();
-        let statements = Statements::new(database, clock.clone());
-        log_late_calls(write(database, &statements, &records).await?);
-        if contents.damaged > 0 {
-            left.keep_as_damaged(path).map_err(unreadable)?;
-        } else if contents.has_unknown {
+        let statements = InsertStatements::new(database, clock.clone());
+        log_late_records(write(database, &statements, &records).await?);
+        if contents.damaged_line_count > 0 {
+            spool_file.keep_as_damaged(path).map_err(to_store_error)?;
+        } else if contents.has_unknown_records {
             tracing::warn!("Kept a file of recorded calls that a newer version of Pillion wrote");
         } else {
-            left.remove();
+            spool_file.remove();
         }
     }
-    Ok(lost)
+    Ok(lost_record_count)
 }
 
 /// Returns the damaged spool files that [`recover`] has kept, with a description of each file.
-pub(crate) fn damaged_files(path: &Path) -> Result<Vec<String>, StoreError> {
-    let unreadable = |error| unreadable(path, error);
+pub(crate) fn list_damaged_files(path: &Path) -> Result<Vec<String>, StoreError> {
+    let to_store_error = |error| unreadable_files(path, error);
     let mut descriptions = Vec::new();
-    for (path, bytes) in file::read_damaged(path).map_err(unreadable)? {
+    for (path, bytes) in file::read_damaged(path).map_err(to_store_error)? {
         let contents = SpoolContents::read(&bytes, &mut SpooledCalls::new());
-        descriptions.push(contents.description(&path));
+        descriptions.push(contents.describe_damage(&path));
     }
     Ok(descriptions)
 }
 
 /// Returns the spool files beside the database that contain records.
-pub(crate) fn files_with_records(path: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = file::read_all(path)?;
-    found.retain(|(_, bytes)| contents::has_records(bytes));
-    Ok(found.into_iter().map(|(path, _)| path).collect())
+pub(crate) fn list_files_with_records(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = file::read_all(path)?;
+    files.retain(|(_, bytes)| contents::has_records(bytes));
+    Ok(files.into_iter().map(|(path, _)| path).collect())
 }
 
 /// The records in the spool files beside a database, which may not be in the database yet.
@@ -330,8 +343,9 @@ impl PendingRecords {
     /// `unavailable` if the spool files cannot be read.
     pub(crate) fn for_database(path: &Path) -> Result<Self, StoreError> {
         let mut calls = SpooledCalls::new();
-        for (_, bytes) in file::read_all(path).map_err(|error| unreadable(path, error))? {
-            // The owner of the spool file may be writing its last record at this moment.
+        for (_, bytes) in file::read_all(path).map_err(|error| unreadable_files(path, error))? {
+            // An incomplete last record is ignored: the process that owns the spool file may still
+            // be writing the record.
             SpoolContents::read(&bytes, &mut calls);
         }
         Ok(Self(calls.into_values().collect()))
@@ -347,35 +361,38 @@ impl PendingRecords {
         database: &Database,
         clock: &StoreClock,
     ) -> Result<(), StoreError> {
-        // The owner of a spool file may already have written the end of a call to the database.
-        let statements = Statements::new(database, clock.clone());
-        let written = write(database, &statements, &self.0).await;
-        written.map(drop)
+        // If the database already contains the end of a call, the call's record is not written,
+        // because the process that owns the spool file may have written the end in the meantime.
+        let statements = InsertStatements::new(database, clock.clone());
+        let result = write(database, &statements, &self.0).await;
+        result.map(drop)
     }
 }
 
-/// Returns whether the record is the end of a call that was allowed to run, so that the beginning
-/// of the call was acknowledged. A rejected call has no duration.
+/// Returns whether the record is the end of a call whose tool was allowed to run. A call has a
+/// duration only if its tool was allowed to run, which requires that the beginning of the call was
+/// acknowledged.
 pub(super) fn has_run(call: &ToolCallRecord) -> bool {
-    let took_time = call.duration.is_some() || call.status == CallStatus::Success;
-    call.status.is_final() && took_time
+    let has_duration = call.duration.is_some() || call.status == CallStatus::Success;
+    call.status.is_final() && has_duration
 }
 
-/// Adds a record, unless the end of the call is already known: the file that is read first may
-/// contain the end.
+/// Adds a record, unless `calls` already contains the end of the same call. The spool file with the
+/// end of a call may be read before the spool file with its beginning.
 fn merge_record(mut call: ToolCallRecord, calls: &mut SpooledCalls) {
     match calls.get_mut(&call.id) {
-        Some(known) if known.status.is_final() => {}
-        Some(known) => {
-            // On a full disk, the record of the end has no arguments.
-            call.arguments = std::mem::take(&mut known.arguments);
-            *known = call;
+        Some(merged_call) if merged_call.status.is_final() => {}
+        Some(merged_call) => {
+            // The arguments are taken from the earlier record, because the record of a call's end
+            // may lack them if the disk was full.
+            call.arguments = std::mem::take(&mut merged_call.arguments);
+            *merged_call = call;
         }
         None => drop(calls.insert(call.id, call)),
     }
 }
 
-fn unreadable(path: &Path, error: io::Error) -> StoreError {
+fn unreadable_files(path: &Path, error: io::Error) -> StoreError {
     let message = format!(
         "cannot read the files of recorded calls beside the store '{}': {error}",
         path.display()
@@ -388,14 +405,14 @@ fn unreadable(path: &Path, error: io::Error) -> StoreError {
 /// database.
 async fn write(
     database: &Database,
-    statements: &Statements,
+    statements: &InsertStatements,
     mut calls: &[ToolCallRecord],
 ) -> Result<usize, StoreError> {
-    let mut late = 0;
+    let mut late_record_count = 0;
     while !calls.is_empty() {
-        let (batch, rest) = calls.split_at(next_batch_size(calls.iter()));
+        let (batch, rest) = calls.split_at(choose_batch_size(calls.iter()));
         match statements.write(database, batch.iter()).await {
-            Ok(written) => late += batch.len().saturating_sub(written),
+            Ok(written_count) => late_record_count += batch.len().saturating_sub(written_count),
             Err(error) if error.is_unavailable() || error.is_corrupt() => return Err(error),
             Err(error) if batch.len() == 1 => tracing::error!(
                 call.record = %batch[0].id, %error,
@@ -403,20 +420,20 @@ async fn write(
             ),
             Err(_) => {
                 for call in batch {
-                    let call = std::slice::from_ref(call);
-                    late += Box::pin(write(database, statements, call)).await?;
+                    let single_call = std::slice::from_ref(call);
+                    late_record_count += Box::pin(write(database, statements, single_call)).await?;
                 }
             }
         }
         calls = rest;
     }
-    Ok(late)
+    Ok(late_record_count)
 }
 
-fn log_late_calls(calls: usize) {
-    if calls > 0 {
+fn log_late_records(late_record_count: usize) {
+    if late_record_count > 0 {
         tracing::warn!(
-            calls,
+            calls = late_record_count,
             "Skipped records of calls that the database already has as ended"
         );
     }

@@ -4,15 +4,15 @@ use pillion_core::store::{CallFilter, StoreError, ToolStatistics};
 use sqlx::AssertSqlSafe;
 
 use super::query;
-use crate::database::{Database, Row, unreadable};
+use crate::database::{Database, Row, unreadable_column};
 
-/// Returns the statistics of each tool. Percentiles use the nearest-rank method, computed with row
+/// Returns the statistics of each tool. Computes percentiles by the nearest-rank method, from row
 /// numbers, because SQLite has no percentile function.
-pub(super) async fn by_tool(
+pub(super) async fn read_by_tool(
     database: &Database,
     filter: &CallFilter,
 ) -> Result<Vec<ToolStatistics>, StoreError> {
-    let (conditions, values) = query::conditions(filter);
+    let (conditions, values) = query::build_filter_conditions(filter);
     let sql = format!(
         "WITH ranked AS (\
            SELECT server, tool, status, duration_us, \
@@ -29,29 +29,32 @@ pub(super) async fn by_tool(
          FROM ranked GROUP BY server, tool"
     );
     let rows = database.read(AssertSqlSafe(sql), values).await?;
-    let mut tools = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let mut tools = rows
+        .iter()
+        .map(read_tool_statistics)
+        .collect::<Result<Vec<_>, _>>()?;
     tools.sort_by(|a, b| (&a.server, &a.tool).cmp(&(&b.server, &b.tool)));
     Ok(tools)
 }
 
-fn read(row: &Row) -> Result<ToolStatistics, StoreError> {
+fn read_tool_statistics(row: &Row) -> Result<ToolStatistics, StoreError> {
     Ok(ToolStatistics {
         server: row.optional_text("server")?,
         tool: row.text("tool")?,
         calls: row.count("calls")?,
         succeeded: row.count("succeeded")?,
         failed: row.count("failed")?,
-        p50: duration(row, "p50")?,
-        p95: duration(row, "p95")?,
-        p99: duration(row, "p99")?,
+        p50: read_duration(row, "p50")?,
+        p95: read_duration(row, "p95")?,
+        p99: read_duration(row, "p99")?,
     })
 }
 
-fn duration(row: &Row, column: &str) -> Result<Option<Duration>, StoreError> {
+fn read_duration(row: &Row, column: &str) -> Result<Option<Duration>, StoreError> {
     let microseconds = row
         .optional_integer(column)?
         .map(u64::try_from)
         .transpose()
-        .map_err(|_| unreadable(column))?;
+        .map_err(|_| unreadable_column(column))?;
     Ok(microseconds.map(Duration::from_micros))
 }

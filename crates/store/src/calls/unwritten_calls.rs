@@ -4,7 +4,7 @@ use pillion_core::store::{CallId, ToolCallRecord};
 #[derive(Debug, Default)]
 pub(crate) struct UnwrittenCalls {
     /// The unwritten calls that match a filter.
-    pub(crate) matching: Vec<ToolCallRecord>,
+    pub(crate) matching_calls: Vec<ToolCallRecord>,
     /// The ids of all unwritten calls, whose rows in the database are outdated.
     pub(crate) ids: Vec<CallId>,
 }

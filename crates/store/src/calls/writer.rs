@@ -5,8 +5,8 @@ use pillion_core::store::{StoreError, ToolCallRecord};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::batch::{self, MAX_BATCH_SIZE, QueuedRecord, Statements};
-use super::{closed, copy_error, record};
+use super::batch::{self, InsertStatements, MAX_BATCH_SIZE, QueuedRecord};
+use super::{closed_error, copy_error, record};
 use crate::clock::StoreClock;
 use crate::database::Database;
 
@@ -20,8 +20,9 @@ enum WriterMessage {
     Finish(oneshot::Sender<()>),
 }
 
-/// Writes call records: a task commits all queued records together, so that many callers share one
-/// commit, and a single caller does not wait for other callers.
+/// Writes call records. A task commits all records that are queued at the time together, so that
+/// many callers share one commit, and the record of a single caller is committed without waiting
+/// for other records.
 #[derive(Debug)]
 pub(crate) struct CallWriter {
     queue: Sender<WriterMessage>,
@@ -33,10 +34,10 @@ impl CallWriter {
     pub(crate) fn start(database: Database, clock: StoreClock) -> Self {
         let (queue, messages) = mpsc::channel(MAX_QUEUED_RECORDS);
         let writer = RecordWriter {
-            statements: Statements::new(&database, clock),
+            statements: InsertStatements::new(&database, clock),
             database,
-            waiting: VecDeque::new(),
-            finishing: None,
+            waiting_records: VecDeque::new(),
+            finish_sender: None,
         };
         tokio::spawn(writer.run(messages));
         let capacity = Arc::new(Semaphore::new(MAX_QUEUED_KIB as usize));
@@ -45,77 +46,80 @@ impl CallWriter {
 
     /// Stores a record. The record is committed when this method returns.
     pub(crate) async fn write(&self, call: ToolCallRecord) -> Result<(), StoreError> {
-        let kib = u32::try_from(record::bytes(&call) / 1024).unwrap_or(u32::MAX);
-        // A record larger than the limit is queued alone.
+        let record_kib = u32::try_from(record::count_bytes(&call) / 1024).unwrap_or(u32::MAX);
+        // A record that is larger than the limit counts as large as the limit, so it is queued
+        // alone.
         let _permit = Arc::clone(&self.capacity)
-            .try_acquire_many_owned(kib.clamp(1, MAX_QUEUED_KIB))
-            .map_err(|_| queue_full())?;
-        let (done, outcome) = oneshot::channel();
-        let job = QueuedRecord {
+            .try_acquire_many_owned(record_kib.clamp(1, MAX_QUEUED_KIB))
+            .map_err(|_| queue_full_error())?;
+        let (outcome_sender, outcome) = oneshot::channel();
+        let record = QueuedRecord {
             call,
-            done,
+            outcome_sender,
             _permit,
         };
-        let queued = self.queue.try_send(WriterMessage::Write(Box::new(job)));
-        queued.map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => queue_full(),
-            mpsc::error::TrySendError::Closed(_) => closed(),
+        let send_result = self.queue.try_send(WriterMessage::Write(Box::new(record)));
+        send_result.map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => queue_full_error(),
+            mpsc::error::TrySendError::Closed(_) => closed_error(),
         })?;
-        outcome.await.unwrap_or_else(|_| Err(closed()))
+        outcome.await.unwrap_or_else(|_| Err(closed_error()))
     }
 
     /// Writes the queued records. Later records are rejected.
     pub(crate) async fn finish(&self) {
-        let (done, finished) = oneshot::channel();
-        if self.queue.send(WriterMessage::Finish(done)).await.is_ok() {
+        let (finish_sender, finish_receiver) = oneshot::channel();
+        let message = WriterMessage::Finish(finish_sender);
+        if self.queue.send(message).await.is_ok() {
             // An error means that the task has already ended.
-            let _ = finished.await;
+            let _ = finish_receiver.await;
         }
     }
 }
 
 struct RecordWriter {
     database: Database,
-    statements: Statements,
-    waiting: VecDeque<QueuedRecord>,
-    /// The channel to the caller of `finish`, which has closed the queue.
-    finishing: Option<oneshot::Sender<()>>,
+    statements: InsertStatements,
+    waiting_records: VecDeque<QueuedRecord>,
+    /// The channel for the reply to `finish`; set when `finish` has closed the queue.
+    finish_sender: Option<oneshot::Sender<()>>,
 }
 
 impl RecordWriter {
     async fn run(mut self, mut messages: Receiver<WriterMessage>) {
-        while !self.waiting.is_empty() || self.wait(&mut messages).await {
+        while !self.waiting_records.is_empty() || self.wait_for_record(&mut messages).await {
             self.gather(&mut messages, MAX_BATCH_SIZE);
-            let batch = batch::take(&mut self.waiting);
+            let batch = batch::take_batch(&mut self.waiting_records);
             if let Err(failure) = Box::pin(self.write(batch)).await {
-                // The other queued records would fail in the same way, each after the same wait.
+                // All queued records get the same error at once, because each of them would
+                // otherwise wait for another batch that also fails.
                 self.gather(&mut messages, MAX_QUEUED_RECORDS);
-                for job in self.waiting.drain(..) {
-                    job.finish(Err(copy_error(&failure)));
+                for record in self.waiting_records.drain(..) {
+                    record.finish(Err(copy_error(&failure)));
                 }
             }
         }
-        if let Some(finished) = self.finishing {
-            let _ = finished.send(()); // The caller may no longer be waiting.
+        if let Some(sender) = self.finish_sender {
+            let _ = sender.send(()); // An error means that the caller has stopped waiting.
         }
     }
 
     /// Waits for a record; returns `false` if the queue is closed.
-    async fn wait(&mut self, messages: &mut Receiver<WriterMessage>) -> bool {
-        while self.waiting.is_empty() {
+    async fn wait_for_record(&mut self, messages: &mut Receiver<WriterMessage>) -> bool {
+        while self.waiting_records.is_empty() {
             let Some(message) = messages.recv().await else {
                 return false;
             };
             self.accept(message, messages);
         }
-        // Yields, so that other tasks queue their records first.
+        // Yields once, so that other tasks can add their records to the same batch.
         tokio::task::yield_now().await;
         true
     }
 
-    /// Takes messages from the queue until `max` records wait.
-    fn gather(&mut self, messages: &mut Receiver<WriterMessage>, max: usize) {
-        while self.waiting.len() < max {
+    /// Takes messages from the queue until `max_records` records wait.
+    fn gather(&mut self, messages: &mut Receiver<WriterMessage>, max_records: usize) {
+        while self.waiting_records.len() < max_records {
             let Ok(message) = messages.try_recv() else {
                 return;
             };
@@ -125,10 +129,10 @@ impl RecordWriter {
 
     fn accept(&mut self, message: WriterMessage, messages: &mut Receiver<WriterMessage>) {
         match message {
-            WriterMessage::Write(job) => self.waiting.push_back(*job),
-            WriterMessage::Finish(done) => {
+            WriterMessage::Write(record) => self.waiting_records.push_back(*record),
+            WriterMessage::Finish(sender) => {
                 messages.close();
-                self.finishing = Some(done);
+                self.finish_sender = Some(sender);
             }
         }
     }
@@ -138,27 +142,27 @@ impl RecordWriter {
     /// # Errors
     /// `unavailable`: the database cannot be written at present.
     async fn write(&self, batch: Vec<QueuedRecord>) -> Result<(), Arc<StoreError>> {
-        let calls = batch.iter().map(|job| &job.call);
+        let calls = batch.iter().map(|record| &record.call);
         match self.statements.write(&self.database, calls).await {
-            Ok(written) if written == batch.len() => {
-                for job in batch {
-                    job.finish(Ok(()));
+            Ok(written_count) if written_count == batch.len() => {
+                for record in batch {
+                    record.finish(Ok(()));
                 }
                 Ok(())
             }
             Ok(_) => {
-                for job in batch {
-                    let outcome = batch::check_written(&self.database, &job.call).await;
-                    job.finish(outcome);
+                for record in batch {
+                    let outcome = batch::check_written(&self.database, &record.call).await;
+                    record.finish(outcome);
                 }
                 Ok(())
             }
             Err(failure) if failure.is_unavailable() => {
-                let failure = Arc::new(failure);
-                for job in batch {
-                    job.finish(Err(copy_error(&failure)));
+                let shared_failure = Arc::new(failure);
+                for record in batch {
+                    record.finish(Err(copy_error(&shared_failure)));
                 }
-                Err(failure)
+                Err(shared_failure)
             }
             Err(failure) => {
                 Box::pin(self.write_each(batch, failure)).await;
@@ -167,25 +171,28 @@ impl RecordWriter {
         }
     }
 
-    /// Writes the records of a batch one by one, because one record was rejected and the others may
-    /// be valid.
+    /// Writes the records of a batch one by one, because the database rejected one of the records
+    /// and the other records may be valid.
     async fn write_each(&self, batch: Vec<QueuedRecord>, failure: StoreError) {
-        let jobs = match <[QueuedRecord; 1]>::try_from(batch) {
-            Ok([job]) => return job.finish(Err(failure)),
+        let records = match <[QueuedRecord; 1]>::try_from(batch) {
+            Ok([record]) => return record.finish(Err(failure)),
             Err(batch) => batch,
         };
-        for job in jobs {
-            let calls = std::iter::once(&job.call);
+        for record in records {
+            let calls = std::iter::once(&record.call);
             let outcome = match self.statements.write(&self.database, calls).await {
-                Ok(0) => batch::check_written(&self.database, &job.call).await,
+                Ok(0) => batch::check_written(&self.database, &record.call).await,
                 Ok(_) => Ok(()),
                 Err(failure) => Err(failure),
             };
-            job.finish(outcome);
+            record.finish(outcome);
         }
     }
 }
 
-fn queue_full() -> StoreError {
-    StoreError::unavailable("the write queue of the call log is full")
+fn queue_full_error() -> StoreError {
+    StoreError::unavailable(format!(
+        "the write queue of the call log is full: it holds {MAX_QUEUED_RECORDS} records or \
+        {MAX_QUEUED_KIB} KiB"
+    ))
 }

@@ -4,47 +4,49 @@ use std::time::Duration;
 use pillion_core::store::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Maximum change of the system clock that counts as a correction, in milliseconds.
+/// Maximum change of the system clock that is regarded as a correction and not as a new setting, in
+/// milliseconds.
 const MAX_DRIFT_MS: i64 = 5 * 60 * 1_000;
-/// Maximum time after the last stored reading at which a record can still have been written with
-/// that reading, in milliseconds. Readings are stored at least every ten minutes.
+/// Maximum time after a stored reading during which records are still written without storing
+/// another reading, in milliseconds. Readings are stored at least every ten minutes.
 const READING_LAG_MS: i64 = 30 * 60 * 1_000;
-/// Maximum time between two readings of one machine that counts as running time if several machines
-/// use the store, in milliseconds.
+/// If several machines use the store, the time between two readings of one machine counts as
+/// running time only if it is at most this maximum, in milliseconds.
 const MAX_READING_GAP_MS: i64 = 20 * 60 * 1_000;
-/// Maximum delay between the begin time of a call, which is the time of its record, and the write
-/// of the record without a reading, in milliseconds.
+/// Maximum time between the beginning of a call (the time of its record) and the write of the
+/// record, in milliseconds, for which no new reading is stored.
 pub(super) const MAX_RECORD_DELAY_MS: i64 = 60 * 60 * 1_000;
-/// How long a change of the system clock lasts before it counts as intended.
-const SETTLING_TIME: Duration = Duration::from_secs(600);
+/// How long a change of the system clock must last before it is regarded as intended.
+const SETTLING_INTERVAL: Duration = Duration::from_secs(600);
 const MAX_BOOTS: usize = 64;
 const MAX_SPANS: usize = 256;
 
-/// A reading of the system clock and of the uptime at one moment, in milliseconds.
+/// A reading of the system clock and of the uptime at one time, in milliseconds.
 #[derive(Debug, Clone)]
-pub(super) struct Reading {
+pub(super) struct ClockReading {
     /// Identifies the boot since which `uptime` counts.
-    pub(super) boot: String,
-    /// The time since the boot, which users cannot change.
+    pub(super) boot_id: String,
+    /// The time since the boot, in milliseconds. Users cannot change this clock.
     pub(super) uptime: i64,
     /// The time of the system clock, in milliseconds since 1970.
-    pub(super) wall: i64,
+    pub(super) wall_time: i64,
 }
 
 /// The readings of the system clock during the life of a store.
 ///
-/// The system clock can be wrong at any time, also at a start, so no single reading tells the age
-/// of a record. The *running time* of the store does: the time for which a machine that uses the
-/// store has been up, measured by the machine's time since boot. The running time never runs ahead
-/// of the real time, so a record that is older than a retention period by the running time is
-/// really older. Records contain only readings of the system clock, so this history relates the
-/// system clock to the running time.
+/// The system clock can be wrong at any time, also at a start, so no single reading determines the
+/// age of a record. The age is determined by the *running time* of the store: the total time during
+/// which any machine that uses the store was up, measured by the machines' time since boot. The
+/// running time never increases faster than the real time, so a record that is older than a
+/// retention period by the running time is really older. Records contain only times of the system
+/// clock; this history relates these times to the running time.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockHistory {
-    /// The running time of the store.
+    /// The running time of the store at the last reading, in milliseconds: the time during which
+    /// machines that use the store were up.
     pub(super) running: i64,
-    /// The running time at the last reading of each boot of each machine.
+    /// For each boot of each machine, the uptime and the running time at the last reading.
     boots: BTreeMap<String, BootMark>,
     /// The id of the boot of the last reading.
     last_boot: String,
@@ -62,7 +64,7 @@ struct BootMark {
 struct ClockSpan {
     from: i64,
     until: i64,
-    /// The smallest and the greatest difference between the system clock and the running time.
+    /// The smallest and the greatest value of the system clock minus the running time.
     min_offset: i64,
     max_offset: i64,
 }
@@ -71,73 +73,79 @@ struct ClockSpan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockRange {
     /// The earliest reading. A record with an earlier time is older than the period.
-    pub earliest: Timestamp,
-    /// The latest reading. A record with a later time is older than the period, too: the system
-    /// clock was ahead when the record was written.
-    pub latest: Timestamp,
+    pub earliest_reading: Timestamp,
+    /// The latest reading. A record with a later time is older than the period, too, because it was
+    /// written while the system clock was ahead.
+    pub latest_reading: Timestamp,
 }
 
 impl ClockHistory {
-    /// Adds a reading. Returns by how many milliseconds the system clock differs from what the
-    /// last reading implies, if it was set.
-    pub(super) fn add(&mut self, reading: &Reading) -> Option<i64> {
+    /// Adds a reading. If the system clock was set since the last reading, returns by how many
+    /// milliseconds it differs from the expected time.
+    pub(super) fn add(&mut self, reading: &ClockReading) -> Option<i64> {
         self.advance(reading);
-        let before = self.spans.iter().max_by_key(|span| span.until).copied();
-        let offset = reading.wall.saturating_sub(self.running);
-        let is_new = self.add_offset(offset);
-        before
-            .filter(|_| is_new)
-            .map(|before| offset.saturating_sub(before.max_offset))
+        let last_span = self.spans.iter().max_by_key(|span| span.until).copied();
+        let offset = reading.wall_time.saturating_sub(self.running);
+        let is_new_span = self.add_offset(offset);
+        last_span
+            .filter(|_| is_new_span)
+            .map(|last_span| offset.saturating_sub(last_span.max_offset))
     }
 
     /// Adds the time of a record that is being written.
-    pub(super) fn add_time(&mut self, wall: i64) {
-        self.add_offset(wall.saturating_sub(self.running));
+    pub(super) fn add_time(&mut self, wall_time: i64) {
+        self.add_offset(wall_time.saturating_sub(self.running));
     }
 
-    fn advance(&mut self, reading: &Reading) {
-        if let Some(mark) = self.boots.get(&reading.boot) {
-            let passed = reading.uptime.saturating_sub(mark.uptime);
-            if passed < 0 {
+    fn advance(&mut self, reading: &ClockReading) {
+        if let Some(boot_mark) = self.boots.get(&reading.boot_id) {
+            let elapsed_ms = reading.uptime.saturating_sub(boot_mark.uptime);
+            if elapsed_ms < 0 {
                 return;
             }
-            // If only other machines used the store in the meantime, some of these machines may
-            // have started since: the running time of their readings is then too small for a
-            // comparison.
-            if self.last_boot == reading.boot || passed <= MAX_READING_GAP_MS {
-                self.running = self.running.max(mark.running.saturating_add(passed));
+            // A long elapsed time does not count if other machines have used the store since the
+            // last reading of this machine, because some of them may have started in the meantime,
+            // and the running time of their readings is then too small.
+            if self.last_boot == reading.boot_id || elapsed_ms <= MAX_READING_GAP_MS {
+                self.running = self
+                    .running
+                    .max(boot_mark.running.saturating_add(elapsed_ms));
             }
         }
-        self.last_boot.clone_from(&reading.boot);
-        let mark = BootMark {
+        self.last_boot.clone_from(&reading.boot_id);
+        let boot_mark = BootMark {
             uptime: reading.uptime,
             running: self.running,
         };
-        self.boots.insert(reading.boot.clone(), mark);
+        self.boots.insert(reading.boot_id.clone(), boot_mark);
         if self.boots.len() > MAX_BOOTS {
-            let oldest = self.boots.iter().min_by_key(|(_, mark)| mark.running);
-            if let Some(boot) = oldest.map(|(boot, _)| boot.clone()) {
-                self.boots.remove(&boot);
+            let oldest_boot = self
+                .boots
+                .iter()
+                .min_by_key(|(_, boot_mark)| boot_mark.running);
+            if let Some(boot_id) = oldest_boot.map(|(boot_id, _)| boot_id.clone()) {
+                self.boots.remove(&boot_id);
             }
         }
     }
 
-    /// Returns whether a new span begins.
+    /// Adds an offset (system clock minus running time) to a span with similar offsets, or begins a
+    /// new span if there is none. Returns whether a new span began.
     fn add_offset(&mut self, offset: i64) -> bool {
-        let running = self.running;
-        let fits = |span: &&mut ClockSpan| {
-            let min = span.min_offset.min(offset);
-            span.max_offset.max(offset).saturating_sub(min) <= MAX_DRIFT_MS
+        let running_time = self.running;
+        let is_within_drift = |span: &&mut ClockSpan| {
+            let min_offset = span.min_offset.min(offset);
+            span.max_offset.max(offset).saturating_sub(min_offset) <= MAX_DRIFT_MS
         };
-        if let Some(span) = self.spans.iter_mut().find(fits) {
-            span.until = span.until.max(running);
+        if let Some(span) = self.spans.iter_mut().find(is_within_drift) {
+            span.until = span.until.max(running_time);
             span.min_offset = span.min_offset.min(offset);
             span.max_offset = span.max_offset.max(offset);
             return false;
         }
         self.spans.push(ClockSpan {
-            from: running,
-            until: running,
+            from: running_time,
+            until: running_time,
             min_offset: offset,
             max_offset: offset,
         });
@@ -147,63 +155,69 @@ impl ClockHistory {
         true
     }
 
-    /// Replaces the two oldest spans with one span that covers both, so that more records, and
-    /// never fewer, are kept.
+    /// Replaces the two oldest spans with one span that covers both. As a result, some records may
+    /// be kept for longer, but no record is removed too early.
     fn merge_oldest(&mut self) {
         self.spans.sort_by_key(|span| span.until);
-        let oldest = self.spans.remove(0);
-        let next = &mut self.spans[0];
-        next.from = next.from.min(oldest.from);
-        next.min_offset = next.min_offset.min(oldest.min_offset);
-        next.max_offset = next.max_offset.max(oldest.max_offset);
+        let oldest_span = self.spans.remove(0);
+        let next_span = &mut self.spans[0];
+        next_span.from = next_span.from.min(oldest_span.from);
+        next_span.min_offset = next_span.min_offset.min(oldest_span.min_offset);
+        next_span.max_offset = next_span.max_offset.max(oldest_span.max_offset);
     }
 
     /// Returns the readings of the system clock during the last `age` of running time, or `None` if
     /// the store has not been in use for so long.
     #[must_use]
-    pub fn during(&self, age: Duration) -> Option<ClockRange> {
-        let age = i64::try_from(age.as_millis()).ok()?;
-        let start = self.running.checked_sub(age).filter(|start| *start >= 0)?;
-        let recent = self
+    pub fn readings_during(&self, age: Duration) -> Option<ClockRange> {
+        let age_ms = i64::try_from(age.as_millis()).ok()?;
+        let start = self
+            .running
+            .checked_sub(age_ms)
+            .filter(|start| *start >= 0)?;
+        let recent_spans = self
             .spans
             .iter()
             .filter(|span| span.until.saturating_add(READING_LAG_MS) >= start);
-        let earliest = recent
+        let earliest_times = recent_spans
             .clone()
             .map(|span| span.from.max(start).saturating_add(span.min_offset));
-        let latest = recent.map(|span| {
-            let until = span.until.saturating_add(READING_LAG_MS);
-            until.saturating_add(span.max_offset)
+        let latest_times = recent_spans.map(|span| {
+            let span_end = span.until.saturating_add(READING_LAG_MS);
+            span_end.saturating_add(span.max_offset)
         });
         Some(ClockRange {
-            earliest: Timestamp::from_millis(earliest.min()?),
-            latest: Timestamp::from_millis(latest.max()?),
+            earliest_reading: Timestamp::from_millis(earliest_times.min()?),
+            latest_reading: Timestamp::from_millis(latest_times.max()?),
         })
     }
 
-    /// Returns the time before which records are surely older than `age`, also records whose time
-    /// is the begin of a call. `None` if no record is surely as old.
+    /// Returns a time such that every record with an earlier time is older than `age`, even if the
+    /// record was written some time after its call began. Returns `None` if no record is certainly
+    /// that old.
     #[must_use]
-    pub fn before(&self, age: Duration) -> Option<Timestamp> {
+    pub fn cutoff_for_age(&self, age: Duration) -> Option<Timestamp> {
         let delay = i64::try_from(age.as_millis())
             .ok()?
             .min(MAX_RECORD_DELAY_MS);
-        let earliest = self.during(age)?.earliest.as_millis();
-        Some(Timestamp::from_millis(earliest.saturating_sub(delay)))
+        let earliest_time = self.readings_during(age)?.earliest_reading.as_millis();
+        Some(Timestamp::from_millis(earliest_time.saturating_sub(delay)))
     }
 
     /// Returns the time of the system clock, or an earlier time if the system clock was set forward
-    /// in the last ten minutes of running time and may be set back.
+    /// in the last ten minutes of running time, because the clock may be set back again.
     #[must_use]
     pub fn settled_time(&self, now: Timestamp) -> Timestamp {
-        let settled = self.during(SETTLING_TIME);
-        settled.map_or(now, |range| range.earliest.plus(SETTLING_TIME).min(now))
+        let settled_range = self.readings_during(SETTLING_INTERVAL);
+        settled_range.map_or(now, |range| {
+            range.earliest_reading.plus(SETTLING_INTERVAL).min(now)
+        })
     }
 
-    /// Returns the time until which records with a lifetime of `ttl` from their write have surely
-    /// expired. `None` if no record has surely expired.
+    /// Returns a time such that every record with a lifetime of `ttl` that expires before that time
+    /// has certainly expired. Returns `None` if no record has certainly expired.
     #[must_use]
-    pub fn expired(&self, ttl: Duration) -> Option<Timestamp> {
-        self.before(ttl).map(|before| before.plus(ttl))
+    pub fn expired_until(&self, ttl: Duration) -> Option<Timestamp> {
+        self.cutoff_for_age(ttl).map(|cutoff| cutoff.plus(ttl))
     }
 }

@@ -9,7 +9,7 @@ const DAY: i64 = 24 * HOUR;
 
 /// A machine, with the true time of its boot and the error of its system clock.
 struct Machine {
-    boot: u64,
+    boot_id: u64,
     booted_at: i64,
     error: i64,
     /// The reading that the running process of this machine has stored; `None` after a restart.
@@ -17,11 +17,11 @@ struct Machine {
 }
 
 impl Machine {
-    fn reading(&self, now: i64) -> Reading {
-        Reading {
-            boot: self.boot.to_string(),
+    fn reading(&self, now: i64) -> ClockReading {
+        ClockReading {
+            boot_id: self.boot_id.to_string(),
             uptime: now - self.booted_at,
-            wall: now + self.error,
+            wall_time: now + self.error,
         }
     }
 }
@@ -29,7 +29,7 @@ impl Machine {
 /// A record, with the true time and the time of the system clock when the record was written.
 struct Record {
     at: i64,
-    wall: i64,
+    wall_time: i64,
 }
 
 struct World {
@@ -46,8 +46,8 @@ impl World {
         let mut random = StdRng::seed_from_u64(seed);
         let now = 1_790_000_000 * SECOND;
         let machines = (0..random.random_range(1..=3))
-            .map(|boot| Machine {
-                boot,
+            .map(|boot_id| Machine {
+                boot_id,
                 booted_at: now - random.random_range(0..DAY),
                 error: 0,
                 stored: None,
@@ -78,14 +78,23 @@ impl World {
         };
         let machine = &mut self.machines[machine];
         let reading = machine.reading(self.now);
-        let wall = reading.wall - delay;
-        let (earliest, latest) = (wall.min(reading.wall), wall.max(reading.wall));
+        let wall_time = reading.wall_time - delay;
+        let (earliest_time, latest_time) = (
+            wall_time.min(reading.wall_time),
+            wall_time.max(reading.wall_time),
+        );
         let stored = machine.stored;
-        if !stored.is_some_and(|stored| stored.covers(&reading, earliest, latest)) {
-            self.history.add_with(&reading, earliest, latest);
-            machine.stored = Some(StoredReading::new(&reading, earliest, latest));
+        if !stored
+            .is_some_and(|stored| stored.is_sufficient_for(&reading, earliest_time, latest_time))
+        {
+            self.history
+                .add_with_times(&reading, earliest_time, latest_time);
+            machine.stored = Some(StoredReading::new(&reading, earliest_time, latest_time));
         }
-        self.records.push(Record { at: self.now, wall });
+        self.records.push(Record {
+            at: self.now,
+            wall_time,
+        });
     }
 
     /// Removes the records that may be removed, as the clean-up of the store does.
@@ -93,17 +102,26 @@ impl World {
         let machine = &mut self.machines[machine];
         let reading = machine.reading(self.now);
         self.history.add(&reading);
-        machine.stored = Some(StoredReading::new(&reading, reading.wall, reading.wall));
+        machine.stored = Some(StoredReading::new(
+            &reading,
+            reading.wall_time,
+            reading.wall_time,
+        ));
         let json = serde_json::to_string(&self.history).unwrap();
         self.history = serde_json::from_str(&json).unwrap();
         let age = Duration::from_millis(self.max_age.unsigned_abs());
-        let Some((before, range)) = self.history.before(age).zip(self.history.during(age)) else {
+        let Some((cutoff, range)) = self
+            .history
+            .cutoff_for_age(age)
+            .zip(self.history.readings_during(age))
+        else {
             return;
         };
-        let latest = range.latest.as_millis() + HOUR;
+        let latest_time = range.latest_reading.as_millis() + HOUR;
         let (now, max_age) = (self.now, self.max_age);
         self.records.retain(|record| {
-            let is_removed = record.wall < before.as_millis() || record.wall > latest;
+            let is_removed =
+                record.wall_time < cutoff.as_millis() || record.wall_time > latest_time;
             let age = now - record.at;
             assert!(!is_removed || age >= max_age, "removed after {age} ms");
             !is_removed
@@ -123,7 +141,7 @@ impl World {
             2 => self.machines[machine].stored = None,
             3 => {
                 let machine = &mut self.machines[machine];
-                machine.boot += 1_000;
+                machine.boot_id += 1_000;
                 machine.booted_at = self.now;
                 machine.stored = None;
             }
@@ -171,39 +189,47 @@ fn no_history_of_clocks_removes_a_record_early_and_every_record_is_removed() {
 fn a_clock_that_is_ahead_at_a_start_removes_nothing() {
     let mut history = ClockHistory::default();
     let month = Duration::from_secs(30 * 24 * 3_600);
-    let reading = |day: i64, ahead: i64| Reading {
-        boot: "one".to_owned(),
+    let reading = |day: i64, ahead: i64| ClockReading {
+        boot_id: "one".to_owned(),
         uptime: day * DAY,
-        wall: (20_000 + day + ahead) * DAY,
+        wall_time: (20_000 + day + ahead) * DAY,
     };
     assert_eq!(history.add(&reading(0, 0)), None);
-    assert_eq!(history.before(month), None, "too young for any conclusion");
+    assert_eq!(
+        history.cutoff_for_age(month),
+        None,
+        "too young for any conclusion"
+    );
     assert_eq!(history.add(&reading(31, 0)), None);
-    let usual = history.before(month).unwrap();
+    let usual_cutoff = history.cutoff_for_age(month).unwrap();
     assert_eq!(history.add(&reading(31, 40)), Some(40 * DAY));
-    assert_eq!(history.before(month), Some(usual));
+    assert_eq!(history.cutoff_for_age(month), Some(usual_cutoff));
     // The system clock is behind: records of this time are young, whatever time they contain.
     assert_eq!(history.add(&reading(32, -100)), Some(-140 * DAY));
-    let earliest = history.during(month).unwrap().earliest.as_millis();
-    assert_eq!(earliest, (20_000 + 32 - 100) * DAY);
+    let earliest_time = history
+        .readings_during(month)
+        .unwrap()
+        .earliest_reading
+        .as_millis();
+    assert_eq!(earliest_time, (20_000 + 32 - 100) * DAY);
 }
 
 #[test]
 fn the_running_time_continues_over_restarts_but_not_over_boots() {
     let mut history = ClockHistory::default();
-    let mut at = |boot: &str, uptime: i64| {
-        history.add(&Reading {
-            boot: boot.to_owned(),
+    let mut add_reading = |boot_id: &str, uptime: i64| {
+        history.add(&ClockReading {
+            boot_id: boot_id.to_owned(),
             uptime,
-            wall: uptime,
+            wall_time: uptime,
         });
         history.running
     };
-    assert_eq!(at("one", 100), 0);
-    assert_eq!(at("one", 250), 150);
-    assert_eq!(at("two", 10), 150);
-    assert_eq!(at("two", 20), 160);
-    assert_eq!(at("one", 300), 200);
+    assert_eq!(add_reading("one", 100), 0);
+    assert_eq!(add_reading("one", 250), 150);
+    assert_eq!(add_reading("two", 10), 150);
+    assert_eq!(add_reading("two", 20), 160);
+    assert_eq!(add_reading("one", 300), 200);
     // Another machine starts with a copy of the first machine's memory.
-    assert_eq!(at("one", 200), 200);
+    assert_eq!(add_reading("one", 200), 200);
 }

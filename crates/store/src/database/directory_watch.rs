@@ -24,14 +24,15 @@ pub(super) struct DirectoryWatch(Option<EventQueue>);
 
 #[derive(Debug)]
 struct EventQueue {
-    /// An epoll instance, which is ready when `files` has events or when the mounts have changed.
-    ready: OwnedFd,
-    files: OwnedFd,
+    /// An epoll instance, which is ready when `file_events` has events or when the mounts have
+    /// changed.
+    epoll: OwnedFd,
+    file_events: OwnedFd,
     /// The list of mounts, kept open. The kernel reports each change of the mounts once.
     _mounts: File,
-    /// The number of changes. Locked while the queue is read, so that no caller gets a count
-    /// without the changes that another caller has just read.
-    changes: Mutex<u64>,
+    /// The number of changes. Locked while events are read from the queue, so that no caller gets a
+    /// count that lacks events that another caller has just read.
+    change_count: Mutex<u64>,
 }
 
 impl DirectoryWatch {
@@ -45,8 +46,8 @@ impl DirectoryWatch {
     }
 
     /// Returns the number of changes since the watch began, or `None` if the watch counts nothing.
-    pub(super) fn changes(&self) -> Option<u64> {
-        self.0.as_ref().and_then(|queue| queue.changes())
+    pub(super) fn change_count(&self) -> Option<u64> {
+        self.0.as_ref().and_then(|queue| queue.change_count())
     }
 }
 
@@ -55,49 +56,50 @@ impl EventQueue {
         if fs::canonicalize(file).ok()? != file {
             return None;
         }
-        let files = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
-        let flags = WatchFlags::CREATE
+        let file_events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
+        let watch_flags = WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::MOVE
             | WatchFlags::DELETE_SELF
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
         let directory = file.parent()?;
-        inotify::add_watch(&files, directory, flags).ok()?;
-        for above in directory.ancestors().skip(1) {
-            let flags = WatchFlags::MOVE_SELF | WatchFlags::ONLYDIR;
-            inotify::add_watch(&files, above, flags).ok()?;
+        inotify::add_watch(&file_events, directory, watch_flags).ok()?;
+        for ancestor in directory.ancestors().skip(1) {
+            let ancestor_flags = WatchFlags::MOVE_SELF | WatchFlags::ONLYDIR;
+            inotify::add_watch(&file_events, ancestor, ancestor_flags).ok()?;
         }
         let mounts = File::open("/proc/self/mountinfo").ok()?;
-        let ready = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
         let [files_event, mounts_event] = [0, 1].map(EventData::new_u64);
-        epoll::add(&ready, &files, files_event, EventFlags::IN).ok()?;
-        let changed = EventFlags::PRI | EventFlags::ERR | EventFlags::ET;
-        epoll::add(&ready, &mounts, mounts_event, changed).ok()?;
+        epoll::add(&epoll, &file_events, files_event, EventFlags::IN).ok()?;
+        let mount_flags = EventFlags::PRI | EventFlags::ERR | EventFlags::ET;
+        epoll::add(&epoll, &mounts, mounts_event, mount_flags).ok()?;
         let queue = Self {
-            ready,
-            files,
+            epoll,
+            file_events,
             _mounts: mounts,
-            changes: Mutex::new(0),
+            change_count: Mutex::new(0),
         };
-        // The first event may only report that the file was never polled.
-        queue.changes()?;
-        *queue.changes.lock() = 0;
+        // The first event of the list of mounts is discarded, because it may only report that the
+        // file was never polled.
+        queue.change_count()?;
+        *queue.change_count.lock() = 0;
         Some(queue)
     }
 
-    fn changes(&self) -> Option<u64> {
-        let mut changes = self.changes.lock();
-        let mut events = [const { MaybeUninit::uninit() }; 2];
-        let (events, _) = epoll::wait(&self.ready, &mut events, Some(&NO_WAIT)).ok()?;
+    fn change_count(&self) -> Option<u64> {
+        let mut change_count = self.change_count.lock();
+        let mut event_buffer = [const { MaybeUninit::uninit() }; 2];
+        let (events, _) = epoll::wait(&self.epoll, &mut event_buffer, Some(&NO_WAIT)).ok()?;
         if events.is_empty() {
-            return Some(*changes);
+            return Some(*change_count);
         }
-        match read(&self.files, &mut [0_u8; 512]) {
-            Ok(_) | Err(Errno::AGAIN) => *changes += 1,
+        match read(&self.file_events, &mut [0_u8; 512]) {
+            Ok(_) | Err(Errno::AGAIN) => *change_count += 1,
             Err(_) => return None,
         }
-        Some(*changes)
+        Some(*change_count)
     }
 }
 
@@ -110,46 +112,46 @@ mod tests {
     #[test]
     fn new_deleted_and_renamed_files_are_changes_and_writes_are_not() {
         let directory = tempfile::tempdir().unwrap();
-        let [file, other] = ["a.db", "b"].map(|name| directory.path().join(name));
+        let [file, other_file] = ["a.db", "b"].map(|name| directory.path().join(name));
         fs::write(&file, "1").unwrap();
         let watch = DirectoryWatch::for_file(&file);
-        assert_eq!(watch.changes(), Some(0));
+        assert_eq!(watch.change_count(), Some(0));
         fs::write(&file, "22").unwrap();
-        assert_eq!(watch.changes(), Some(0));
+        assert_eq!(watch.change_count(), Some(0));
 
-        let mut seen = 0;
-        let mut assert_changed = |what: &str| {
-            let now = watch.changes().unwrap();
-            assert!(now > seen, "{what}");
-            seen = now;
-            assert_eq!(watch.changes(), Some(seen), "{what}");
+        let mut last_count = 0;
+        let mut assert_changed = |change: &str| {
+            let new_count = watch.change_count().unwrap();
+            assert!(new_count > last_count, "{change}");
+            last_count = new_count;
+            assert_eq!(watch.change_count(), Some(last_count), "{change}");
         };
-        fs::write(&other, "").unwrap();
+        fs::write(&other_file, "").unwrap();
         assert_changed("created");
-        fs::rename(&other, &file).unwrap();
+        fs::rename(&other_file, &file).unwrap();
         assert_changed("renamed");
         fs::remove_file(&file).unwrap();
         assert_changed("deleted");
-        let moved = directory.path().with_extension("moved");
-        fs::rename(directory.path(), &moved).unwrap();
+        let moved_directory = directory.path().with_extension("moved");
+        fs::rename(directory.path(), &moved_directory).unwrap();
         assert_changed("directory renamed");
-        fs::remove_dir(&moved).unwrap();
+        fs::remove_dir(&moved_directory).unwrap();
         assert_changed("directory deleted");
     }
 
     #[test]
     fn a_rename_of_a_directory_further_up_is_a_change() {
-        let directory = tempfile::tempdir().unwrap();
-        let directory = fs::canonicalize(directory.path()).unwrap();
-        let [above, moved] = ["above", "moved"].map(|name| directory.join(name));
-        fs::create_dir_all(above.join("one/two")).unwrap();
-        let file = above.join("one/two/a.db");
+        let temporary = tempfile::tempdir().unwrap();
+        let directory = fs::canonicalize(temporary.path()).unwrap();
+        let [old_path, new_path] = ["above", "moved"].map(|name| directory.join(name));
+        fs::create_dir_all(old_path.join("one/two")).unwrap();
+        let file = old_path.join("one/two/a.db");
         fs::write(&file, "1").unwrap();
         let watch = DirectoryWatch::for_file(&file);
-        assert_eq!(watch.changes(), Some(0));
-        fs::rename(&above, &moved).unwrap();
-        assert_eq!(watch.changes(), Some(1));
-        assert_eq!(watch.changes(), Some(1));
+        assert_eq!(watch.change_count(), Some(0));
+        fs::rename(&old_path, &new_path).unwrap();
+        assert_eq!(watch.change_count(), Some(1));
+        assert_eq!(watch.change_count(), Some(1));
     }
 
     #[test]
@@ -158,12 +160,12 @@ mod tests {
         let [file, link] = ["a.db", "link.db"].map(|name| directory.path().join(name));
         fs::write(&file, "1").unwrap();
         symlink(&file, &link).unwrap();
-        assert_eq!(DirectoryWatch::for_file(&link).changes(), None);
+        assert_eq!(DirectoryWatch::for_file(&link).change_count(), None);
 
-        let linked = directory.path().join("linked");
-        symlink(directory.path(), &linked).unwrap();
+        let linked_directory = directory.path().join("linked");
+        symlink(directory.path(), &linked_directory).unwrap();
         assert_eq!(
-            DirectoryWatch::for_file(&linked.join("a.db")).changes(),
+            DirectoryWatch::for_file(&linked_directory.join("a.db")).change_count(),
             None
         );
     }

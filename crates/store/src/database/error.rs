@@ -23,13 +23,14 @@ pub(crate) fn translate(error: Error) -> StoreError {
         ),
         Error::Encode(_) => (
             StoreErrorKind::Invalid,
-            "the store cannot store this value".to_owned(),
+            "a value cannot be encoded for the store".to_owned(),
         ),
         Error::PoolTimedOut => (
             StoreErrorKind::Unavailable,
             "the store is busy or cannot be reached".to_owned(),
         ),
-        // Errors of connections, TLS and threads, and errors that future versions of sqlx add.
+        // The remaining errors are those of connections, TLS and threads, and errors that future
+        // versions of sqlx add.
         _ => (
             StoreErrorKind::Unavailable,
             "the connection to the store failed".to_owned(),

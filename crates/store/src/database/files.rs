@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::directory_watch::DirectoryWatch;
 
-/// Size of the blocks that [`DatabaseFiles::try_disk`] allocates, in bytes.
+/// Size of the blocks that [`DatabaseFiles::check_disk`] allocates, in bytes.
 const TRIAL_BYTES: u64 = 64 * 1024;
 
 /// The device and inode of a file, which identify the file while it is open.
@@ -30,7 +30,8 @@ impl DatabaseFileId {
         }
     }
 
-    /// Returns whether this process has the file open, as far as the system can tell.
+    /// Returns whether this process has the file open. Returns `true` only if the system can
+    /// confirm it.
     fn is_open(self) -> bool {
         let Ok(descriptors) = fs::read_dir("/proc/self/fd") else {
             return false;
@@ -42,7 +43,7 @@ impl DatabaseFileId {
     /// Returns whether the file at `path` is the file with this id.
     pub(crate) fn is_at(self, path: &Path) -> io::Result<bool> {
         match fs::metadata(path) {
-            Ok(found) => Ok(Self::from_metadata(&found) == self),
+            Ok(metadata) => Ok(Self::from_metadata(&metadata) == self),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
@@ -56,59 +57,62 @@ impl DatabaseFileId {
 /// A `stat` of each file detects the loss; a watch of the directory detects when a `stat` is
 /// needed.
 #[derive(Debug, Clone)]
-pub(crate) struct DatabaseFiles(Arc<Files>);
+pub(crate) struct DatabaseFiles(Arc<WatchedFiles>);
 
 #[derive(Debug)]
-struct Files {
+struct WatchedFiles {
     path: PathBuf,
-    file: DatabaseFileId,
+    file_id: DatabaseFileId,
     log_path: PathBuf,
-    /// The id of the write-ahead log. SQLite creates the log with the first statement and keeps it
-    /// until the last connection closes.
-    log: Mutex<Option<DatabaseFileId>>,
+    /// The id of the write-ahead log. SQLite creates the log when the first statement runs, and
+    /// keeps it until the last connection closes.
+    log_id: Mutex<Option<DatabaseFileId>>,
     watch: DirectoryWatch,
     /// The number of changes in the directory at the last check that found both files; [`u64::MAX`]
     /// before the first such check.
-    checked: AtomicU64,
+    checked_change_count: AtomicU64,
 }
 
 impl DatabaseFiles {
-    /// Notes the files of the database that was just opened at `path`.
-    pub(super) fn open(relative: &Path) -> io::Result<Self> {
+    /// Records the ids of the files of the database that was just opened at `opened_path`.
+    pub(super) fn open(opened_path: &Path) -> io::Result<Self> {
         // The path is made absolute, because the process may change its working directory.
-        let path = std::path::absolute(relative)?;
+        let path = std::path::absolute(opened_path)?;
         let watch = DirectoryWatch::for_file(&path);
-        let file = DatabaseFileId::from_metadata(&fs::metadata(&path)?);
+        let file_id = DatabaseFileId::from_metadata(&fs::metadata(&path)?);
         let mut log_path = path.clone().into_os_string();
         log_path.push("-wal");
-        Ok(Self(Arc::new(Files {
+        Ok(Self(Arc::new(WatchedFiles {
             path,
-            file,
+            file_id,
             log_path: log_path.into(),
-            log: Mutex::default(),
+            log_id: Mutex::default(),
             watch,
-            checked: AtomicU64::new(u64::MAX),
+            checked_change_count: AtomicU64::new(u64::MAX),
         })))
     }
 
     /// Returns the number of changes in the directory, or `None` if the changes are not counted.
-    pub(super) fn directory_changes(&self) -> Option<u64> {
-        self.0.watch.changes()
+    pub(super) fn count_directory_changes(&self) -> Option<u64> {
+        self.0.watch.change_count()
     }
 
-    /// Checks the files like [`check`](Self::check) if the number of changes in the directory is
-    /// unknown or has increased since the last check.
+    /// Checks the files like [`check`](Self::check), but only if files in the directory may have
+    /// changed since the last check.
     ///
     /// # Errors
     /// `unavailable`, if the files were deleted or replaced.
-    pub(super) fn check_if_changed(&self, changes: Option<u64>) -> Result<(), StoreError> {
-        let checked = &self.0.checked;
-        let Some(changes) = changes else {
+    pub(super) fn check_if_changed(
+        &self,
+        directory_change_count: Option<u64>,
+    ) -> Result<(), StoreError> {
+        let checked_change_count = &self.0.checked_change_count;
+        let Some(change_count) = directory_change_count else {
             return self.check();
         };
-        if checked.load(Ordering::Acquire) != changes {
+        if checked_change_count.load(Ordering::Acquire) != change_count {
             self.check()?;
-            checked.store(changes, Ordering::Release);
+            checked_change_count.store(change_count, Ordering::Release);
         }
         Ok(())
     }
@@ -118,10 +122,12 @@ impl DatabaseFiles {
     /// # Errors
     /// `unavailable`, if the files were deleted or replaced.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        let Files { path, file, .. } = &*self.0;
-        let exists = file.is_at(path).map_err(|error| unlocatable(path, error))?;
+        let WatchedFiles { path, file_id, .. } = &*self.0;
+        let exists = file_id
+            .is_at(path)
+            .map_err(|error| lookup_error(path, error))?;
         if !exists {
-            return Err(replaced(path));
+            return Err(replacement_error(path));
         }
         self.check_log()
     }
@@ -130,27 +136,30 @@ impl DatabaseFiles {
     ///
     /// # Errors
     /// `unavailable`, if the disk is full or read-only, or the files were deleted or replaced.
-    pub(super) fn try_disk(&self) -> Result<(), StoreError> {
+    pub(super) fn check_disk(&self) -> Result<(), StoreError> {
         self.check()?;
-        try_disk(&self.0.path)
+        check_disk(&self.0.path)
     }
 
     fn check_log(&self) -> Result<(), StoreError> {
-        let Files { log_path, log, .. } = &*self.0;
-        let found = match fs::metadata(log_path) {
-            Ok(found) => Some(DatabaseFileId::from_metadata(&found)),
+        let WatchedFiles {
+            log_path, log_id, ..
+        } = &*self.0;
+        let current_log_id = match fs::metadata(log_path) {
+            Ok(metadata) => Some(DatabaseFileId::from_metadata(&metadata)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(unlocatable(log_path, error)),
+            Err(error) => return Err(lookup_error(log_path, error)),
         };
-        let mut log = log.lock();
-        match (*log, found) {
-            (known, found) if known == found => Ok(()),
-            // The log is the first log, or a new log after all connections were reopened.
-            (_, Some(found)) if log.is_none() || found.is_open() => {
-                *log = Some(found);
+        let mut recorded_log_id = log_id.lock();
+        match (*recorded_log_id, current_log_id) {
+            (recorded_id, current_id) if recorded_id == current_id => Ok(()),
+            // A new write-ahead log is accepted if SQLite has created it: when the first statement
+            // ran, or after all connections were reopened.
+            (_, Some(current_id)) if recorded_log_id.is_none() || current_id.is_open() => {
+                *recorded_log_id = Some(current_id);
                 Ok(())
             }
-            _ => Err(replaced(log_path)),
+            _ => Err(replacement_error(log_path)),
         }
     }
 }
@@ -159,16 +168,16 @@ impl DatabaseFiles {
 ///
 /// # Errors
 /// `unavailable`, if the disk is full or read-only.
-pub(crate) fn try_disk(database: &Path) -> Result<(), StoreError> {
-    allocate(database).map_err(|error| {
-        let path = database.display();
+pub(crate) fn check_disk(database_path: &Path) -> Result<(), StoreError> {
+    allocate(database_path).map_err(|error| {
+        let path = database_path.display();
         let message = format!("cannot write beside the store '{path}': {error}");
         StoreError::unavailable(message).with_source(error)
     })
 }
 
-fn allocate(database: &Path) -> io::Result<()> {
-    let mut path = database.as_os_str().to_owned();
+fn allocate(database_path: &Path) -> io::Result<()> {
+    let mut path = database_path.as_os_str().to_owned();
     path.push(format!(".trial-{:016x}", rand::random::<u64>()));
     let file = OpenOptions::new()
         .write(true)
@@ -177,13 +186,14 @@ fn allocate(database: &Path) -> io::Result<()> {
         .open(&path)?;
     fs::remove_file(&path)?;
     match fallocate(&file, FallocateFlags::empty(), 0, TRIAL_BYTES) {
-        // Not every file system can allocate blocks without writing them.
+        // An unsupported operation is not an error, because not every file system can allocate
+        // blocks without writing them.
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-fn replaced(path: &Path) -> StoreError {
+fn replacement_error(path: &Path) -> StoreError {
     StoreError::unavailable(format!(
         "the store's file '{}' was deleted or replaced while it was open: restore the file, or \
         restart the process",
@@ -191,7 +201,7 @@ fn replaced(path: &Path) -> StoreError {
     ))
 }
 
-fn unlocatable(path: &Path, error: io::Error) -> StoreError {
+fn lookup_error(path: &Path, error: io::Error) -> StoreError {
     let message = format!(
         "the store's file '{}' cannot be found: {error}",
         path.display()

@@ -7,8 +7,8 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgRow;
 use sqlx::{Executor, SqlSafeStr};
 
-use super::postgres::Postgres;
-use super::{Value, value};
+use super::postgres::PostgresPool;
+use super::{SqlValue, value};
 
 /// A connection to Postgres that is in use. Dropping the lease returns the connection and rolls
 /// back an open transaction.
@@ -16,23 +16,23 @@ use super::{Value, value};
 /// An unresponsive or unreachable server reports no error, so each statement and the return of the
 /// connection have a timeout. A connection with an unfinished statement is closed, because the next
 /// response on the connection would belong to that statement.
-pub(crate) struct Lease {
-    postgres: Postgres,
+pub(crate) struct ConnectionLease {
+    postgres: PostgresPool,
     /// The connection; `None` after the connection was closed.
     connection: Option<PoolConnection<sqlx::Postgres>>,
     statement_timeout: Duration,
     has_unfinished_statement: bool,
-    in_transaction: bool,
+    is_in_transaction: bool,
 }
 
-impl Lease {
-    pub(super) fn new(postgres: Postgres, connection: PoolConnection<sqlx::Postgres>) -> Self {
+impl ConnectionLease {
+    pub(super) fn new(postgres: PostgresPool, connection: PoolConnection<sqlx::Postgres>) -> Self {
         Self {
             statement_timeout: postgres.statement_timeout(),
             postgres,
             connection: Some(connection),
             has_unfinished_statement: false,
-            in_transaction: false,
+            is_in_transaction: false,
         }
     }
 
@@ -45,66 +45,71 @@ impl Lease {
     pub(super) async fn write(
         &mut self,
         sql: impl SqlSafeStr,
-        values: Vec<Value>,
+        values: Vec<SqlValue>,
     ) -> sqlx::Result<u64> {
-        let (limit, connection) = self.begin_statement()?;
-        let execution = value::postgres(sql, values).execute(&mut **connection);
-        let outcome = timeout(limit, execution).await;
-        self.finish(outcome).map(|done| done.rows_affected())
+        let (statement_timeout, connection) = self.begin_statement()?;
+        let execution = value::bind_postgres(sql, values).execute(&mut **connection);
+        let outcome = timeout(statement_timeout, execution).await;
+        self.finish_statement(outcome)
+            .map(|result| result.rows_affected())
     }
 
     /// Runs a query within the statement timeout, and returns its rows.
     pub(super) async fn read(
         &mut self,
         sql: impl SqlSafeStr,
-        values: Vec<Value>,
+        values: Vec<SqlValue>,
     ) -> sqlx::Result<Vec<PgRow>> {
-        let (limit, connection) = self.begin_statement()?;
-        let execution = value::postgres(sql, values).fetch_all(&mut **connection);
-        let outcome = timeout(limit, execution).await;
-        self.finish(outcome)
+        let (statement_timeout, connection) = self.begin_statement()?;
+        let execution = value::bind_postgres(sql, values).fetch_all(&mut **connection);
+        let outcome = timeout(statement_timeout, execution).await;
+        self.finish_statement(outcome)
     }
 
-    /// Runs several statements without values.
-    pub(super) async fn script(&mut self, sql: impl SqlSafeStr) -> sqlx::Result<()> {
-        let (limit, connection) = self.begin_statement()?;
+    /// Runs several statements, none of which has parameters.
+    pub(super) async fn run_script(&mut self, sql: impl SqlSafeStr) -> sqlx::Result<()> {
+        let (statement_timeout, connection) = self.begin_statement()?;
         let execution = (&mut **connection).execute(sqlx::raw_sql(sql));
-        let outcome = timeout(limit, execution).await;
-        self.finish(outcome).map(drop)
+        let outcome = timeout(statement_timeout, execution).await;
+        self.finish_statement(outcome).map(drop)
     }
 
     /// Begins a transaction, which ends when the lease is dropped.
     pub(super) async fn begin(mut self) -> sqlx::Result<Self> {
-        self.script("BEGIN").await?;
-        self.in_transaction = true;
+        self.run_script("BEGIN").await?;
+        self.is_in_transaction = true;
         Ok(self)
     }
 
     pub(super) async fn commit(mut self) -> sqlx::Result<()> {
-        self.script("COMMIT").await?;
-        self.in_transaction = false;
+        self.run_script("COMMIT").await?;
+        self.is_in_transaction = false;
         Ok(())
     }
 
     fn begin_statement(&mut self) -> sqlx::Result<(Duration, &mut PoolConnection<sqlx::Postgres>)> {
-        let connection = self.connection.as_mut().ok_or_else(unresponsive)?;
+        let connection = self.connection.as_mut().ok_or_else(unresponsive_error)?;
         self.has_unfinished_statement = true;
         Ok((self.statement_timeout, connection))
     }
 
-    fn finish<T>(&mut self, outcome: Result<sqlx::Result<T>, Elapsed>) -> sqlx::Result<T> {
+    fn finish_statement<T>(
+        &mut self,
+        outcome: Result<sqlx::Result<T>, Elapsed>,
+    ) -> sqlx::Result<T> {
         let Ok(result) = outcome else {
             self.connection.take().map(PoolConnection::detach);
-            // All idle connections lead to the same unresponsive server.
+            // The idle connections of the pool are closed, too, because they lead to the same
+            // unresponsive server.
             self.postgres.close_idle();
-            return Err(unresponsive());
+            return Err(unresponsive_error());
         };
         self.has_unfinished_statement = false;
         result
     }
 }
 
-impl Drop for Lease {
+impl Drop for ConnectionLease {
     fn drop(&mut self) {
         let Some(mut connection) = self.connection.take() else {
             return;
@@ -113,19 +118,20 @@ impl Drop for Lease {
             drop(connection.detach());
             return;
         }
-        let limit = self.postgres.statement_timeout();
-        let home = self.postgres.home();
-        if !self.in_transaction {
-            let back = connection.return_to_pool();
+        let statement_timeout = self.postgres.statement_timeout();
+        let home_runtime = self.postgres.home_runtime();
+        if !self.is_in_transaction {
+            let return_to_pool = connection.return_to_pool();
             // Returning a connection checks whether the server responds; after the timeout, the
             // connection is dropped instead.
-            home.spawn(async move { timeout(limit, back).await });
+            home_runtime.spawn(async move { timeout(statement_timeout, return_to_pool).await });
             return;
         }
-        home.spawn(async move {
-            let undone = timeout(limit, (&mut *connection).execute("ROLLBACK")).await;
-            if let Ok(Ok(_)) = undone {
-                let _ = timeout(limit, connection.return_to_pool()).await;
+        home_runtime.spawn(async move {
+            let rollback_outcome =
+                timeout(statement_timeout, (&mut *connection).execute("ROLLBACK")).await;
+            if let Ok(Ok(_)) = rollback_outcome {
+                let _ = timeout(statement_timeout, connection.return_to_pool()).await;
             } else {
                 drop(connection.detach());
             }
@@ -133,7 +139,7 @@ impl Drop for Lease {
     }
 }
 
-fn unresponsive() -> sqlx::Error {
-    let message = "Postgres does not respond";
+fn unresponsive_error() -> sqlx::Error {
+    let message = "Postgres did not respond within the statement timeout";
     io::Error::new(io::ErrorKind::TimedOut, message).into()
 }

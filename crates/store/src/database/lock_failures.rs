@@ -5,10 +5,10 @@ use parking_lot::Mutex;
 use sqlx::pool::PoolConnection;
 use sqlx::{Error, SqlSafeStr, Sqlite, SqlitePool, SqliteTransaction};
 
-/// The primary code of SQLITE_BUSY, the lowest byte of the result code.
-const BUSY: u32 = 5;
+/// The primary result code SQLITE_BUSY, which is the lowest byte of an extended result code.
+const BUSY_CODE: u32 = 5;
 
-/// When a write last failed because another process had locked the database.
+/// The time at which a write last failed because another process had locked the database.
 ///
 /// All writes of this process share a connection. While one write waits for the lock until its
 /// timeout, other writes wait for the connection, and would then wait for the lock one after the
@@ -18,20 +18,21 @@ pub(crate) struct LockFailures(Arc<Mutex<Option<LockFailure>>>);
 
 #[derive(Debug)]
 struct LockFailure {
-    at: Instant,
+    failed_at: Instant,
     message: String,
 }
 
 impl LockFailures {
-    /// Takes the writing connection, unless another write fails because of a lock in the meantime.
+    /// Waits for the writing connection and takes it. Fails if, during the wait, another write
+    /// failed because of a lock.
     pub(super) async fn acquire(
         &self,
         writer: &SqlitePool,
     ) -> sqlx::Result<PoolConnection<Sqlite>> {
-        let start = Instant::now();
+        let started_at = Instant::now();
         let connection = writer.acquire().await?;
         match &*self.0.lock() {
-            Some(failure) if failure.at > start => Err(Error::Io(std::io::Error::new(
+            Some(failure) if failure.failed_at > started_at => Err(Error::Io(std::io::Error::new(
                 std::io::ErrorKind::WouldBlock,
                 failure.message.clone(),
             ))),
@@ -45,8 +46,9 @@ impl LockFailures {
         writer: &SqlitePool,
     ) -> sqlx::Result<SqliteTransaction<'static>> {
         let connection = self.acquire(writer).await?;
-        let begun = SqliteTransaction::begin(connection, Some("BEGIN IMMEDIATE".into_sql_str()));
-        self.note(begun.await)
+        let statement = "BEGIN IMMEDIATE".into_sql_str();
+        let outcome = SqliteTransaction::begin(connection, Some(statement)).await;
+        self.note(outcome)
     }
 
     /// Closes the writing connection and opens another. After some errors, such as a full disk,
@@ -61,7 +63,7 @@ impl LockFailures {
             && is_locked(error)
         {
             *self.0.lock() = Some(LockFailure {
-                at: Instant::now(),
+                failed_at: Instant::now(),
                 message: error.to_string(),
             });
         }
@@ -71,9 +73,11 @@ impl LockFailures {
 
 /// Returns whether another connection has locked the database.
 pub(super) fn is_locked(error: &Error) -> bool {
-    let Error::Database(error) = error else {
+    let Error::Database(database_error) = error else {
         return false;
     };
-    let code = error.code().and_then(|code| code.parse::<u32>().ok());
-    code.is_some_and(|code| code & 0xff == BUSY)
+    let code = database_error
+        .code()
+        .and_then(|code| code.parse::<u32>().ok());
+    code.is_some_and(|code| code & 0xff == BUSY_CODE)
 }

@@ -19,7 +19,7 @@ impl Database {
         }
     }
 
-    /// Runs `PRAGMA integrity_check` and returns the problems that it reports; always empty for
+    /// Runs `PRAGMA integrity_check` and returns the reported problems; always empty for
     /// Postgres.
     pub(crate) async fn check(&self) -> Result<Vec<String>, StoreError> {
         let sql = match self {
@@ -35,27 +35,29 @@ impl Database {
         Ok(problems)
     }
 
-    /// Copies the SQLite file to `to`, which must not exist.
-    pub(crate) async fn backup(&self, to: &Path) -> Result<(), StoreError> {
+    /// Copies the SQLite file to `copy_path`, which must not exist.
+    pub(crate) async fn backup(&self, copy_path: &Path) -> Result<(), StoreError> {
         let Self::Sqlite {
             readers,
             files: Some(files),
             ..
         } = self
         else {
-            return Err(StoreError::invalid("only a store in a file can be copied"));
+            return Err(StoreError::invalid(
+                "only a store in a file can be copied: use pg_dump for Postgres",
+            ));
         };
-        let Some(path) = to.to_str() else {
+        let Some(path) = copy_path.to_str() else {
             return Err(StoreError::invalid(
                 "the path of the copy is not valid UTF-8",
             ));
         };
-        let failed = |source| {
+        let to_copy_error = |source| {
             let message = format!("cannot create the copy '{path}': {source}");
             StoreError::unavailable(message).with_source(source)
         };
-        if to.try_exists().map_err(failed)? {
-            let message = if to.is_dir() {
+        if copy_path.try_exists().map_err(to_copy_error)? {
+            let message = if copy_path.is_dir() {
                 format!("'{path}' is a directory: give the path of a file for the copy")
             } else {
                 format!("the file '{path}' already exists")
@@ -63,22 +65,24 @@ impl Database {
             return Err(StoreError::conflict(message));
         }
         files.check()?;
-        // The file is created first, to set its mode; SQLite accepts an empty file.
-        sqlite::create_new(to).map_err(failed)?;
+        // The file is created before SQLite opens it, to set its mode; SQLite accepts an empty
+        // file.
+        sqlite::create_new(copy_path).map_err(to_copy_error)?;
         let mut connection = readers.acquire().await.map_err(translate)?;
-        let copied = async {
+        let copy_outcome = async {
             (&mut *connection)
                 .execute("PRAGMA query_only = OFF")
                 .await?;
-            let copy = sqlx::query("VACUUM INTO $1").bind(path);
-            copy.execute(&mut *connection).await
+            let copy_statement = sqlx::query("VACUUM INTO $1").bind(path);
+            copy_statement.execute(&mut *connection).await
         }
         .await;
-        // The connection has become writable, so it must not return to the pool.
-        let closed = connection.close().await;
-        if let Err(error) = copied.map(drop).and(closed) {
-            // Removes the incomplete copy. The first error is returned, even if the removal fails.
-            let _ = fs::remove_file(to);
+        // The connection is closed, because it has become writable and must not return to the pool.
+        let close_outcome = connection.close().await;
+        if let Err(error) = copy_outcome.map(drop).and(close_outcome) {
+            // Removes the incomplete copy. If the removal fails too, the error of the copy is
+            // returned.
+            let _ = fs::remove_file(copy_path);
             return Err(translate(error));
         }
         Ok(())

@@ -31,7 +31,7 @@ impl Row {
     }
 
     pub(crate) fn count(&self, column: &str) -> Result<u64, StoreError> {
-        u64::try_from(self.integer(column)?).map_err(|_| unreadable(column))
+        u64::try_from(self.integer(column)?).map_err(|_| unreadable_column(column))
     }
 
     pub(crate) fn timestamp(&self, column: &str) -> Result<Timestamp, StoreError> {
@@ -43,13 +43,13 @@ impl Row {
     }
 
     pub(crate) fn call_id(&self, column: &str) -> Result<CallId, StoreError> {
-        CallId::try_from(&self.bytes(column)?[..]).map_err(|_| unreadable(column))
+        CallId::try_from(&self.bytes(column)?[..]).map_err(|_| unreadable_column(column))
     }
 
     pub(crate) fn optional_call_id(&self, column: &str) -> Result<Option<CallId>, StoreError> {
         let bytes: Option<Vec<u8>> = self.value(column)?;
         let id = bytes.map(|bytes| CallId::try_from(&bytes[..]));
-        id.transpose().map_err(|_| unreadable(column))
+        id.transpose().map_err(|_| unreadable_column(column))
     }
 
     fn value<T>(&self, column: &str) -> Result<T, StoreError>
@@ -60,12 +60,12 @@ impl Row {
             Self::Sqlite(row) => row.try_get_unchecked(column),
             Self::Postgres(row) => row.try_get_unchecked(column),
         }
-        .map_err(|error| unreadable(column).with_source(error))
+        .map_err(|error| unreadable_column(column).with_source(error))
     }
 }
 
 /// Creates the error for an invalid value in a column.
-pub(crate) fn unreadable(column: &str) -> StoreError {
+pub(crate) fn unreadable_column(column: &str) -> StoreError {
     StoreError::corrupt(format!(
         "the store has an unreadable value in the column '{column}'"
     ))

@@ -3,39 +3,39 @@ use std::time::Duration;
 use pillion_core::store::StoreError;
 use sqlx::{AssertSqlSafe, Executor, SqlSafeStr, SqliteTransaction};
 
-use super::lease::Lease;
-use super::{DatabaseFiles, Row, Value, translate, value};
+use super::lease::ConnectionLease;
+use super::{DatabaseFiles, Row, SqlValue, translate, value};
 
-/// A transaction. Dropping it without a commit rolls it back.
+/// A transaction. Dropping a transaction without a commit rolls the transaction back.
 pub(crate) enum Transaction {
     Sqlite(SqliteTransaction<'static>, Option<DatabaseFiles>),
-    Postgres(Lease),
+    Postgres(ConnectionLease),
 }
 
 impl Transaction {
     pub(crate) async fn write(
         &mut self,
         sql: impl SqlSafeStr,
-        values: Vec<Value>,
+        values: Vec<SqlValue>,
     ) -> Result<u64, StoreError> {
-        let changed = match self {
-            Self::Sqlite(inner, _) => value::sqlite(sql, values)
-                .execute(&mut **inner)
+        let changed_rows = match self {
+            Self::Sqlite(transaction, _) => value::bind_sqlite(sql, values)
+                .execute(&mut **transaction)
                 .await
-                .map(|done| done.rows_affected()),
+                .map(|result| result.rows_affected()),
             Self::Postgres(lease) => lease.write(sql, values).await,
         };
-        changed.map_err(translate)
+        changed_rows.map_err(translate)
     }
 
     pub(crate) async fn read(
         &mut self,
         sql: impl SqlSafeStr,
-        values: Vec<Value>,
+        values: Vec<SqlValue>,
     ) -> Result<Vec<Row>, StoreError> {
         match self {
-            Self::Sqlite(inner, _) => value::sqlite(sql, values)
-                .fetch_all(&mut **inner)
+            Self::Sqlite(transaction, _) => value::bind_sqlite(sql, values)
+                .fetch_all(&mut **transaction)
                 .await
                 .map(|rows| rows.into_iter().map(Row::Sqlite).collect()),
             Self::Postgres(lease) => lease
@@ -46,11 +46,14 @@ impl Transaction {
         .map_err(translate)
     }
 
-    /// Runs several statements without values.
-    pub(crate) async fn script(&mut self, sql: impl SqlSafeStr) -> Result<(), StoreError> {
+    /// Runs several statements, none of which has parameters.
+    pub(crate) async fn run_script(&mut self, sql: impl SqlSafeStr) -> Result<(), StoreError> {
         match self {
-            Self::Sqlite(inner, _) => (&mut **inner).execute(sqlx::raw_sql(sql)).await.map(drop),
-            Self::Postgres(lease) => lease.script(sql).await,
+            Self::Sqlite(transaction, _) => (&mut **transaction)
+                .execute(sqlx::raw_sql(sql))
+                .await
+                .map(drop),
+            Self::Postgres(lease) => lease.run_script(sql).await,
         }
         .map_err(translate)
     }
@@ -64,19 +67,19 @@ impl Transaction {
 
     /// Locks a table against other writers until the end of the transaction. In SQLite, every
     /// transaction holds such a lock from its beginning.
-    pub(crate) async fn lock(&mut self, table: &str) -> Result<(), StoreError> {
+    pub(crate) async fn lock_table(&mut self, table: &str) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(..) => Ok(()),
             Self::Postgres(_) => {
                 let sql = format!("LOCK TABLE {table} IN EXCLUSIVE MODE");
-                self.script(AssertSqlSafe(sql)).await
+                self.run_script(AssertSqlSafe(sql)).await
             }
         }
     }
 
     /// Locks a name until the end of the transaction. Other transactions that lock the same name
-    /// wait. The next statement sees what those transactions have committed before. In SQLite,
-    /// every transaction is exclusive from its beginning.
+    /// wait. After the lock is acquired, statements see everything that the earlier holders of the
+    /// lock have committed. In SQLite, every transaction is exclusive from its beginning.
     pub(crate) async fn lock_name(&mut self, name: &str) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(..) => Ok(()),
@@ -89,11 +92,11 @@ impl Transaction {
 
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
         match self {
-            Self::Sqlite(inner, files) => {
+            Self::Sqlite(transaction, files) => {
                 if let Some(files) = files {
                     files.check()?;
                 }
-                inner.commit().await
+                transaction.commit().await
             }
             Self::Postgres(lease) => lease.commit().await,
         }

@@ -7,27 +7,27 @@ use pillion_core::tool::ErrorCode;
 pub enum VaultError {
     /// The store is encrypted with another key than the configured key.
     #[error(
-        "the store is encrypted with another key: the store has the key id {stored}, the \
-        configured key has {configured}"
+        "the store is encrypted with another key: the store has the key id {stored_id}, the \
+        configured key has {configured_id}"
     )]
     WrongKey {
         /// The id of the key with which the store is encrypted.
-        stored: String,
+        stored_id: String,
         /// The id of the configured key.
-        configured: String,
+        configured_id: String,
     },
     /// The store has secrets, but no check value that verifies their key.
     #[error("the store has secrets, but not the value that verifies their key")]
-    NoCheck,
+    MissingCheckValue,
     /// The stored secret was modified or moved, or was encrypted with another key.
-    #[error("a stored secret ({kind:?}) is damaged or was moved from another entry")]
+    #[error("a stored secret of the kind {} is damaged or was moved from another entry", kind.as_str())]
     Damaged {
         /// The kind of the damaged secret.
         kind: SecretKind,
     },
     /// A secret is too large to be encrypted: 256 GiB or more.
-    #[error("the secret cannot be encrypted")]
-    Unsealable,
+    #[error("the secret cannot be encrypted: a secret must be smaller than 256 GiB")]
+    SecretTooLarge,
     /// The store of the encrypted secrets cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -38,9 +38,10 @@ impl VaultError {
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::WrongKey { .. } | Self::NoCheck | Self::Damaged { .. } | Self::Unsealable => {
-                ErrorCode::InternalError
-            }
+            Self::WrongKey { .. }
+            | Self::MissingCheckValue
+            | Self::Damaged { .. }
+            | Self::SecretTooLarge => ErrorCode::InternalError,
             Self::Store(error) => error.code(),
         }
     }

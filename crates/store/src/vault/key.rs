@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 /// The length of a key, in bytes.
 const KEY_BYTES: usize = 32;
 /// The maximum size of a key file, in bytes; a key takes 44 characters and white space.
-const MAX_FILE_LEN: u64 = 256;
+const MAX_KEY_FILE_BYTES: u64 = 256;
 
 /// The key that encrypts all secrets: 32 bytes, which debug output does not contain.
 pub struct MasterKey {
@@ -48,14 +48,15 @@ pub enum MasterKeyError {
         mode: u32,
     },
     /// The environment variable for the key is not set.
-    #[error("{}, which must contain the key, is not set", variable::shown(name))]
+    #[error("{}, which must contain the key, is not set", variable::describe(name))]
     NotSet {
         /// The name of the environment variable.
         name: String,
     },
     /// The value is neither 32 bytes nor 32 bytes in base64.
     #[error(
-        "the key must have 32 bytes, raw or in base64: create one with `openssl rand -base64 32`"
+        "the key of the vault must have 32 bytes, raw or in base64: create one with `openssl rand \
+         -base64 32`"
     )]
     Malformed,
     /// The content of the file is neither 32 bytes nor 32 bytes in base64.
@@ -83,29 +84,29 @@ impl MasterKey {
     /// have access.
     ///
     /// # Errors
-    /// The file cannot be read, other users have access, or it does not contain a key.
+    /// The file cannot be read, other users have access, or the file does not contain a key.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, MasterKeyError> {
         let path = path.as_ref();
-        let unreadable = |source| MasterKeyError::Unreadable {
+        let to_unreadable = |source| MasterKeyError::Unreadable {
             path: path.to_owned(),
             source,
         };
-        // The path must be a file: opening a FIFO waits for a writer, and a reload cannot read a
-        // pipe again.
-        if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
-            return Err(unreadable(std::io::Error::other("not a regular file")));
+        // The path must be a regular file, because opening a FIFO waits for a writer, and a reload
+        // could not read a pipe again.
+        if !std::fs::metadata(path).map_err(to_unreadable)?.is_file() {
+            return Err(to_unreadable(std::io::Error::other("not a regular file")));
         }
-        let file = File::open(path).map_err(unreadable)?;
-        // The mode is that of the opened file, because the path may refer to another file by now.
-        let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o7777;
+        let file = File::open(path).map_err(to_unreadable)?;
+        // The mode is read from the opened file, because the path may refer to another file by now.
+        let mode = file.metadata().map_err(to_unreadable)?.permissions().mode() & 0o7777;
         if mode & 0o077 != 0 {
             let path = path.to_owned();
             return Err(MasterKeyError::Exposed { path, mode });
         }
-        let mut content = Zeroizing::new(Vec::with_capacity(MAX_FILE_LEN as usize + 1));
-        file.take(MAX_FILE_LEN + 1)
+        let mut content = Zeroizing::new(Vec::with_capacity(MAX_KEY_FILE_BYTES as usize + 1));
+        file.take(MAX_KEY_FILE_BYTES + 1)
             .read_to_end(&mut content)
-            .map_err(unreadable)?;
+            .map_err(to_unreadable)?;
         match <&[u8; KEY_BYTES]>::try_from(&content[..]) {
             Ok(bytes) => Ok(Self::from_bytes(bytes)),
             Err(_) => Self::decode(&content).map_err(|_| MasterKeyError::MalformedFile {
@@ -140,13 +141,13 @@ impl MasterKey {
     fn decode(text: &[u8]) -> Result<Self, MasterKeyError> {
         let config =
             GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
-        let text = text.trim_ascii();
+        let trimmed_text = text.trim_ascii();
         for alphabet in [alphabet::STANDARD, alphabet::URL_SAFE] {
-            let decoded = GeneralPurpose::new(&alphabet, config).decode(text);
-            let Ok(decoded) = decoded.map(Zeroizing::new) else {
+            let decode_result = GeneralPurpose::new(&alphabet, config).decode(trimmed_text);
+            let Ok(key_bytes) = decode_result.map(Zeroizing::new) else {
                 continue;
             };
-            if let Ok(bytes) = <&[u8; KEY_BYTES]>::try_from(&decoded[..]) {
+            if let Ok(bytes) = <&[u8; KEY_BYTES]>::try_from(&key_bytes[..]) {
                 return Ok(Self::from_bytes(bytes));
             }
         }
@@ -154,12 +155,12 @@ impl MasterKey {
     }
 
     fn from_bytes(bytes: &[u8; KEY_BYTES]) -> Self {
-        let mut named = Zeroizing::new(b"pillion key id\0".to_vec());
-        named.extend_from_slice(bytes);
-        let hash = digest(&SHA256, &named);
-        let id = hash.as_ref()[..8].iter();
+        let mut hash_input = Zeroizing::new(b"pillion key id\0".to_vec());
+        hash_input.extend_from_slice(bytes);
+        let hash = digest(&SHA256, &hash_input);
+        let id_bytes = hash.as_ref()[..8].iter();
         Self {
-            id: id.map(|byte| format!("{byte:02x}")).collect(),
+            id: id_bytes.map(|byte| format!("{byte:02x}")).collect(),
             bytes: SecretBox::new(Box::new(*bytes)),
         }
     }
@@ -196,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    fn file(content: &[u8], mode: u32) -> (tempfile::TempDir, PathBuf) {
+    fn write_key_file(content: &[u8], mode: u32) -> (tempfile::TempDir, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("key");
         fs::write(&path, content).unwrap();
@@ -209,40 +210,46 @@ mod tests {
         let key = MasterKey::generate();
         let base64 = key.to_base64();
         let text = base64.expose_secret();
-        let bare = text.trim_end_matches('=');
-        let url_safe = bare.replace('+', "-").replace('/', "_");
+        let unpadded_text = text.trim_end_matches('=');
+        let url_safe_text = unpadded_text.replace('+', "-").replace('/', "_");
         for content in [
             key.bytes().to_vec(),
             format!("{text}\n").into_bytes(),
-            bare.as_bytes().to_vec(),
-            url_safe.into_bytes(),
+            unpadded_text.as_bytes().to_vec(),
+            url_safe_text.into_bytes(),
         ] {
-            let (_directory, path) = file(&content, 0o600);
+            let (_directory, path) = write_key_file(&content, 0o600);
             assert_eq!(MasterKey::from_file(&path).unwrap().id(), key.id());
         }
     }
 
     #[test]
     fn l1_an_invalid_or_readable_key_file_is_rejected() {
-        let short = (&b"c2hvcnQ="[..], 0o400, "must contain 32 bytes");
-        let long = (&[b'A'; 5_000][..], 0o600, "must contain 32 bytes");
-        let exposed = [0o640, 0o604, 0o620].map(|mode| (&[7; 32][..], mode, "chmod 600"));
-        for (content, mode, message) in [short, long].into_iter().chain(exposed) {
-            let (_directory, path) = file(content, mode);
+        let short_file = (&b"c2hvcnQ="[..], 0o400, "must contain 32 bytes");
+        let long_file = (&[b'A'; 5_000][..], 0o600, "must contain 32 bytes");
+        let exposed_files = [0o640, 0o604, 0o620].map(|mode| (&[7; 32][..], mode, "chmod 600"));
+        for (content, mode, message) in [short_file, long_file].into_iter().chain(exposed_files) {
+            let (_directory, path) = write_key_file(content, mode);
             let error = MasterKey::from_file(&path).unwrap_err().to_string();
             assert!(error.contains(message), "{mode:o}: {error}");
         }
-        let missing = MasterKey::from_file("/nonexistent/key").unwrap_err();
-        assert!(matches!(missing, MasterKeyError::Unreadable { .. }));
-        let unset = MasterKey::from_environment("PILLION_NO_SUCH_KEY").unwrap_err();
-        assert!(matches!(unset, MasterKeyError::NotSet { .. }));
+        let missing_file_error = MasterKey::from_file("/nonexistent/key").unwrap_err();
+        assert!(matches!(
+            missing_file_error,
+            MasterKeyError::Unreadable { .. }
+        ));
+        let unset_variable_error = MasterKey::from_environment("PILLION_NO_SUCH_KEY").unwrap_err();
+        assert!(matches!(
+            unset_variable_error,
+            MasterKeyError::NotSet { .. }
+        ));
     }
 
     #[test]
     fn l1_debug_shows_no_key() {
         let key = MasterKey::from_bytes(b"0123456789abcdef0123456789abcdef");
-        let shown = format!("{key:?}");
-        assert!(!shown.contains("0123456789abcdef"), "{shown}");
-        assert!(!shown.contains("48, 49"), "{shown}");
+        let debug_text = format!("{key:?}");
+        assert!(!debug_text.contains("0123456789abcdef"), "{debug_text}");
+        assert!(!debug_text.contains("48, 49"), "{debug_text}");
     }
 }

@@ -7,10 +7,11 @@ use zeroize::Zeroizing;
 
 use super::{MasterKey, VaultError};
 
-/// The version of the sealed format: a byte with this version, the nonce, and the ciphertext with
-/// its tag.
+/// The version of the format of encrypted secrets. An encrypted secret consists of a byte with this
+/// version, the nonce, and the ciphertext with its authentication tag.
 const FORMAT_VERSION: u8 = 1;
-/// Random nonces of 24 bytes do not collide for fewer than about 2^80 secrets.
+/// The length of a nonce, in bytes. Random nonces of this length practically never collide for
+/// fewer than about 2^80 secrets.
 const NONCE_BYTES: usize = 24;
 
 impl MasterKey {
@@ -23,19 +24,19 @@ impl MasterKey {
         rand::rng().fill_bytes(&mut nonce);
         let payload = Payload {
             msg: secret.expose_secret().as_bytes(),
-            aad: &associated_data(secret_id),
+            aad: &build_associated_data(secret_id),
         };
-        let encrypted = self
+        let ciphertext = self
             .cipher()
             .encrypt(&XNonce::from(nonce), payload)
-            .map_err(|_| VaultError::Unsealable)?;
-        let mut sealed = Vec::with_capacity(1 + NONCE_BYTES + encrypted.len());
-        sealed.push(FORMAT_VERSION);
-        sealed.extend_from_slice(&nonce);
-        sealed.extend_from_slice(&encrypted);
+            .map_err(|_| VaultError::SecretTooLarge)?;
+        let mut sealed_bytes = Vec::with_capacity(1 + NONCE_BYTES + ciphertext.len());
+        sealed_bytes.push(FORMAT_VERSION);
+        sealed_bytes.extend_from_slice(&nonce);
+        sealed_bytes.extend_from_slice(&ciphertext);
         Ok(SealedSecret {
             key_id: self.id().to_owned(),
-            sealed,
+            sealed: sealed_bytes,
         })
     }
 
@@ -46,27 +47,27 @@ impl MasterKey {
     ) -> Result<SecretString, VaultError> {
         if secret.key_id != self.id() {
             return Err(VaultError::WrongKey {
-                stored: secret.key_id.clone(),
-                configured: self.id().to_owned(),
+                stored_id: secret.key_id.clone(),
+                configured_id: self.id().to_owned(),
             });
         }
-        let damaged = || VaultError::Damaged {
+        let damage_error = || VaultError::Damaged {
             kind: secret_id.kind,
         };
-        let (version, rest) = secret.sealed.split_first().ok_or_else(damaged)?;
-        let (nonce, encrypted) = rest
+        let (version, rest) = secret.sealed.split_first().ok_or_else(damage_error)?;
+        let (nonce, ciphertext) = rest
             .split_first_chunk::<NONCE_BYTES>()
-            .ok_or_else(damaged)?;
+            .ok_or_else(damage_error)?;
         if *version != FORMAT_VERSION {
-            return Err(damaged());
+            return Err(damage_error());
         }
         let payload = Payload {
-            msg: encrypted,
-            aad: &associated_data(secret_id),
+            msg: ciphertext,
+            aad: &build_associated_data(secret_id),
         };
-        let decrypted = self.cipher().decrypt(&XNonce::from(*nonce), payload);
-        let bytes = Zeroizing::new(decrypted.map_err(|_| damaged())?);
-        let text = std::str::from_utf8(&bytes).map_err(|_| damaged())?;
+        let decrypt_result = self.cipher().decrypt(&XNonce::from(*nonce), payload);
+        let bytes = Zeroizing::new(decrypt_result.map_err(|_| damage_error())?);
+        let text = std::str::from_utf8(&bytes).map_err(|_| damage_error())?;
         Ok(SecretString::from(text))
     }
 
@@ -75,9 +76,9 @@ impl MasterKey {
     }
 }
 
-/// Returns the data to which the ciphertext is bound. A kind contains no zero byte, so that the
-/// data of two different ids always differ.
-fn associated_data(secret_id: &SecretId) -> Vec<u8> {
+/// Returns the associated data, which must be the same for encryption and decryption. A kind
+/// contains no zero byte, so the data differ for any two different secret ids.
+fn build_associated_data(secret_id: &SecretId) -> Vec<u8> {
     let mut data = vec![FORMAT_VERSION];
     data.extend_from_slice(secret_id.kind.as_str().as_bytes());
     data.push(0);

@@ -31,8 +31,8 @@ pub fn approval(id: &str, created_at: i64) -> ApprovalRecord {
 fn decision(verdict: Verdict, by: &str, milliseconds: i64) -> ApprovalDecision {
     ApprovalDecision {
         verdict,
-        by: by.to_owned(),
-        at: at(milliseconds),
+        decider: by.to_owned(),
+        decided_at: at(milliseconds),
         reason: (verdict == Verdict::Denied).then(|| "not today".to_owned()),
         arguments: (verdict == Verdict::Approved).then(|| r#"{"dice":"2d6"}"#.to_owned()),
     }
@@ -154,7 +154,9 @@ pub async fn approvals_are_listed_and_expire(store: Arc<dyn Store>) {
     let open = async |user, time| {
         let account = QuotaAccount::new(user, true, Some("token:a"));
         let count = store.count_open_approvals(&account, at(time)).await;
-        count.map(|count| (count.all, count.of_account)).unwrap()
+        count
+            .map(|count| (count.total, count.account_total))
+            .unwrap()
     };
     assert_eq!(open(None, 999).await, (4, 0));
     assert_eq!(open(Some("alice"), 999).await, (4, 4));
@@ -222,7 +224,7 @@ pub async fn claimed_and_verified_users_are_different_accounts_and_lists(store: 
         let same = |other: &QuotaAccount| *other == caller_account;
         let expected = callers.into_iter().map(account).filter(same).count();
         let open = store.count_open_approvals(&caller_account, at(9)).await;
-        let counts = open.map(|open| (open.all, open.of_account)).unwrap();
+        let counts = open.map(|open| (open.total, open.account_total)).unwrap();
         assert_eq!(counts, (8, expected as u64), "{caller:?}");
     }
     for (only_verified, expected) in [(true, &["2", "1"][..]), (false, &["7", "6", "3", "2", "1"])]

@@ -338,9 +338,9 @@ fn chat(owner: &str, id: &str, milliseconds: i64) -> ChatRecord {
 }
 
 pub async fn h4_a_chat_can_be_claimed_for_a_while(store: Arc<dyn Store>) {
-    let claim = |by: &str, until| ChatClaim {
-        by: by.to_owned(),
-        until: at(until),
+    let claim = |claimant: &str, expires_at| ChatClaim {
+        claimant: claimant.to_owned(),
+        expires_at: at(expires_at),
     };
     let chat = ChatRecord {
         claim: Some(claim("one", 30)),

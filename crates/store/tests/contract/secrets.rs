@@ -25,8 +25,8 @@ pub async fn secrets_are_replaced_atomically(store: Arc<dyn Store>) {
     }
     let replacement = |id: &str, old, new| SecretReplacement {
         secret_id: secret_id(id),
-        old: sealed("old", old),
-        new: sealed("new", new),
+        old_secret: sealed("old", old),
+        new_secret: sealed("new", new),
     };
     let first = replacement("a", 1, 11);
     for (why, all) in [

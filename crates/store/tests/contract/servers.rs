@@ -32,7 +32,9 @@ pub async fn f1_servers_are_stored_and_changed(store: Arc<dyn Store>) {
         created_at: at(99),
         ..dice.clone()
     };
-    let renamed = store.update_server(&other_birthday, RecordOwner::Own).await;
+    let renamed = store
+        .update_server(&other_birthday, RecordOwner::StoredServer)
+        .await;
     renamed.unwrap();
     store.mark_server_connected("1", at(3)).await.unwrap();
     dice.last_connected_at = Some(at(3));
@@ -40,9 +42,11 @@ pub async fn f1_servers_are_stored_and_changed(store: Arc<dyn Store>) {
     assert_eq!(all, [server("2", "cards"), dice]);
 
     let missing = server("3", "x");
-    let updated = store.update_server(&missing, RecordOwner::Own).await;
+    let updated = store
+        .update_server(&missing, RecordOwner::StoredServer)
+        .await;
     assert_fails(updated, StoreErrorKind::NotFound);
-    let removed = store.remove_server("3", RecordOwner::Own).await;
+    let removed = store.remove_server("3", RecordOwner::StoredServer).await;
     assert_fails(removed, StoreErrorKind::NotFound);
 }
 
@@ -53,7 +57,7 @@ pub async fn f1_names_and_ids_are_unique(store: Arc<dyn Store>) {
         assert_fails(store.insert_server(&taken).await, StoreErrorKind::Conflict);
     }
     let taken = server("2", "dice");
-    let renamed = store.update_server(&taken, RecordOwner::Own).await;
+    let renamed = store.update_server(&taken, RecordOwner::StoredServer).await;
     assert_fails(renamed, StoreErrorKind::Conflict);
     assert_eq!(store.servers().await.unwrap().len(), 2);
 }
@@ -69,7 +73,10 @@ pub async fn f2_removing_a_server_removes_its_calls_and_pins(store: Arc<dyn Stor
         let user = Some("alice".to_owned());
         store.insert_pin(&ToolPin { user, ..pin }).await.unwrap();
     }
-    store.remove_server("1", RecordOwner::Own).await.unwrap();
+    store
+        .remove_server("1", RecordOwner::StoredServer)
+        .await
+        .unwrap();
     assert_eq!(store.server("1").await.unwrap(), None);
     assert!(store.server_pins("1").await.unwrap().is_empty());
     assert_eq!(store.server_pins("2").await.unwrap().len(), 2);
@@ -98,11 +105,17 @@ pub async fn f2_records_follow_the_name_of_a_server(store: Arc<dyn Store>) {
         pinned.unwrap();
     }
     dice.name = "dice two".to_owned();
-    store.update_server(&dice, RecordOwner::Own).await.unwrap();
+    store
+        .update_server(&dice, RecordOwner::StoredServer)
+        .await
+        .unwrap();
     assert_eq!(servers_of_calls(&*store).await, ["cards", "dice two"]);
     assert!(store.server_pins("dice").await.unwrap().is_empty());
     assert_eq!(store.server_pins("dice two").await.unwrap()[0].hash, "own");
-    store.remove_server("1", RecordOwner::Own).await.unwrap();
+    store
+        .remove_server("1", RecordOwner::StoredServer)
+        .await
+        .unwrap();
     assert_eq!(servers_of_calls(&*store).await, ["cards"]);
     assert!(store.server_pins("dice two").await.unwrap().is_empty());
 }

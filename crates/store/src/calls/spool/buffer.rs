@@ -5,11 +5,15 @@ use std::sync::Arc;
 use pillion_core::store::{CallFilter, CallId, StoreError, ToolCallRecord};
 
 use super::file::SpoolFile;
-use super::reserve::Reserve;
-use super::{MAX_BYTES, MAX_CALLS, SpooledCalls, UnwrittenCalls, closed, has_run, line, query};
+use super::reserve::DiskReserve;
+use super::{
+    MAX_GATHERED_BYTES, MAX_GATHERED_CALLS, SpooledCalls, UnwrittenCalls, closed_error, has_run,
+    line, query,
+};
 
-/// Maximum size of the arguments in the record of an ended call on a full disk, in bytes.
-const MAX_SHORT_ARGUMENTS: usize = 256;
+/// Maximum size of the arguments that the record of a call's end contains if the disk is full, in
+/// bytes.
+const MAX_SHORT_ARGUMENTS_BYTES: usize = 256;
 
 /// The records in the spool files that may not be in the database yet.
 #[derive(Debug)]
@@ -18,52 +22,57 @@ pub(super) struct SpoolBuffer {
     /// written to the database, and is emptied afterwards.
     files: [SpoolFile; 2],
     /// The index of the spool file that takes new records.
-    taking: usize,
+    active_index: usize,
     /// The latest record of each call in the spool file that takes new records.
     calls: SpooledCalls,
     /// The records that are being written to the database.
-    in_flight: Arc<Vec<ToolCallRecord>>,
-    bytes: usize,
+    in_flight_calls: Arc<Vec<ToolCallRecord>>,
+    buffered_bytes: usize,
     is_writing: bool,
     /// Whether the last write to the database failed.
-    is_stuck: bool,
+    has_failed_write: bool,
     /// Whether new records are rejected.
     is_closed: bool,
     /// Disk space that the ends of running calls may use when the disk is full.
-    reserve: Reserve,
+    reserve: DiskReserve,
     /// The path of the database. The spool files are in the same directory.
-    database: PathBuf,
+    database_path: PathBuf,
 }
 
 impl SpoolBuffer {
     /// Creates new spool files beside the database.
-    pub(super) fn for_database(database: &Path) -> io::Result<Self> {
-        let files = [SpoolFile::create(database)?, SpoolFile::create(database)?];
+    pub(super) fn for_database(database_path: &Path) -> io::Result<Self> {
+        let files = [
+            SpoolFile::create(database_path)?,
+            SpoolFile::create(database_path)?,
+        ];
         Ok(Self {
             files,
-            taking: 0,
+            active_index: 0,
             calls: SpooledCalls::new(),
-            in_flight: Arc::default(),
-            bytes: 0,
+            in_flight_calls: Arc::default(),
+            buffered_bytes: 0,
             is_writing: false,
-            is_stuck: false,
+            has_failed_write: false,
             is_closed: false,
-            reserve: Reserve::for_database(database)?,
-            database: std::path::absolute(database)?,
+            reserve: DiskReserve::for_database(database_path)?,
+            database_path: std::path::absolute(database_path)?,
         })
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.is_stuck || self.calls.len() >= MAX_CALLS || self.bytes >= MAX_BYTES
+    pub(super) fn is_at_limit(&self) -> bool {
+        self.has_failed_write
+            || self.calls.len() >= MAX_GATHERED_CALLS
+            || self.buffered_bytes >= MAX_GATHERED_BYTES
     }
 
-    pub(super) fn is_stuck(&self) -> bool {
-        self.is_stuck
+    pub(super) fn has_failed_write(&self) -> bool {
+        self.has_failed_write
     }
 
     /// Returns whether any record is not in the database yet.
     pub(super) fn is_due(&self) -> bool {
-        self.is_stuck || self.is_writing || !self.calls.is_empty()
+        self.has_failed_write || self.is_writing || !self.calls.is_empty()
     }
 
     /// Rejects all further records.
@@ -72,33 +81,33 @@ impl SpoolBuffer {
     }
 
     /// Adds a record to the spool file and to the next write to the database. The end of a call is
-    /// written to the database even if the spool file cannot take it. `changes` is the number of
-    /// changes in the directory.
+    /// written to the database even if it cannot be appended to the spool file. `change_count` is
+    /// the number of changes in the directory of the spool files.
     ///
     /// # Errors
-    /// `unavailable`, if the record would not survive the process.
+    /// `unavailable`, if the record would not survive a crash of the process.
     pub(super) fn add(
         &mut self,
         call: ToolCallRecord,
         line: &[u8],
-        changes: Option<u64>,
+        change_count: Option<u64>,
     ) -> Result<(), StoreError> {
         if self.is_closed {
-            return Err(closed());
+            return Err(closed_error());
         }
-        let appended = if has_run(&call) {
-            let appended = self.append_end(&call, line, changes);
-            self.remember(call, line.len());
-            appended
+        let append_result = if has_run(&call) {
+            let append_result = self.append_end(&call, line, change_count);
+            self.buffer_record(call, line.len());
+            append_result
         } else {
-            let restocked = self.reserve.restock();
-            let appended = restocked.and_then(|()| self.append(line, changes));
-            if appended.is_ok() {
-                self.remember(call, line.len());
+            let refill_result = self.reserve.refill();
+            let append_result = refill_result.and_then(|()| self.append(line, change_count));
+            if append_result.is_ok() {
+                self.buffer_record(call, line.len());
             }
-            appended
+            append_result
         };
-        appended.map_err(|error| {
+        append_result.map_err(|error| {
             StoreError::unavailable(format!("a call cannot be recorded: {error}"))
                 .with_source(error)
         })
@@ -106,107 +115,111 @@ impl SpoolBuffer {
 
     /// Adds the end of a call while the file of the database is missing. Creates no spool file,
     /// because another database may be at the path.
-    pub(super) fn add_end(&mut self, call: ToolCallRecord, line: &[u8], changes: Option<u64>) {
+    pub(super) fn add_end(&mut self, call: ToolCallRecord, line: &[u8], change_count: Option<u64>) {
         if self.is_closed {
             return;
         }
-        if self.files[self.taking].is_at_path(changes)
-            && let Err(error) = self.files[self.taking].append(line)
+        if self.files[self.active_index].is_at_path(change_count)
+            && let Err(error) = self.files[self.active_index].append(line)
         {
             tracing::debug!(
                 %error,
-                "The end of a call is kept in memory: its file cannot be written"
+                "Cannot write the end of a call to the file of recorded calls: keeping it in memory"
             );
         }
-        self.remember(call, line.len());
+        self.buffer_record(call, line.len());
     }
 
-    fn remember(&mut self, call: ToolCallRecord, bytes: usize) {
-        self.bytes += bytes;
+    fn buffer_record(&mut self, call: ToolCallRecord, bytes: usize) {
+        self.buffered_bytes += bytes;
         self.calls.insert(call.id, call);
     }
 
-    fn append(&mut self, line: &[u8], changes: Option<u64>) -> io::Result<()> {
-        if !self.files[self.taking].is_at_path(changes) {
+    fn append(&mut self, line: &[u8], change_count: Option<u64>) -> io::Result<()> {
+        if !self.files[self.active_index].is_at_path(change_count) {
             self.replace_file()?;
         }
-        self.files[self.taking].append(line)
+        self.files[self.active_index].append(line)
     }
 
-    /// Appends the end of a call, on a full disk into the reserved space: the call was allowed to
-    /// run, and its caller receives the result.
+    /// Appends the end of a call to the spool file. If the disk is full, releases reserved space
+    /// for a shortened record, because the call was allowed to run, and its caller receives the
+    /// result.
     fn append_end(
         &mut self,
         call: &ToolCallRecord,
         line: &[u8],
-        changes: Option<u64>,
+        change_count: Option<u64>,
     ) -> io::Result<()> {
-        if self.reserve.is_whole() {
-            match self.append(line, changes) {
+        if self.reserve.is_fully_reserved() {
+            match self.append(line, change_count) {
                 Err(error) if is_full_disk(&error) => {}
                 outcome => return outcome,
             }
         }
-        let short = line::encode(&short_end(call)).map_err(io::Error::other)?;
+        let short_line = line::encode(&shorten_end(call)).map_err(io::Error::other)?;
         loop {
-            match self.append(&short, changes) {
+            match self.append(&short_line, change_count) {
                 Err(error) if is_full_disk(&error) && self.reserve.release()? => {}
                 outcome => return outcome,
             }
         }
     }
 
-    /// Creates a new spool file with the known records after the current spool file was removed.
+    /// Creates a new spool file with the buffered records after the current spool file was removed.
     fn replace_file(&mut self) -> io::Result<()> {
-        let mut file = SpoolFile::create(&self.database)?;
+        let mut file = SpoolFile::create(&self.database_path)?;
         for call in self.calls.values() {
             file.append(&line::encode(call).map_err(io::Error::other)?)?;
         }
-        self.files[self.taking] = file;
+        self.files[self.active_index] = file;
         tracing::warn!("A file of recorded calls was deleted; created a new one");
         Ok(())
     }
 
-    /// Takes the records for a write to the database, and switches the spool files.
+    /// Takes all buffered records for a write to the database. The other spool file takes new
+    /// records from now on.
     pub(super) fn take(&mut self) -> Arc<Vec<ToolCallRecord>> {
         if self.calls.is_empty() {
             return Arc::default();
         }
-        self.taking = 1 - self.taking;
-        self.bytes = 0;
+        self.active_index = 1 - self.active_index;
+        self.buffered_bytes = 0;
         self.is_writing = true;
         let calls = std::mem::take(&mut self.calls).into_values().collect();
-        self.in_flight = Arc::new(calls);
-        Arc::clone(&self.in_flight)
+        self.in_flight_calls = Arc::new(calls);
+        Arc::clone(&self.in_flight_calls)
     }
 
-    /// Records that the taken records are in the database.
+    /// Marks the taken records as written to the database.
     pub(super) fn mark_written(&mut self) {
         self.is_writing = false;
-        self.is_stuck = false;
-        self.in_flight = Arc::default();
-        let other = 1 - self.taking;
-        if let Err(error) = self.files[other].clear() {
-            // The next process that opens the store would only write these records to the database
-            // again.
+        self.has_failed_write = false;
+        self.in_flight_calls = Arc::default();
+        let inactive_index = 1 - self.active_index;
+        if let Err(error) = self.files[inactive_index].clear() {
+            // The error is only logged, because it does no harm: the next process that opens the
+            // store writes the same records to the database again.
             tracing::debug!(%error, "Cannot clear a file of recorded calls");
         }
     }
 
-    /// Records that the taken records could not be written.
+    /// Marks the write of the taken records as failed.
     pub(super) fn mark_failed(&mut self) {
-        self.is_stuck = true;
+        self.has_failed_write = true;
     }
 
     /// Returns the calls whose current state is not in the database.
-    pub(super) fn unwritten_calls(&self, filter: &CallFilter) -> UnwrittenCalls {
-        let is_newer = |call: &&ToolCallRecord| !self.calls.contains_key(&call.id);
-        let in_flight = self.in_flight.iter().filter(is_newer);
-        let all: Vec<_> = self.calls.values().chain(in_flight).collect();
-        let ids: Vec<CallId> = all.iter().map(|call| call.id).collect();
-        let matching = all.into_iter().filter(|call| query::admits(filter, call));
+    pub(super) fn collect_unwritten_calls(&self, filter: &CallFilter) -> UnwrittenCalls {
+        let is_latest = |call: &&ToolCallRecord| !self.calls.contains_key(&call.id);
+        let in_flight_calls = self.in_flight_calls.iter().filter(is_latest);
+        let unwritten_calls: Vec<_> = self.calls.values().chain(in_flight_calls).collect();
+        let ids: Vec<CallId> = unwritten_calls.iter().map(|call| call.id).collect();
+        let matching_calls = unwritten_calls
+            .into_iter()
+            .filter(|call| query::is_match(filter, call));
         UnwrittenCalls {
-            matching: matching.cloned().collect(),
+            matching_calls: matching_calls.cloned().collect(),
             ids,
         }
     }
@@ -218,9 +231,10 @@ impl SpoolBuffer {
     }
 }
 
-/// Returns the end of a call without its long members, so that the end fits on a full disk.
-fn short_end(call: &ToolCallRecord) -> ToolCallRecord {
-    let is_short = call.arguments.len() <= MAX_SHORT_ARGUMENTS;
+/// Returns the record of a call's end without its long members, so that the record fits into the
+/// space that is released on a full disk.
+fn shorten_end(call: &ToolCallRecord) -> ToolCallRecord {
+    let is_short = call.arguments.len() <= MAX_SHORT_ARGUMENTS_BYTES;
     let error = call.error.as_ref();
     ToolCallRecord {
         arguments: if is_short {

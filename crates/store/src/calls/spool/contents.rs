@@ -5,20 +5,21 @@ use pillion_core::store::CallId;
 use super::line::{self, DecodedLine};
 use super::{SpooledCalls, merge_record};
 
-/// Maximum number of calls that an error in the log names for one damaged file.
+/// Maximum number of calls that a log line about one damaged file names.
 const MAX_NAMED_CALLS: usize = 50;
 
 /// What a file of recorded calls contains.
 #[derive(Debug, Default)]
 pub(super) struct SpoolContents {
-    /// Whether there are records of a newer program.
-    pub(super) has_unknown: bool,
+    /// Whether the file contains records of a newer version of Pillion.
+    pub(super) has_unknown_records: bool,
     /// The number of damaged lines in the file.
-    pub(super) damaged: usize,
-    /// Whether the last line is incomplete, as if the process was killed during the write.
-    pub(super) is_cut: bool,
-    /// The calls whose ids damaged lines still contain.
-    pub(super) damaged_calls: Vec<CallId>,
+    pub(super) damaged_line_count: usize,
+    /// Whether the last line is incomplete, for example because the process was killed during the
+    /// write.
+    pub(super) is_last_line_incomplete: bool,
+    /// The ids of calls that are still readable in damaged lines.
+    pub(super) damaged_call_ids: Vec<CallId>,
 }
 
 impl SpoolContents {
@@ -32,12 +33,13 @@ impl SpoolContents {
             }
             match line::decode(line) {
                 DecodedLine::Record(call) => merge_record(*call, calls),
-                DecodedLine::Unknown => contents.has_unknown = true,
+                DecodedLine::Unknown => contents.has_unknown_records = true,
                 DecodedLine::Damaged => {
-                    let is_cut = lines.peek().is_none() && !line::is_complete(line);
-                    contents.is_cut |= is_cut;
-                    contents.damaged += usize::from(!is_cut);
-                    contents.damaged_calls.extend(line::legible_ids(line));
+                    let is_last_line_incomplete =
+                        lines.peek().is_none() && !line::is_complete(line);
+                    contents.is_last_line_incomplete |= is_last_line_incomplete;
+                    contents.damaged_line_count += usize::from(!is_last_line_incomplete);
+                    contents.damaged_call_ids.extend(line::find_call_ids(line));
                 }
             }
         }
@@ -46,22 +48,22 @@ impl SpoolContents {
 
     /// Returns the number of records in the file that cannot be read.
     pub(super) fn count_unreadable(&self) -> usize {
-        self.damaged + usize::from(self.is_cut)
+        self.damaged_line_count + usize::from(self.is_last_line_incomplete)
     }
 
     /// Logs an error for damaged records and a warning for an incomplete record.
     pub(super) fn log(&self, path: &Path) {
-        let calls: Vec<String> = self.named_calls();
-        if self.damaged > 0 {
+        let call_ids: Vec<String> = self.list_named_call_ids();
+        if self.damaged_line_count > 0 {
             tracing::error!(
-                path = %path.display(), lines = self.damaged, ?calls,
+                path = %path.display(), lines = self.damaged_line_count, calls = ?call_ids,
                 "A file of recorded calls is damaged: these records are lost, and a call that ended \
                 with such a record is shown as interrupted. Kept a copy of the file"
             );
         }
-        if self.is_cut {
+        if self.is_last_line_incomplete {
             tracing::warn!(
-                path = %path.display(), ?calls,
+                path = %path.display(), calls = ?call_ids,
                 "The last record of a file of recorded calls is incomplete. The record was not \
                 acknowledged, unless the file was cut afterwards"
             );
@@ -69,19 +71,19 @@ impl SpoolContents {
     }
 
     /// Returns an error message that names the damage and the required action.
-    pub(super) fn description(&self, path: &Path) -> String {
+    pub(super) fn describe_damage(&self, path: &Path) -> String {
         format!(
             "the file '{}' has {} damaged records of calls ({}); remove the file once you have \
             looked at it",
             path.display(),
             self.count_unreadable(),
-            self.named_calls().join(", ")
+            self.list_named_call_ids().join(", ")
         )
     }
 
-    fn named_calls(&self) -> Vec<String> {
-        let calls = self.damaged_calls.iter().take(MAX_NAMED_CALLS);
-        calls.map(CallId::to_string).collect()
+    fn list_named_call_ids(&self) -> Vec<String> {
+        let call_ids = self.damaged_call_ids.iter().take(MAX_NAMED_CALLS);
+        call_ids.map(CallId::to_string).collect()
     }
 }
 
@@ -115,10 +117,10 @@ mod tests {
             .flat_map(|call| line::encode(call).unwrap())
             .collect();
         for bit in 0..bytes.len() * 8 {
-            let mut changed = bytes.clone();
-            changed[bit / 8] ^= 1 << (bit % 8);
+            let mut changed_bytes = bytes.clone();
+            changed_bytes[bit / 8] ^= 1 << (bit % 8);
             let mut calls = SpooledCalls::new();
-            let contents = SpoolContents::read(&changed, &mut calls);
+            let contents = SpoolContents::read(&changed_bytes, &mut calls);
             for call in calls.values() {
                 assert!(records.contains(call), "bit {bit}: {call:?}");
             }
@@ -138,27 +140,31 @@ mod tests {
             let mut calls = SpooledCalls::new();
             let contents = SpoolContents::read(&bytes[..length], &mut calls);
             let is_between = [0, 1, lines[0].len(), lines[0].len() + 1].contains(&length);
-            assert_eq!(contents.is_cut, !is_between, "{length}");
-            assert_eq!(contents.damaged, 0, "{length}");
+            assert_eq!(contents.is_last_line_incomplete, !is_between, "{length}");
+            assert_eq!(contents.damaged_line_count, 0, "{length}");
         }
     }
 
     #[test]
     fn only_a_line_with_the_right_checksum_is_a_record_of_a_newer_version() {
-        let text = "{\"kind\":\"new\"}";
-        let checksum = crc32fast::hash(text.as_bytes());
-        let newer = text.replace('}', &format!(",\"crc32\":{checksum}}}"));
+        let unchecked_line = "{\"kind\":\"new\"}";
+        let checksum = crc32fast::hash(unchecked_line.as_bytes());
+        let newer_line = unchecked_line.replace('}', &format!(",\"crc32\":{checksum}}}"));
         let mut calls = SpooledCalls::new();
-        let contents = SpoolContents::read(newer.as_bytes(), &mut calls);
-        assert!(contents.has_unknown && contents.count_unreadable() == 0);
+        let contents = SpoolContents::read(newer_line.as_bytes(), &mut calls);
+        assert!(contents.has_unknown_records && contents.count_unreadable() == 0);
         // The remaining part of a damaged record may be valid JSON.
         let record = String::from_utf8(line::encode(&record(1)).unwrap()).unwrap();
-        let (whole, _) = record.rsplit_once(",\"crc32\"").unwrap();
-        for damaged in [text, "{\"c32\":7}", &format!("{whole}}}")] {
-            let contents = SpoolContents::read(damaged.as_bytes(), &mut calls);
+        let (unchecked_record, _) = record.rsplit_once(",\"crc32\"").unwrap();
+        for damaged_line in [
+            unchecked_line,
+            "{\"c32\":7}",
+            &format!("{unchecked_record}}}"),
+        ] {
+            let contents = SpoolContents::read(damaged_line.as_bytes(), &mut calls);
             assert!(
-                !contents.has_unknown && contents.count_unreadable() == 1,
-                "{damaged}"
+                !contents.has_unknown_records && contents.count_unreadable() == 1,
+                "{damaged_line}"
             );
         }
         assert!(calls.is_empty());

@@ -6,7 +6,7 @@ use pillion_core::tool::ErrorCode;
 use serde::{Deserialize, Serialize};
 
 /// Length of a call id as text, in bytes.
-const ID_LEN: usize = 36;
+const CALL_ID_LEN: usize = 36;
 
 /// A record as a line of JSON.
 #[derive(Serialize, Deserialize)]
@@ -50,9 +50,9 @@ pub(super) enum DecodedLine {
     Damaged,
 }
 
-/// Encodes a record. The line break comes first, so that half a line of a failed write does not
-/// damage the next record. The checksum comes last: without a checksum, a changed digit or letter
-/// would result in another valid record.
+/// Encodes a record. The line break comes first, so that an incomplete line of a failed write does
+/// not damage the next record. The checksum, which comes last, detects damage such as a changed
+/// digit, which would otherwise result in another valid record.
 pub(super) fn encode(call: &ToolCallRecord) -> Result<Vec<u8>, StoreError> {
     let duration = call.duration.map(|duration| duration.as_micros());
     let line = RecordLine {
@@ -82,55 +82,57 @@ pub(super) fn encode(call: &ToolCallRecord) -> Result<Vec<u8>, StoreError> {
             .with_source(error)
     })?;
     let checksum = crc32fast::hash(&bytes[1..]);
-    bytes.pop(); // The closing brace.
+    bytes.pop(); // The closing brace, which is added again after the checksum.
     bytes.extend_from_slice(CHECKSUM_MEMBER);
     bytes.extend_from_slice(checksum.to_string().as_bytes());
     bytes.push(b'}');
     Ok(bytes)
 }
 
-/// Returns where the checksum member of a line starts.
-fn checksum_start(line: &[u8]) -> Option<usize> {
-    let first = line
+/// Returns the index at which the checksum member of a line starts.
+fn find_checksum(line: &[u8]) -> Option<usize> {
+    let search_start = line
         .len()
         .saturating_sub(CHECKSUM_MEMBER.len() + MAX_CHECKSUM_LEN);
-    let mut tails = line[first..].windows(CHECKSUM_MEMBER.len());
-    let start = tails.position(|window| window == CHECKSUM_MEMBER)?;
-    Some(first + start)
+    let mut windows = line[search_start..].windows(CHECKSUM_MEMBER.len());
+    let offset = windows.position(|window| window == CHECKSUM_MEMBER)?;
+    Some(search_start + offset)
 }
 
 /// Returns whether a line has a checksum that matches the line.
 fn is_intact(line: &[u8]) -> bool {
-    let Some(start) = checksum_start(line) else {
+    let Some(member_start) = find_checksum(line) else {
         return false;
     };
-    let value = line[start + CHECKSUM_MEMBER.len()..]
+    let checksum_text = line[member_start + CHECKSUM_MEMBER.len()..]
         .strip_suffix(b"}")
-        .and_then(|value| str::from_utf8(value).ok());
+        .and_then(|bytes| str::from_utf8(bytes).ok());
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&line[..start]);
+    hasher.update(&line[..member_start]);
     hasher.update(b"}");
-    value.and_then(|value| value.parse().ok()) == Some(hasher.finalize())
+    checksum_text.and_then(|text| text.parse().ok()) == Some(hasher.finalize())
 }
 
 /// Returns whether a line is complete, whatever the line contains.
 pub(super) fn is_complete(line: &[u8]) -> bool {
-    line.ends_with(b"}") && checksum_start(line).is_some()
+    line.ends_with(b"}") && find_checksum(line).is_some()
 }
 
-/// Returns the ids of the calls that a damaged line still contains.
-pub(super) fn legible_ids(line: &[u8]) -> Vec<CallId> {
-    const MEMBER: &[u8] = b"\"id\":\"";
-    let members = line.windows(MEMBER.len()).enumerate();
-    let starts = members.filter(|(_, window)| *window == MEMBER);
-    let ids = starts.filter_map(|(start, _)| {
-        let id = line.get(start + MEMBER.len()..)?.get(..ID_LEN)?;
+/// Returns the call ids that are still readable in a damaged line.
+pub(super) fn find_call_ids(line: &[u8]) -> Vec<CallId> {
+    const ID_MEMBER_START: &[u8] = b"\"id\":\"";
+    let members = line.windows(ID_MEMBER_START.len()).enumerate();
+    let matching_windows = members.filter(|(_, window)| *window == ID_MEMBER_START);
+    let ids = matching_windows.filter_map(|(member_start, _)| {
+        let id = line
+            .get(member_start + ID_MEMBER_START.len()..)?
+            .get(..CALL_ID_LEN)?;
         str::from_utf8(id).ok()?.parse().ok()
     });
     ids.collect()
 }
 
-/// Checks the checksum of a line, and parses the line.
+/// Verifies the checksum of a line, and parses the line.
 pub(super) fn decode(line: &[u8]) -> DecodedLine {
     if !is_intact(line) {
         return DecodedLine::Damaged;
@@ -142,30 +144,30 @@ pub(super) fn decode(line: &[u8]) -> DecodedLine {
 
 /// Parses the record of a line; `None` for an incomplete or unknown record.
 fn parse(line: &[u8]) -> Option<ToolCallRecord> {
-    let line: RecordLine<'_> = serde_json::from_slice(line).ok()?;
-    let text = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned);
+    let record: RecordLine<'_> = serde_json::from_slice(line).ok()?;
+    let to_text = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned);
     Some(ToolCallRecord {
-        id: line.id.parse().ok()?,
+        id: record.id.parse().ok()?,
         process: ProcessRun {
-            owner: line.owner.into_owned(),
-            run_id: line.run_id.into_owned(),
+            owner: record.owner.into_owned(),
+            run_id: record.run_id.into_owned(),
         },
-        server: text(line.server),
-        tool: line.tool.into_owned(),
-        user: text(line.user),
-        user_is_verified: line.user_is_verified,
-        principal: text(line.principal),
-        caller: text(line.caller),
-        arguments: line.arguments.into_owned(),
-        repaired_arguments: text(line.repaired_arguments),
-        approved_arguments: text(line.approved_arguments),
-        status: CallStatus::from_name(&line.status)?,
-        completed_at: line.completed_at.map(Timestamp::from_millis),
-        duration: line.duration_us.map(Duration::from_micros),
-        result: text(line.result),
-        error: text(line.error),
-        error_code: line.error_code,
-        parent: match line.parent {
+        server: to_text(record.server),
+        tool: record.tool.into_owned(),
+        user: to_text(record.user),
+        user_is_verified: record.user_is_verified,
+        principal: to_text(record.principal),
+        caller: to_text(record.caller),
+        arguments: record.arguments.into_owned(),
+        repaired_arguments: to_text(record.repaired_arguments),
+        approved_arguments: to_text(record.approved_arguments),
+        status: CallStatus::from_name(&record.status)?,
+        completed_at: record.completed_at.map(Timestamp::from_millis),
+        duration: record.duration_us.map(Duration::from_micros),
+        result: to_text(record.result),
+        error: to_text(record.error),
+        error_code: record.error_code,
+        parent: match record.parent {
             Some(parent) => Some(parent.parse().ok()?),
             None => None,
         },

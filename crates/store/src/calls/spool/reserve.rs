@@ -9,8 +9,8 @@ use rustix::fs::{FallocateFlags, fallocate};
 /// results.
 const RESERVED_BYTES: u64 = 256 * 1024;
 
-/// Number of bytes that are released at once. Another process may fill the released space first,
-/// but gets no more than this number of bytes.
+/// Number of bytes that are released in one step. The steps are small, because another process may
+/// fill the released disk space before a record is written to it.
 const RELEASE_STEP_BYTES: u64 = 4 * 1024;
 
 /// Disk space that is released in steps when the disk is full, so that the ends of running calls
@@ -18,20 +18,20 @@ const RELEASE_STEP_BYTES: u64 = 4 * 1024;
 ///
 /// The space is an unlinked file, which the system deletes when the process ends.
 #[derive(Debug)]
-pub(super) struct Reserve {
+pub(super) struct DiskReserve {
     file: File,
-    bytes: u64,
-    /// Whether the file system cannot reserve space.
+    reserved_bytes: u64,
+    /// Whether the file system cannot reserve disk space.
     is_unsupported: bool,
 }
 
-impl Reserve {
-    /// Reserves the space beside a database.
+impl DiskReserve {
+    /// Reserves disk space with a file beside a database.
     ///
     /// # Errors
     /// The file cannot be created, or the disk is full.
-    pub(super) fn for_database(database: &Path) -> io::Result<Self> {
-        let mut path = database.as_os_str().to_owned();
+    pub(super) fn for_database(database_path: &Path) -> io::Result<Self> {
+        let mut path = database_path.as_os_str().to_owned();
         path.push(format!(".reserve-{:016x}", rand::random::<u64>()));
         let mut options = OpenOptions::new();
         let file = options
@@ -42,45 +42,47 @@ impl Reserve {
         fs::remove_file(&path)?;
         let mut reserve = Self {
             file,
-            bytes: 0,
+            reserved_bytes: 0,
             is_unsupported: false,
         };
-        reserve.restock()?;
+        reserve.refill()?;
         Ok(reserve)
     }
 
-    /// Returns whether the whole space is reserved.
-    pub(super) fn is_whole(&self) -> bool {
-        self.is_unsupported || self.bytes == RESERVED_BYTES
+    /// Returns whether all [`RESERVED_BYTES`] bytes of disk space are reserved.
+    pub(super) fn is_fully_reserved(&self) -> bool {
+        self.is_unsupported || self.reserved_bytes == RESERVED_BYTES
     }
 
-    /// Reserves the released space again.
+    /// Reserves the released disk space again.
     ///
     /// # Errors
-    /// The disk has no room for the space.
-    pub(super) fn restock(&mut self) -> io::Result<()> {
-        if self.is_whole() {
+    /// The disk has less free space than must be reserved.
+    pub(super) fn refill(&mut self) -> io::Result<()> {
+        if self.is_fully_reserved() {
             return Ok(());
         }
         match fallocate(&self.file, FallocateFlags::empty(), 0, RESERVED_BYTES) {
-            Ok(()) => self.bytes = RESERVED_BYTES,
+            Ok(()) => self.reserved_bytes = RESERVED_BYTES,
             Err(rustix::io::Errno::OPNOTSUPP) => self.is_unsupported = true,
             Err(error) => {
-                // An earlier attempt that failed may have reserved a part of the space.
-                self.file.set_len(self.bytes)?;
+                // The file is truncated to its previous size, because the failed attempt may have
+                // reserved a part of the disk space.
+                self.file.set_len(self.reserved_bytes)?;
                 return Err(error.into());
             }
         }
         Ok(())
     }
 
-    /// Releases a part of the space. Returns whether any space was left to release.
+    /// Releases up to [`RELEASE_STEP_BYTES`] bytes of the reserved disk space. Returns `false` if
+    /// no reserved disk space is left.
     pub(super) fn release(&mut self) -> io::Result<bool> {
-        let Some(left) = self.bytes.checked_sub(RELEASE_STEP_BYTES) else {
+        let Some(remaining_bytes) = self.reserved_bytes.checked_sub(RELEASE_STEP_BYTES) else {
             return Ok(false);
         };
-        self.file.set_len(left)?;
-        self.bytes = left;
+        self.file.set_len(remaining_bytes)?;
+        self.reserved_bytes = remaining_bytes;
         Ok(true)
     }
 }
