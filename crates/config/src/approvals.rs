@@ -12,23 +12,26 @@ use super::{McpServerSection, ToolSection, millis};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ApprovalsSection {
-    /// The policy for tools without a setting of their own or of their server: `auto`, `always-ask`
-    /// or `trusted-only`; see [Approvals](../how-to/approvals.md).
+    /// The policy for tools for which neither the tool nor its server has a policy: `auto`,
+    /// `always-ask` or `trusted-only`; see [Approvals](../how-to/approvals.md).
     #[cfg_attr(test, schemars(with = "String"))]
     pub policy: ApprovalPolicy,
     /// The tools that need no approval under `trusted-only`.
     pub trusted_tools: HashSet<String>,
     /// Lifetime of an approval request: how long a call may wait for its decision, how long an
     /// approved call may be sent again, and how long a denied call stays denied.
-    #[serde(rename = "expires_after_ms", deserialize_with = "millis::positive")]
+    #[serde(
+        rename = "expires_after_ms",
+        deserialize_with = "millis::read_positive"
+    )]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub expires_after: Duration,
     /// Maximum time that a request may block until its call is decided.
-    #[serde(rename = "max_wait_ms", deserialize_with = "millis::any")]
+    #[serde(rename = "max_wait_ms", deserialize_with = "millis::read_any")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 0, max = millis::MAX_MS)))]
     pub max_wait: Duration,
     /// Maximum number of calls that wait for a decision. A user's call is rejected if the user
-    /// already has as many waiting calls as there are free slots.
+    /// already has at least as many waiting calls as this maximum leaves free for all users.
     pub max_pending: NonZeroU64,
     /// Maximum number of requests of one principal (a token, or a user of this host) that block
     /// until their call is decided, including requests of MCP clients that ask their user. Further
@@ -76,14 +79,14 @@ impl ApprovalsSection {
     ) -> ApprovalRules {
         let mut policies = ToolSettings::default();
         for (name, tool) in tools {
-            tool.set(&mut policies, name, tool.require_approval);
+            tool.apply_setting(&mut policies, name, tool.require_approval);
         }
-        let servers = servers.iter();
         ApprovalRules {
             default: self.policy,
             trusted_tools: self.trusted_tools.clone(),
             tools: policies,
             servers: servers
+                .iter()
                 .filter_map(|server| {
                     Some((server.label().to_owned(), server.settings.require_approval?))
                 })

@@ -17,10 +17,11 @@ use url::Url;
 
 use super::entry::{self, EntryError, Variables};
 use super::field_names::field_names;
-use super::network_tools::{DEFAULT_TIMEOUT, NAMES};
+use super::network_tools::{DEFAULT_TIMEOUT, TOOL_NAMES};
 use super::{KeyPath, ToolSection};
 
-/// Settings of the built-in tools that have settings of their own. `Debug` shows no API key.
+/// Settings of the built-in tools that have settings in addition to the common ones. Debug output
+/// contains no API key.
 #[derive(Debug, Clone)]
 pub struct BuiltinTools {
     /// Settings of `get_weather`; `None` disables the tool.
@@ -41,11 +42,13 @@ pub struct ServiceKey {
     pub tool: &'static str,
     /// The name of the service, as in the tool's setting `provider`.
     pub service: &'static str,
-    /// Whether the key comes from the vault; otherwise it comes from an environment variable.
+    /// Whether the key comes from the vault; otherwise the key comes from an environment
+    /// variable.
     pub is_in_vault: bool,
 }
 
-/// No provider is used by default.
+/// By default, neither `get_weather` nor `web_search` has a provider: the configuration must choose
+/// one.
 impl Default for BuiltinTools {
     fn default() -> Self {
         Self {
@@ -91,15 +94,15 @@ struct TimeKeys {
 }
 
 impl TimeKeys {
-    const TOOL: &'static str = "get_time";
+    const TOOL_NAME: &'static str = "get_time";
 
     fn resolve(self) -> Result<Option<String>, EntryError> {
         let tool = (self.timezone.as_deref()).map(|zone| GetTime::new(zone, SystemTime::now));
         match tool.transpose() {
             Ok(_) => Ok(self.timezone),
-            Err(unknown) => {
-                let key = tool_path(Self::TOOL).join_name("timezone");
-                Err(entry::fault(key, unknown.to_string()))
+            Err(error) => {
+                let key = tool_path(Self::TOOL_NAME).join_name("timezone");
+                Err(entry::entry_error(key, error.to_string()))
             }
         }
     }
@@ -129,7 +132,8 @@ enum SearchName {
 #[derive(Debug, Clone)]
 struct ServiceUrl(Url);
 
-/// The keys of tools besides the common keys, before environment variables are resolved.
+/// The keys of `[tools]` that are not common to all tools, before environment variables are
+/// resolved.
 #[derive(Debug)]
 pub(super) struct BuiltinKeys {
     weather: WeatherKeys,
@@ -137,37 +141,40 @@ pub(super) struct BuiltinKeys {
     time: TimeKeys,
 }
 
-/// Removes the keys that are not common to all tools from `[tools]`. The common keys remain.
+/// Removes the keys that are not common to all tools from `[tools]`, and returns them.
 pub(super) fn take(config: &mut Table) -> Result<BuiltinKeys, EntryError> {
-    let [weather, search] = NAMES;
+    let [weather, search] = TOOL_NAMES;
     Ok(BuiltinKeys {
-        weather: take_from(config, weather)?,
-        search: take_from(config, search)?,
-        time: take_from(config, TimeKeys::TOOL)?,
+        weather: take_tool_keys(config, weather)?,
+        search: take_tool_keys(config, search)?,
+        time: take_tool_keys(config, TimeKeys::TOOL_NAME)?,
     })
 }
 
-fn take_from<T: de::DeserializeOwned>(config: &mut Table, tool: &str) -> Result<T, EntryError> {
+fn take_tool_keys<T: de::DeserializeOwned>(
+    config: &mut Table,
+    tool: &str,
+) -> Result<T, EntryError> {
     let tools = config.get_mut("tools").and_then(Value::as_table_mut);
     let section = tools.and_then(|tools| tools.get_mut(tool)?.as_table_mut());
-    let mut own = Table::new();
+    let mut tool_keys = Table::new();
     if let Some(section) = section {
         for name in field_names::<T>() {
             if let Some(value) = section.remove(*name) {
-                own.insert((*name).to_owned(), value);
+                tool_keys.insert((*name).to_owned(), value);
             }
         }
     }
-    entry::read(own, &tool_path(tool))
+    entry::read(tool_keys, &tool_path(tool))
 }
 
 /// Returns the keys that the tool has in addition to the common keys of all tools.
-pub(super) fn extra_keys(tool: &str) -> &'static [&'static str] {
-    let [weather, search] = NAMES;
+pub(super) fn list_extra_keys(tool: &str) -> &'static [&'static str] {
+    let [weather, search] = TOOL_NAMES;
     match tool {
         _ if tool == weather => field_names::<WeatherKeys>(),
         _ if tool == search => field_names::<SearchKeys>(),
-        TimeKeys::TOOL => field_names::<TimeKeys>(),
+        TimeKeys::TOOL_NAME => field_names::<TimeKeys>(),
         _ => &[],
     }
 }
@@ -177,8 +184,8 @@ fn tool_path(tool: &str) -> KeyPath {
 }
 
 impl BuiltinKeys {
-    /// Returns the settings with the API keys from the environment. With `has_vault`, an API key
-    /// that is in no environment variable is expected in the vault.
+    /// Returns the settings with the API keys from the environment. If `has_vault` is `true`, an
+    /// API key that no environment variable contains is expected to be in the vault.
     pub(super) fn resolve(
         self,
         tools: &BTreeMap<String, ToolSection>,
@@ -190,10 +197,10 @@ impl BuiltinKeys {
             has_vault,
             keys: RefCell::default(),
         };
-        let timeout = |name: &str| tools.get(name).and_then(|tool| tool.timeout);
-        let [weather, search] = NAMES;
-        let weather_timeout = timeout(weather).unwrap_or(DEFAULT_TIMEOUT);
-        let search_timeout = timeout(search).unwrap_or(DEFAULT_TIMEOUT);
+        let tool_timeout = |name: &str| tools.get(name).and_then(|tool| tool.timeout);
+        let [weather, search] = TOOL_NAMES;
+        let weather_timeout = tool_timeout(weather).unwrap_or(DEFAULT_TIMEOUT);
+        let search_timeout = tool_timeout(search).unwrap_or(DEFAULT_TIMEOUT);
         Ok(BuiltinTools {
             get_weather: self.weather.resolve(weather_timeout, &sources)?,
             web_search: self.search.resolve(search_timeout, &sources)?,
@@ -209,26 +216,28 @@ impl WeatherKeys {
         timeout: Duration,
         sources: &KeySources<'_>,
     ) -> Result<Option<WeatherSettings>, EntryError> {
-        let secrets = Secrets {
-            tool: NAMES[0],
-            path: tool_path(NAMES[0]),
-            named: self.api_key_env,
+        let key_source = ToolKeySource {
+            tool: TOOL_NAMES[0],
+            path: tool_path(TOOL_NAMES[0]),
+            variable_name: self.api_key_env,
             sources,
         };
-        let usual = "OPENWEATHER_API_KEY";
+        let default_variable = "OPENWEATHER_API_KEY";
         let service = match self.provider {
             Some(WeatherName::None) => return Ok(None),
             Some(WeatherName::Mock) => WeatherService::Mock,
             Some(WeatherName::OpenMeteo) => WeatherService::OpenMeteo {
-                api_key: secrets.named()?,
+                api_key: key_source.read_named_key()?,
             },
             Some(WeatherName::OpenWeatherMap) => WeatherService::OpenWeatherMap {
-                api_key: secrets.require_key("openweathermap", usual)?,
+                api_key: key_source.require_key("openweathermap", default_variable)?,
             },
-            None if secrets.is_named() => return Err(secrets.missing_provider_fault()),
-            None => match secrets.variable(usual) {
+            None if key_source.has_variable_name() => {
+                return Err(key_source.missing_provider_error());
+            }
+            None => match key_source.find_variable(default_variable) {
                 Some(api_key) => {
-                    secrets.record_key("openweathermap", false);
+                    key_source.record_key("openweathermap", false);
                     WeatherService::OpenWeatherMap { api_key }
                 }
                 None => WeatherService::Unset,
@@ -251,46 +260,54 @@ impl SearchKeys {
         timeout: Duration,
         sources: &KeySources<'_>,
     ) -> Result<Option<SearchSettings>, EntryError> {
-        let secrets = Secrets {
-            tool: NAMES[1],
-            path: tool_path(NAMES[1]),
-            named: self.api_key_env,
+        let key_source = ToolKeySource {
+            tool: TOOL_NAMES[1],
+            path: tool_path(TOOL_NAMES[1]),
+            variable_name: self.api_key_env,
             sources,
         };
-        let (usual, usual_cx) = ("GOOGLE_SEARCH_API_KEY", "GOOGLE_SEARCH_CX");
+        let (default_variable, cx_variable) = ("GOOGLE_SEARCH_API_KEY", "GOOGLE_SEARCH_CX");
         let base_url = self.base_url.map(|url| url.0);
         let cx = self
             .cx
-            .or_else(|| variable_text(sources.variables, usual_cx));
+            .or_else(|| read_variable(sources.variables, cx_variable));
         let service = match self.provider {
             Some(SearchName::None) => return Ok(None),
             Some(SearchName::Mock) => Some(SearchService::Mock),
             Some(SearchName::Google) => {
-                let Some(engine) = cx else {
-                    return Err(secrets.fault_at(
+                let Some(engine_id) = cx else {
+                    return Err(key_source.key_error(
                         "cx",
-                        &format!("set cx, or the environment variable {usual_cx}"),
+                        &format!("set cx, or the environment variable {cx_variable}"),
                     ));
                 };
-                let api_key = secrets.require_key("google", usual)?;
-                Some(SearchService::Google { api_key, engine })
+                let api_key = key_source.require_key("google", default_variable)?;
+                Some(SearchService::Google {
+                    api_key,
+                    engine: engine_id,
+                })
             }
             Some(SearchName::Brave) => Some(SearchService::Brave {
-                api_key: secrets.require_key("brave", "BRAVE_SEARCH_API_KEY")?,
+                api_key: key_source.require_key("brave", "BRAVE_SEARCH_API_KEY")?,
             }),
             Some(SearchName::SearXng) => {
                 let Some(base_url) = base_url.clone() else {
-                    return Err(secrets
-                        .fault_at("base_url", "set base_url to the URL of the SearXNG server"));
+                    return Err(key_source
+                        .key_error("base_url", "set base_url to the URL of the SearXNG server"));
                 };
                 Some(SearchService::SearXng { base_url })
             }
-            None if secrets.is_named() => return Err(secrets.missing_provider_fault()),
+            None if key_source.has_variable_name() => {
+                return Err(key_source.missing_provider_error());
+            }
             None => {
-                let both = secrets.variable(usual).zip(cx);
-                both.map(|(api_key, engine)| {
-                    secrets.record_key("google", false);
-                    SearchService::Google { api_key, engine }
+                let key_and_engine = key_source.find_variable(default_variable).zip(cx);
+                key_and_engine.map(|(api_key, engine_id)| {
+                    key_source.record_key("google", false);
+                    SearchService::Google {
+                        api_key,
+                        engine: engine_id,
+                    }
                 })
             }
         };
@@ -303,7 +320,8 @@ impl SearchKeys {
     }
 }
 
-/// The sources of API keys, and the keys that were required so far.
+/// The sources from which API keys are read, and the list of the keys that the configured services
+/// need.
 struct KeySources<'a> {
     variables: &'a Variables,
     has_vault: bool,
@@ -311,23 +329,24 @@ struct KeySources<'a> {
 }
 
 /// Where a tool's API key comes from.
-struct Secrets<'a> {
+struct ToolKeySource<'a> {
     tool: &'static str,
     /// The path of the tool's section.
     path: KeyPath,
     /// The value of `api_key_env`.
-    named: Option<Value>,
+    variable_name: Option<Value>,
     sources: &'a KeySources<'a>,
 }
 
-impl Secrets<'_> {
-    fn is_named(&self) -> bool {
-        self.named.is_some()
+impl ToolKeySource<'_> {
+    fn has_variable_name(&self) -> bool {
+        self.variable_name.is_some()
     }
 
-    /// Returns the API key from the variable that `api_key_env` names, if it is set.
-    fn named(&self) -> Result<Option<SecretString>, EntryError> {
-        let Some(name) = &self.named else {
+    /// Returns the API key from the environment variable that `api_key_env` names; `None` if
+    /// `api_key_env` is not set.
+    fn read_named_key(&self) -> Result<Option<SecretString>, EntryError> {
+        let Some(name) = &self.variable_name else {
             return Ok(None);
         };
         let path = self.path.join_name("api_key_env");
@@ -335,12 +354,17 @@ impl Secrets<'_> {
         Ok(Some(key.into()))
     }
 
-    /// Returns the API key from the variable that `api_key_env` names, else from the service's
-    /// usual variable `usual`, else an empty key if the vault may have the key.
-    fn require_key(&self, service: &'static str, usual: &str) -> Result<SecretString, EntryError> {
-        let key = match self.named()? {
+    /// Returns the API key from the environment variable that `api_key_env` names, or else from the
+    /// service's `default_variable`. If neither is set, returns an empty key if the vault may have
+    /// the key.
+    fn require_key(
+        &self,
+        service: &'static str,
+        default_variable: &str,
+    ) -> Result<SecretString, EntryError> {
+        let key = match self.read_named_key()? {
             Some(key) => Some(key),
-            None => self.variable(usual),
+            None => self.find_variable(default_variable),
         };
         self.record_key(service, key.is_none());
         match key {
@@ -348,10 +372,10 @@ impl Secrets<'_> {
             None if self.sources.has_vault => Ok(SecretString::default()),
             None => {
                 let message = format!(
-                    "the provider needs an API key: set the environment variable {usual} or \
-                    api_key_env, or configure a vault that has the key"
+                    "the provider needs an API key: set the environment variable \
+                    {default_variable} or api_key_env, or configure a vault that has the key"
                 );
-                Err(self.fault_at("provider", &message))
+                Err(self.key_error("provider", &message))
             }
         }
     }
@@ -365,24 +389,24 @@ impl Secrets<'_> {
         });
     }
 
-    fn variable(&self, name: &str) -> Option<SecretString> {
-        variable_text(self.sources.variables, name).map(SecretString::from)
+    fn find_variable(&self, name: &str) -> Option<SecretString> {
+        read_variable(self.sources.variables, name).map(SecretString::from)
     }
 
-    fn missing_provider_fault(&self) -> EntryError {
-        self.fault_at(
+    fn missing_provider_error(&self) -> EntryError {
+        self.key_error(
             "api_key_env",
             "set provider to the service that the key belongs to",
         )
     }
 
-    fn fault_at(&self, key: &str, message: &str) -> EntryError {
-        entry::fault(self.path.join_name(key), message)
+    fn key_error(&self, key: &str, message: &str) -> EntryError {
+        entry::entry_error(self.path.join_name(key), message)
     }
 }
 
-/// Returns the value of a variable; `None` if it is blank.
-fn variable_text(variables: &Variables, name: &str) -> Option<String> {
+/// Returns the value of an environment variable; `None` if the value is blank.
+fn read_variable(variables: &Variables, name: &str) -> Option<String> {
     let text = variables.get(name)?.to_str()?;
     (!text.trim().is_empty()).then(|| text.to_owned())
 }
@@ -392,8 +416,8 @@ impl<'de> Deserialize<'de> for ServiceUrl {
         let text = String::deserialize(deserializer)?;
         let url = Url::parse(&text).ok().filter(|url| {
             let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
-            let is_bare = url.query().is_none() && url.fragment().is_none();
-            is_http && is_bare && url.username().is_empty() && url.password().is_none()
+            let has_only_path = url.query().is_none() && url.fragment().is_none();
+            is_http && has_only_path && url.username().is_empty() && url.password().is_none()
         });
         url.map(Self).ok_or_else(|| {
             de::Error::custom("expected an http:// or https:// URL without user, password or query")

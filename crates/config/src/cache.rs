@@ -11,7 +11,8 @@ pub struct CacheSection {
     pub enabled: bool,
     /// Whether to honor `ttlMs` and `cacheScope` of results of MCP servers.
     pub honor_servers: bool,
-    /// Maximum number of cached results; the least recently used are evicted.
+    /// Maximum number of cached results; when the cache is full, the least recently used results
+    /// are evicted.
     pub max_entries: usize,
     /// Approximate maximum size of the cached results, in bytes.
     pub max_bytes: usize,
@@ -19,12 +20,12 @@ pub struct CacheSection {
 
 impl Default for CacheSection {
     fn default() -> Self {
-        let core = CacheConfig::default();
+        let default_config = CacheConfig::default();
         Self {
             enabled: true,
-            honor_servers: core.honor_servers,
-            max_entries: core.max_entries,
-            max_bytes: core.max_bytes,
+            honor_servers: default_config.honor_servers,
+            max_entries: default_config.max_entries,
+            max_bytes: default_config.max_bytes,
         }
     }
 }

@@ -13,21 +13,22 @@ use super::millis;
 pub struct ChatSection {
     /// The model of chats that name none. Default: the first of `[[models]]` that has a provider.
     pub model: Option<String>,
-    /// Maximum number of tool calls before the model must answer with text.
+    /// Maximum number of tool calls before the model must respond with text.
     pub max_tool_calls: NonZeroUsize,
-    /// Maximum number of answers with tool calls before the model must answer with text.
+    /// Maximum number of responses with tool calls before the model must respond with text.
     pub max_tool_rounds: NonZeroUsize,
-    /// Maximum number of tool calls of one answer that run; the others do not run.
+    /// Maximum number of tool calls of one response that run; further calls of the response end
+    /// with an error.
     pub max_calls_per_answer: NonZeroUsize,
     /// Maximum number of tokens that one chat may read and write.
     pub max_total_tokens: Option<NonZeroU64>,
-    /// Maximum time from a message to its answer, without the wait for approvals. Listing the tools
-    /// of MCP servers takes at most half of it.
-    #[serde(rename = "timeout_ms", deserialize_with = "millis::positive")]
+    /// Maximum time from a message to the model's final response, without the wait for approvals.
+    /// Listing the tools of MCP servers takes at most half of this time.
+    #[serde(rename = "timeout_ms", deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub timeout: Duration,
     /// How long a chat is kept after its last message.
-    #[serde(rename = "retention_ms", deserialize_with = "millis::positive")]
+    #[serde(rename = "retention_ms", deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub retention: Duration,
 }
@@ -37,16 +38,16 @@ impl Default for ChatSection {
         let ChatLimits {
             max_tool_calls,
             max_tool_rounds,
-            max_calls_per_answer,
+            max_calls_per_response,
             timeout,
             ..
         } = ChatLimits::default();
-        let count = |count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
+        let non_zero = |count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
         Self {
             model: None,
-            max_tool_calls: count(max_tool_calls),
-            max_tool_rounds: count(max_tool_rounds),
-            max_calls_per_answer: count(max_calls_per_answer),
+            max_tool_calls: non_zero(max_tool_calls),
+            max_tool_rounds: non_zero(max_tool_rounds),
+            max_calls_per_answer: non_zero(max_calls_per_response),
             max_total_tokens: None,
             timeout,
             retention: Duration::from_secs(24 * 60 * 60),
@@ -60,7 +61,7 @@ impl ChatSection {
         ChatLimits {
             max_tool_calls: self.max_tool_calls.get(),
             max_tool_rounds: self.max_tool_rounds.get(),
-            max_calls_per_answer: self.max_calls_per_answer.get(),
+            max_calls_per_response: self.max_calls_per_answer.get(),
             max_total_tokens: self.max_total_tokens.map(NonZeroU64::get),
             context_tokens: context_tokens.map(NonZeroU64::get),
             timeout: self.timeout,

@@ -11,7 +11,8 @@ use toml::{Table, Value};
 use super::KeyPath;
 use super::strict_value;
 
-/// An error in an entry, without the file or variable that the entry came from.
+/// An error in an entry. Does not name the file or the environment variable that contains the
+/// entry.
 #[derive(Debug)]
 pub(super) struct EntryError {
     pub(super) key: KeyPath,
@@ -23,9 +24,9 @@ pub(super) type Variables = BTreeMap<String, OsString>;
 
 pub(super) fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<T, EntryError> {
     strict_value::read(table).map_err(|error| {
-        let inner = KeyPath::from(error.path());
+        let inner_path = KeyPath::from(error.path());
         let message = error.into_inner().message().to_owned();
-        let key = path.extend(&inner);
+        let key = path.extend(&inner_path);
         EntryError { key, message }
     })
 }
@@ -38,23 +39,27 @@ pub(super) fn fill_from_variables(
     variables: &Variables,
 ) -> Result<(), EntryError> {
     if let Some(Value::Table(authentication)) = entry.get_mut("authentication") {
-        let path = path.join_name("authentication");
+        let authentication_path = path.join_name("authentication");
         let keys: Vec<_> = authentication.keys().cloned().collect();
         for key in keys {
             if let Some(target) = key.strip_suffix("_env") {
-                let path = path.join_name(&key);
-                let value = variable_value(authentication.remove(&key), &path, variables)?;
-                insert_once(authentication, target, value, path)?;
+                let key_path = authentication_path.join_name(&key);
+                let name = authentication.remove(&key);
+                let value = variable_value(name, &key_path, variables)?;
+                insert_once(authentication, target, value, key_path)?;
             }
         }
-        // Of the two parts of basic authentication, one may be missing.
+        // No value may be blank, except the user name and the password of basic authentication.
         let mut values = authentication.iter();
-        let blank = values.find(|(key, value)| {
+        let blank_entry = values.find(|(key, value)| {
             let text = value.as_str().unwrap_or("-");
             text.trim().is_empty() && !["username", "password"].contains(&key.as_str())
         });
-        if let Some((key, _)) = blank {
-            return Err(fault(path.join_name(key), "the value is empty"));
+        if let Some((key, _)) = blank_entry {
+            return Err(entry_error(
+                authentication_path.join_name(key),
+                "the value is empty",
+            ));
         }
     }
     for (source, target) in [("headers_env", "headers"), ("env_from", "env")] {
@@ -71,39 +76,40 @@ fn fill_table(
     path: &KeyPath,
     variables: &Variables,
 ) -> Result<(), EntryError> {
-    let path = path.join_name(source);
+    let source_path = path.join_name(source);
     let names = match entry.remove(source) {
         None => return Ok(()),
         Some(Value::Table(names)) => names,
         Some(_) => {
-            return Err(fault(
-                path,
+            return Err(entry_error(
+                source_path,
                 "expected a table of names of environment variables",
             ));
         }
     };
-    let values = entry
+    let target_value = entry
         .entry(target)
         .or_insert_with(|| Value::Table(Table::new()));
-    let Value::Table(values) = values else {
-        return Ok(()); // Deserializing the entry reports the error.
+    let Value::Table(values) = target_value else {
+        // An invalid value is not reported here, because deserializing the entry reports it.
+        return Ok(());
     };
     for (key, name) in names {
-        let path = path.join_name(&key);
-        let value = variable_value(Some(name), &path, variables)?;
-        insert_once(values, &key, value, path)?;
+        let key_path = source_path.join_name(&key);
+        let value = variable_value(Some(name), &key_path, variables)?;
+        insert_once(values, &key, value, key_path)?;
     }
     Ok(())
 }
 
-/// Returns the value of the variable that `name` names.
+/// Returns the value of the environment variable whose name is `name_value`.
 pub(super) fn variable_value(
-    name: Option<Value>,
+    name_value: Option<Value>,
     path: &KeyPath,
     variables: &Variables,
 ) -> Result<String, EntryError> {
-    let Some(Value::String(name)) = name else {
-        return Err(fault(
+    let Some(Value::String(name)) = name_value else {
+        return Err(entry_error(
             path.clone(),
             "expected the name of an environment variable",
         ));
@@ -111,12 +117,12 @@ pub(super) fn variable_value(
     match variables.get(&name).and_then(|value| value.to_str()) {
         Some(value) if !value.trim().is_empty() => Ok(value.to_owned()),
         Some(value) if !value.is_empty() => {
-            let message = format!("{} contains only white space", variable::shown(&name));
-            Err(fault(path.clone(), message))
+            let message = format!("{} contains only white space", variable::describe(&name));
+            Err(entry_error(path.clone(), message))
         }
         _ => {
-            let message = format!("{} is not set", variable::shown(&name));
-            Err(fault(path.clone(), message))
+            let message = format!("{} is not set", variable::describe(&name));
+            Err(entry_error(path.clone(), message))
         }
     }
 }
@@ -129,14 +135,16 @@ fn insert_once(
 ) -> Result<(), EntryError> {
     match table.insert(key.to_owned(), Value::String(value)) {
         None => Ok(()),
-        Some(_) => Err(fault(
+        Some(_) => Err(entry_error(
             path,
             format!("{key} is also set: set only one of the two"),
         )),
     }
 }
 
-pub(super) fn fault(key: KeyPath, message: impl Into<String>) -> EntryError {
-    let message = message.into();
-    EntryError { key, message }
+pub(super) fn entry_error(key: KeyPath, message: impl Into<String>) -> EntryError {
+    EntryError {
+        key,
+        message: message.into(),
+    }
 }

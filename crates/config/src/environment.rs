@@ -3,7 +3,7 @@ use std::ffi::OsString;
 
 use toml::{Table, Value};
 
-use super::{ConfigError, Key, KeyPath};
+use super::{ConfigError, KeyPath, KeyStep};
 
 /// Prefix of the variables that set a configuration key.
 pub(super) const VARIABLE_PREFIX: &str = "PILLION__";
@@ -11,91 +11,101 @@ pub(super) const VARIABLE_PREFIX: &str = "PILLION__";
 /// Prefix of all variables of Pillion.
 pub(super) const PILLION_PREFIX: &str = "PILLION_";
 
-/// The variable that set each key.
-pub(super) type Origins = BTreeMap<KeyPath, String>;
+/// For each key that an environment variable set, the name of the variable.
+pub(super) type KeyVariables = BTreeMap<KeyPath, String>;
 
-/// Sets the keys that environment variables name, and returns the variable of each key.
+/// Sets the keys that environment variables name. Returns the name of the variable that set each
+/// key.
 ///
 /// # Errors
 /// [`ConfigError::Variable`] for a value that is not UTF-8 or is empty, a timeout that is not a
-/// positive number, or a key below a value that is not a table.
-/// [`ConfigError::MisspeltVariable`] for a variable that looks like one for a key.
+/// positive number, or a key below a value that is not a table. [`ConfigError::MisspelledVariable`]
+/// for a variable that is probably meant to set a key but has no effect.
 pub(super) fn overlay(
     table: &mut Table,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-) -> Result<Origins, ConfigError> {
-    let mut named = BTreeMap::new();
-    for (variable, value) in variables {
-        let variable = match variable.into_string() {
+) -> Result<KeyVariables, ConfigError> {
+    let mut settings = BTreeMap::new();
+    for (name, value) in variables {
+        let variable = match name.into_string() {
             Ok(variable) if is_misspelled(&variable) => {
-                return Err(ConfigError::MisspeltVariable { variable });
+                return Err(ConfigError::MisspelledVariable { variable });
             }
             Ok(variable) => variable,
-            Err(variable) => {
-                let shown = variable.to_string_lossy().into_owned();
-                if has_prefix(&shown, VARIABLE_PREFIX) {
-                    return Err(ConfigError::MisspeltVariable { variable: shown });
+            Err(name) => {
+                let variable = name.to_string_lossy().into_owned();
+                if has_prefix(&variable, VARIABLE_PREFIX) {
+                    return Err(ConfigError::MisspelledVariable { variable });
                 }
                 continue;
             }
         };
-        for setting in Setting::for_variable(&variable) {
-            let order = (setting.precedence, variable.clone(), setting.key.clone());
-            named.insert(order, (setting, value.clone()));
+        for setting in VariableSetting::for_variable(&variable) {
+            let sort_key = (setting.precedence, variable.clone(), setting.key.clone());
+            settings.insert(sort_key, (setting, value.clone()));
         }
     }
-    let mut origins = Origins::new();
-    for ((_, variable, _), (setting, value)) in named {
+    let mut origins = KeyVariables::new();
+    for ((_, variable, _), (setting, value)) in settings {
         let key = setting.key;
-        let error = |key: &KeyPath, message: &str| ConfigError::Variable {
+        let variable_error = |key: &KeyPath, message: &str| ConfigError::Variable {
             variable: variable.clone(),
             key: key.clone(),
             message: message.to_owned(),
         };
-        let value = value
+        let text = value
             .into_string()
-            .map_err(|_| error(&key, "the value is not valid UTF-8"))?;
-        if value.is_empty() {
-            // An operator who assigns an empty value does not expect the default.
+            .map_err(|_| variable_error(&key, "the value is not valid UTF-8"))?;
+        if text.is_empty() {
+            // An empty value is an error, because an operator who assigns an empty value does not
+            // expect the default.
             if setting.precedence == KEY_PRECEDENCE {
-                return Err(error(
+                return Err(variable_error(
                     &key,
                     "the variable is empty: unset it, or set a value",
                 ));
             }
             continue;
         }
-        let value = (setting.read)(&value).map_err(|message| error(&key, message))?;
-        if value.as_table().is_some_and(Table::is_empty) {
-            return Err(error(&key, "the table sets no key"));
-        }
-        let names = in_case_of(table, &setting.names).map_err(|message| error(&key, message))?;
-        let key = KeyPath::from_names(names.iter().map(String::as_str));
-        let other = origins.get(&key);
-        if other.is_some_and(|other| other.starts_with(VARIABLE_PREFIX)) {
-            return Err(error(
+        let toml_value = (setting.parse)(&text).map_err(|message| variable_error(&key, message))?;
+        if toml_value.as_table().is_some_and(Table::is_empty) {
+            return Err(variable_error(
                 &key,
-                "another variable, which differs only in case, also sets this key",
+                "the value is a table without keys: set at least one key in it",
             ));
         }
-        if !insert(table, &names, value) {
-            return Err(error(&key, "a part of this key is a value, not a table"));
+        let names = find_names_in_table(table, &setting.names)
+            .map_err(|message| variable_error(&key, message))?;
+        let table_key = KeyPath::from_names(names.iter().map(String::as_str));
+        let previous_variable = origins.get(&table_key);
+        if let Some(name) = previous_variable.filter(|name| name.starts_with(VARIABLE_PREFIX)) {
+            let message = format!(
+                "the variable {name}, whose name differs only in case, also sets this key: unset \
+                 one of the two variables"
+            );
+            return Err(variable_error(&table_key, &message));
         }
-        origins.insert(key, variable);
+        if !insert_value(table, &names, toml_value) {
+            return Err(variable_error(
+                &table_key,
+                "a part of the key's path is a value, not a table",
+            ));
+        }
+        origins.insert(table_key, variable);
     }
     Ok(origins)
 }
 
-/// Precedence of variables that other programs also use, such as `LOG_LEVEL`.
+/// Precedence of environment variables that other programs also use, such as `LOG_LEVEL`.
 const ALIAS_PRECEDENCE: u8 = 0;
 
-/// Precedence of variables that are named after a key.
+/// Precedence of environment variables whose name is the path of a key.
 const KEY_PRECEDENCE: u8 = 1;
 
 /// Returns whether a name starts with a prefix, in upper or lower case.
 pub(super) fn has_prefix(name: &str, prefix: &str) -> bool {
-    let start = name.get(..prefix.len());
-    start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    let name_start = name.get(..prefix.len());
+    name_start.is_some_and(|name_start| name_start.eq_ignore_ascii_case(prefix))
 }
 
 /// Returns whether a variable is probably meant to set a key but has no effect, such as
@@ -106,76 +116,82 @@ fn is_misspelled(variable: &str) -> bool {
         && !variable.starts_with(VARIABLE_PREFIX)
 }
 
-/// The key that a variable sets, and how its value is parsed.
-struct Setting {
-    /// Variables apply in ascending order of precedence, so that later variables override earlier
-    /// ones.
+/// The key that an environment variable sets, and how its value is parsed.
+struct VariableSetting {
+    /// Variables apply in ascending order of precedence, so that a variable of higher
+    /// precedence overrides the others.
     precedence: u8,
     names: Vec<String>,
     key: KeyPath,
-    read: fn(&str) -> Result<Value, &'static str>,
+    parse: fn(&str) -> Result<Value, &'static str>,
 }
 
-impl Setting {
-    /// Returns the settings that a variable sets.
+impl VariableSetting {
+    /// Returns the settings of the configuration that an environment variable sets.
     fn for_variable(variable: &str) -> Vec<Self> {
         match variable {
-            // The variable limits all tools together, so each source may use as many slots as the
-            // total.
+            // The variable limits all tools together. It also sets the limit of each source, so
+            // that one source may use all slots.
             "MCP_MAX_CONCURRENT_TOOLS" => ["max_concurrent", "max_concurrent_total"]
-                .map(|key| Self::alias(&["executor", key], toml_or_text))
+                .map(|key| Self::for_alias(&["executor", key], parse_toml_or_text))
                 .into(),
             "MCP_CALCULATOR_TIMEOUT" => {
-                vec![Self::alias(&["tools", "calculator", "timeout_ms"], seconds)]
+                vec![Self::for_alias(
+                    &["tools", "calculator", "timeout_ms"],
+                    parse_seconds,
+                )]
             }
             "MCP_SEARCH_TIMEOUT" => {
-                vec![Self::alias(&["tools", "web_search", "timeout_ms"], seconds)]
+                vec![Self::for_alias(
+                    &["tools", "web_search", "timeout_ms"],
+                    parse_seconds,
+                )]
             }
-            "LOG_LEVEL" => vec![Self::alias(&["log", "filter"], text)],
+            "LOG_LEVEL" => vec![Self::for_alias(&["log", "filter"], parse_text)],
             _ => {
                 let key = variable.strip_prefix(VARIABLE_PREFIX);
                 let names = key.map(|key| key.split("__").map(str::to_ascii_lowercase).collect());
                 names
-                    .map(|names| Self::new(KEY_PRECEDENCE, names, toml_or_text))
+                    .map(|names| Self::new(KEY_PRECEDENCE, names, parse_toml_or_text))
                     .into_iter()
                     .collect()
             }
         }
     }
 
-    fn alias(names: &[&str], read: fn(&str) -> Result<Value, &'static str>) -> Self {
-        let names = names.iter().map(|&name| name.to_owned()).collect();
-        Self::new(ALIAS_PRECEDENCE, names, read)
+    fn for_alias(key: &[&str], parse: fn(&str) -> Result<Value, &'static str>) -> Self {
+        let names = key.iter().map(|&name| name.to_owned()).collect();
+        Self::new(ALIAS_PRECEDENCE, names, parse)
     }
 
     fn new(
         precedence: u8,
         names: Vec<String>,
-        read: fn(&str) -> Result<Value, &'static str>,
+        parse: fn(&str) -> Result<Value, &'static str>,
     ) -> Self {
         let key = KeyPath::from_names(names.iter().map(String::as_str));
         Self {
             precedence,
             names,
             key,
-            read,
+            parse,
         }
     }
 }
 
-fn text(value: &str) -> Result<Value, &'static str> {
+fn parse_text(value: &str) -> Result<Value, &'static str> {
     Ok(Value::String(value.to_owned()))
 }
 
-fn toml_or_text(value: &str) -> Result<Value, &'static str> {
+fn parse_toml_or_text(value: &str) -> Result<Value, &'static str> {
     match value.trim().parse::<Value>() {
-        // Dates are read as text, because no key has TOML's date type.
-        Ok(Value::Datetime(_)) | Err(_) => text(value),
-        Ok(parsed) => Ok(parsed),
+        // A value that is a TOML date is read as text, because no key has TOML's date type.
+        Ok(Value::Datetime(_)) | Err(_) => parse_text(value),
+        Ok(toml_value) => Ok(toml_value),
     }
 }
 
-fn seconds(value: &str) -> Result<Value, &'static str> {
+fn parse_seconds(value: &str) -> Result<Value, &'static str> {
     let millis = value.trim().parse::<f64>().map(|seconds| seconds * 1000.0);
     match millis {
         #[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]
@@ -184,76 +200,79 @@ fn seconds(value: &str) -> Result<Value, &'static str> {
     }
 }
 
-/// Returns the names of a key as the table spells them. A variable cannot express capital letters,
-/// which tool names may have.
-fn in_case_of(table: &Table, names: &[String]) -> Result<Vec<String>, &'static str> {
-    let mut table = Some(table);
-    let names = names.iter().map(|name| {
+/// Returns the parts of a key's path in the spelling of the configuration file, if the file has the
+/// key. The name of an environment variable does not show which letters of a tool's name are
+/// capitals.
+fn find_names_in_table(root: &Table, names: &[String]) -> Result<Vec<String>, &'static str> {
+    let mut table = Some(root);
+    let table_names = names.iter().map(|name| {
         let keys = table.into_iter().flat_map(Table::keys);
-        let mut alike = keys.filter(|key| key.eq_ignore_ascii_case(name));
-        let found = match (alike.next(), alike.next()) {
+        let mut matching_keys = keys.filter(|key| key.eq_ignore_ascii_case(name));
+        let table_name = match (matching_keys.next(), matching_keys.next()) {
             (Some(_), Some(_)) => {
                 return Err(
                     "the file has this name more than once, in different case: set the key in \
                      the file",
                 );
             }
-            (found, _) => found.unwrap_or(name),
+            (key, _) => key.unwrap_or(name),
         };
-        table = table.and_then(|table| table.get(found)?.as_table());
-        Ok(found.clone())
+        table = table.and_then(|table| table.get(table_name)?.as_table());
+        Ok(table_name.clone())
     });
-    names.collect()
+    table_names.collect()
 }
 
-/// Returns the names of the tools that variables set, in lower case.
-pub(super) fn tools_of(origins: &Origins) -> impl Iterator<Item = String> {
-    origins.keys().filter_map(|key| match key.keys() {
-        [Key::Name(section), Key::Name(tool), ..] if section == "tools" => {
+/// Returns the names of the tools for which environment variables set keys, in lower case.
+pub(super) fn list_tool_names(origins: &KeyVariables) -> impl Iterator<Item = String> {
+    origins.keys().filter_map(|key| match key.steps() {
+        [KeyStep::Name(section), KeyStep::Name(tool), ..] if section == "tools" => {
             Some(tool.to_ascii_lowercase())
         }
         _ => None,
     })
 }
 
-/// Sets a value, and creates the tables above it. A table as value sets only the keys that it has;
-/// other keys of the file remain. Returns `false` if a part of the path is not a table.
-fn insert(table: &mut Table, names: &[String], value: Value) -> bool {
-    let Some((last, above)) = names.split_last() else {
+/// Sets the value at a path, and creates the tables that contain it, if they are missing. If the
+/// value is a table, only sets the keys of that table, and keeps the other keys that the file has
+/// there. Returns `false` if a part of the path is not a table.
+fn insert_value(root: &mut Table, names: &[String], value: Value) -> bool {
+    let Some((last_name, parent_names)) = names.split_last() else {
         return false;
     };
-    let mut table = table;
-    for name in above {
-        let below = table
+    let mut table = root;
+    for name in parent_names {
+        let child_value = table
             .entry(name.clone())
             .or_insert_with(|| Value::Table(Table::new()));
-        match below {
-            Value::Table(below) => table = below,
+        match child_value {
+            Value::Table(child_table) => table = child_table,
             _ => return false,
         }
     }
     match value {
-        Value::Table(keys) => merge(table, last, keys),
+        Value::Table(keys) => merge(table, last_name, keys),
         value => {
-            table.insert(last.clone(), value);
+            table.insert(last_name.clone(), value);
             true
         }
     }
 }
 
-/// Sets the keys of a section. Returns `false` if a key is a table in only one of the two.
-fn merge(table: &mut Table, section: &str, keys: Table) -> bool {
-    let section = table
-        .entry(section)
+/// Sets `keys` in a section. Returns `false` if a key's value is a table in the section but not in
+/// `keys`, or in `keys` but not in the section.
+fn merge(table: &mut Table, section_name: &str, keys: Table) -> bool {
+    let section_value = table
+        .entry(section_name)
         .or_insert_with(|| Value::Table(Table::new()));
-    let Value::Table(section) = section else {
+    let Value::Table(section) = section_value else {
         return false;
     };
     keys.into_iter().all(|(name, value)| match value {
         Value::Table(keys) => merge(section, &name, keys),
         value => {
-            let old = section.insert(name, value);
-            !old.is_some_and(|old| old.is_table())
+            let old_value = section.insert(name, value);
+            !old_value.is_some_and(|old_value| old_value.is_table())
         }
     })
 }

@@ -19,7 +19,7 @@ pub enum ConfigError {
         #[source]
         source: io::Error,
     },
-    /// The file looks like an unfinished write, and does not replace the configuration in effect.
+    /// The file looks incompletely written, and does not replace the configuration in effect.
     #[error("{}: {reason}", path.display())]
     Incomplete {
         /// The path of the file.
@@ -30,23 +30,23 @@ pub enum ConfigError {
     /// The file is not valid TOML.
     #[error("{file}:{line}: {message}")]
     Syntax {
-        /// The file's name, as given.
+        /// The name of the file, as the caller passed it.
         file: String,
         /// The line number, from 1.
         line: usize,
-        /// What is wrong with the line.
+        /// Why the line is not valid TOML.
         message: String,
     },
     /// A key of the file is unknown or has an invalid value.
     #[error("{file}:{line}: {key}: {message}")]
     FileValue {
-        /// The file's name, as given.
+        /// The name of the file, as the caller passed it.
         file: String,
         /// The line number of the key, from 1.
         line: usize,
         /// The path of the key.
         key: KeyPath,
-        /// What is wrong with the key.
+        /// Why the key is not accepted.
         message: String,
     },
     /// An environment variable is probably meant to set a key but has no effect.
@@ -54,19 +54,19 @@ pub enum ConfigError {
         "environment variable {variable}: the variable of a key is `PILLION__` and the key's path \
          in capital letters with `__` between its parts, as in PILLION__LOG__FORMAT"
     )]
-    MisspeltVariable {
+    MisspelledVariable {
         /// The name of the environment variable.
         variable: String,
     },
     /// An environment variable is probably meant for Pillion but is not read.
-    #[error("environment variable {variable}: unknown variable: did you mean {known}?")]
+    #[error("environment variable {variable}: unknown variable: did you mean {similar_name}?")]
     UnknownVariable {
         /// The name of the environment variable.
         variable: String,
         /// The variable that may be meant.
-        known: &'static str,
+        similar_name: &'static str,
     },
-    /// An environment variable does not name a proxy.
+    /// The value of an environment variable for proxies is not a proxy.
     #[error(transparent)]
     Proxy(#[from] InvalidProxy),
     /// An environment variable has an invalid value or names an unknown key.
@@ -76,7 +76,7 @@ pub enum ConfigError {
         variable: String,
         /// The path of the key that the variable sets.
         key: KeyPath,
-        /// What is wrong with the key.
+        /// Why the value is not accepted.
         message: String,
     },
 }

@@ -2,7 +2,7 @@
 
 use pillion_core::similar_name;
 
-use super::{DeclaredTools, Key, KeyPath, ServerSettings, builtins};
+use super::{DeclaredTools, KeyPath, KeyStep, ServerSettings, builtins};
 
 /// The names of types in error messages, and the names that replace them.
 const TYPE_NAMES: [(&str, &str); 13] = [
@@ -21,24 +21,26 @@ const TYPE_NAMES: [(&str, &str); 13] = [
     ("f64", "a number"),
 ];
 
-/// Returns an error message about `key` on one line, with all accepted names and with TOML's type
-/// names.
-pub(super) fn to_config_terms(key: &KeyPath, message: &str) -> String {
-    let lines: Vec<_> = message.lines().map(str::trim).collect();
+/// Returns the error message of a deserializer as a message about `key`, on one line. The message
+/// lists all accepted names, and uses TOML's names of types.
+pub(super) fn to_config_terms(key: &KeyPath, raw_message: &str) -> String {
+    let lines: Vec<_> = raw_message.lines().map(str::trim).collect();
     let message = lines.join("; ");
     for kind in ["unknown field `", "unknown variant `"] {
         let rest = message.strip_prefix(kind);
-        if let Some((unknown, expected)) = rest.and_then(|rest| rest.split_once("`, expected ")) {
+        if let Some((unknown_name, expected)) =
+            rest.and_then(|rest| rest.split_once("`, expected "))
+        {
             let mut names: Vec<_> = expected.split('`').skip(1).step_by(2).collect();
             if kind.contains("field") {
-                let separate = separately_read_names(key);
-                names.retain(|name| !separate.contains(name));
-                names.extend(separate);
+                let separate_names = list_separately_read_names(key);
+                names.retain(|name| !separate_names.contains(name));
+                names.extend(separate_names);
             }
-            if kind == "unknown variant `" && !is_shown(key, unknown) {
-                return format!("unknown value, {}", listed(&names));
+            if kind == "unknown variant `" && !may_show(key, unknown_name) {
+                return format!("unknown value, {}", format_expected_names(&names));
             }
-            return with_names(kind, unknown, &names);
+            return format_unknown_name(kind, unknown_name, &names);
         }
     }
     if message == "invalid socket address syntax" {
@@ -48,19 +50,20 @@ pub(super) fn to_config_terms(key: &KeyPath, message: &str) -> String {
         return format!("a whole number is at most {}", i64::MAX);
     }
     match message.rsplit_once(", expected ") {
-        Some((found, expected)) => {
-            let found = match found {
+        Some((description, expected)) => {
+            let shown_description = match description {
                 "invalid type: unit variant" => "invalid type",
-                found => &without_credential(key, found),
+                description => &remove_credential(key, description),
             };
-            format!("{found}, expected {}", toml_type_name(expected))
+            format!("{shown_description}, expected {}", toml_type_name(expected))
         }
-        // For example `relative URL without a base: "x"`.
+        // A message without an expected value may end with the rejected text, as in
+        // `relative URL without a base: "x"`.
         None => match message
             .strip_suffix('"')
             .and_then(|rest| rest.rsplit_once(": \""))
         {
-            Some((what, text)) if !is_shown(key, text) => what.to_owned(),
+            Some((description, text)) if !may_show(key, text) => description.to_owned(),
             _ => message,
         },
     }
@@ -69,80 +72,84 @@ pub(super) fn to_config_terms(key: &KeyPath, message: &str) -> String {
 /// Maximum length of a rejected text that error messages show, in characters.
 const MAX_SHOWN_CHARS: usize = 16;
 
-/// Returns whether error messages may show a rejected text: only if it is a word, because other
-/// text may be a misplaced credential.
-fn is_shown(key: &KeyPath, text: &str) -> bool {
-    let is_word = |char: char| char.is_ascii_alphabetic() || char == '_' || char == '-';
-    text.len() <= MAX_SHOWN_CHARS && text.chars().all(is_word) && !key.may_be_credential()
+/// Returns whether error messages may show a rejected text. They may show only a short word,
+/// because any other text may be a misplaced credential.
+fn may_show(key: &KeyPath, text: &str) -> bool {
+    let is_word_char = |c: char| c.is_ascii_alphabetic() || c == '_' || c == '-';
+    text.len() <= MAX_SHOWN_CHARS && text.chars().all(is_word_char) && !key.may_be_credential()
 }
 
 /// Removes the rejected value from the beginning of an error message, such as
-/// `invalid type: string "x"`, if it may be a credential.
-fn without_credential(key: &KeyPath, found: &str) -> String {
+/// `invalid type: string "x"`, if the value may be a credential.
+fn remove_credential(key: &KeyPath, description: &str) -> String {
     for kind in ["invalid type", "invalid value"] {
-        let Some(value) = found
+        let Some(value) = description
             .strip_prefix(kind)
             .and_then(|rest| rest.strip_prefix(": "))
         else {
             continue;
         };
-        let is_shown = match value.strip_prefix("string \"") {
-            Some(text) => is_shown(key, text.trim_end_matches('"')),
+        let is_value_shown = match value.strip_prefix("string \"") {
+            Some(text) => may_show(key, text.trim_end_matches('"')),
             None => !key.may_be_credential(),
         };
-        if !is_shown {
+        if !is_value_shown {
             let name = value.split([' ', '`']).next().unwrap_or_default();
             return format!("{kind}: {name}");
         }
     }
-    found.to_owned()
+    description.to_owned()
 }
 
-fn with_names(kind: &str, unknown: &str, names: &[&str]) -> String {
-    let suggestion = match unknown {
+fn format_unknown_name(kind: &str, unknown_name: &str, names: &[&str]) -> String {
+    let similar_name = match unknown_name {
         "api_key" | "bearer" | "bearer_token" | "token" if names.contains(&"authentication") => {
             Some("authentication")
         }
-        unknown => similar_name(unknown, names.iter().copied()),
+        unknown_name => similar_name(unknown_name, names.iter().copied()),
     };
-    let suggestion = suggestion.map(|name| format!(" (did you mean `{name}`?)"));
+    let suggestion = similar_name.map(|name| format!(" (did you mean `{name}`?)"));
     format!(
-        "{kind}{unknown}`{}, {}",
+        "{kind}{unknown_name}`{}, {}",
         suggestion.unwrap_or_default(),
-        listed(names)
+        format_expected_names(names)
     )
 }
 
-fn listed(names: &[&str]) -> String {
-    let listed: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-    match listed.as_slice() {
+fn format_expected_names(names: &[&str]) -> String {
+    let quoted_names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted_names.as_slice() {
         [] => "no keys are allowed here".to_owned(),
-        [only] => format!("expected {only}"),
-        all => format!("expected one of {}", all.join(", ")),
+        [name] => format!("expected {name}"),
+        names => format!("expected one of {}", names.join(", ")),
     }
 }
 
-fn toml_type_name(expected: &str) -> &str {
-    if expected.starts_with("struct ") || expected.starts_with("internally tagged enum ") {
+fn toml_type_name(type_name: &str) -> &str {
+    if type_name.starts_with("struct ") || type_name.starts_with("internally tagged enum ") {
         return "a table";
     }
-    let known = TYPE_NAMES.iter().find(|(name, _)| *name == expected);
-    known.map_or(expected, |(_, name)| name)
+    let replacement = TYPE_NAMES.iter().find(|(name, _)| *name == type_name);
+    replacement.map_or(type_name, |(_, name)| name)
 }
 
-/// Returns the accepted names at this level of the configuration that are not fields of its struct,
-/// because they are read separately.
-fn separately_read_names(key: &KeyPath) -> Vec<&'static str> {
-    match key.keys() {
-        [_] => [&["mcp_servers", "models_file"][..], &DeclaredTools::KEYS].concat(),
-        [Key::Name(tools), Key::Name(tool), _] if tools == "tools" => {
-            builtins::extra_keys(tool).to_vec()
+/// Returns the names of accepted keys below `key` that its struct lacks as fields, because these
+/// keys are read separately.
+fn list_separately_read_names(key: &KeyPath) -> Vec<&'static str> {
+    match key.steps() {
+        [_] => [
+            &["mcp_servers", "models_file"][..],
+            &DeclaredTools::DECLARING_KEYS,
+        ]
+        .concat(),
+        [KeyStep::Name(tools), KeyStep::Name(tool), _] if tools == "tools" => {
+            builtins::list_extra_keys(tool).to_vec()
         }
-        [Key::Name(servers), Key::Index(_), _] if servers == "mcp_servers" => {
-            let keys = ServerSettings::keys_of_entry();
+        [KeyStep::Name(servers), KeyStep::Index(_), _] if servers == "mcp_servers" => {
+            let keys = ServerSettings::entry_keys();
             keys.chain(["headers_env", "env_from"]).collect()
         }
-        [Key::Name(list), Key::Index(_), _]
+        [KeyStep::Name(list), KeyStep::Index(_), _]
             if ["http_tools", "openapi"].contains(&list.as_str()) =>
         {
             vec!["headers_env"]
@@ -161,7 +168,7 @@ mod tests {
 
     #[test]
     fn errors_list_all_valid_names_and_suggest_the_nearest() {
-        for (text, suggestion, among) in [
+        for (text, suggestion, other_names) in [
             (
                 "[executr]\ntimeout_ms = 5",
                 "executor",
@@ -198,9 +205,13 @@ mod tests {
         ] {
             let message = message(text);
             let hint = format!(" (did you mean `{suggestion}`?), expected one of ");
-            let (_, listed) = message.split_once(&hint).expect(&message);
-            for name in [&[suggestion], among].concat() {
-                assert_eq!(listed.matches(&format!("`{name}`")).count(), 1, "{message}");
+            let (_, listed_names) = message.split_once(&hint).expect(&message);
+            for name in [&[suggestion], other_names].concat() {
+                assert_eq!(
+                    listed_names.matches(&format!("`{name}`")).count(),
+                    1,
+                    "{message}"
+                );
             }
         }
         assert!(message("[executor]\nxyzzy = 5").contains("`xyzzy`, expected one of `timeout_ms`"));

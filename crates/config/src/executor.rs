@@ -9,7 +9,7 @@ use pillion_core::executor::{
 use serde::Deserialize;
 
 use super::millis;
-use super::network_tools::{CACHE_TTL, DEFAULT_TIMEOUT, NAMES};
+use super::network_tools::{CACHE_TTL, DEFAULT_TIMEOUT, TOOL_NAMES};
 
 /// `[executor]`: limits of calls.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -17,7 +17,7 @@ use super::network_tools::{CACHE_TTL, DEFAULT_TIMEOUT, NAMES};
 #[serde(default, deny_unknown_fields)]
 pub struct ExecutorSection {
     /// Timeout of a call, including the time in the queue.
-    #[serde(rename = "timeout_ms", deserialize_with = "millis::positive")]
+    #[serde(rename = "timeout_ms", deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub timeout: Duration,
     /// Maximum number of [concurrent calls](../how-to/limits.md#waiting) of one source: of each MCP
@@ -30,15 +30,19 @@ pub struct ExecutorSection {
     /// Maximum number of concurrent calls of all sources together; one slot is reserved for local
     /// tools. Default: four times `executor.max_concurrent`, at least 20.
     pub max_concurrent_total: Option<NonZeroUsize>,
-    /// Maximum time that a call waits for a slot before it ends as `unavailable`.
-    #[serde(rename = "queue_timeout_ms", deserialize_with = "millis::positive")]
+    /// Maximum time for which a call waits for a slot; after that time, the call ends as
+    /// `unavailable`.
+    #[serde(
+        rename = "queue_timeout_ms",
+        deserialize_with = "millis::read_positive"
+    )]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub queue_timeout: Duration,
     /// Maximum number of [queued calls](../how-to/limits.md#waiting). Servers take turns, and the
     /// users of each server take turns.
     pub max_queued: usize,
-    /// Maximum size of a result that its caller gets whole, in bytes. A larger result is stored in
-    /// [a file](../how-to/large-results.md), and its caller gets the beginning.
+    /// Maximum size of a result that is returned to the caller in full, in bytes. A larger result
+    /// is stored in [a file](../how-to/large-results.md), and the caller gets the beginning.
     pub max_result_bytes: Option<NonZeroUsize>,
     /// Maximum size of a tool's output as JSON, in bytes; a larger output is an error.
     pub max_output_bytes: NonZeroUsize,
@@ -48,16 +52,17 @@ pub struct ExecutorSection {
 
 impl Default for ExecutorSection {
     fn default() -> Self {
-        let core = ExecutorConfig::default();
+        let defaults = ExecutorConfig::default();
         Self {
-            timeout: core.timeout,
+            timeout: defaults.timeout,
             max_concurrent: None,
             max_concurrent_local: None,
             max_concurrent_total: None,
-            queue_timeout: core.queue_timeout,
-            max_queued: core.max_queued,
+            queue_timeout: defaults.queue_timeout,
+            max_queued: defaults.max_queued,
             max_result_bytes: None,
-            max_output_bytes: NonZeroUsize::new(core.max_output_bytes).unwrap_or(NonZeroUsize::MIN),
+            max_output_bytes: NonZeroUsize::new(defaults.max_output_bytes)
+                .unwrap_or(NonZeroUsize::MIN),
             rate_limit: RateLimitSection::default(),
         }
     }
@@ -68,15 +73,19 @@ impl Default for ExecutorSection {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolSection {
-    /// Whether the section applies to every tool whose name differs only in case, because a
-    /// variable, which cannot show capital letters, sets one of its keys.
+    /// Whether this section applies to every tool whose name equals the section's name, ignoring
+    /// case. True if an environment variable set one of the section's keys, because the name of a
+    /// variable does not show capital letters.
     #[serde(skip)]
     #[cfg_attr(test, schemars(skip))]
-    pub in_any_case: bool,
+    pub is_case_insensitive: bool,
     /// Timeout of this tool. `MCP_CALCULATOR_TIMEOUT` and `MCP_SEARCH_TIMEOUT` set the timeouts of
     /// the calculator and of `web_search` in seconds. Default: `executor.timeout_ms`; 5000 for
     /// `calculator`, 10000 for `get_weather` and `web_search`.
-    #[serde(rename = "timeout_ms", deserialize_with = "millis::optional")]
+    #[serde(
+        rename = "timeout_ms",
+        deserialize_with = "millis::read_optional_positive"
+    )]
     #[cfg_attr(test, schemars(with = "Option<u64>", range(min = 1, max = millis::MAX_MS)))]
     pub timeout: Option<Duration>,
     /// Maximum number of concurrent calls of this tool. With 1, the calls run one after the other,
@@ -84,17 +93,18 @@ pub struct ToolSection {
     pub max_concurrent: Option<NonZeroUsize>,
     /// This tool's rate limit, per user. Default: `executor.rate_limit`.
     pub rate_limit: Option<RateLimitSection>,
-    /// How long a result of this tool is [cached](../how-to/cached-results.md) for the same
-    /// arguments; 0 disables the cache. Default: none; 300000 for `get_weather` and `web_search`.
-    #[serde(rename = "cache_ttl_ms", deserialize_with = "millis::optional_millis")]
+    /// How long a result of this tool is [cached](../how-to/cached-results.md) for later calls with
+    /// the same arguments; 0 disables the cache. Default: none; 300000 for `get_weather` and
+    /// `web_search`.
+    #[serde(rename = "cache_ttl_ms", deserialize_with = "millis::read_optional")]
     #[cfg_attr(test, schemars(with = "Option<u64>", range(min = 0, max = millis::MAX_MS)))]
     pub cache_ttl: Option<Duration>,
-    /// Who gets a cached result: `private`, the user of the first call, or `public`, all users.
-    /// Default: `private`; `public` for `get_weather` and `web_search`.
+    /// Who gets a cached result: only the user of the first call (`private`) or all users
+    /// (`public`). Default: `private`; `public` for `get_weather` and `web_search`.
     #[cfg_attr(test, schemars(with = "Option<String>", extend("enum" = ["private", "public"])))]
     pub cache_scope: Option<CacheScope>,
-    /// Maximum size of a result of this tool that its caller gets whole, in bytes. Default:
-    /// `executor.max_result_bytes`.
+    /// Maximum size of a result of this tool that is returned to the caller in full, in bytes.
+    /// Default: `executor.max_result_bytes`.
     pub max_result_bytes: Option<NonZeroUsize>,
     /// Whether calls of this tool need approval: `never`, `always`, `prompt` or a policy of
     /// `[approvals]`. Overrides `[approvals]` and the setting of the tool's server. Default: those
@@ -104,11 +114,16 @@ pub struct ToolSection {
 }
 
 impl ToolSection {
-    /// Applies one setting of this section, whose tool is called `name`.
-    pub(super) fn set<T>(&self, settings: &mut ToolSettings<T>, name: &str, setting: Option<T>) {
+    /// Applies one setting of this section to the tool called `name`.
+    pub(super) fn apply_setting<T>(
+        &self,
+        settings: &mut ToolSettings<T>,
+        name: &str,
+        setting: Option<T>,
+    ) {
         match setting {
             None => {}
-            Some(setting) if self.in_any_case => settings.insert_in_any_case(name, setting),
+            Some(setting) if self.is_case_insensitive => settings.insert_in_any_case(name, setting),
             Some(setting) => settings.insert(name.to_owned(), setting),
         }
     }
@@ -119,11 +134,11 @@ impl ToolSection {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct RateLimitSection {
-    /// Calls in any 60 seconds. Default: no limit.
+    /// Maximum number of calls in any 60 seconds. Default: no limit.
     pub per_minute: Option<NonZeroU32>,
-    /// Calls in any 60 minutes. Default: no limit.
+    /// Maximum number of calls in any 60 minutes. Default: no limit.
     pub per_hour: Option<NonZeroU32>,
-    /// Calls in any 24 hours. Default: no limit.
+    /// Maximum number of calls in any 24 hours. Default: no limit.
     pub per_day: Option<NonZeroU32>,
 }
 
@@ -138,7 +153,7 @@ impl From<RateLimitSection> for RateWindows {
 }
 
 impl ExecutorSection {
-    /// Returns the executor's configuration, including the settings of single tools.
+    /// Returns the executor's configuration, including the settings of individual tools.
     #[must_use]
     pub fn to_core(&self, tools: &BTreeMap<String, ToolSection>) -> ExecutorConfig {
         let mut config = ExecutorConfig {
@@ -154,32 +169,32 @@ impl ExecutorSection {
         config.rate_limits.default = self.rate_limit.into();
         let timeouts = &mut config.tool_timeouts;
         timeouts.insert("calculator".to_owned(), calculator::DEFAULT_TIMEOUT);
-        for name in NAMES {
+        for name in TOOL_NAMES {
             let (ttl, scope) = (CACHE_TTL, CacheScope::Public);
-            let tools = &mut config.cache.tools;
-            tools.insert(name.to_owned(), CacheRule { ttl, scope });
-            let timeouts = &mut config.tool_timeouts;
-            timeouts.insert(name.to_owned(), DEFAULT_TIMEOUT);
+            let cache_rules = &mut config.cache.tools;
+            cache_rules.insert(name.to_owned(), CacheRule { ttl, scope });
+            let tool_timeouts = &mut config.tool_timeouts;
+            tool_timeouts.insert(name.to_owned(), DEFAULT_TIMEOUT);
         }
         for (name, tool) in tools {
-            tool.set(&mut config.tool_timeouts, name, tool.timeout);
-            tool.set(&mut config.tool_concurrency, name, tool.max_concurrent);
+            tool.apply_setting(&mut config.tool_timeouts, name, tool.timeout);
+            tool.apply_setting(&mut config.tool_concurrency, name, tool.max_concurrent);
             let limit = tool.rate_limit.map(RateWindows::from);
-            tool.set(&mut config.rate_limits.tools, name, limit);
-            let usual = if tool.in_any_case {
+            tool.apply_setting(&mut config.rate_limits.tools, name, limit);
+            let default_rule = if tool.is_case_insensitive {
                 config.cache.tools.remove_in_any_case(name)
             } else {
                 config.cache.tools.remove(name)
             };
-            let ttl = tool.cache_ttl.or(usual.map(|usual| usual.ttl));
+            let ttl = tool.cache_ttl.or(default_rule.map(|rule| rule.ttl));
             let rule = ttl.filter(|ttl| !ttl.is_zero()).map(|ttl| {
-                let usual = usual.map(|usual| usual.scope).unwrap_or_default();
-                let scope = tool.cache_scope.unwrap_or(usual);
+                let default_scope = default_rule.map(|rule| rule.scope).unwrap_or_default();
+                let scope = tool.cache_scope.unwrap_or(default_scope);
                 CacheRule { ttl, scope }
             });
-            tool.set(&mut config.cache.tools, name, rule);
-            let bytes = tool.max_result_bytes.map(NonZeroUsize::get);
-            tool.set(&mut config.tool_result_bytes, name, bytes);
+            tool.apply_setting(&mut config.cache.tools, name, rule);
+            let max_bytes = tool.max_result_bytes.map(NonZeroUsize::get);
+            tool.apply_setting(&mut config.tool_result_bytes, name, max_bytes);
         }
         config
     }

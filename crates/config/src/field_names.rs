@@ -2,7 +2,8 @@ use serde::de::value::Error;
 use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// Records the keys that a struct reads, and deserializes nothing.
+/// A deserializer that records the keys that a struct requests, and fails without deserializing
+/// anything.
 struct FieldNames<'a>(&'a mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for FieldNames<'_> {
@@ -32,7 +33,7 @@ impl<'de> Deserializer<'de> for FieldNames<'_> {
 /// keys for other types.
 pub fn field_names<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     let mut names: &'static [&'static str] = &[];
-    // The error only says that nothing was deserialized.
+    // The error is ignored, because it only means that nothing was deserialized.
     drop(T::deserialize(FieldNames(&mut names)));
     names
 }

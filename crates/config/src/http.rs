@@ -14,38 +14,42 @@ pub struct HttpSection {
     /// Maximum size of a request body, in bytes; a larger body gets status 413. The number of
     /// [JSON values](errors.md#json-values) is limited, too.
     pub max_body_bytes: NonZeroUsize,
-    /// Timeout for receiving a request body; then the request gets status 408.
-    #[serde(rename = "body_timeout_ms", deserialize_with = "millis::positive")]
+    /// Timeout for receiving a request body; after the timeout, the request gets status 408.
+    #[serde(rename = "body_timeout_ms", deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub body_timeout: Duration,
-    /// Maximum time in which a connection receives no complete request head, idle or with a slow
-    /// head; then the connection is closed.
-    #[serde(rename = "idle_timeout_ms", deserialize_with = "millis::positive")]
+    /// Maximum time for which a connection may be idle or receive an incomplete request head; then
+    /// the connection is closed.
+    #[serde(rename = "idle_timeout_ms", deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub idle_timeout: Duration,
-    /// Maximum time in which a client reads nothing of its response; then the connection is closed.
-    /// A slow client that keeps reading is not disconnected by this timeout. The system reports
-    /// what a client on another host, or in another network namespace, has read only in steps of up
-    /// to 128 KiB, so such a client has four times this time: with the default, enough for a client
-    /// that reads at least 1.1 kB/s.
-    #[serde(rename = "write_timeout_ms", deserialize_with = "millis::positive")]
+    /// Maximum time for which a client may read nothing of its response; then the connection is
+    /// closed. A slow client that keeps reading is not disconnected by this timeout. For a client
+    /// on another host or in another network namespace, this timeout is four times as long, because
+    /// the operating system reports what such a client has read only in steps of up to 128 KiB.
+    /// With the default, this is enough for a client that reads at least 1.1 kB/s.
+    #[serde(
+        rename = "write_timeout_ms",
+        deserialize_with = "millis::read_positive"
+    )]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub write_timeout: Duration,
-    /// Maximum memory for response bytes that wait for clients, over all connections. A large
-    /// response is counted from before it is built until its last byte is sent. Above this limit,
-    /// further large results wait for room, at most until their call's deadline. Meanwhile, clients
-    /// that have read nothing for at least 2 s are disconnected, the one that has stalled longest
-    /// first. For a client on another host, or in another network namespace, this time is 30 s:
-    /// enough for a client that reads at least 4.4 kB/s. One principal (a token, or a user of this
-    /// host) gets room for at most 6/7 of the limit. Results that are being read or built take
-    /// further memory: up to several times `executor.max_output_bytes` for each running call.
+    /// Maximum memory for response bytes that wait for clients, over all connections, in bytes. A
+    /// large response counts toward this limit from before it is built until its last byte is sent.
+    /// When the limit is reached, further large results wait for free memory, at most until their
+    /// call's deadline. While results wait, clients that have read nothing for at least 2 s are
+    /// disconnected, the one that has stalled longest first. For a client on another host, or in
+    /// another network namespace, this time is 30 s, which is enough for a client that reads at
+    /// least 4.4 kB/s. One principal (a token, or a user of this host) may use at most 6/7 of the
+    /// limit. Results that are being read or built need additional memory: up to several times
+    /// `executor.max_output_bytes` for each running call.
     pub max_waiting_bytes: NonZeroUsize,
     /// Maximum size of a request head, in bytes, at least 8,192; a larger head gets status 431.
-    #[serde(deserialize_with = "head_bytes")]
+    #[serde(deserialize_with = "read_max_header_bytes")]
     #[cfg_attr(test, schemars(range(min = MIN_HEAD_BYTES)))]
     pub max_header_bytes: usize,
     /// Maximum number of headers of a request; a request with more gets status 431.
-    #[serde(deserialize_with = "headers")]
+    #[serde(deserialize_with = "read_max_headers")]
     #[cfg_attr(test, schemars(range(min = 1, max = MAX_HEADERS)))]
     pub max_headers: NonZeroUsize,
     /// Maximum number of connections that are served at once; further connections wait in the queue
@@ -53,8 +57,11 @@ pub struct HttpSection {
     pub max_connections: NonZeroUsize,
     /// Maximum number of calls in a batch.
     pub max_batch_calls: NonZeroUsize,
-    /// Time for which the sidecar remembers the request of an `Idempotency-Key`.
-    #[serde(rename = "idempotency_ttl_ms", deserialize_with = "millis::positive")]
+    /// How long the sidecar remembers the request of an `Idempotency-Key`.
+    #[serde(
+        rename = "idempotency_ttl_ms",
+        deserialize_with = "millis::read_positive"
+    )]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub idempotency_ttl: Duration,
     /// Maximum number of requests of one principal (a token, or a user of this host) that continue
@@ -62,11 +69,13 @@ pub struct HttpSection {
     /// and MCP requests that wait for the client's input. At the limit, a request with a key gets
     /// status 429, a request of an MCP session is cancelled when its client disconnects, and the
     /// oldest request that waits for input is cancelled. All principals together may have four
-    /// times as many, and each at most as many as are left for others.
+    /// times this number, and one principal may never have more than the number that is still free
+    /// for the others.
     pub max_detached: NonZeroUsize,
-    /// Maximum memory of the requests that `max_detached` counts, in bytes, estimated from the
-    /// size and the number of values of each request. All principals together may use four times
-    /// as much, and each at most as much as is left for others.
+    /// Maximum memory of the requests that `max_detached` counts, in bytes, estimated from the size
+    /// and the number of values of each request. All principals together may use four times this
+    /// memory, and one principal may never use more than the memory that is still free for the
+    /// others.
     pub max_detached_bytes: NonZeroUsize,
     /// Maximum size of the stored responses of one principal, in bytes. If a response does not fit,
     /// the sidecar stores only that the request has run.
@@ -75,20 +84,20 @@ pub struct HttpSection {
 
 impl Default for HttpSection {
     fn default() -> Self {
-        let number = |n| NonZeroUsize::new(n).unwrap_or(NonZeroUsize::MIN);
+        let non_zero = |n| NonZeroUsize::new(n).unwrap_or(NonZeroUsize::MIN);
         Self {
-            max_body_bytes: number(1024 * 1024),
+            max_body_bytes: non_zero(1024 * 1024),
             body_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(75),
             write_timeout: Duration::from_secs(30),
-            max_waiting_bytes: number(64 * 1024 * 1024),
+            max_waiting_bytes: non_zero(64 * 1024 * 1024),
             max_header_bytes: 64 * 1024,
-            max_headers: number(100),
-            max_connections: number(512),
-            max_batch_calls: number(100),
+            max_headers: non_zero(100),
+            max_connections: non_zero(512),
+            max_batch_calls: non_zero(100),
             idempotency_ttl: Duration::from_secs(24 * 60 * 60),
-            max_detached: number(500),
-            max_detached_bytes: number(32 * 1024 * 1024),
+            max_detached: non_zero(500),
+            max_detached_bytes: non_zero(32 * 1024 * 1024),
             idempotency_max_bytes: 64 * 1024 * 1024,
         }
     }
@@ -100,20 +109,23 @@ const MIN_HEAD_BYTES: usize = 8192;
 /// Maximum number of headers for which the HTTP server can reserve memory.
 const MAX_HEADERS: usize = 16_384;
 
-fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NonZeroUsize, D::Error> {
+fn read_max_headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NonZeroUsize, D::Error> {
     let headers = NonZeroUsize::deserialize(deserializer)?;
     if headers.get() > MAX_HEADERS {
-        let found = Unexpected::Unsigned(headers.get() as u64);
-        return Err(D::Error::invalid_value(found, &"at most 16384 headers"));
+        let unexpected = Unexpected::Unsigned(headers.get() as u64);
+        return Err(D::Error::invalid_value(
+            unexpected,
+            &"at most 16384 headers",
+        ));
     }
     Ok(headers)
 }
 
-fn head_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+fn read_max_header_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     let bytes = usize::deserialize(deserializer)?;
     if bytes < MIN_HEAD_BYTES {
-        let found = Unexpected::Unsigned(bytes as u64);
-        return Err(D::Error::invalid_value(found, &"at least 8192 bytes"));
+        let unexpected = Unexpected::Unsigned(bytes as u64);
+        return Err(D::Error::invalid_value(unexpected, &"at least 8192 bytes"));
     }
     Ok(bytes)
 }

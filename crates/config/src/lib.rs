@@ -1,6 +1,6 @@
 //! The configuration: a tree of small structs that is read from a TOML file and the environment.
 //!
-//! Later sources override earlier ones: the built-in defaults; the file; the variables
+//! Each source overrides the sources before it: the built-in defaults; the file; the variables
 //! `MCP_MAX_CONCURRENT_TOOLS`, `MCP_CALCULATOR_TIMEOUT`, `MCP_SEARCH_TIMEOUT` and `LOG_LEVEL`; the
 //! `PILLION__` variables. The name of a `PILLION__` variable is the key's path in capitals, with
 //! `__` between the parts: `PILLION__EXECUTOR__TIMEOUT_MS` sets `executor.timeout_ms`. A variable's
@@ -83,7 +83,7 @@ pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
 pub use features::FeaturesSection;
 pub use field_names::field_names;
 pub use http::HttpSection;
-pub use key_path::{Key, KeyPath};
+pub use key_path::{KeyPath, KeyStep};
 pub use log::{FilterLayer, LogFilter, LogFormat, LogSection};
 pub use mcp::{McpSection, NewToolPolicy, PinPolicy};
 pub use mcp_server::{CredentialPolicy, McpServerSection, ServerSettings};
@@ -96,7 +96,7 @@ pub use providers::ProviderSection;
 pub use results::ResultsSection;
 pub use servers::server_name_error;
 pub use shutdown::ShutdownSection;
-pub use socket::{Group, SocketMode, SocketSection, User};
+pub use socket::{SocketMode, SocketSection, SystemGroup, SystemUser};
 pub use store::{StoreSection, state_directory};
 pub use stored_servers::StoredServersSection;
 pub use tabletop::TabletopSection;
@@ -149,7 +149,7 @@ pub struct Config {
     /// Tools that are WebAssembly components.
     #[cfg_attr(test, schemars(skip))]
     pub wasm_tools: WasmToolsSection,
-    /// Worker processes that register tools of their own.
+    /// Worker processes, which register tools with the sidecar.
     pub workers: WorkersSection,
     /// Stored results: results that exceed `executor.max_result_bytes`.
     pub results: ResultsSection,
@@ -195,16 +195,18 @@ impl Config {
         files.chain(&self.declared.documents)
     }
 
-    /// Fails if one of the files looks like an unfinished write of a file of `previous`.
+    /// Fails if one of the files looks like an incompletely written new version of the same file in
+    /// `previous`.
     ///
     /// # Errors
     /// [`ConfigError::Incomplete`].
     pub fn check_replaces(&self, previous: &Self) -> Result<(), ConfigError> {
         for file in self.files() {
-            let mut files = previous.files();
-            if let Some(previous) = files.find(|previous| previous.path() == file.path()) {
-                file.check_replaces(previous)?;
-                file.check_keeps_end(previous)?;
+            let mut previous_files = previous.files();
+            let previous_file = previous_files.find(|previous| previous.path() == file.path());
+            if let Some(previous_file) = previous_file {
+                file.check_replaces(previous_file)?;
+                file.check_keeps_end(previous_file)?;
             }
         }
         Ok(())
@@ -212,33 +214,33 @@ impl Config {
 
     /// Returns the first inconsistency between models, providers, MCP servers and the chat
     /// settings, and the key that causes it.
-    fn fault_of_models(&self, servers: &[McpServerSection]) -> Option<(KeyPath, String)> {
-        let key_of = |list: &str, index: usize, key: &str| {
-            let list = KeyPath::from_names([list]);
-            list.join(Key::Index(index)).join_name(key)
+    fn find_model_fault(&self, servers: &[McpServerSection]) -> Option<(KeyPath, String)> {
+        let entry_key = |list: &str, index: usize, key: &str| {
+            let list_path = KeyPath::from_names([list]);
+            list_path.join(KeyStep::Index(index)).join_name(key)
         };
         let mut names = BTreeSet::new();
         for (index, provider) in self.providers.iter().enumerate() {
             if !names.insert(&provider.name) {
                 let message = format!("the name '{}' is used by two providers", provider.name);
-                return Some((key_of("providers", index, "name"), message));
+                return Some((entry_key("providers", index, "name"), message));
             }
             if provider.has_no_url() {
-                let mut known = Provider::ALL.map(|known| known.to_string());
-                known.sort();
+                let mut provider_names = Provider::ALL.map(|provider| provider.to_string());
+                provider_names.sort();
                 let message = format!(
                     "'{}' is not the name of a built-in provider ({}): set base_url",
                     provider.name,
-                    known.join(", ")
+                    provider_names.join(", ")
                 );
-                return Some((key_of("providers", index, "name"), message));
+                return Some((entry_key("providers", index, "name"), message));
             }
         }
         let mut ids = BTreeSet::new();
         for (index, model) in self.models.iter().enumerate() {
             if !ids.insert(&model.config.id) {
                 let message = format!("the name '{}' is used by two models", model.config.id);
-                return Some((key_of("models", index, "id"), message));
+                return Some((entry_key("models", index, "id"), message));
             }
         }
         for (index, model) in self.models.iter().enumerate() {
@@ -249,13 +251,13 @@ impl Config {
                 if let Some(message) =
                     native::native_call_error(model, provider, label, servers, self.mcp.pin)
                 {
-                    let key = key_of("models", index, "tools").join_name("native_mcp");
-                    return Some((key.join(Key::Index(label_index)), message));
+                    let key = entry_key("models", index, "tools").join_name("native_mcp");
+                    return Some((key.join(KeyStep::Index(label_index)), message));
                 }
             }
         }
-        let default = self.chat.model.as_ref().filter(|id| !ids.contains(id));
-        default.map(|id| {
+        let unknown_model = self.chat.model.as_ref().filter(|id| !ids.contains(id));
+        unknown_model.map(|id| {
             let key = KeyPath::from_names(["chat", "model"]);
             (key, format!("there is no [[models]] entry named '{id}'"))
         })
@@ -271,9 +273,9 @@ impl Config {
                 let servers = &mut executor.rate_limits.servers;
                 servers.insert(server.label().to_owned(), limit.into());
             }
-            if let Some(slots) = server.settings.max_concurrent {
+            if let Some(max_concurrent) = server.settings.max_concurrent {
                 let servers = &mut executor.server_concurrency;
-                servers.insert(server.label().to_owned(), slots);
+                servers.insert(server.label().to_owned(), max_concurrent);
             }
         }
         executor.approvals = self.approvals.rules(&self.tools, &self.mcp_servers);

@@ -6,12 +6,12 @@ use toml::Table;
 
 use super::builtins;
 use super::entry::EntryError;
-use super::environment::{self, Origins};
+use super::environment::{self, KeyVariables};
 use super::models_file::ModelsFile;
 use super::servers::{self, EntryFilter, ServerEntries};
 use super::{
-    Config, ConfigError, ConfigFile, DeclaredTools, Key, KeyPath, McpServerSection, error_messages,
-    locate, strict_value, variable_names,
+    Config, ConfigError, ConfigFile, DeclaredTools, KeyPath, KeyStep, McpServerSection,
+    error_messages, locate, strict_value, variable_names,
 };
 
 /// The name and the text of a file, to which errors refer.
@@ -27,44 +27,47 @@ impl Config {
     /// [`ConfigError`]: the file cannot be read or is not valid TOML, or a key is unknown or has an
     /// invalid value.
     pub fn load(
-        file: Option<&Path>,
+        path: Option<&Path>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, ConfigError> {
-        let file = file.map(ConfigFile::read).transpose()?;
+        let file = path.map(ConfigFile::read).transpose()?;
         Self::from_file(file.as_ref(), variables)
     }
 
     /// Reads the configuration from the text of an optional file and the environment.
     ///
     /// # Errors
-    /// As for [`load`](Self::load); the file has already been read.
+    /// The same errors as [`load`](Self::load), except that no file is read.
     pub fn from_file(
         file: Option<&ConfigFile>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, ConfigError> {
-        let (config, taken) = read_file(file, variables, EntryFilter::All)?;
+        let (parsed_config, server_entries) = read_file(file, variables, EntryFilter::All)?;
         let config = Self {
             file: file.cloned(),
-            ..config
+            ..parsed_config
         };
-        Ok(config.with(taken.servers))
+        Ok(config.with_servers(server_entries.servers))
     }
 
-    /// Reads one MCP server, by label, from an optional file and the environment. Errors in the
-    /// entries of other servers are ignored, and the variables that those entries name need not be
-    /// set. Returns the known labels as `Err` if no server has this label.
+    /// Reads the MCP server with this label from an optional file and the environment. Errors in
+    /// the entries of other servers are ignored, and the environment variables that those entries
+    /// name need not be set. Returns the known labels as `Err` if no server has this label.
     ///
     /// # Errors
     /// The same as [`load`](Self::load).
     pub fn load_server(
-        file: Option<&Path>,
+        path: Option<&Path>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         label: &str,
     ) -> Result<Result<McpServerSection, Vec<String>>, ConfigError> {
-        let file = file.map(ConfigFile::read).transpose()?;
-        let filter = EntryFilter::Labelled(label);
-        let (_, mut taken) = read_file(file.as_ref(), variables, filter)?;
-        Ok(taken.servers.pop().ok_or(taken.others))
+        let file = path.map(ConfigFile::read).transpose()?;
+        let filter = EntryFilter::Labeled(label);
+        let (_, mut server_entries) = read_file(file.as_ref(), variables, filter)?;
+        Ok(server_entries
+            .servers
+            .pop()
+            .ok_or(server_entries.skipped_labels))
     }
 
     /// Reads the configuration from the text of a file, without the environment. `name` is the
@@ -73,30 +76,32 @@ impl Config {
     /// # Errors
     /// The same as [`load`](Self::load).
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
-        let (config, taken) = read(&ConfigText { name, text }, [], EntryFilter::All)?;
-        Ok(config.with(taken.servers))
+        let (config, server_entries) = read(&ConfigText { name, text }, [], EntryFilter::All)?;
+        Ok(config.with_servers(server_entries.servers))
     }
 
-    /// Returns the other files to which a configuration refers, as far as the configuration can be
-    /// read: it may be invalid.
-    pub fn files_named(
+    /// Returns the paths of other files that the configuration names: OpenAPI documents, the tokens
+    /// file and the models file. If the configuration is invalid, returns the paths that can be
+    /// read.
+    pub fn referenced_files(
         file: Option<&ConfigFile>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Vec<PathBuf> {
-        let parsed = file.and_then(|file| file.text().parse::<Table>().ok());
-        let mut table = parsed.unwrap_or_default();
-        // An invalid variable is ignored here; the variables before it are applied.
+        let parsed_table = file.and_then(|file| file.text().parse::<Table>().ok());
+        let mut table = parsed_table.unwrap_or_default();
+        // An error of an environment variable is ignored here; the variables that were applied
+        // before the error keep their effect.
         drop(environment::overlay(&mut table, variables));
-        let documents = DeclaredTools::documents_named(&table);
-        let tokens = table.get("tcp").and_then(|tcp| tcp.get("tokens_file"));
-        let values = documents.into_iter().chain(tokens);
+        let documents = DeclaredTools::find_document_values(&table);
+        let tokens_file = table.get("tcp").and_then(|tcp| tcp.get("tokens_file"));
+        let values = documents.into_iter().chain(tokens_file);
         let paths = values.filter_map(|path| Some(path.as_str()?.into()));
         paths
-            .chain(file.and_then(|file| ModelsFile::named(&table, file.path())))
+            .chain(file.and_then(|file| ModelsFile::find_path(&table, file.path())))
             .collect()
     }
 
-    fn with(self, mcp_servers: Vec<McpServerSection>) -> Self {
+    fn with_servers(self, mcp_servers: Vec<McpServerSection>) -> Self {
         Self {
             mcp_servers,
             ..self
@@ -105,11 +110,11 @@ impl Config {
 }
 
 fn read_file(
-    file: Option<&ConfigFile>,
+    optional_file: Option<&ConfigFile>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     filter: EntryFilter<'_>,
 ) -> Result<(Config, ServerEntries), ConfigError> {
-    let Some(file) = file else {
+    let Some(file) = optional_file else {
         return read(&ConfigText { name: "", text: "" }, variables, filter);
     };
     file.check_not_blank()?;
@@ -128,119 +133,131 @@ fn read(
     filter: EntryFilter<'_>,
 ) -> Result<(Config, ServerEntries), ConfigError> {
     let mut table = parse(source)?;
-    let variables: Vec<_> = variables.into_iter().collect();
-    // With an invalid proxy, no client could send requests.
+    let all_variables: Vec<_> = variables.into_iter().collect();
+    // An invalid proxy variable is reported as an error of the configuration, because no HTTP
+    // client could send requests with it.
     Proxies::from_variables(|name| {
-        let (_, value) = variables.iter().find(|(known, _)| known == name)?;
+        let (_, value) = all_variables
+            .iter()
+            .find(|(variable, _)| variable == name)?;
         Some(value.clone().into_string().map_err(drop))
     })?;
-    let origins = environment::overlay(&mut table, variables.iter().cloned())?;
-    let mut blame = ErrorLocator {
+    let origins = environment::overlay(&mut table, all_variables.iter().cloned())?;
+    let mut error_locator = ErrorLocator {
         source,
         origins,
         models: None,
     };
-    if let Some(key) = blank_key(&table) {
-        return Err(blame.on(key, "the value is empty: set a value, or remove the key"));
+    if let Some(key) = find_blank_key(&table) {
+        return Err(error_locator.locate(key, "the value is empty: set a value, or remove the key"));
     }
-    blame.models = match filter {
-        EntryFilter::All => ModelsFile::take(&mut table, &blame)?,
-        EntryFilter::Labelled(_) => {
+    error_locator.models = match filter {
+        EntryFilter::All => ModelsFile::take(&mut table, &error_locator)?,
+        EntryFilter::Labeled(_) => {
             ModelsFile::skip(&mut table);
             None
         }
     };
     let unknown_variables = match filter {
-        EntryFilter::All => variable_names::unknown(&variables, &table)?,
-        EntryFilter::Labelled(_) => Vec::new(),
+        EntryFilter::All => variable_names::find_unknown(&all_variables, &table)?,
+        EntryFilter::Labeled(_) => Vec::new(),
     };
-    let named = variables
+    let text_variables = all_variables
         .into_iter()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
         .collect();
-    let blamed = |fault: EntryError| blame.on(fault.key, &fault.message);
-    let taken = servers::take(&mut table, &named, filter).map_err(blamed)?;
-    let declared = match filter {
-        EntryFilter::All => DeclaredTools::take(&mut table, &named).map_err(blamed)?,
-        EntryFilter::Labelled(_) => {
+    let to_config_error =
+        |key_fault: EntryError| error_locator.locate(key_fault.key, &key_fault.message);
+    let server_entries =
+        servers::take(&mut table, &text_variables, filter).map_err(to_config_error)?;
+    let declared_tools = match filter {
+        EntryFilter::All => {
+            DeclaredTools::take(&mut table, &text_variables).map_err(to_config_error)?
+        }
+        EntryFilter::Labeled(_) => {
             DeclaredTools::skip(&mut table);
             DeclaredTools::default()
         }
     };
-    let builtins = builtins::take(&mut table).map_err(blamed)?;
-    let mut config = deserialize(table).map_err(|(key, message)| blame.on(key, &message))?;
+    let builtins = builtins::take(&mut table).map_err(to_config_error)?;
+    let mut config =
+        deserialize(table).map_err(|(key, message)| error_locator.locate(key, &message))?;
     if matches!(filter, EntryFilter::All) {
-        let resolved = builtins.resolve(&config.tools, &named, config.vault.is_there());
-        config.builtins = resolved.map_err(blamed)?;
+        let resolved_tools = builtins.resolve(
+            &config.tools,
+            &text_variables,
+            config.vault.has_key_source(),
+        );
+        config.builtins = resolved_tools.map_err(to_config_error)?;
     }
     if matches!(filter, EntryFilter::All)
-        && let Some((key, message)) = config.fault_of_models(&taken.servers)
+        && let Some((key, message)) = config.find_model_fault(&server_entries.servers)
     {
-        return Err(blame.on(key, &message));
+        return Err(error_locator.locate(key, &message));
     }
-    for (section, fault) in [
-        ("socket", config.socket.fault()),
-        ("tcp", config.tcp.fault()),
-        ("results", config.results.fault()),
-        ("vault", config.vault.fault()),
+    for (section, key_fault) in [
+        ("socket", config.socket.find_fault()),
+        ("tcp", config.tcp.find_fault()),
+        ("results", config.results.find_fault()),
+        ("vault", config.vault.find_fault()),
     ] {
-        if let Some((key, message)) = fault {
-            let key = KeyPath::from_names([section, key]);
-            return Err(blame.on(key, message));
+        if let Some((key, message)) = key_fault {
+            let path = KeyPath::from_names([section, key]);
+            return Err(error_locator.locate(path, message));
         }
     }
-    for tool in environment::tools_of(&blame.origins) {
+    for tool in environment::list_tool_names(&error_locator.origins) {
         let sections = config.tools.iter_mut();
         for (_, section) in sections.filter(|(name, _)| name.eq_ignore_ascii_case(&tool)) {
-            section.in_any_case = true;
+            section.is_case_insensitive = true;
         }
     }
-    config.declared = declared;
+    config.declared = declared_tools;
     config.unknown_variables = unknown_variables;
-    config.models_file = blame.models.map(|models| models.file);
-    Ok((config, taken))
+    config.models_file = error_locator.models.map(|models| models.file);
+    Ok((config, server_entries))
 }
 
 /// Returns the configuration, or the key of the first invalid value and why it is invalid.
 fn deserialize(mut table: Table) -> Result<Config, (KeyPath, String)> {
-    let fault_of = |table: Table| {
+    let read_config = |table: Table| {
         strict_value::read(table).map_err(|error| {
             let key = KeyPath::from(error.path());
             (key, error.into_inner().message().to_owned())
         })
     };
-    let fault = match fault_of(table.clone()) {
-        Err(fault) if fault.1.ends_with("expected string only") => fault,
+    let key_fault = match read_config(table.clone()) {
+        Err(key_fault) if key_fault.1.ends_with("expected string only") => key_fault,
         outcome => return outcome,
     };
-    // This message does not name the accepted strings, but the message about an unknown string
-    // does.
-    if let Some(value) = value_at(&mut table, &fault.0) {
+    // Reads the configuration again, with an unknown string in place of the invalid value, because
+    // only the error message about an unknown string lists the accepted strings.
+    if let Some(value) = find_value(&mut table, &key_fault.0) {
         *value = toml::Value::from(" ");
-        if let Err((key, message)) = fault_of(table)
-            && key == fault.0
+        if let Err((key, message)) = read_config(table)
+            && key == key_fault.0
             && let Some((_, expected)) = message.split_once(", expected ")
         {
             return Err((key, format!("invalid type, expected {expected}")));
         }
     }
-    Err(fault)
+    Err(key_fault)
 }
 
-fn value_at<'t>(table: &'t mut Table, key: &KeyPath) -> Option<&'t mut toml::Value> {
-    let (Key::Name(first), rest) = key.keys().split_first()? else {
+fn find_value<'t>(table: &'t mut Table, key: &KeyPath) -> Option<&'t mut toml::Value> {
+    let (KeyStep::Name(first_name), rest) = key.steps().split_first()? else {
         return None;
     };
     rest.iter()
-        .try_fold(table.get_mut(first)?, |value, key| match key {
-            Key::Name(name) => value.get_mut(name),
-            Key::Index(index) => value.get_mut(*index),
+        .try_fold(table.get_mut(first_name)?, |value, key| match key {
+            KeyStep::Name(name) => value.get_mut(name),
+            KeyStep::Index(index) => value.get_mut(*index),
         })
 }
 
-/// The keys whose value names a file, a directory or a variable: an empty name would mean the working
-/// directory, or nothing.
-const NAMES: [[&str; 2]; 9] = [
+/// The keys whose value names a file, a directory or an environment variable and must not be blank,
+/// because an empty name would refer to the working directory or to nothing.
+const NON_BLANK_KEYS: [[&str; 2]; 9] = [
     ["socket", "path"],
     ["tcp", "tokens_env"],
     ["tcp", "tokens_file"],
@@ -252,14 +269,14 @@ const NAMES: [[&str; 2]; 9] = [
     ["wasm_tools", "folder"],
 ];
 
-/// Returns the first key of [`NAMES`] whose value is blank.
-fn blank_key(table: &Table) -> Option<KeyPath> {
-    let blank = NAMES.into_iter().find(|[section, key]| {
+/// Returns the first key of [`NON_BLANK_KEYS`] whose value is blank.
+fn find_blank_key(table: &Table) -> Option<KeyPath> {
+    let blank_path = NON_BLANK_KEYS.into_iter().find(|[section, key]| {
         let value = table.get(*section).and_then(|section| section.get(*key));
         let text = value.and_then(toml::Value::as_str);
         text.is_some_and(|text| text.trim().is_empty())
     });
-    blank.map(KeyPath::from_names)
+    blank_path.map(KeyPath::from_names)
 }
 
 pub(super) fn parse(source: &ConfigText<'_>) -> Result<Table, ConfigError> {
@@ -267,7 +284,7 @@ pub(super) fn parse(source: &ConfigText<'_>) -> Result<Table, ConfigError> {
         let offset = error.span().map_or(0, |span| span.start);
         ConfigError::Syntax {
             file: source.name.to_owned(),
-            line: locate::line_at(source.text, offset),
+            line: locate::find_line_number(source.text, offset),
             message: error_messages::to_config_terms(&KeyPath::default(), error.message()),
         }
     })
@@ -276,26 +293,28 @@ pub(super) fn parse(source: &ConfigText<'_>) -> Result<Table, ConfigError> {
 /// Finds the source of an invalid value.
 pub(super) struct ErrorLocator<'a> {
     pub(super) source: &'a ConfigText<'a>,
-    origins: Origins,
+    origins: KeyVariables,
     models: Option<ModelsFile>,
 }
 
 impl ErrorLocator<'_> {
-    /// Returns the error for an invalid value, with its source: the models file, the variable that
-    /// set the key or a parent of it, or else the configuration file.
-    pub(super) fn on(&self, key: KeyPath, message: &str) -> ConfigError {
-        let message = error_messages::to_config_terms(&key, message);
+    /// Returns the error for an invalid value. The error names the source of the value: the models
+    /// file, the environment variable that set the key or a parent of the key, or else the
+    /// configuration file.
+    pub(super) fn locate(&self, key: KeyPath, raw_message: &str) -> ConfigError {
+        let message = error_messages::to_config_terms(&key, raw_message);
         if let Some(models) = &self.models
-            && let Some(key) = models.key_in_file(&key)
+            && let Some(file_key) = models.key_in_file(&key)
         {
-            return models.error(key, message);
+            return models.error(file_key, message);
         }
         let line = locate::find_line(self.source.text, &key);
-        let by_variable = self.origins.iter().find(|(set, _)| {
-            // A table that is not in the file comes from the variable that set a key in it.
-            key.starts_with(set) || (line.is_none() && set.starts_with(&key))
+        let origin = self.origins.iter().find(|(set_key, _)| {
+            // A table that is not in the file was created by the variable that set a key in the
+            // table.
+            key.starts_with(set_key) || (line.is_none() && set_key.starts_with(&key))
         });
-        match by_variable {
+        match origin {
             Some((_, variable)) => ConfigError::Variable {
                 variable: variable.clone(),
                 key,

@@ -5,7 +5,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 /// A filter layer that applies to all other layers.
 pub type FilterLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// `[log]`: log filter and format. Logs go to standard error.
+/// `[log]`: the filter and the format of the log. Logs go to standard error.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -35,9 +35,9 @@ pub enum LogFormat {
 }
 
 /// A log filter: a level (`error`, `warn`, `info`, `debug`, `trace`, `off`) for Pillion's own log
-/// lines, or `tracing` directives such as `info,pillion_mcp_client=debug`, which are used unchanged.
-/// Level names of syslog are mapped to the nearest of these levels; any other single word is
-/// rejected.
+/// lines, or `tracing` directives such as `info,pillion_mcp_client=debug`, which are used
+/// unchanged. Level names of syslog are mapped to the nearest of these levels; any other single
+/// word is rejected.
 ///
 /// A bare level limits other libraries to `warn`: at `debug` some of them log the data that they
 /// send.
@@ -46,7 +46,7 @@ pub enum LogFormat {
 pub struct LogFilter(String);
 
 impl LogFilter {
-    /// Returns the filter as an [`EnvFilter`].
+    /// Returns the filter as an [`EnvFilter`] of `tracing`.
     #[must_use]
     pub(super) fn to_env_filter(&self) -> EnvFilter {
         EnvFilter::new(&self.0)
@@ -55,11 +55,12 @@ impl LogFilter {
     /// Returns the filter as a layer. A filter without span directives becomes [`Targets`], which
     /// does not track spans and makes each step in a span cheaper.
     pub fn to_layer(&self) -> FilterLayer {
-        // `Targets` and `EnvFilter` parse an empty directive or level differently.
-        let is_plain = |part: &str| !part.trim().is_empty() && !part.trim_end().ends_with('=');
-        let is_plain = !self.0.contains('[') && self.0.split(',').all(is_plain);
+        // A filter with an empty directive or level stays an `EnvFilter`, because `Targets` parses
+        // these differently.
+        let is_plain_part = |part: &str| !part.trim().is_empty() && !part.trim_end().ends_with('=');
+        let is_plain_filter = !self.0.contains('[') && self.0.split(',').all(is_plain_part);
         match self.0.parse::<Targets>() {
-            Ok(targets) if is_plain => Box::new(targets),
+            Ok(targets) if is_plain_filter => Box::new(targets),
             _ => Box::new(self.to_env_filter()),
         }
     }
@@ -74,35 +75,38 @@ impl Default for LogFilter {
 /// Why a text is not a valid log filter.
 #[derive(Debug, thiserror::Error)]
 pub enum LogFilterError {
-    /// The word is not a level. `tracing` would treat it as the name of a target.
+    /// The filter is a single word that is not a level. `tracing` would treat the word as the name
+    /// of a target.
     #[error(
         "invalid log level '{0}': expected off, error, warn, info, debug, trace, or directives \
         such as info,pillion_mcp_client=debug"
     )]
-    Level(String),
+    UnknownLevel(String),
     /// `tracing` rejects the directives.
     #[error(transparent)]
-    Directives(#[from] ParseError),
+    InvalidDirectives(#[from] ParseError),
 }
 
 impl TryFrom<String> for LogFilter {
     type Error = LogFilterError;
 
     fn try_from(text: String) -> Result<Self, LogFilterError> {
-        // With `[`, a comma may also separate the fields of a span.
+        // A filter that contains `[` is not split into directives at commas, because a comma may
+        // also separate the fields of a span.
         let parts = if text.contains('[') {
             vec![text.as_str()]
         } else {
-            text.split(',').map(directive).collect()
+            text.split(',').map(normalize_level).collect()
         };
         if let [word] = parts.as_slice()
-            && is_no_level(word)
+            && is_unknown_level(word)
         {
-            return Err(LogFilterError::Level(word.trim().to_owned()));
+            return Err(LogFilterError::UnknownLevel(word.trim().to_owned()));
         }
         let directives = match parts.as_slice() {
             [level @ ("error" | "off")] => (*level).to_owned(),
-            // All crates of Pillion have names that start with `pillion`.
+            // The target `pillion` matches the log lines of all crates of Pillion, because their
+            // names start with `pillion`.
             [level @ ("warn" | "info" | "debug" | "trace")] => format!("warn,pillion={level}"),
             _ => parts.join(","),
         };
@@ -112,8 +116,8 @@ impl TryFrom<String> for LogFilter {
 }
 
 /// Returns the directive, with a level name mapped to the name that `tracing` uses.
-fn directive(part: &str) -> &str {
-    // The syslog levels, which PHP frameworks use.
+fn normalize_level(part: &str) -> &str {
+    // The names are those of syslog levels, which PHP frameworks use.
     match part.trim().to_ascii_lowercase().as_str() {
         "off" => "off",
         "error" | "critical" | "alert" | "emergency" => "error",
@@ -125,12 +129,12 @@ fn directive(part: &str) -> &str {
     }
 }
 
-/// Returns whether a one-word filter is not a level: `tracing` would treat it as a target that does
-/// not exist.
-fn is_no_level(word: &str) -> bool {
-    let word = word.trim();
-    let is_directive = word.is_empty() || word.contains(['=', ':']) || word.starts_with("pillion");
-    !is_directive && word.parse::<LevelFilter>().is_err()
+/// Returns whether a one-word filter is not a level. `tracing` would treat such a word as a target
+/// that does not exist.
+fn is_unknown_level(word: &str) -> bool {
+    let name = word.trim();
+    let is_directive = name.is_empty() || name.contains(['=', ':']) || name.starts_with("pillion");
+    !is_directive && name.parse::<LevelFilter>().is_err()
 }
 
 #[cfg(test)]

@@ -10,57 +10,61 @@ use super::{OfferedTools, millis};
 #[serde(default, deny_unknown_fields)]
 pub struct McpSection {
     /// Maximum time for a server to list its tools, including the connection setup.
-    #[serde(rename = "discovery_timeout_ms", deserialize_with = "millis::positive")]
+    #[serde(
+        rename = "discovery_timeout_ms",
+        deserialize_with = "millis::read_positive"
+    )]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub discovery_timeout: Duration,
     /// How long a server that failed to list its tools is backed off; the time doubles with each
     /// further failure, up to five minutes.
-    #[serde(rename = "retry_after_ms", deserialize_with = "millis::any")]
+    #[serde(rename = "retry_after_ms", deserialize_with = "millis::read_any")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 0, max = millis::MAX_MS)))]
     pub retry_after: Duration,
     /// Age at which a server's tool list is stale and is requested again on the next use; 0 means
     /// that the list is requested once.
-    #[serde(rename = "refresh_after_ms", deserialize_with = "millis::any")]
+    #[serde(rename = "refresh_after_ms", deserialize_with = "millis::read_any")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 0, max = millis::MAX_MS)))]
     pub refresh_after: Duration,
-    /// How a changed tool definition is treated until the change is accepted: `off`, `warn` or
-    /// `block`; see [Pins](../how-to/pins.md). A server's own `pin` overrides this setting.
+    /// How to treat a tool whose definition has changed, until an operator accepts the change:
+    /// `off`, `warn` or `block`; see [Pins](../how-to/pins.md). A server's own `pin` overrides this
+    /// setting.
     pub pin: PinPolicy,
-    /// How a tool is treated that a server adds after its tools were pinned for the first time:
-    /// `accept`, or `block` until an operator accepts the tool; see
+    /// How to treat a tool that a server adds after the server's tools were pinned for the first
+    /// time: `accept`, or `block` until an operator accepts the tool; see
     /// [Pins](../how-to/pins.md#new-and-renamed-tools). A server's own `new_tools` overrides this
     /// setting.
     pub new_tools: NewToolPolicy,
     /// The tools that are [offered](../how-to/serve-mcp-clients.md#offered-tools-and-resources) to
     /// clients of `/mcp` and of `pillion mcp-stdio`: tool names, prefixes of names with `*`,
-    /// `@builtin` or `@servers`; an entry with `!` before it excludes tools. Default: `["*"]`.
+    /// `@builtin` or `@servers`; an entry that begins with `!` excludes tools. Default: `["*"]`.
     #[cfg_attr(test, schemars(with = "Vec<String>"))]
     pub tools: OfferedTools,
 }
 
-/// How a tool is treated whose definition differs from the accepted one.
+/// How to treat a tool whose definition differs from the accepted definition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PinPolicy {
-    /// Tool definitions are neither recorded nor compared.
+    /// The definitions of tools are neither recorded nor compared.
     Off,
-    /// The change is logged.
+    /// A change of a tool's definition is logged; the tool stays available.
     #[default]
     Warn,
-    /// The tool is not offered and cannot be called.
+    /// A tool whose definition has changed is not offered and cannot be called.
     Block,
 }
 
-/// How a tool is treated that a server adds after its tools were pinned for the first time.
+/// How to treat a tool that a server adds after the server's tools were pinned for the first time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum NewToolPolicy {
-    /// The tool is pinned and offered.
+    /// The new tool is pinned and offered.
     #[default]
     Accept,
-    /// The tool is not offered and cannot be called until an operator accepts it.
+    /// The new tool is not offered and cannot be called until an operator accepts it.
     Block,
 }
 

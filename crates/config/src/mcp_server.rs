@@ -26,7 +26,7 @@ pub struct McpServerSection {
     pub id: Option<String>,
     /// The server's connection settings.
     pub server: ServerConfig,
-    /// A hash of the entry, used to detect changes.
+    /// A hash of the entry, by which a reload detects changes.
     digest: EntryDigest,
 }
 
@@ -39,7 +39,8 @@ pub struct McpServerSection {
 #[serde(default, deny_unknown_fields)]
 pub struct ServerSettings {
     /// The number of immediate retries if the server fails to list its tools. Default: 3.
-    // Servers of the configuration are not retried: only servers of the store have this key.
+    // Only servers of the store have this key, because requests to servers of the configuration are
+    // not retried immediately.
     pub retry_attempts: u8,
     /// Whether the server is used. Default: `true`.
     pub enabled: bool,
@@ -52,11 +53,11 @@ pub struct ServerSettings {
     /// `approvals.policy`.
     #[schema(value_type = Option<String>)]
     pub require_approval: Option<ApprovalPolicy>,
-    /// How changed tool definitions of the server are treated: `off`, `warn` or `block`; see
-    /// [Pins](../how-to/pins.md). Default: `mcp.pin`.
+    /// How to treat a tool of the server whose definition has changed: `off`, `warn` or `block`;
+    /// see [Pins](../how-to/pins.md). Default: `mcp.pin`.
     #[schema(value_type = Option<String>)]
     pub pin: Option<PinPolicy>,
-    /// How tools are treated that the server adds later: `accept` or `block`; see
+    /// How to treat a tool that the server adds later: `accept` or `block`; see
     /// [Pins](../how-to/pins.md#new-and-renamed-tools). Default: `mcp.new_tools`.
     #[schema(value_type = Option<String>)]
     pub new_tools: Option<NewToolPolicy>,
@@ -68,7 +69,7 @@ pub struct ServerSettings {
     /// `executor.max_concurrent`.
     #[schema(value_type = Option<usize>, minimum = 1)]
     pub max_concurrent: Option<NonZeroUsize>,
-    /// Which [credential](../how-to/credentials-of-users.md) calls use: `shared` (the server's
+    /// The [credential](../how-to/credentials-of-users.md) that calls use: `shared` (the server's
     /// own), `per_user` (that of the user on whose behalf the call runs) or `user_or_shared` (the
     /// user's if there is one). A program only supports `shared`. Default: `shared`.
     #[schema(value_type = String)]
@@ -109,18 +110,18 @@ impl Default for ServerSettings {
 
 impl ServerSettings {
     /// Returns the keys that an entry of `[[mcp_servers]]` can have.
-    pub(super) fn keys_of_entry() -> impl Iterator<Item = &'static str> {
+    pub(super) fn entry_keys() -> impl Iterator<Item = &'static str> {
         let keys = field_names::<Self>().iter().copied();
         keys.filter(|key| *key != "retry_attempts")
     }
 
     /// Returns the first key whose value is invalid for this server, with a message.
     #[must_use]
-    pub fn fault(&self, server: &ServerConfig) -> Option<(&'static str, &'static str)> {
+    pub fn find_fault(&self, server: &ServerConfig) -> Option<(&'static str, &'static str)> {
         let prefix = self.tool_prefix.as_deref().unwrap_or_default();
         if !prefix.is_empty() && ToolName::new(prefix).is_err() {
-            let message = "must have at most 128 letters, digits, '_' and '-', and start with a \
-                letter or '_'";
+            let message = "a tool prefix must have at most 128 letters, digits, '_' and '-', and \
+                start with a letter or '_'";
             return Some(("tool_prefix", message));
         }
         if self.credential.uses_user_credentials() && server.url().is_none() {
@@ -132,8 +133,8 @@ impl ServerSettings {
 }
 
 impl McpServerSection {
-    /// Creates a section. `text` is the text that the digest is computed from: everything that
-    /// defines the server, including its credentials.
+    /// Creates the entry of a server. The digest is computed from `text`, which contains everything
+    /// that defines the server, including the server's credentials.
     #[must_use]
     pub fn new(settings: ServerSettings, server: ServerConfig, text: &str) -> Self {
         Self {
@@ -144,11 +145,11 @@ impl McpServerSection {
         }
     }
 
-    /// Mixes `number` into the digest, so that the entry counts as changed.
+    /// Changes the digest by including `number`, so that a reload treats the entry as changed.
     pub fn mix_into_digest(&mut self, number: u64) {
-        let mut hash = Sha256::new_with_prefix(self.digest.0);
-        hash.update(number.to_be_bytes());
-        self.digest = EntryDigest(hash.finalize().into());
+        let mut hasher = Sha256::new_with_prefix(self.digest.0);
+        hasher.update(number.to_be_bytes());
+        self.digest = EntryDigest(hasher.finalize().into());
     }
 
     /// Returns the server's label.
@@ -171,11 +172,13 @@ impl McpServerSection {
         if let Some(prefix) = &self.settings.tool_prefix {
             return prefix.clone();
         }
-        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        let letters = self.label().chars();
-        let label: String = letters.map(|c| if legal(c) { c } else { '_' }).collect();
-        let starts_well = label.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        format!("{}{label}_", if starts_well { "" } else { "_" })
+        let is_valid_char = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let chars = self.label().chars();
+        let label: String = chars
+            .map(|c| if is_valid_char(c) { c } else { '_' })
+            .collect();
+        let has_valid_start = label.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        format!("{}{label}_", if has_valid_start { "" } else { "_" })
     }
 }
 

@@ -10,11 +10,11 @@ use serde::de::{Deserializer, Error, Unexpected};
 /// Unlike the model lists of applications that [`ModelConfig`] reads, entries reject unknown keys
 /// and alternative spellings of flags.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(from = "Entry")]
+#[serde(from = "ModelTable")]
 pub struct ModelSection {
     /// The model's ID in Pillion, its provider and its tool capabilities.
     pub config: Arc<ModelConfig>,
-    /// The provider's name for the model. Default the ID.
+    /// The provider's name for the model. Default: the ID.
     pub model: String,
     /// The labels of the MCP servers that the provider calls directly instead of Pillion.
     pub native_mcp: Vec<String>,
@@ -22,14 +22,14 @@ pub struct ModelSection {
     pub context_tokens: Option<NonZeroU64>,
     /// Whether the model is a reasoning model. Default: detected from the model's name.
     pub reasoning: Option<bool>,
-    /// Maximum length of an answer, in tokens, if the request sets none.
+    /// Maximum length of a response, in tokens, if the request sets none.
     pub max_output_tokens: Option<NonZeroU64>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
-    #[serde(deserialize_with = "id")]
+struct ModelTable {
+    #[serde(deserialize_with = "read_id")]
     id: String,
     label: Option<String>,
     provider: Option<String>,
@@ -38,30 +38,30 @@ struct Entry {
     max_output_tokens: Option<NonZeroU64>,
     reasoning: Option<bool>,
     #[serde(default)]
-    tools: Tools,
+    tools: ModelToolsTable,
 }
 
-/// What the model can do with tools. Default nothing.
+/// What the model can do with tools. Default: nothing.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Tools {
+struct ModelToolsTable {
     function_calling: bool,
     mcp: bool,
     enabled_tools: Vec<String>,
     native_mcp: Vec<String>,
 }
 
-fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+fn read_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let id = String::deserialize(deserializer)?;
     if id.trim().is_empty() {
-        let found = Unexpected::Str(&id);
-        return Err(D::Error::invalid_value(found, &"the name of a model"));
+        let unexpected = Unexpected::Str(&id);
+        return Err(D::Error::invalid_value(unexpected, &"the name of a model"));
     }
     Ok(id)
 }
 
-impl From<Entry> for ModelSection {
-    fn from(entry: Entry) -> Self {
+impl From<ModelTable> for ModelSection {
+    fn from(entry: ModelTable) -> Self {
         Self {
             model: entry.model.unwrap_or_else(|| entry.id.clone()),
             native_mcp: entry.tools.native_mcp,

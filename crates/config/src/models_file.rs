@@ -3,71 +3,78 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::load::{ConfigText, ErrorLocator, parse};
-use super::{ConfigError, ConfigFile, Key, KeyPath, locate};
+use super::{ConfigError, ConfigFile, KeyPath, KeyStep, locate};
 
 /// The configuration key that names the file.
-const KEY: &str = "models_file";
+const MODELS_FILE_KEY: &str = "models_file";
 
 /// The keys that the file may have.
-const LISTS: [&str; 2] = ["providers", "models"];
+const LIST_KEYS: [&str; 2] = ["providers", "models"];
 
 /// The file that `models_file` names: more entries of `[[providers]]` and `[[models]]`, which
 /// follow those of the configuration file.
 #[derive(Debug)]
 pub(super) struct ModelsFile {
     pub(super) file: ConfigFile,
-    /// For each list, the number of entries that precede the entries of this file.
-    before: [usize; 2],
+    /// For each of the two lists, the number of entries of the configuration file, which precede
+    /// the entries of this file.
+    preceding_entry_counts: [usize; 2],
 }
 
 impl ModelsFile {
     /// Removes the key `models_file` from the configuration without reading the file.
     pub(super) fn skip(config: &mut Table) {
-        config.remove(KEY);
+        config.remove(MODELS_FILE_KEY);
     }
 
     /// Returns the path of the models file that the configuration names. The configuration may be
     /// invalid.
-    pub(super) fn named(config: &Table, file: &Path) -> Option<PathBuf> {
-        let path = config.get(KEY)?.as_str().filter(|path| !path.is_empty())?;
-        Some(resolve_path(file, path))
+    pub(super) fn find_path(config: &Table, config_path: &Path) -> Option<PathBuf> {
+        let path = config
+            .get(MODELS_FILE_KEY)?
+            .as_str()
+            .filter(|path| !path.is_empty())?;
+        Some(resolve_path(config_path, path))
     }
 
     /// Removes the key `models_file` from the configuration, and adds the entries of the file.
     pub(super) fn take(
         config: &mut Table,
-        blame: &ErrorLocator<'_>,
+        error_locator: &ErrorLocator<'_>,
     ) -> Result<Option<Self>, ConfigError> {
-        let key_error = |key: &str, message: &str| blame.on(KeyPath::from_names([key]), message);
-        let path = match config.remove(KEY) {
+        let key_error =
+            |key: &str, message: &str| error_locator.locate(KeyPath::from_names([key]), message);
+        let path = match config.remove(MODELS_FILE_KEY) {
             None => return Ok(None),
-            Some(Value::String(path)) if !path.is_empty() => resolve_path(blame.source.name, &path),
-            Some(_) => return Err(key_error(KEY, "expected the path of a file")),
+            Some(Value::String(path)) if !path.is_empty() => {
+                resolve_path(error_locator.source.name, &path)
+            }
+            Some(_) => return Err(key_error(MODELS_FILE_KEY, "expected the path of a file")),
         };
-        let read = ConfigFile::read(&path).and_then(|file| {
+        let read_result = ConfigFile::read(&path).and_then(|file| {
             file.check_not_blank()?;
             Ok(file)
         });
-        let file = read.map_err(|error| key_error(KEY, &error.to_string()))?;
+        let file = read_result.map_err(|error| key_error(MODELS_FILE_KEY, &error.to_string()))?;
         let mut models_file = Self {
             file,
-            before: [0; 2],
+            preceding_entry_counts: [0; 2],
         };
         let mut table = parse(&ConfigText {
             name: &models_file.file.path().display().to_string(),
             text: models_file.file.text(),
         })?;
-        for (list_index, list) in LISTS.into_iter().enumerate() {
-            let entries = config
+        for (list_index, list) in LIST_KEYS.into_iter().enumerate() {
+            let list_value = config
                 .entry(list)
                 .or_insert_with(|| Value::Array(Vec::new()));
-            let Value::Array(entries) = entries else {
+            let Value::Array(entries) = list_value else {
                 return Err(key_error(list, "expected an array of tables"));
             };
-            models_file.before[list_index] = entries.len();
+            models_file.preceding_entry_counts[list_index] = entries.len();
             match table.remove(list) {
                 None => {}
-                Some(Value::Array(more)) => entries.extend(more),
+                Some(Value::Array(file_entries)) => entries.extend(file_entries),
                 Some(_) => {
                     return Err(models_file
                         .key_error(list, &format!("expected an array of tables: [[{list}]]")));
@@ -85,13 +92,14 @@ impl ModelsFile {
 
     /// Returns the key's path within this file; `None` if the key is not from this file.
     pub(super) fn key_in_file(&self, key: &KeyPath) -> Option<KeyPath> {
-        let [Key::Name(list), Key::Index(index), below @ ..] = key.keys() else {
+        let [KeyStep::Name(list), KeyStep::Index(index), rest @ ..] = key.steps() else {
             return None;
         };
-        let list_index = LISTS.iter().position(|name| name == list)?;
-        let index = index.checked_sub(self.before[list_index])?;
-        let own = KeyPath::from_names([list.as_str()]).join(Key::Index(index));
-        Some(below.iter().cloned().fold(own, |own, key| own.join(key)))
+        let list_index = LIST_KEYS.iter().position(|name| name == list)?;
+        let file_index = index.checked_sub(self.preceding_entry_counts[list_index])?;
+        let entry_path = KeyPath::from_names([list.as_str()]).join(KeyStep::Index(file_index));
+        let keys = rest.iter().cloned();
+        Some(keys.fold(entry_path, |path, key| path.join(key)))
     }
 
     /// Returns the error for an invalid key of this file.
@@ -110,9 +118,9 @@ impl ModelsFile {
 }
 
 /// Resolves `path`, if it is relative, against the directory of the configuration file.
-fn resolve_path(configuration: impl AsRef<Path>, path: impl AsRef<Path>) -> PathBuf {
-    let folder = configuration.as_ref().parent();
-    folder.unwrap_or_else(|| Path::new("")).join(path)
+fn resolve_path(config_path: impl AsRef<Path>, path: impl AsRef<Path>) -> PathBuf {
+    let directory = config_path.as_ref().parent();
+    directory.unwrap_or_else(|| Path::new("")).join(path)
 }
 
 #[cfg(test)]
@@ -142,11 +150,11 @@ mod tests {
 
     #[test]
     fn h2_models_may_be_in_a_separate_file() {
-        let (directory, config) = load(
+        let (directory, outcome) = load(
             "[chat]\nmodel = 'b'\n[[providers]]\nname = 'openai'\n[[models]]\nid = 'a'\nprovider = 'google'\n",
             "[[providers]]\nname = 'google'\n[[models]]\nid = 'b'\nprovider = 'openai'\n",
         );
-        let config = config.unwrap();
+        let config = outcome.unwrap();
         let ids: Vec<_> = config.models.iter().map(|model| &model.config.id).collect();
         assert_eq!(ids, ["a", "b"]);
         assert_eq!(config.providers.len(), 2);
@@ -192,18 +200,20 @@ mod tests {
 
     #[test]
     fn h2_a_missing_models_file_is_an_error() {
-        let read = Config::parse("models_file = '/nowhere/models.toml'", "pillion.toml");
-        let error = read.unwrap_err().to_string();
+        let result = Config::parse("models_file = '/nowhere/models.toml'", "pillion.toml");
+        let error = result.unwrap_err().to_string();
         assert!(
             error.starts_with(
                 "pillion.toml:1: models_file: cannot read /nowhere/models.toml: No such file"
             ),
             "{error}"
         );
-        let error = Config::parse("models_file = 7", "pillion.toml").unwrap_err();
+        let type_error = Config::parse("models_file = 7", "pillion.toml").unwrap_err();
         assert!(
-            error.to_string().contains("expected the path of a file"),
-            "{error}"
+            type_error
+                .to_string()
+                .contains("expected the path of a file"),
+            "{type_error}"
         );
     }
 }

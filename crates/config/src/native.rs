@@ -5,15 +5,15 @@ use serde::Deserialize;
 use toml::{Table, Value};
 use url::{Host, Url};
 
-use super::entry::{EntryError, Variables, fault, variable_value};
+use super::entry::{EntryError, Variables, entry_error, variable_value};
 use super::{KeyPath, McpServerSection, ModelSection, PinPolicy, ProviderSection};
 
-/// `native` of an entry of `[[mcp_servers]]`: how language model providers reach the server when
-/// they call it directly. They do so for models whose `tools.native_mcp` names the server.
+/// `native` of an entry of `[[mcp_servers]]`: the URL and the token with which model providers call
+/// the server directly. Applies to models whose `tools.native_mcp` names the server.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NativeSection {
-    /// The URL that providers use. Default the entry's `url`.
+    /// The URL that providers use. Default: the entry's `url`.
     pub url: Option<Url>,
     /// The bearer token that providers send to the server, from the environment variable that
     /// `token_env` names. Providers never get the entry's own credential.
@@ -27,7 +27,10 @@ impl NativeSection {
             return Ok(());
         }
         let message = "expected a public https:// URL, because the model's provider connects to it";
-        Err(fault(path.join_name("native").join_name("url"), message))
+        Err(entry_error(
+            path.join_name("native").join_name("url"),
+            message,
+        ))
     }
 }
 
@@ -37,29 +40,29 @@ pub(super) fn fill_token(
     path: &KeyPath,
     variables: &Variables,
 ) -> Result<(), EntryError> {
-    const KEY: &str = "token_env";
-    if let Some(Value::Table(native)) = settings.get_mut("native")
-        && let Some(name) = native.remove(KEY)
+    const TOKEN_ENV_KEY: &str = "token_env";
+    if let Some(Value::Table(native_table)) = settings.get_mut("native")
+        && let Some(name) = native_table.remove(TOKEN_ENV_KEY)
     {
-        let path = path.join_name("native").join_name(KEY);
-        let token = variable_value(Some(name), &path, variables)?;
-        native.insert(KEY.to_owned(), Value::String(token));
+        let token_path = path.join_name("native").join_name(TOKEN_ENV_KEY);
+        let token = variable_value(Some(name), &token_path, variables)?;
+        native_table.insert(TOKEN_ENV_KEY.to_owned(), Value::String(token));
     }
     Ok(())
 }
 
 /// Returns the URL at which a provider reaches the server.
 pub fn url_for_provider(server: &McpServerSection) -> Option<&Url> {
-    let native = server
+    let native_url = server
         .settings
         .native
         .as_ref()
         .and_then(|native| native.url.as_ref());
-    native.or_else(|| server.server.url())
+    native_url.or_else(|| server.server.url())
 }
 
-/// Returns why the model's provider cannot call the server with this label directly; `None` if it
-/// can. `pin` is the policy for servers without their own `pin`.
+/// Returns why the model's provider cannot call the server with this label directly; `None` if the
+/// provider can. `pin` is the pin policy that applies if the server has no own `pin`.
 pub(super) fn native_call_error(
     model: &ModelSection,
     provider: Option<&ProviderSection>,
@@ -77,7 +80,7 @@ pub(super) fn native_call_error(
     let reason = if !(tools.function_calling && tools.mcp) {
         "the model needs function_calling and mcp".to_owned()
     } else if !matches!(api, Some(Provider::OpenAiResponses | Provider::Anthropic)) {
-        let api = api.map_or_else(
+        let model_api = api.map_or_else(
             || match model.config.provider.as_deref() {
                 Some(name) => {
                     format!("names the provider '{name}', which has no [[providers]] entry")
@@ -86,7 +89,7 @@ pub(super) fn native_call_error(
             },
             |api| format!("uses '{api}'"),
         );
-        format!("only 'openai-responses' and 'anthropic' can, and the model {api}")
+        format!("only 'openai-responses' and 'anthropic' can, and the model {model_api}")
     } else if server.server.url().is_none() {
         "the server is a local program".to_owned()
     } else if server.settings.pin.unwrap_or(pin) == PinPolicy::Block {
@@ -122,10 +125,10 @@ fn is_public(url: &Url) -> bool {
     policy.allow_private = false;
     policy.allow_loopback = false;
     let is_named_publicly = match url.host() {
-        Some(Host::Domain(name)) => {
-            let name = name.trim_end_matches('.');
-            let last = name.rsplit('.').next().unwrap_or_default();
-            name.contains('.') && !["localhost", "local", "internal"].contains(&last)
+        Some(Host::Domain(domain)) => {
+            let name = domain.trim_end_matches('.');
+            let top_level_domain = name.rsplit('.').next().unwrap_or_default();
+            name.contains('.') && !["localhost", "local", "internal"].contains(&top_level_domain)
         }
         _ => true,
     };
@@ -147,11 +150,12 @@ mod tests {
         Config::parse(&text, "pillion.toml")
     }
 
-    const SEES: &str = "tools = { function_calling = true, mcp = true, native_mcp = ['dice'] }";
+    const NATIVE_TOOLS: &str =
+        "tools = { function_calling = true, mcp = true, native_mcp = ['dice'] }";
 
     #[test]
     fn h1_a_server_is_native_for_models_that_list_it() {
-        let config = config("url = 'https://dice.example/mcp'", SEES).unwrap();
+        let config = config("url = 'https://dice.example/mcp'", NATIVE_TOOLS).unwrap();
         assert_eq!(config.models[0].native_mcp, ["dice"]);
         let server = &config.mcp_servers[0];
         assert_eq!(
@@ -165,26 +169,38 @@ mod tests {
     fn h1_another_url_may_be_public() {
         let server =
             "url = 'http://127.0.0.1:9/mcp'\nnative = { url = 'https://dice.example/mcp' }";
-        let config = config(server, SEES).unwrap();
+        let config = config(server, NATIVE_TOOLS).unwrap();
         let url = url_for_provider(&config.mcp_servers[0]).unwrap();
         assert_eq!(url.as_str(), "https://dice.example/mcp");
     }
 
     #[test]
     fn h1_a_server_that_no_provider_can_call_is_a_clear_error() {
-        let public = "url = 'https://dice.example/mcp'";
+        let public_server = "url = 'https://dice.example/mcp'";
         for (server, model, message) in [
-            ("command = 'dice'", SEES, "the server is a local program"),
+            (
+                "command = 'dice'",
+                NATIVE_TOOLS,
+                "the server is a local program",
+            ),
             (
                 "url = 'http://127.0.0.1:9/mcp'",
-                SEES,
+                NATIVE_TOOLS,
                 "public https:// URL",
             ),
-            ("url = 'https://10.0.0.1/mcp'", SEES, "public https:// URL"),
-            ("url = 'https://dice/mcp'", SEES, "public https:// URL"),
+            (
+                "url = 'https://10.0.0.1/mcp'",
+                NATIVE_TOOLS,
+                "public https:// URL",
+            ),
+            (
+                "url = 'https://dice/mcp'",
+                NATIVE_TOOLS,
+                "public https:// URL",
+            ),
             (
                 "url = 'https://dice.localhost/mcp'",
-                SEES,
+                NATIVE_TOOLS,
                 "public https:// URL",
             ),
             (
@@ -194,32 +210,32 @@ mod tests {
             ),
             (
                 "url = 'https://dice.example/mcp'\ncredential = 'per_user'",
-                SEES,
+                NATIVE_TOOLS,
                 "the credentials of users",
             ),
             (
                 "url = 'https://dice.example/mcp'\npin = 'block'",
-                SEES,
+                NATIVE_TOOLS,
                 "Pillion cannot block a changed tool",
             ),
             (
                 "url = 'https://dice.example/mcp?key=s3cret'",
-                SEES,
+                NATIVE_TOOLS,
                 "the server's URL has a query",
             ),
             (
-                public,
+                public_server,
                 "tools = { function_calling = true, native_mcp = ['dice'] }",
                 "the model needs function_calling and mcp",
             ),
             (
-                public,
+                public_server,
                 "tools = { function_calling = true, mcp = true, native_mcp = ['cards'] }",
                 "models[0].tools.native_mcp[0]: there is no [[mcp_servers]] entry with the label \
                  'cards'",
             ),
             (
-                public,
+                public_server,
                 "[[models]]\nid = 'n'\nprovider = 'openai'\ntools = { function_calling = true, mcp = true, native_mcp = ['dice'] }",
                 "pillion.toml:14: models[1].tools.native_mcp[0]: the model's provider cannot call \
                  MCP server 'dice' directly: only 'openai-responses' and 'anthropic'",

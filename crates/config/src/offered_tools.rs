@@ -8,52 +8,56 @@ use super::network_tools;
 
 /// `mcp.tools`: the tools that are offered to MCP clients; every tool by default.
 ///
-/// An entry is a tool's name, a prefix of names with `*` after it, `@builtin` for the built-in
-/// tools, or `@servers` for the tools of MCP servers. An entry with `!` before it excludes tools; a
-/// list of only such entries offers every other tool.
+/// An entry is a tool's name, a prefix of names followed by `*`, `@builtin` for the built-in tools,
+/// or `@servers` for the tools of MCP servers. An entry that begins with `!` excludes tools; a list
+/// of only such entries offers all tools that they do not exclude.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct OfferedTools(Option<Arc<[Entry]>>);
+pub struct OfferedTools(Option<Arc<[OfferEntry]>>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
+struct OfferEntry {
     is_excluded: bool,
-    tools: Tools,
+    tools: ToolSelector,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Tools {
+enum ToolSelector {
     Builtin,
     Servers,
     Named(ToolNamePattern),
 }
 
 /// The names of the built-in tools.
-static BUILT_IN: LazyLock<Vec<String>> = LazyLock::new(|| {
+static BUILT_IN_NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
     let tools = pillion_builtins::all();
     let names = tools
         .iter()
         .map(|tool| tool.definition().name().to_string());
-    let others = network_tools::NAMES
-        .iter()
-        .chain(&["search_memory", "remember", "forget"]);
-    names.chain(others.map(|name| (*name).to_owned())).collect()
+    let other_names =
+        network_tools::TOOL_NAMES
+            .iter()
+            .chain(&["search_memory", "remember", "forget"]);
+    names
+        .chain(other_names.map(|name| (*name).to_owned()))
+        .collect()
 });
 
 impl OfferedTools {
     /// Returns whether the tool registered under `name` is offered.
-    pub fn admit(&self, name: &str, origin: &ToolOrigin) -> bool {
+    pub fn is_offered(&self, name: &str, origin: &ToolOrigin) -> bool {
         let Some(entries) = &self.0 else {
             return true;
         };
-        let (out, offered): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.is_excluded);
-        let is_one_of =
-            |list: &[&Entry]| list.iter().any(|entry| entry.tools.contain(name, origin));
-        let is_offered = if offered.is_empty() {
-            !out.is_empty()
+        let (excluded_entries, included_entries): (Vec<_>, Vec<_>) =
+            entries.iter().partition(|entry| entry.is_excluded);
+        let has_match =
+            |list: &[&OfferEntry]| list.iter().any(|entry| entry.tools.has_tool(name, origin));
+        let is_included = if included_entries.is_empty() {
+            !excluded_entries.is_empty()
         } else {
-            is_one_of(&offered)
+            has_match(&included_entries)
         };
-        is_offered && !is_one_of(&out)
+        is_included && !has_match(&excluded_entries)
     }
 
     /// Returns whether every tool is offered.
@@ -62,7 +66,7 @@ impl OfferedTools {
     }
 }
 
-impl Tools {
+impl ToolSelector {
     fn parse(text: &str) -> Option<Self> {
         match text {
             "@builtin" => Some(Self::Builtin),
@@ -71,9 +75,14 @@ impl Tools {
         }
     }
 
-    fn contain(&self, name: &str, origin: &ToolOrigin) -> bool {
+    fn has_tool(&self, name: &str, origin: &ToolOrigin) -> bool {
         match self {
-            Self::Builtin => !origin.is_mcp() && BUILT_IN.iter().any(|own| own == name),
+            Self::Builtin => {
+                !origin.is_mcp()
+                    && BUILT_IN_NAMES
+                        .iter()
+                        .any(|built_in_name| built_in_name == name)
+            }
             Self::Servers => origin.is_mcp(),
             Self::Named(pattern) => pattern.matches(name),
         }
@@ -92,20 +101,20 @@ impl fmt::Debug for OfferedTools {
 impl<'de> Deserialize<'de> for OfferedTools {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let texts = Vec::<String>::deserialize(deserializer)?;
-        let entries = texts.iter().map(|text| {
-            let excluded = text.strip_prefix('!');
-            let tools = Tools::parse(excluded.unwrap_or(text)).ok_or_else(|| {
-                let expected =
+        let parsed_entries = texts.iter().map(|text| {
+            let excluded_text = text.strip_prefix('!');
+            let tools = ToolSelector::parse(excluded_text.unwrap_or(text)).ok_or_else(|| {
+                let expected_form =
                     "a tool name, a name prefix with '*', '@builtin' or '@servers', optionally \
                     with '!' before it";
-                Error::invalid_value(Unexpected::Str(text), &expected)
+                Error::invalid_value(Unexpected::Str(text), &expected_form)
             })?;
-            Ok(Entry {
-                is_excluded: excluded.is_some(),
+            Ok(OfferEntry {
+                is_excluded: excluded_text.is_some(),
                 tools,
             })
         });
-        let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
+        let entries: Vec<_> = parsed_entries.collect::<Result<_, _>>()?;
         Ok(Self(Some(entries.into())))
     }
 }
@@ -115,25 +124,25 @@ mod tests {
     use super::*;
     use crate::Config;
 
-    fn offered(list: &str) -> Vec<&'static str> {
+    fn offered_names(list: &str) -> Vec<&'static str> {
         let text = format!("[mcp]\ntools = {list}");
         let tools = Config::parse(&text, "pillion.toml").unwrap().mcp.tools;
         let server = ToolOrigin::Mcp {
             server_label: "far".to_owned(),
             server_url: String::new(),
         };
-        let own = ToolOrigin::Native;
-        let all = [
-            ("calculator", &own),
-            ("remember", &own),
-            ("orders", &own),
+        let native = ToolOrigin::Native;
+        let registered_tools = [
+            ("calculator", &native),
+            ("remember", &native),
+            ("orders", &native),
             ("far_echo", &server),
             ("calculator", &server),
         ];
-        let admitted = all
+        let admitted_tools = registered_tools
             .into_iter()
-            .filter(|(name, origin)| tools.admit(name, origin));
-        admitted.map(|(name, _)| name).collect()
+            .filter(|(name, origin)| tools.is_offered(name, origin));
+        admitted_tools.map(|(name, _)| name).collect()
     }
 
     #[test]
@@ -154,7 +163,7 @@ mod tests {
             ("['orders']", &["orders"]),
             ("['!*']", &[]),
         ] {
-            assert_eq!(offered(list), expected, "{list}");
+            assert_eq!(offered_names(list), expected, "{list}");
         }
     }
 

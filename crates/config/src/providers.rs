@@ -15,38 +15,38 @@ use super::millis;
 #[serde(deny_unknown_fields)]
 pub struct ProviderSection {
     /// The provider's name, which `provider` of `[[models]]` refers to.
-    #[serde(deserialize_with = "name")]
+    #[serde(deserialize_with = "read_name")]
     pub name: String,
     /// The API that the provider speaks: `openai`, `openai-responses`, `anthropic` or `google`.
     /// Default: the API of that name if `name` is one of these, else `openai`, which most servers
     /// imitate.
-    #[serde(default, deserialize_with = "api")]
+    #[serde(default, deserialize_with = "read_api")]
     api: Option<Provider>,
     /// The URL above the provider's endpoints, such as `http://127.0.0.1:11434/v1`. Default: the
     /// public URL of the API that `name` or `api` names.
-    #[serde(default, deserialize_with = "base_url")]
+    #[serde(default, deserialize_with = "read_base_url")]
     base_url: Option<Url>,
     /// The environment variable with the API key. Default: the key that `pillion providers set-key`
     /// put into the vault, or no key.
     #[serde(default)]
     pub key_env: Option<String>,
-    /// Maximum time for one answer. Default 300,000 ms.
+    /// Maximum time for one response. Default: 300,000 ms.
     #[serde(
-        default = "five_minutes",
+        default = "default_timeout",
         rename = "timeout_ms",
-        deserialize_with = "millis::positive"
+        deserialize_with = "millis::read_positive"
     )]
     pub timeout: Duration,
-    /// How often a request is repeated if the provider is overloaded. Default 2.
-    #[serde(default = "two")]
+    /// How often a request is repeated if the provider is overloaded. Default: 2.
+    #[serde(default = "default_max_retries")]
     pub max_retries: u32,
-    /// Maximum size of an answer, in bytes. Default 32 MiB.
-    #[serde(default = "max_bytes")]
+    /// Maximum size of a response, in bytes. Default: 32 MiB.
+    #[serde(default = "default_max_response_bytes")]
     pub max_answer_bytes: NonZeroU64,
-    /// Parameters of requests to the OpenAI- and Anthropic-compatible APIs that the provider gets, in
-    /// addition to those that Pillion knows. Some parameters make a provider run tools without
-    /// approval. Default none.
-    #[serde(default, deserialize_with = "extra_parameters")]
+    /// Parameters of requests to the OpenAI- and Anthropic-compatible APIs that are forwarded to
+    /// the provider, in addition to the parameters that Pillion knows. Some parameters make a
+    /// provider run tools without approval. Default: none.
+    #[serde(default, deserialize_with = "read_extra_parameters")]
     pub extra_parameters: Vec<String>,
     /// Where requests may go. Plain HTTP is allowed only to the host of `base_url`.
     #[serde(default)]
@@ -57,8 +57,8 @@ impl ProviderSection {
     /// Returns the API that the provider speaks.
     #[must_use]
     pub fn api(&self) -> Provider {
-        let by_name = || self.name.parse().unwrap_or(Provider::OpenAiChat);
-        self.api.unwrap_or_else(by_name)
+        let api_of_name = || self.name.parse().unwrap_or(Provider::OpenAiChat);
+        self.api.unwrap_or_else(api_of_name)
     }
 
     /// Returns whether the provider's URL is unknown.
@@ -76,7 +76,7 @@ impl ProviderSection {
         config.egress = self.egress.clone();
         config.timeout = self.timeout;
         config.max_retries = self.max_retries;
-        config.max_answer_bytes =
+        config.max_response_bytes =
             usize::try_from(self.max_answer_bytes.get()).unwrap_or(usize::MAX);
         config
     }
@@ -93,31 +93,29 @@ impl ProviderSection {
 
 /// Returns the public URL of an API.
 fn default_url(api: Provider) -> Url {
-    #[expect(
-        clippy::expect_used,
-        reason = "three constants, each of which a test reads"
-    )]
+    #[expect(clippy::expect_used, reason = "constants, each of which a test reads")]
     Url::parse(api.api().base_url()).expect("a URL")
 }
 
-fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;
     if name.trim().is_empty() || name.len() > 100 {
-        return Err(D::Error::custom(
-            "a provider's name must have 1 to 100 bytes",
-        ));
+        return Err(D::Error::custom(format!(
+            "a provider's name must have 1 to 100 bytes and must not be blank, but has {} bytes",
+            name.len()
+        )));
     }
     Ok(name)
 }
 
-fn api<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Provider>, D::Error> {
+fn read_api<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Provider>, D::Error> {
     let name = String::deserialize(deserializer)?;
     name.parse().map(Some).map_err(D::Error::custom)
 }
 
-fn base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
+fn read_base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    // The error does not repeat the text: it may contain a key.
+    // The error does not repeat the text, which may contain a key.
     let url: Url = text
         .parse()
         .map_err(|_| D::Error::custom("not a valid URL"))?;
@@ -133,26 +131,28 @@ fn base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D
     }
 }
 
-fn extra_parameters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+fn read_extra_parameters<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<String>, D::Error> {
     let names = Vec::<String>::deserialize(deserializer)?;
     match names.iter().find(|name| parameters::is_reserved(name)) {
         Some(name) => Err(D::Error::custom(format!(
-            "'{name}' cannot be forwarded: Pillion sets it, or the provider would use other models or \
-             its own tools"
+            "'{name}' cannot be forwarded: Pillion sets this parameter, or the provider would use \
+             other models or its own tools"
         ))),
         None => Ok(names),
     }
 }
 
-fn five_minutes() -> Duration {
+fn default_timeout() -> Duration {
     Duration::from_secs(300)
 }
 
-fn two() -> u32 {
+fn default_max_retries() -> u32 {
     2
 }
 
-fn max_bytes() -> NonZeroU64 {
+fn default_max_response_bytes() -> NonZeroU64 {
     NonZeroU64::MIN.saturating_add((32 << 20) - 1)
 }
 
@@ -172,9 +172,9 @@ mod tests {
             assert_eq!(section.api(), provider);
             assert_eq!(section.model("m").base_url.scheme(), "https");
         }
-        let other = read("name = 'gwdg'\nbase_url = 'http://llm.internal/v1'").unwrap();
-        assert_eq!(other.api(), Provider::OpenAiChat);
-        assert_eq!(other.host(), "llm.internal");
+        let other_provider = read("name = 'gwdg'\nbase_url = 'http://llm.internal/v1'").unwrap();
+        assert_eq!(other_provider.api(), Provider::OpenAiChat);
+        assert_eq!(other_provider.host(), "llm.internal");
     }
 
     #[test]
@@ -183,17 +183,17 @@ mod tests {
             let error = Config::parse(text, "pillion.toml").unwrap_err();
             error.to_string()
         };
-        let forgotten = "[[providers]]\nname = 'openai'\n[[providers]]\nname = 'ollama'\n";
+        let missing_url = "[[providers]]\nname = 'openai'\n[[providers]]\nname = 'ollama'\n";
         assert_eq!(
-            error(forgotten),
+            error(missing_url),
             "pillion.toml:4: providers[1].name: 'ollama' is not the name of a built-in provider \
             (anthropic, google, openai, openai-responses): set base_url"
         );
-        for more in [
+        for setting in [
             "api = 'openai'\n",
             "base_url = 'http://127.0.0.1:11434/v1'\n",
         ] {
-            let config = Config::parse(&format!("{forgotten}{more}"), "pillion.toml");
+            let config = Config::parse(&format!("{missing_url}{setting}"), "pillion.toml");
             assert_eq!(config.unwrap().providers.len(), 2);
         }
     }
@@ -220,8 +220,8 @@ mod tests {
                 "{error}"
             );
         }
-        let defaults = read("name = 'openai'").unwrap();
-        assert!(defaults.extra_parameters.is_empty());
+        let section = read("name = 'openai'").unwrap();
+        assert!(section.extra_parameters.is_empty());
     }
 
     #[test]

@@ -12,13 +12,13 @@ use utoipa::PartialSchema;
 use super::{Config, ServerSettings};
 
 /// The markers before and after the generated sections.
-const SECTIONS: [&str; 2] = [
+const SECTION_MARKERS: [&str; 2] = [
     "<!-- Generated from the types in crates/config: begin -->\n",
     "<!-- Generated from the types in crates/config: end -->\n",
 ];
 
 /// The markers before and after the table of `[[mcp_servers]]`.
-const ENTRY: [&str; 2] = [
+const ENTRY_MARKERS: [&str; 2] = [
     "<!-- Generated from ServerDefinition and ServerSettings: begin -->\n",
     "<!-- Generated from ServerDefinition and ServerSettings: end -->\n",
 ];
@@ -31,16 +31,19 @@ struct Schema(Value);
 impl Schema {
     /// Returns the definition that a property refers to, or the property itself.
     fn resolve<'a>(&'a self, property: &'a Value) -> &'a Value {
-        // The schema of an optional value is `anyOf` the value and null.
-        let property = property.get("anyOf").map_or(property, |any| &any[0]);
-        match property["$ref"].as_str() {
+        // The schema of an optional value is an `anyOf` of the schema of the value and null, in
+        // this order.
+        let value = property
+            .get("anyOf")
+            .map_or(property, |alternatives| &alternatives[0]);
+        match value["$ref"].as_str() {
             Some(reference) => self.0.pointer(reference.trim_start_matches('#')).unwrap(),
-            None => property,
+            None => value,
         }
     }
 
     /// Returns a Markdown section for each table of the configuration.
-    fn sections(&self) -> String {
+    fn format_sections(&self) -> String {
         let mut page = String::new();
         for (name, property) in self.0["properties"].as_object().unwrap() {
             let entry = property.get("additionalProperties");
@@ -49,14 +52,14 @@ impl Schema {
                 Some(entry) => (format!("{name}.NAME"), self.resolve(entry)),
                 None => (name.clone(), self.resolve(property)),
             };
-            let description = section["description"].as_str().unwrap();
+            let comment = section["description"].as_str().unwrap();
             let label = format!("`[{path}]`: ");
-            let description = description
+            let description = comment
                 .strip_prefix(&label)
                 .unwrap_or_else(|| panic!("the description of {path} does not begin with {label}"));
-            let (first, rest) = description.split_at(1);
-            let first = first.to_uppercase();
-            write!(page, "\n## `[{path}]`\n\n{first}{rest}\n\n").unwrap();
+            let (first_letter, rest) = description.split_at(1);
+            let capital_letter = first_letter.to_uppercase();
+            write!(page, "\n## `[{path}]`\n\n{capital_letter}{rest}\n\n").unwrap();
             page.push_str(TABLE_HEAD);
             self.add_rows(&format!("{path}."), section, &mut page);
         }
@@ -64,22 +67,23 @@ impl Schema {
     }
 
     /// Returns the paths of all tables, except arrays of tables.
-    fn tables(&self) -> Vec<String> {
+    fn list_tables(&self) -> Vec<String> {
         let mut paths = Vec::new();
-        let mut open = vec![(String::new(), &self.0)];
-        while let Some((path, table)) = open.pop() {
+        let mut open_tables = vec![(String::new(), &self.0)];
+        while let Some((path, table)) = open_tables.pop() {
             let properties = table["properties"].as_object().into_iter().flatten();
             let keys = properties.map(|(key, property)| (key.as_str(), property));
             let entries = table
                 .get("additionalProperties")
                 .filter(|entry| entry.is_object());
             for (key, property) in keys.chain(entries.map(|entry| ("x", entry))) {
-                let inner = self.resolve(property);
-                if inner.get("properties").is_some() || inner.get("additionalProperties").is_some()
+                let inner_table = self.resolve(property);
+                if inner_table.get("properties").is_some()
+                    || inner_table.get("additionalProperties").is_some()
                 {
-                    let path = format!("{path}{key}");
-                    paths.push(path.clone());
-                    open.push((format!("{path}."), inner));
+                    let inner_path = format!("{path}{key}");
+                    paths.push(inner_path.clone());
+                    open_tables.push((format!("{inner_path}."), inner_table));
                 }
             }
         }
@@ -89,46 +93,46 @@ impl Schema {
     /// Adds a row for each key of a table, and the rows of the tables in that table. The paths of
     /// the keys begin with `prefix`.
     fn add_rows(&self, prefix: &str, table: &Value, page: &mut String) {
-        let required = table["required"].as_array();
+        let required_keys = table["required"].as_array();
         for (key, property) in table["properties"].as_object().unwrap() {
             let path = format!("{prefix}{key}");
-            let kind = self.type_of(property);
+            let kind = self.format_type(property);
             let text = property["description"].as_str();
             let lines = text.unwrap_or_else(|| panic!("{path} has no description"));
             let description = lines.replace('\n', " ");
             let (meaning, default) = match description.split_once(" Default: ") {
                 Some((meaning, default)) => (meaning, default.trim_end_matches('.').to_owned()),
-                None if required.is_some_and(|keys| keys.iter().any(|it| it == key)) => {
+                None if required_keys.is_some_and(|keys| keys.iter().any(|name| name == key)) => {
                     (description.as_str(), "required".to_owned())
                 }
-                None => (description.as_str(), default_of(property)),
+                None => (description.as_str(), format_default(property)),
             };
             writeln!(page, "| `{path}` | {kind} | {default} | {meaning} |").unwrap();
-            let inner = self.resolve(property);
-            if inner.get("properties").is_some() {
-                self.add_rows(&format!("{path}."), inner, page);
+            let inner_table = self.resolve(property);
+            if inner_table.get("properties").is_some() {
+                self.add_rows(&format!("{path}."), inner_table, page);
             }
         }
     }
 
-    fn type_of(&self, property: &Value) -> String {
-        let resolved = self.resolve(property);
-        let values = |values: Vec<&Value>| {
+    fn format_type(&self, property: &Value) -> String {
+        let definition = self.resolve(property);
+        let join_values = |values: Vec<&Value>| {
             let texts: Vec<_> = values.iter().map(|value| format!("`{value}`")).collect();
             texts.join(", ")
         };
-        if let Some(variants) = resolved["oneOf"].as_array() {
-            return values(variants.iter().map(|variant| &variant["const"]).collect());
+        if let Some(variants) = definition["oneOf"].as_array() {
+            return join_values(variants.iter().map(|variant| &variant["const"]).collect());
         }
-        if let Some(variants) = resolved["enum"].as_array() {
-            return values(variants.iter().collect());
+        if let Some(variants) = definition["enum"].as_array() {
+            return join_values(variants.iter().collect());
         }
-        let kind = match &resolved["type"] {
+        let kind = match &definition["type"] {
             Value::Array(kinds) => &kinds[0],
             kind => kind,
         };
         match kind.as_str().unwrap() {
-            "array" => format!("array of {}", self.type_of(&resolved["items"])),
+            "array" => format!("array of {}", self.format_type(&definition["items"])),
             "object" => "table".to_owned(),
             kind => match (property.get("minimum"), property.get("maximum")) {
                 (Some(min), Some(max)) => format!("{kind} from {min} to {max}"),
@@ -141,12 +145,12 @@ impl Schema {
 }
 
 /// Returns the Markdown table of the keys of `[[mcp_servers]]`.
-fn table_of_servers() -> String {
+fn format_servers_table() -> String {
     let mut page = format!("\n{TABLE_HEAD}");
     let definition = serde_json::to_value(ServerDefinition::schema()).unwrap();
     let mut settings = serde_json::to_value(ServerSettings::schema()).unwrap();
     let keys = settings["properties"].as_object_mut().unwrap();
-    keys.retain(|key, _| ServerSettings::keys_of_entry().any(|known| known == key));
+    keys.retain(|key, _| ServerSettings::entry_keys().any(|entry_key| entry_key == key));
     for table in [definition, settings] {
         Schema(table.clone()).add_rows("", &table, &mut page);
     }
@@ -160,13 +164,16 @@ fn replace_part(page: &str, [begin, end]: [&str; 2], part: &str) -> String {
     format!("{before}{begin}{part}\n{end}{after}")
 }
 
-fn default_of(property: &Value) -> String {
+fn format_default(property: &Value) -> String {
     match property.get("default") {
         None | Some(Value::Null) => "none".to_owned(),
         Some(Value::Array(values)) if values.is_empty() => "none".to_owned(),
         Some(Value::Object(duration)) => {
-            let part = |name: &str| duration[name].as_u64().unwrap();
-            format!("`{}`", part("secs") * 1000 + part("nanos") / 1_000_000)
+            let read_part = |name: &str| duration[name].as_u64().unwrap();
+            format!(
+                "`{}`",
+                read_part("secs") * 1000 + read_part("nanos") / 1_000_000
+            )
         }
         Some(value) => format!("`{value}`"),
     }
@@ -174,7 +181,7 @@ fn default_of(property: &Value) -> String {
 
 #[test]
 fn no_table_can_be_an_array() {
-    let tables = Schema(schemars::schema_for!(Config).to_value()).tables();
+    let tables = Schema(schemars::schema_for!(Config).to_value()).list_tables();
     assert!(tables.len() > 20, "{tables:?}");
     let sections = tables.iter().map(|path| (String::new(), path.as_str()));
     let server = "[[mcp_servers]]\nlabel = \"a\"\nurl = \"https://example.com/mcp\"\n";
@@ -190,8 +197,8 @@ fn no_table_can_be_an_array() {
     for (start, path) in sections.chain(server_tables) {
         for array in ["[]", "[[]]", "[{}]", "[1]", "['a', 'b', 'c']"] {
             let text = format!("{start}{path} = {array}\n");
-            let read = Config::parse(&text, "t");
-            assert!(read.is_err(), "{text}");
+            let result = Config::parse(&text, "t");
+            assert!(result.is_err(), "{text}");
         }
     }
 }
@@ -199,16 +206,16 @@ fn no_table_can_be_an_array() {
 #[test]
 fn the_reference_matches_the_types_of_the_configuration() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/configuration.md");
-    let written = fs::read_to_string(&path).unwrap();
-    let sections = Schema(schemars::schema_for!(Config).to_value()).sections();
-    let expected = replace_part(&written, SECTIONS, &sections);
-    let expected = replace_part(&expected, ENTRY, &table_of_servers());
+    let current_page = fs::read_to_string(&path).unwrap();
+    let sections = Schema(schemars::schema_for!(Config).to_value()).format_sections();
+    let page_with_sections = replace_part(&current_page, SECTION_MARKERS, &sections);
+    let expected_page = replace_part(&page_with_sections, ENTRY_MARKERS, &format_servers_table());
     if std::env::var_os("PILLION_WRITE_DOCS").is_some() {
-        fs::write(&path, &expected).unwrap();
+        fs::write(&path, &expected_page).unwrap();
         return;
     }
     assert!(
-        written == expected,
+        current_page == expected_page,
         "docs/reference/configuration.md does not match the types: PILLION_WRITE_DOCS=1 cargo test \
          -p pillion-config reference"
     );

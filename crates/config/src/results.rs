@@ -14,7 +14,7 @@ pub struct ResultsSection {
     /// start. Default: `results` beside the store's file, or in the state directory.
     pub directory: Option<PathBuf>,
     /// How long a stored result can be fetched.
-    #[serde(rename = "ttl_ms", deserialize_with = "millis::positive")]
+    #[serde(rename = "ttl_ms", deserialize_with = "millis::read_positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub ttl: Duration,
     /// Maximum total size of all stored results, in bytes; the oldest are deleted.
@@ -22,13 +22,13 @@ pub struct ResultsSection {
 }
 
 impl ResultsSection {
-    /// Returns the key `directory` and the error message if its value is not a directory.
-    pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
+    /// If the value of `directory` is not a directory, returns the key and an error message.
+    pub(super) fn find_fault(&self) -> Option<(&'static str, &'static str)> {
         let directory = self.directory.as_deref()?;
         // A missing directory is valid, because it is created.
-        let found = std::fs::metadata(directory).ok();
-        let is_other = found.is_some_and(|found| !found.is_dir());
-        is_other.then_some(("directory", "this path is not a directory"))
+        let metadata = std::fs::metadata(directory).ok();
+        let is_other_file = metadata.is_some_and(|metadata| !metadata.is_dir());
+        is_other_file.then_some(("directory", "the path exists, but is not a directory"))
     }
 }
 

@@ -4,8 +4,8 @@ use pillion_core::is_bidi_control;
 use pillion_mcp_client::ServerConfig;
 use toml::{Table, Value};
 
-use super::entry::{EntryError, Variables, fault, fill_from_variables, read};
-use super::{Key, KeyPath, McpServerSection, ServerSettings, native};
+use super::entry::{EntryError, Variables, entry_error, fill_from_variables, read};
+use super::{KeyPath, KeyStep, McpServerSection, ServerSettings, native};
 
 /// Which entries of `mcp_servers` are read.
 #[derive(Debug, Clone, Copy)]
@@ -13,7 +13,7 @@ pub(super) enum EntryFilter<'a> {
     All,
     /// Only the entry with this label. Other entries are not checked, and their environment
     /// variables need not be set.
-    Labelled(&'a str),
+    Labeled(&'a str),
 }
 
 /// The servers read from `mcp_servers`.
@@ -21,7 +21,7 @@ pub(super) enum EntryFilter<'a> {
 pub(super) struct ServerEntries {
     pub(super) servers: Vec<McpServerSection>,
     /// The labels of the entries that were skipped.
-    pub(super) others: Vec<String>,
+    pub(super) skipped_labels: Vec<String>,
 }
 
 /// Takes `mcp_servers` out of the configuration and reads its entries.
@@ -34,29 +34,36 @@ pub(super) fn take(
     let entries = match config.remove("mcp_servers") {
         None => return Ok(ServerEntries::default()),
         Some(Value::Array(entries)) => entries,
-        Some(_) => return Err(fault(path, "expected an array of tables: [[mcp_servers]]")),
+        Some(_) => {
+            return Err(entry_error(
+                path,
+                "expected an array of tables: [[mcp_servers]]",
+            ));
+        }
     };
     let mut labels = BTreeSet::new();
-    let mut taken = ServerEntries::default();
+    let mut server_entries = ServerEntries::default();
     for (index, entry) in entries.into_iter().enumerate() {
-        let path = path.join(Key::Index(index));
-        let Value::Table(entry) = entry else {
-            return Err(fault(path, "expected a table"));
+        let entry_path = path.join(KeyStep::Index(index));
+        let Value::Table(table) = entry else {
+            return Err(entry_error(entry_path, "expected a table"));
         };
-        if let (EntryFilter::Labelled(filter), Some(label)) = (filter, entry.get("label"))
-            && label.as_str() != Some(filter)
+        if let (EntryFilter::Labeled(requested_label), Some(label)) = (filter, table.get("label"))
+            && label.as_str() != Some(requested_label)
         {
-            taken.others.extend(label.as_str().map(str::to_owned));
+            server_entries
+                .skipped_labels
+                .extend(label.as_str().map(str::to_owned));
             continue;
         }
-        let server = read_server(entry, &path, variables)?;
+        let server = read_server(table, &entry_path, variables)?;
         if !labels.insert(server.label().to_owned()) {
             let message = format!("the label '{}' is used by two servers", server.label());
-            return Err(fault(path.join_name("label"), message));
+            return Err(entry_error(entry_path.join_name("label"), message));
         }
-        taken.servers.push(server);
+        server_entries.servers.push(server);
     }
-    Ok(taken)
+    Ok(server_entries)
 }
 
 fn read_server(
@@ -64,45 +71,50 @@ fn read_server(
     path: &KeyPath,
     variables: &Variables,
 ) -> Result<McpServerSection, EntryError> {
-    let mut source = entry.clone();
-    let mut settings = Table::new();
-    for name in ServerSettings::keys_of_entry() {
+    let mut digest_input = entry.clone();
+    let mut settings_table = Table::new();
+    for name in ServerSettings::entry_keys() {
         if let Some(value) = entry.remove(name) {
-            settings.insert(name.to_owned(), value);
+            settings_table.insert(name.to_owned(), value);
         }
     }
-    native::fill_token(&mut settings, path, variables)?;
-    let settings: ServerSettings = read(settings, path)?;
+    native::fill_token(&mut settings_table, path, variables)?;
+    let settings: ServerSettings = read(settings_table, path)?;
     fill_from_variables(&mut entry, path, variables)?;
-    // The values of environment variables are included, because they can change while the entry
-    // stays the same.
-    source.insert("filled".to_owned(), Value::Table(entry.clone()));
+    // The digest is computed after the values of environment variables are inserted, because these
+    // values can change while the text of the entry stays the same.
+    digest_input.insert("filled".to_owned(), Value::Table(entry.clone()));
     let server: ServerConfig = read(entry, path)?;
     server
         .validate()
-        .map_err(|error| fault(path.clone(), error.to_string()))?;
+        .map_err(|error| entry_error(path.clone(), error.to_string()))?;
     if server.label.trim().is_empty() {
-        return Err(fault(path.join_name("label"), "the label is empty"));
+        return Err(entry_error(path.join_name("label"), "the label is empty"));
     }
     if let Some(problem) = server_name_error(&server.label) {
-        return Err(fault(path.join_name("label"), problem));
+        return Err(entry_error(path.join_name("label"), problem));
     }
-    if let Some((key, message)) = settings.fault(&server) {
-        return Err(fault(path.join_name(key), message));
+    if let Some((key, message)) = settings.find_fault(&server) {
+        return Err(entry_error(path.join_name(key), message));
     }
     if let Some(native) = &settings.native {
         native.check_url(path)?;
     }
-    Ok(McpServerSection::new(settings, server, &source.to_string()))
+    Ok(McpServerSection::new(
+        settings,
+        server,
+        &digest_input.to_string(),
+    ))
 }
 
-/// Path segments below `/api/v1/servers/` that are routes and cannot be server names.
-const RESERVED: [&str; 2] = ["test", "refresh"];
+/// Path segments after `/api/v1/servers/` that belong to other routes and therefore cannot be names
+/// of servers.
+const RESERVED_NAMES: [&str; 2] = ["test", "refresh"];
 
 /// Returns why a name is invalid for a server of the configuration file or of the store, or `None`
 /// if the name is valid.
 pub fn server_name_error(name: &str) -> Option<&'static str> {
-    if RESERVED.contains(&name) {
+    if RESERVED_NAMES.contains(&name) {
         return Some("`test` and `refresh` are paths of the API: choose another name");
     }
     let is_hidden = |c: char| c.is_control() || is_bidi_control(c);

@@ -10,7 +10,7 @@ use super::millis;
 #[serde(default, deny_unknown_fields)]
 pub struct ShutdownSection {
     /// How long running calls may continue after SIGTERM or SIGINT before they are aborted.
-    #[serde(rename = "grace_period_ms", deserialize_with = "millis::any")]
+    #[serde(rename = "grace_period_ms", deserialize_with = "millis::read_any")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 0, max = millis::MAX_MS)))]
     pub grace: Duration,
 }

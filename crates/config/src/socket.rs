@@ -16,7 +16,7 @@ pub struct SocketSection {
     /// directory created for the socket has mode 0750. Without a group, the modes are 0600 and
     /// 0700, so that only the user who runs the sidecar can connect.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
-    pub group: Option<Group>,
+    pub group: Option<SystemGroup>,
     /// The socket's mode: `"0600"`, `"0660"` or, if `allow_` keys restrict the users, `"0666"`,
     /// with which a directory created for the socket has mode 0755; see
     /// [Operations](../how-to/control-access-to-the-socket.md). Default: the mode that `group`
@@ -24,19 +24,20 @@ pub struct SocketSection {
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub mode: Option<SocketMode>,
     /// Users, by number, whose processes may use the sidecar. If any of the four `allow_` keys is
-    /// set, even to an empty list, the sidecar answers other users with status 403, except root and
-    /// its own user; otherwise every user who can open the socket may use the sidecar.
+    /// set, even to an empty list, the sidecar rejects requests of other users with status 403,
+    /// except root and its own user; otherwise every user who can open the socket may use the
+    /// sidecar.
     pub allow_uids: Option<Vec<u32>>,
     /// Groups, by number, whose processes may use the sidecar. Only the primary group of a process
     /// counts.
     pub allow_gids: Option<Vec<u32>>,
     /// Users, by name, whose processes may use the sidecar.
     #[cfg_attr(test, schemars(with = "Option<Vec<String>>"))]
-    pub allow_users: Option<Vec<User>>,
+    pub allow_users: Option<Vec<SystemUser>>,
     /// Groups, by name or number, whose members may use the sidecar. The members are read from the
     /// system when the configuration is loaded.
     #[cfg_attr(test, schemars(with = "Option<Vec<String>>"))]
-    pub allow_groups: Option<Vec<Group>>,
+    pub allow_groups: Option<Vec<SystemGroup>>,
 }
 
 impl SocketSection {
@@ -50,9 +51,9 @@ impl SocketSection {
     }
 
     /// Returns the first key that is inconsistent with another key, and the error message.
-    pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
-        let open = self.mode == Some(SocketMode(0o666));
-        (open && !self.has_rules()).then_some((
+    pub(super) fn find_fault(&self) -> Option<(&'static str, &'static str)> {
+        let is_open_to_all = self.mode == Some(SocketMode(0o666));
+        (is_open_to_all && !self.has_rules()).then_some((
             "mode",
             "mode 0666 allows all users: restrict access with allow_users, allow_groups, \
             allow_uids or allow_gids",
@@ -92,14 +93,14 @@ impl<'de> Deserialize<'de> for SocketMode {
 
 /// A group of the operating system, by name or by number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Group {
+pub enum SystemGroup {
     /// A group name, such as `www-data`.
     Name(String),
     /// A group ID, such as `33`.
     Id(u32),
 }
 
-impl fmt::Display for Group {
+impl fmt::Display for SystemGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => f.write_str(name),
@@ -108,7 +109,7 @@ impl fmt::Display for Group {
     }
 }
 
-impl<'de> Deserialize<'de> for Group {
+impl<'de> Deserialize<'de> for SystemGroup {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(GroupVisitor)
     }
@@ -117,31 +118,35 @@ impl<'de> Deserialize<'de> for Group {
 struct GroupVisitor;
 
 impl Visitor<'_> for GroupVisitor {
-    type Value = Group;
+    type Value = SystemGroup;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the name or id of a group")
     }
 
-    fn visit_str<E: Error>(self, name: &str) -> Result<Group, E> {
+    fn visit_str<E: Error>(self, name: &str) -> Result<SystemGroup, E> {
         if name.is_empty() {
             return Err(E::invalid_value(Unexpected::Str(name), &self));
         }
-        Ok(Group::Name(name.to_owned()))
+        Ok(SystemGroup::Name(name.to_owned()))
     }
 
-    fn visit_i64<E: Error>(self, id: i64) -> Result<Group, E> {
-        let id = u32::try_from(id);
-        id.map(Group::Id)
-            .map_err(|_| E::custom("the group id is out of range"))
+    fn visit_i64<E: Error>(self, id: i64) -> Result<SystemGroup, E> {
+        let id_result = u32::try_from(id);
+        id_result.map(SystemGroup::Id).map_err(|_| {
+            E::custom(format!(
+                "the group id {id} is out of range: expected 0 to {}",
+                u32::MAX
+            ))
+        })
     }
 }
 
 /// The name of a user of the operating system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct User(pub String);
+pub struct SystemUser(pub String);
 
-impl<'de> Deserialize<'de> for User {
+impl<'de> Deserialize<'de> for SystemUser {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         if name.is_empty() {

@@ -16,13 +16,16 @@ pub struct StoreSection {
     /// the state directory; see [the store](../how-to/store.md).
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub location: Option<StoreLocation>,
-    /// What a write to a SQLite file survives: a crash of the `process`, or also a power failure
-    /// (`power-loss`), for which every write waits for the disk.
+    /// The failure that a write to a SQLite file survives: a crash of the process (`process`), or
+    /// also a power failure (`power-loss`). With `power-loss`, every write waits for the disk.
     #[cfg_attr(test, schemars(with = "String", extend("enum" = ["process", "power-loss"])))]
     pub durability: Durability,
     /// Timeout of a PostgreSQL statement; after the timeout, the statement fails and its connection
     /// is closed.
-    #[serde(rename = "statement_timeout_ms", deserialize_with = "millis::positive")]
+    #[serde(
+        rename = "statement_timeout_ms",
+        deserialize_with = "millis::read_positive"
+    )]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub statement_timeout: Duration,
     /// The name of this host in a PostgreSQL database that [several hosts
@@ -44,7 +47,7 @@ impl Default for StoreSection {
 
 impl StoreSection {
     /// Returns the options of the store; `None` if neither the configuration nor the environment
-    /// determines its location.
+    /// determines the location.
     pub fn options(&self) -> Option<StoreOptions> {
         let location = match &self.location {
             Some(location) => location.clone(),
@@ -59,7 +62,7 @@ impl StoreSection {
 
 impl Config {
     /// Returns the directory of stored results; `None` if neither the configuration nor the
-    /// environment determines it.
+    /// environment determines the directory.
     pub fn results_directory(&self) -> Option<PathBuf> {
         if let Some(directory) = &self.results.directory {
             return Some(directory.clone());
@@ -67,8 +70,9 @@ impl Config {
         Some(self.store_directory()?.join("results"))
     }
 
-    /// Returns the directory of the lock files by which processes without a socket show that they
-    /// are running; `None` for a store in memory, which no other process shares.
+    /// Returns the directory for the lock files with which processes that have no socket show that
+    /// they are running. Returns `None` for a store in memory, because no other process shares such
+    /// a store.
     pub fn process_locks_directory(&self) -> Option<PathBuf> {
         match &self.store.location {
             Some(StoreLocation::Memory) => None,
@@ -87,25 +91,25 @@ impl Config {
 /// Returns the directory for data that survives a restart; `None` if the environment determines
 /// none.
 pub fn state_directory() -> Option<PathBuf> {
-    let directory = |name: &str| {
+    let read_absolute_directory = |name: &str| {
         let path = PathBuf::from(env::var_os(name)?);
         path.is_absolute().then_some(path)
     };
-    // A relative directory would depend on the working directory.
-    let listed = env::var_os("STATE_DIRECTORY").unwrap_or_default();
-    if let Some(state) = env::split_paths(&listed).find(|path| path.is_absolute()) {
-        return Some(state);
+    // Relative directories are skipped, because they would depend on the working directory.
+    let state_directories = env::var_os("STATE_DIRECTORY").unwrap_or_default();
+    if let Some(directory) = env::split_paths(&state_directories).find(|path| path.is_absolute()) {
+        return Some(directory);
     }
-    if let Some(state) = directory("XDG_STATE_HOME") {
-        return Some(state.join("pillion"));
+    if let Some(directory) = read_absolute_directory("XDG_STATE_HOME") {
+        return Some(directory.join("pillion"));
     }
     if nix::unistd::geteuid().is_root() {
         return Some("/var/lib/pillion".into());
     }
     // If `HOME` is not set, the home directory comes from the user database.
-    let home = directory("HOME").or_else(|| {
+    let home_directory = read_absolute_directory("HOME").or_else(|| {
         let user = nix::unistd::User::from_uid(nix::unistd::geteuid());
         user.ok().flatten().map(|user| user.dir)
     });
-    Some(home?.join(".local/state/pillion"))
+    Some(home_directory?.join(".local/state/pillion"))
 }

@@ -6,8 +6,8 @@ use toml::de::Error;
 
 /// A value that is read like a [`Value`], except that no array is accepted for a table.
 ///
-/// The code that serde derives accepts an array for every struct: `approvals = []` would be a section
-/// without keys, and thus the defaults.
+/// The code that serde derives accepts an array in place of every struct, so that `approvals = []`
+/// would be accepted as a section without keys and result in the defaults.
 pub(super) struct StrictValue(pub(super) Value);
 
 impl<'de> Deserializer<'de> for StrictValue {

@@ -13,30 +13,34 @@ use super::{FeaturesSection, millis};
 pub struct TabletopSection {
     /// Whether [the pack](../how-to/packs.md) is offered.
     pub enabled: bool,
-    /// The ID of the language model that `orchestrate_action` asks; used only with `features.llm`.
+    /// The ID of the language model that the tool `orchestrate_action` uses; requires
+    /// `features.llm`.
     pub model: Option<String>,
-    /// Maximum time for one answer of the model.
-    #[serde(rename = "model_timeout_ms", deserialize_with = "millis::positive")]
+    /// Maximum time for one response of the model.
+    #[serde(
+        rename = "model_timeout_ms",
+        deserialize_with = "millis::read_positive"
+    )]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub model_timeout: Duration,
     /// Maximum number of messages of one scene; the oldest are deleted.
     pub max_messages: NonZeroU32,
     /// Maximum number of scenes; further scenes are rejected.
     pub max_scenes: NonZeroU32,
-    /// Maximum number of characters, up to 1,000; further characters are rejected.
-    #[serde(deserialize_with = "characters")]
+    /// Maximum number of stored game characters, up to 1,000; further characters are rejected.
+    #[serde(deserialize_with = "read_max_characters")]
     #[cfg_attr(test, schemars(range(max = MAX_CHARACTERS)))]
     pub max_characters: NonZeroU32,
 }
 
-fn characters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NonZeroU32, D::Error> {
+fn read_max_characters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NonZeroU32, D::Error> {
     let number = NonZeroU32::deserialize(deserializer)?;
     if number.get() <= MAX_CHARACTERS {
         return Ok(number);
     }
-    let found = Unexpected::Unsigned(number.get().into());
+    let unexpected = Unexpected::Unsigned(number.get().into());
     let expected = format!("a number from 1 to {MAX_CHARACTERS}");
-    Err(D::Error::invalid_value(found, &expected.as_str()))
+    Err(D::Error::invalid_value(unexpected, &expected.as_str()))
 }
 
 impl Default for TabletopSection {

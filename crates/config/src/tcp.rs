@@ -29,20 +29,20 @@ pub struct TcpSection {
     pub tokens_store: bool,
     /// Values that the header `Host` may have, in addition to `localhost`, `127.0.0.1`, `[::1]` and
     /// the address of `listen`.
-    #[serde(deserialize_with = "hosts")]
+    #[serde(deserialize_with = "read_hosts")]
     pub allowed_hosts: Vec<String>,
     /// Origins, such as `https://tools.example.com`, whose web pages may send requests, in addition
     /// to the server's own origin.
     pub allowed_origins: Vec<String>,
     /// Maximum number of authenticated TCP connections, in addition to the connections of the Unix
-    /// socket. One token gets at most seven eighths of those that no other token uses. The same
-    /// number of unauthenticated connections may be open; above that, the oldest unauthenticated
-    /// connection is closed.
+    /// socket. One token may use at most seven eighths of the connections that other tokens do not
+    /// use. In addition, the same number of unauthenticated connections may be open; if there are
+    /// more, the oldest unauthenticated connection is closed.
     pub max_connections: NonZeroUsize,
     /// How long a connection may stay open without a request that has a valid token.
     #[serde(
         rename = "authentication_timeout_ms",
-        deserialize_with = "millis::positive"
+        deserialize_with = "millis::read_positive"
     )]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
     pub authentication_timeout: Duration,
@@ -66,7 +66,7 @@ impl Default for TcpSection {
 
 impl TcpSection {
     /// Returns the first key that is inconsistent with another key, and the error message.
-    pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
+    pub(super) fn find_fault(&self) -> Option<(&'static str, &'static str)> {
         let listen = self.listen?;
         if !listen.ip().is_loopback() && !self.allow_remote {
             return Some((
@@ -86,7 +86,7 @@ impl TcpSection {
 }
 
 /// Reads host names in lower case, the form in which they are compared.
-fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+fn read_hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let hosts = Vec::<String>::deserialize(deserializer)?;
     Ok(hosts.iter().map(|host| host.to_ascii_lowercase()).collect())
 }

@@ -15,14 +15,14 @@ use url::Url;
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetrySection {
     /// The base URL of the collector (OTLP over HTTP), such as `http://127.0.0.1:4318`; spans go to
-    /// `/v1/traces` below it. Without an endpoint, no traces are exported.
+    /// `/v1/traces` below this URL. Without an endpoint, no traces are exported.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub endpoint: Option<CollectorUrl>,
     /// The service name in exported traces.
     pub service_name: String,
     /// The share of traces started by the sidecar that is recorded, from 0 to 1. A trace that
     /// continues a caller's `traceparent` follows the sampled flag of that header.
-    #[serde(deserialize_with = "share")]
+    #[serde(deserialize_with = "read_ratio")]
     #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub sample_ratio: f64,
 }
@@ -52,17 +52,18 @@ impl fmt::Debug for CollectorUrl {
 impl<'de> Deserialize<'de> for CollectorUrl {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let parsed = Url::parse(&text).ok();
-        let url = parsed.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        let parsed_url = Url::parse(&text).ok();
+        let url =
+            parsed_url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         url.map(Self)
             .ok_or_else(|| D::Error::custom("expected an http:// or https:// URL"))
     }
 }
 
-fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    let share = f64::deserialize(deserializer)?;
-    if (0.0..=1.0).contains(&share) {
-        Ok(share)
+fn read_ratio<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let ratio = f64::deserialize(deserializer)?;
+    if (0.0..=1.0).contains(&ratio) {
+        Ok(ratio)
     } else {
         Err(D::Error::custom("expected a number from 0 to 1"))
     }
@@ -75,21 +76,21 @@ mod tests {
     #[test]
     fn m1_invalid_collectors_and_ratios_are_rejected_without_showing_passwords() {
         let parse = |text: &str| Config::parse(&format!("[telemetry]\n{text}"), "t.toml");
-        for bad in [
+        for invalid_text in [
             "endpoint = \"collector:4318\"",
             "endpoint = \"ftp://collector\"",
             "sample_ratio = 1.5",
             "sample_ratio = nan",
             "headers = {}",
         ] {
-            let error = parse(bad).unwrap_err().to_string();
+            let error = parse(invalid_text).unwrap_err().to_string();
             assert!(error.starts_with("t.toml:2: telemetry."), "{error}");
         }
         let config = parse("endpoint = \"https://me:hush@collector/otlp\"\nsample_ratio = 0.5");
-        let shown = format!("{:?}", config.unwrap().telemetry);
+        let debug_text = format!("{:?}", config.unwrap().telemetry);
         assert!(
-            shown.contains("collector") && !shown.contains("hush"),
-            "{shown}"
+            debug_text.contains("collector") && !debug_text.contains("hush"),
+            "{debug_text}"
         );
     }
 }

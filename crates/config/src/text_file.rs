@@ -11,50 +11,50 @@ use super::ConfigError;
 /// Maximum size of a configuration file, in bytes.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Reads a text file of the configuration. Only regular files are read: what a pipe or a terminal
-/// has delivered cannot be read again by a reload.
+/// Reads a text file of the configuration. Only regular files are read, because a reload could not
+/// read the data of a pipe or a terminal again.
 ///
 /// # Errors
 /// An I/O error of the file; `InvalidData` if the file is not a regular file, is larger than 16 MiB
 /// or is not UTF-8.
 fn read_text(path: &Path) -> Result<String> {
-    let invalid = |message: String| Error::new(ErrorKind::InvalidData, message);
-    // Without O_NONBLOCK, opening a FIFO would wait for a writer.
+    let invalid_data = |message: String| Error::new(ErrorKind::InvalidData, message);
+    // The file is opened with O_NONBLOCK, because opening a FIFO would otherwise wait for a writer.
     let mut options = OpenOptions::new();
     let file = options
         .read(true)
         .custom_flags(nix::libc::O_NONBLOCK)
         .open(path)?;
-    let kind = file.metadata()?.file_type();
-    if !kind.is_file() {
-        let kind = if kind.is_dir() {
+    let file_type = file.metadata()?.file_type();
+    if !file_type.is_file() {
+        let file_kind = if file_type.is_dir() {
             "a directory"
         } else {
             "a pipe or a device"
         };
-        return Err(invalid(format!(
-            "{kind} was found, expected a regular file"
+        return Err(invalid_data(format!(
+            "{file_kind} was found, expected a regular file"
         )));
     }
     let mut text = Vec::new();
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(invalid(format!(
+        return Err(invalid_data(format!(
             "the file is larger than {MAX_FILE_BYTES} bytes"
         )));
     }
     String::from_utf8(text).map_err(|error| Error::new(ErrorKind::InvalidData, error.utf8_error()))
 }
 
-/// A configuration file that was read. Each load of the configuration uses this text wherever it
-/// needs the file, so that it never mixes two versions of the file.
+/// A configuration file that was read. Each load of the configuration uses only this text of the
+/// file, so that no load mixes two versions of the file.
 #[derive(Clone)]
 pub struct ConfigFile {
     path: PathBuf,
     text: Arc<str>,
 }
 
-/// Why a file looks like an unfinished write and is not accepted.
+/// Why a file looks incompletely written and is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IncompleteFile {
     /// The file is empty.
@@ -69,7 +69,7 @@ pub enum IncompleteFile {
          file"
     )]
     Emptied,
-    /// The file ends within a line of the previous text.
+    /// The file ends in the middle of a line of its previous text.
     #[error(
         "the file ends within a line of its previous text: if this is intended, end the file with \
          a line break"
@@ -81,7 +81,7 @@ pub enum IncompleteFile {
          is complete, end it with a line break"
     )]
     NoLineBreak,
-    /// The file ends with a line after which the previous text continued with further settings.
+    /// The file ends with a line that was followed by further settings in its previous text.
     #[error(
         "the file ends with a line after which its previous text continued: if the rest was \
          removed on purpose, end the file with a new comment line (#)"
@@ -89,8 +89,8 @@ pub enum IncompleteFile {
     LostLines,
 }
 
-/// Returns whether a text ends within a line, as an unfinished write does. Some editors leave such
-/// a text as well.
+/// Returns whether the text does not end with a line break. A text without a final line break may
+/// be incompletely written, but some editors also write such texts.
 #[must_use]
 pub fn ends_within_line(text: &str) -> bool {
     !last_line(text).trim().is_empty()
@@ -103,16 +103,16 @@ fn last_line(text: &str) -> &str {
 
 /// Returns whether a line is a comment or blank, in TOML and YAML.
 fn has_no_setting(line: &str) -> bool {
-    let line = line.trim();
-    line.is_empty() || line.starts_with('#')
+    let text = line.trim();
+    text.is_empty() || text.starts_with('#')
 }
 
 impl ConfigFile {
     /// Reads the file.
     ///
     /// # Errors
-    /// [`ConfigError::Read`]: an I/O error, or the file is not a regular file, is larger than 16 MiB
-    /// or is not UTF-8.
+    /// [`ConfigError::Read`]: an I/O error, or the file is not a regular file, is larger than 16
+    /// MiB or is not UTF-8.
     pub fn read(path: &Path) -> std::result::Result<Self, ConfigError> {
         let text = read_text(path).map_err(|source| ConfigError::Read {
             path: path.to_owned(),
@@ -148,25 +148,26 @@ impl ConfigFile {
         !self.text.trim_start().starts_with('{') && ends_within_line(&self.text)
     }
 
-    /// Fails if the file contains only white space: an emptied file would remove every restriction.
+    /// Fails if the file contains only white space, because an emptied file would remove all
+    /// configured restrictions.
     pub(super) fn check_not_blank(&self) -> std::result::Result<(), ConfigError> {
-        self.check([(self.is_blank(), IncompleteFile::Blank)])
+        self.return_first_error([(self.is_blank(), IncompleteFile::Blank)])
     }
 
-    /// Fails if this text looks like an unfinished write, regardless of what the file contained
+    /// Fails if this text looks incompletely written. Does not consider what the file contained
     /// before.
     ///
     /// # Errors
     /// [`ConfigError::Incomplete`].
     pub fn check_complete(&self) -> std::result::Result<(), ConfigError> {
-        self.check([
+        self.return_first_error([
             (self.is_blank(), IncompleteFile::Blank),
             (self.ends_within_line(), IncompleteFile::NoLineBreak),
         ])
     }
 
-    /// Fails if this text looks like an unfinished write over the text of `previous`. Such a text
-    /// can be valid TOML without the settings that restrict access.
+    /// Fails if this text looks like an incompletely written new version of the text of `previous`.
+    /// An incomplete text may be valid TOML but lack the settings that restrict access.
     ///
     /// # Errors
     /// [`ConfigError::Incomplete`].
@@ -178,7 +179,7 @@ impl ConfigFile {
         let is_cut_off = ends_within_line
             && self.text.len() < previous.text.len()
             && previous.text.starts_with(&*self.text);
-        self.check([
+        self.return_first_error([
             (self.is_blank(), IncompleteFile::Emptied),
             (is_cut_off, IncompleteFile::CutOff),
             (
@@ -188,39 +189,50 @@ impl ConfigFile {
         ])
     }
 
-    /// Fails if this text ends with a line of `previous` after which `previous` had settings that
-    /// this text lacks: a write that ended between two lines.
+    /// Fails if this text may be the result of a write that ended between two lines: the text ends
+    /// with a line of `previous`, and lacks settings that follow that line in `previous`.
     ///
     /// # Errors
     /// [`ConfigError::Incomplete`].
     pub fn check_keeps_end(&self, previous: &Self) -> std::result::Result<(), ConfigError> {
         let has_lost_lines = || {
-            let last = self.text.trim_end().rsplit('\n').next()?.trim_end();
-            let end = previous.text.lines().map(str::trim_end);
-            let lost: Vec<_> = end.rev().take_while(|line| *line != last).collect();
-            // If `previous` does not contain the last line, nothing can be said about lost lines.
-            let is_known = lost.len() < previous.text.lines().count();
-            let current: HashSet<_> = self.text.lines().map(str::trim).collect();
-            let mut settings = lost.into_iter().filter(|line| !has_no_setting(line));
-            let is_lost = settings.any(|line| !current.contains(line.trim()));
-            Some(is_known && is_lost)
+            let final_line = self.text.trim_end().rsplit('\n').next()?.trim_end();
+            let previous_lines = previous.text.lines().map(str::trim_end);
+            let following_lines: Vec<_> = previous_lines
+                .rev()
+                .take_while(|line| *line != final_line)
+                .collect();
+            // Whether lines are missing can only be determined if `previous` contains the final
+            // line of this text.
+            let has_final_line = following_lines.len() < previous.text.lines().count();
+            let current_lines: HashSet<_> = self.text.lines().map(str::trim).collect();
+            let mut settings = following_lines
+                .into_iter()
+                .filter(|line| !has_no_setting(line));
+            let is_setting_lost = settings.any(|line| !current_lines.contains(line.trim()));
+            Some(has_final_line && is_setting_lost)
         };
-        self.check([(has_lost_lines() == Some(true), IncompleteFile::LostLines)])
+        self.return_first_error([(has_lost_lines() == Some(true), IncompleteFile::LostLines)])
     }
 
-    /// Returns whether the last line may lack its line break: the previous text also lacked it, and
-    /// the last line is not the truncated beginning of another line of that text.
+    /// Returns whether the missing final line break is acceptable, because the previous text also
+    /// lacked one, and the last line is not a truncated line of the previous text.
     fn may_lack_line_break(&self, previous: &Self) -> bool {
-        let (last, previous_last) = (last_line(&self.text), last_line(&previous.text));
-        let is_start = || previous.text.lines().any(|line| line.starts_with(last));
-        ends_within_line(&previous.text) && (last == previous_last || !is_start())
+        let (final_line, previous_final_line) = (last_line(&self.text), last_line(&previous.text));
+        let is_line_start = || {
+            previous
+                .text
+                .lines()
+                .any(|line| line.starts_with(final_line))
+        };
+        ends_within_line(&previous.text) && (final_line == previous_final_line || !is_line_start())
     }
 
-    fn check<const N: usize>(
+    fn return_first_error<const N: usize>(
         &self,
         reasons: [(bool, IncompleteFile); N],
     ) -> std::result::Result<(), ConfigError> {
-        match reasons.into_iter().find(|(is_so, _)| *is_so) {
+        match reasons.into_iter().find(|(has_problem, _)| *has_problem) {
             None => Ok(()),
             Some((_, reason)) => Err(ConfigError::Incomplete {
                 path: self.path.clone(),
@@ -232,7 +244,7 @@ impl ConfigFile {
 
 impl fmt::Debug for ConfigFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The text may contain credentials.
+        // Debug output omits the text of the file, which may contain credentials.
         f.debug_struct("ConfigFile")
             .field("path", &self.path)
             .finish_non_exhaustive()

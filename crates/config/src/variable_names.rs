@@ -7,8 +7,8 @@ use toml::{Table, Value};
 use super::environment::{PILLION_PREFIX, VARIABLE_PREFIX, has_prefix};
 use super::{Config, ConfigError, builtins, network_tools};
 
-/// Maximum edit distance at which an unknown name counts as a typo of `PILLION_CONFIG` or
-/// `PILLION_SOCKET`.
+/// Maximum edit distance up to which an unknown variable is regarded as a misspelled
+/// `PILLION_CONFIG` or `PILLION_SOCKET`.
 const MAX_TYPO_DISTANCE: usize = 2;
 
 /// The variables of the command line, the PHP library and the Laravel package. Any other variable
@@ -16,7 +16,7 @@ const MAX_TYPO_DISTANCE: usize = 2;
 const KNOWN_VARIABLES: [&str; 14] = [
     "PILLION_CONFIG",
     "PILLION_SOCKET",
-    // Variables of php-ext/laravel/config/pillion.php.
+    // The Laravel package reads the following variables in php-ext/laravel/config/pillion.php.
     "PILLION_APPROVALS",
     "PILLION_APPROVALS_CONNECTION",
     "PILLION_APPROVALS_DRIVER",
@@ -26,7 +26,7 @@ const KNOWN_VARIABLES: [&str; 14] = [
     "PILLION_CHAT_MODEL",
     "PILLION_LOG_CHANNEL",
     "PILLION_LOG_LEVEL",
-    // Variables of scripts/env and php-examples.
+    // scripts/env and php-examples read the following variables.
     "PILLION_CACHE",
     "PILLION_EXTENSION",
     "PILLION_ROOT",
@@ -36,9 +36,10 @@ const KNOWN_VARIABLES: [&str; 14] = [
 /// knows.
 ///
 /// # Errors
-/// [`ConfigError::MisspeltVariable`] for a name that is probably meant to set a key or to name the
-/// configuration: without effect, the variable would remove a restriction.
-pub(super) fn unknown(
+/// [`ConfigError::MisspelledVariable`] for a name that is probably meant to set a key or to name
+/// the configuration: the setting would otherwise silently have no effect, although it may restrict
+/// access.
+pub(super) fn find_unknown(
     variables: &[(OsString, OsString)],
     table: &Table,
 ) -> Result<Vec<String>, ConfigError> {
@@ -46,72 +47,83 @@ pub(super) fn unknown(
     table
         .values()
         .for_each(|value| collect_texts(value, &mut texts));
-    let mut unknown = Vec::new();
-    for (name, _) in variables {
-        let name = name.to_string_lossy();
-        let is_ours = has_prefix(&name, PILLION_PREFIX);
-        let is_key = name.starts_with(VARIABLE_PREFIX);
-        if !is_ours || is_key || KNOWN_VARIABLES.contains(&&*name) || texts.contains(&*name) {
+    let mut unknown_names = Vec::new();
+    for (os_name, _) in variables {
+        let name = os_name.to_string_lossy();
+        let has_pillion_prefix = has_prefix(&name, PILLION_PREFIX);
+        let has_key_prefix = name.starts_with(VARIABLE_PREFIX);
+        if !has_pillion_prefix
+            || has_key_prefix
+            || KNOWN_VARIABLES.contains(&&*name)
+            || texts.contains(&*name)
+        {
             continue;
         }
         let variable = name.clone().into_owned();
-        if is_like_key(&name[PILLION_PREFIX.len()..]) {
-            return Err(ConfigError::MisspeltVariable { variable });
+        if is_similar_to_key(&name[PILLION_PREFIX.len()..]) {
+            return Err(ConfigError::MisspelledVariable { variable });
         }
-        if let Some(known) = KNOWN_VARIABLES[..2]
+        if let Some(similar_name) = KNOWN_VARIABLES[..2]
             .iter()
-            .find(|known| is_like(&name, known))
+            .find(|known_name| is_similar(&name, known_name))
         {
-            return Err(ConfigError::UnknownVariable { variable, known });
+            return Err(ConfigError::UnknownVariable {
+                variable,
+                similar_name,
+            });
         }
-        unknown.push(variable);
+        unknown_names.push(variable);
     }
-    unknown.sort();
-    Ok(unknown)
+    unknown_names.sort();
+    Ok(unknown_names)
 }
 
-/// Returns whether `name` is probably a typo of `known`, or begins with `known`.
-fn is_like(name: &str, known: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    name.starts_with(known) || strsim::osa_distance(&name, known) <= MAX_TYPO_DISTANCE
+/// Returns whether `name` is probably a typo of `known_name`, or begins with `known_name`.
+fn is_similar(name: &str, known_name: &str) -> bool {
+    let upper_name = name.to_ascii_uppercase();
+    upper_name.starts_with(known_name)
+        || strsim::osa_distance(&upper_name, known_name) <= MAX_TYPO_DISTANCE
 }
 
-/// Returns whether a name without its prefix is the path of a key whose parts are separated by `_`.
-fn is_like_key(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    name.match_indices('_').any(|(at, _)| {
-        let (section, rest) = (&name[..at], &name[at + 1..]);
+/// Returns whether the name of a variable, without its prefix, is the path of a key with `_`
+/// instead of `__` between the parts.
+fn is_similar_to_key(name: &str) -> bool {
+    let lower_name = name.to_ascii_lowercase();
+    lower_name.match_indices('_').any(|(index, _)| {
+        let (section, rest) = (&lower_name[..index], &lower_name[index + 1..]);
         if section == "tools" {
-            // The name of a tool may itself contain `_`.
-            let mut names = rest.match_indices('_');
-            return names.any(|(at, _)| starts(&rest[at + 1..]).any(is_key_of_tool));
+            // The tool's name may itself contain `_`, so each `_` is tried as the end of the name.
+            let mut separators = rest.match_indices('_');
+            return separators
+                .any(|(index, _)| list_prefixes(&rest[index + 1..]).any(is_key_of_tool));
         }
-        starts(rest).any(|key| is_known([section, key]))
+        list_prefixes(rest).any(|key| is_known_key([section, key]))
     })
 }
 
-/// Returns the name, and each part of it from its beginning to a `_`.
-fn starts(name: &str) -> impl Iterator<Item = &str> {
-    let ends = name.match_indices('_').map(|(end, _)| end);
-    ends.chain([name.len()]).map(|end| &name[..end])
+/// Returns the beginnings of the name up to each `_`, and the whole name.
+fn list_prefixes(name: &str) -> impl Iterator<Item = &str> {
+    let lengths = name.match_indices('_').map(|(index, _)| index);
+    lengths.chain([name.len()]).map(|length| &name[..length])
 }
 
 fn is_key_of_tool(key: &str) -> bool {
-    let known = network_tools::NAMES.iter().chain(&["get_time"]);
-    let mut extra = known.flat_map(|tool| builtins::extra_keys(tool));
-    extra.any(|extra| *extra == key) || is_known(["tools", "x", key])
+    let tool_names = network_tools::TOOL_NAMES.iter().chain(&["get_time"]);
+    let mut known_keys = tool_names.flat_map(|tool| builtins::list_extra_keys(tool));
+    known_keys.any(|extra_key| *extra_key == key) || is_known_key(["tools", "x", key])
 }
 
-/// Returns whether a configuration may have the key with this path.
-fn is_known<const N: usize>(names: [&str; N]) -> bool {
+/// Returns whether a key with this path is valid in a configuration.
+fn is_known_key<const N: usize>(names: [&str; N]) -> bool {
     let value = names
         .into_iter()
         .rev()
-        .fold(Value::Integer(0), |below, name| {
-            Value::Table(Table::from_iter([(name.to_owned(), below)]))
+        .fold(Value::Integer(0), |inner_value, name| {
+            Value::Table(Table::from_iter([(name.to_owned(), inner_value)]))
         });
-    let read = Config::deserialize(value);
-    read.err()
+    let result = Config::deserialize(value);
+    result
+        .err()
         .is_none_or(|error| !error.message().starts_with("unknown field"))
 }
 

@@ -18,7 +18,7 @@ pub struct VaultSection {
 
 impl VaultSection {
     /// Returns whether the configuration names a source of the key.
-    pub(super) fn is_there(&self) -> bool {
+    pub(super) fn has_key_source(&self) -> bool {
         self.key_file.is_some() || self.key_env.is_some()
     }
 
@@ -32,9 +32,9 @@ impl VaultSection {
     }
 
     /// Returns the first key that is inconsistent with another key, and the error message.
-    pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
-        let both = self.key_file.is_some() && self.key_env.is_some();
-        both.then_some((
+    pub(super) fn find_fault(&self) -> Option<(&'static str, &'static str)> {
+        let has_both_sources = self.key_file.is_some() && self.key_env.is_some();
+        has_both_sources.then_some((
             "key_env",
             "vault.key_file is also set: set only one of the two",
         ))

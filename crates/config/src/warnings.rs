@@ -5,15 +5,15 @@ use pillion_core::variable;
 use pillion_mcp_client::Endpoint;
 use pillion_providers::Provider;
 
-use super::{Config, IncompleteFile, Key, KeyPath, network_tools};
+use super::{Config, IncompleteFile, KeyPath, KeyStep, network_tools};
 
-/// Maximum edit distance at which an unknown tool name counts as a typo of a known one.
+/// Maximum edit distance up to which an unknown tool name is regarded as a typo of a known name.
 const MAX_TYPO_DISTANCE: usize = 1;
 
 /// A warning about a setting that is valid but probably a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigWarning {
-    /// The key, or the file that the warning is about.
+    /// The key that causes the warning, or the file if there is no such key.
     subject: String,
     message: String,
 }
@@ -25,8 +25,8 @@ impl fmt::Display for ConfigWarning {
 }
 
 impl Config {
-    /// Returns warnings about settings that are probably mistakes. `variable` looks up an
-    /// environment variable.
+    /// Returns warnings about settings that are probably mistakes. `variable` returns the value of
+    /// an environment variable.
     pub fn warnings(&self, variable: impl Fn(&str) -> Option<String>) -> Vec<ConfigWarning> {
         let mut warnings = Vec::new();
         for file in self.files() {
@@ -46,37 +46,42 @@ impl Config {
             warnings.push(ConfigWarning { subject, message });
         };
         for (index, provider) in self.providers.iter().enumerate() {
-            let named = provider.key_env.as_deref();
+            let variable_name = provider.key_env.as_deref();
             if let Some(name) =
-                named.filter(|name| variable(name).is_none_or(|key| key.trim().is_empty()))
+                variable_name.filter(|name| variable(name).is_none_or(|key| key.trim().is_empty()))
             {
-                let key = entry("providers", index).join_name("key_env");
-                warn(key, format!("{} is not set", variable::shown(name)));
+                let key = build_entry_path("providers", index).join_name("key_env");
+                warn(key, format!("{} is not set", variable::describe(name)));
             }
         }
         for (index, model) in self.models.iter().enumerate() {
             let Some(name) = &model.config.provider else {
                 continue;
             };
-            let is_configured = self.providers.iter().any(|known| known.name == *name);
-            // A configuration without `[[providers]]` may list models only for their flags.
-            let is_format = self.providers.is_empty() && name.parse::<Provider>().is_ok();
-            if !is_configured && !is_format {
+            let is_configured = self.providers.iter().any(|provider| provider.name == *name);
+            // If there is no `[[providers]]` entry, a model may name a built-in provider without a
+            // warning, because the configuration may list the models only for their flags.
+            let is_built_in = self.providers.is_empty() && name.parse::<Provider>().is_ok();
+            if !is_configured && !is_built_in {
                 let message = format!(
                     "there is no [[providers]] entry named '{name}': the model cannot be used"
                 );
-                warn(entry("models", index).join_name("provider"), message);
+                warn(
+                    build_entry_path("models", index).join_name("provider"),
+                    message,
+                );
             }
         }
         let weather = self.builtins.get_weather.as_ref();
         if weather.is_some_and(|weather| {
-            let is_named = !matches!(weather.service, WeatherService::Unset);
-            !is_named && (weather.base_url.is_some() || weather.geocoding_url.is_some())
+            let has_provider = !matches!(weather.service, WeatherService::Unset);
+            !has_provider && (weather.base_url.is_some() || weather.geocoding_url.is_some())
         }) {
             let key = KeyPath::from_names(["tools", "get_weather", "provider"]);
             warn(
                 key,
-                "get_weather has no provider and returns an error until one is set".to_owned(),
+                "get_weather has no provider and returns an error until a provider is set"
+                    .to_owned(),
             );
         }
         for (index, section) in self.mcp_servers.iter().enumerate() {
@@ -86,7 +91,7 @@ impl Config {
             let program = command.program.to_string_lossy();
             if program.contains(' ') && !command.program.exists() {
                 warn(
-                    entry("mcp_servers", index).join_name("command"),
+                    build_entry_path("mcp_servers", index).join_name("command"),
                     "the program's name contains a space: arguments belong in 'args'".to_owned(),
                 );
             }
@@ -124,48 +129,61 @@ impl Config {
     /// limits, approval policies and permissions would silently have no effect.
     fn warn_about_tools(&self, warn: &mut impl FnMut(KeyPath, String)) {
         let builtins = pillion_builtins::all();
-        let built_in = builtins.iter().map(|tool| tool.definition());
+        let built_in_definitions = builtins.iter().map(|tool| tool.definition());
         let compositions = self.declared.composed.iter();
-        let composed = compositions.map(|composition| composition.definition());
+        let composed_definitions = compositions.map(|composition| composition.definition());
         let http_tools = self.declared.http.iter();
-        let http = http_tools.map(|tool| pillion_core::tool::Tool::definition(&**tool));
-        let definitions = built_in.chain(composed).chain(http);
-        let mut known: Vec<_> = definitions.map(|tool| tool.name().to_string()).collect();
-        known.extend(network_tools::NAMES.map(str::to_owned));
-        let is_known = |name: &str| known.iter().any(|known| known == name);
-        let is_known_in_any_case =
-            |name: &String| known.iter().any(|known| known.eq_ignore_ascii_case(name));
-        let checked = self
+        let http_definitions = http_tools.map(|tool| pillion_core::tool::Tool::definition(&**tool));
+        let definitions = built_in_definitions
+            .chain(composed_definitions)
+            .chain(http_definitions);
+        let mut known_names: Vec<_> = definitions.map(|tool| tool.name().to_string()).collect();
+        known_names.extend(network_tools::TOOL_NAMES.map(str::to_owned));
+        let is_known = |name: &str| known_names.iter().any(|known_name| known_name == name);
+        let is_known_in_any_case = |name: &String| {
+            known_names
+                .iter()
+                .any(|known_name| known_name.eq_ignore_ascii_case(name))
+        };
+        let checked_sections = self
             .tools
             .iter()
-            .filter(|(name, section)| !section.in_any_case || !is_known_in_any_case(name));
-        let sections = checked.map(|(name, _)| (KeyPath::from_names(["tools", name]), name));
-        let trusted = self.approvals.trusted_tools.iter();
-        let trusted =
-            trusted.map(|name| (KeyPath::from_names(["approvals", "trusted_tools"]), name));
+            .filter(|(name, section)| !section.is_case_insensitive || !is_known_in_any_case(name));
+        let sections =
+            checked_sections.map(|(name, _)| (KeyPath::from_names(["tools", name]), name));
+        let trusted_names = self.approvals.trusted_tools.iter();
+        let trusted_tools =
+            trusted_names.map(|name| (KeyPath::from_names(["approvals", "trusted_tools"]), name));
         let models = self.models.iter().enumerate().flat_map(|(index, model)| {
-            let tools = entry("models", index).join_name("tools");
+            let tools = build_entry_path("models", index).join_name("tools");
             let key = tools.join_name("enabled_tools");
-            let enabled = model.config.tools.enabled_tools.iter();
-            enabled.map(move |name| (key.clone(), name))
+            let enabled_tools = model.config.tools.enabled_tools.iter();
+            enabled_tools.map(move |name| (key.clone(), name))
         });
-        let compositions = self.declared.composed.iter().enumerate();
-        let steps = compositions.flat_map(|(index, composition)| {
-            let key = entry("composed_tools", index).join_name("steps");
-            let called = composition.called_tools().into_iter();
-            called.map(move |name| (key.clone(), name))
+        let indexed_compositions = self.declared.composed.iter().enumerate();
+        let steps = indexed_compositions.flat_map(|(index, composition)| {
+            let key = build_entry_path("composed_tools", index).join_name("steps");
+            let called_tools = composition.called_tools().into_iter();
+            called_tools.map(move |name| (key.clone(), name))
         });
-        let texts = sections.chain(trusted).chain(models);
-        let named = texts.map(|(key, name)| (key, name.as_str())).chain(steps);
-        for (key, name) in named.filter(|(_, name)| !is_known(name)) {
-            let lower = name.to_ascii_lowercase();
-            let distance =
-                |other: &String| strsim::osa_distance(&lower, &other.to_ascii_lowercase());
-            let nearest = known.iter().min_by_key(|other| distance(other));
-            if let Some(other) = nearest.filter(|other| distance(other) <= MAX_TYPO_DISTANCE) {
+        let settings = sections.chain(trusted_tools).chain(models);
+        let references = settings
+            .map(|(key, name)| (key, name.as_str()))
+            .chain(steps);
+        for (key, name) in references.filter(|(_, name)| !is_known(name)) {
+            let lower_name = name.to_ascii_lowercase();
+            let edit_distance = |known_name: &String| {
+                strsim::osa_distance(&lower_name, &known_name.to_ascii_lowercase())
+            };
+            let nearest_name = known_names
+                .iter()
+                .min_by_key(|known_name| edit_distance(known_name));
+            if let Some(similar_name) =
+                nearest_name.filter(|known_name| edit_distance(known_name) <= MAX_TYPO_DISTANCE)
+            {
                 let message = format!(
                     "no built-in or configured tool has the name '{name}': did you mean \
-                     '{other}'?"
+                     '{similar_name}'?"
                 );
                 warn(key, message);
             }
@@ -173,8 +191,8 @@ impl Config {
     }
 }
 
-fn entry(list: &str, index: usize) -> KeyPath {
-    KeyPath::from_names([list]).join(Key::Index(index))
+fn build_entry_path(list: &str, index: usize) -> KeyPath {
+    KeyPath::from_names([list]).join(KeyStep::Index(index))
 }
 
 #[cfg(test)]
@@ -183,8 +201,8 @@ mod tests {
 
     fn warnings(text: &str) -> Vec<String> {
         let config = Config::parse(text, "pillion.toml").unwrap();
-        let set = |name: &str| (name == "SET").then(|| "key".to_owned());
-        let warnings = config.warnings(set);
+        let variable = |name: &str| (name == "SET").then(|| "key".to_owned());
+        let warnings = config.warnings(variable);
         warnings.iter().map(ToString::to_string).collect()
     }
 
@@ -194,7 +212,7 @@ mod tests {
             (
                 "[tools.get_weather]\nbase_url = 'http://127.0.0.1:9'",
                 "tools.get_weather.provider: get_weather has no provider and returns an error \
-                 until one is set",
+                 until a provider is set",
             ),
             (
                 "[[providers]]\nname = 'openai'\nkey_env = 'UNSET'",

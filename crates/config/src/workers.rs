@@ -17,11 +17,11 @@ pub struct WorkersSection {
     pub max_workers: NonZeroUsize,
     /// How long a tool stays available after its last worker disconnected; calls wait for a new
     /// worker.
-    #[serde(rename = "grace_period_ms", deserialize_with = "millis::any")]
+    #[serde(rename = "grace_period_ms", deserialize_with = "millis::read_any")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 0, max = millis::MAX_MS)))]
     pub grace: Duration,
-    /// Maximum size of a worker's message, including results, in bytes; a worker that exceeds it is
-    /// disconnected.
+    /// Maximum size of a worker's message, including results, in bytes; a worker with a larger
+    /// message is disconnected.
     pub max_message_bytes: NonZeroUsize,
 }
 

@@ -1,5 +1,5 @@
-//! Tests that no error message shows a credential, whichever value of the configuration it
-//! replaces.
+//! Tests that no error message shows a credential, whichever value of the configuration the
+//! credential replaces.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,8 @@ const CREDENTIALS: [&str; 4] = [
 /// A text that all test credentials contain.
 const SECRET: &str = "3141592653589793";
 
-/// Returns the example with every setting, including those that are commented out.
+/// Returns the example configuration with every setting, including the settings that are commented
+/// out.
 fn example() -> Table {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pillion.example.toml");
     let text = fs::read_to_string(path).unwrap();
@@ -31,11 +32,12 @@ fn example() -> Table {
     lines.collect::<Vec<_>>().join("\n").parse().unwrap()
 }
 
-/// Replaces the value with the number `target`, from 0. Returns whether there is such a value.
+/// Replaces the value with index `target`, counted depth first from 0. Returns whether that index
+/// exists.
 fn replace(value: &mut Value, count: &mut usize, target: usize, replacement: &Value) -> bool {
-    let found = *count == target;
+    let is_target = *count == target;
     *count += 1;
-    if found {
+    if is_target {
         *value = replacement.clone();
         return true;
     }
@@ -55,29 +57,28 @@ fn replace(value: &mut Value, count: &mut usize, target: usize, replacement: &Va
 #[test]
 fn no_message_shows_a_credential_in_the_place_of_another_value() {
     let example = example();
-    let (mut messages, mut showing) = (0, BTreeSet::new());
+    let (mut message_count, mut leaking_messages) = (0, BTreeSet::new());
     let texts = CREDENTIALS.map(|credential| Value::String(credential.to_owned()));
     let array = Value::Array(texts.to_vec());
-    let tables = ["type", "token", "none"];
-    let tables =
-        tables.map(|key| Value::Table(Table::from_iter([(key.to_owned(), texts[0].clone())])));
+    let tables = ["type", "token", "none"]
+        .map(|key| Value::Table(Table::from_iter([(key.to_owned(), texts[0].clone())])));
     for replacement in texts.iter().chain(&tables).chain([&array]) {
         for target in 1.. {
-            let mut changed = Value::Table(example.clone());
-            if !replace(&mut changed, &mut 0, target, replacement) {
+            let mut changed_config = Value::Table(example.clone());
+            if !replace(&mut changed_config, &mut 0, target, replacement) {
                 break;
             }
-            let changed = toml::to_string(&changed).unwrap();
-            let shown = match Config::parse(&changed, "c.toml") {
+            let changed_text = toml::to_string(&changed_config).unwrap();
+            let message = match Config::parse(&changed_text, "c.toml") {
                 Err(error) => error.to_string(),
                 Ok(config) => format!("{:?}", config.warnings(|_| None)),
             };
-            messages += usize::from(shown.contains("c.toml"));
-            if shown.contains(SECRET) {
-                showing.insert(shown);
+            message_count += usize::from(message.contains("c.toml"));
+            if message.contains(SECRET) {
+                leaking_messages.insert(message);
             }
         }
     }
-    assert!(showing.is_empty(), "{showing:#?}");
-    assert!(messages > 500, "{messages}");
+    assert!(leaking_messages.is_empty(), "{leaking_messages:#?}");
+    assert!(message_count > 500, "{message_count}");
 }

@@ -5,7 +5,7 @@ use pillion_core::executor::ApprovalPolicy;
 use pillion_mcp_client::Endpoint;
 
 use super::*;
-use crate::{ConfigWarning, Group, LogFilter, LogFormat};
+use crate::{ConfigWarning, LogFilter, LogFormat, SystemGroup};
 
 fn with_variables(text: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
     let variables = variables
@@ -16,7 +16,7 @@ fn with_variables(text: &str, variables: &[(&str, &str)]) -> Result<Config, Conf
         text,
     };
     let (config, taken) = read(&source, variables, EntryFilter::All)?;
-    Ok(config.with(taken.servers))
+    Ok(config.with_servers(taken.servers))
 }
 
 fn message(text: &str, variables: &[(&str, &str)]) -> String {
@@ -87,7 +87,7 @@ fn the_environment_wins_over_the_file() {
     let config = with_variables(text, &variables).unwrap();
     assert_eq!(config.executor.timeout, Duration::from_millis(250));
     assert_eq!(config.executor.max_concurrent, NonZeroUsize::new(2));
-    assert_eq!(config.socket.group, Some(Group::Id(33)));
+    assert_eq!(config.socket.group, Some(SystemGroup::Id(33)));
     assert_eq!(config.log.format, LogFormat::Json);
     assert_eq!(config.http.max_connections.get(), 512);
     let core = config.executor.to_core(&config.tools);
@@ -149,7 +149,7 @@ fn files_named_by_a_bad_configuration_are_known() {
     let text = "models_file = \"models.toml\"\n[tcp]\ntokens_file = \"tokens\"\nlisten = 7\n\
         [[openapi]]\ndocument = \"a.yaml\"\n[[openapi]]\ndocument = 7\n";
     std::fs::write(&file, text).unwrap();
-    let named = |file| Config::files_named(Some(&ConfigFile::read(file).unwrap()), []);
+    let named = |file| Config::referenced_files(Some(&ConfigFile::read(file).unwrap()), []);
     let models = directory.path().join("models.toml");
     assert_eq!(named(&file), ["a.yaml".into(), "tokens".into(), models]);
     std::fs::write(&file, "[tcp").unwrap();
@@ -371,7 +371,7 @@ fn a_variable_applies_to_a_tool_in_any_case() {
     );
     let lower = ("PILLION__TOOLS__crm_deleteUser__TIMEOUT_MS", "9");
     let error = message("", &[timeout, lower]);
-    assert!(error.contains("another variable"), "{error}");
+    assert!(error.contains("also sets this key"), "{error}");
 }
 
 #[test]
