@@ -1,5 +1,5 @@
-//! Authentication and authorization: the rules of the Unix socket, and the tokens of the TCP
-//! listener.
+//! Authentication and authorization of clients, by the rules of the Unix socket and by the tokens
+//! of the TCP listener.
 
 mod admission;
 mod allowed_tools;
@@ -32,7 +32,7 @@ use pillion_config::{Config, ConfigFile, TcpSection};
 pub struct Access {
     /// Which processes may connect to the Unix socket.
     pub peers: PeerRules,
-    /// The checks of requests over TCP; without a gate, all requests over TCP are rejected.
+    /// The checks of requests over TCP. If `None`, all requests over TCP are rejected.
     pub gate: Option<Arc<AccessGate>>,
 }
 
@@ -48,7 +48,8 @@ pub enum AccessError {
 }
 
 impl Access {
-    /// Reads the file with the tokens of the TCP listener, if `config` has both.
+    /// Reads the file with the tokens of the TCP listener. Returns `None` if `config` has no TCP
+    /// listener or no such file.
     ///
     /// # Errors
     /// [`AccessError::Tokens`]: the file of tokens cannot be read.
@@ -59,15 +60,16 @@ impl Access {
         }
     }
 
-    /// Resolves the users, groups and tokens of `config`. `tokens` is the file that
+    /// Resolves the users, groups and tokens of `config`. `tokens_file` is the file that
     /// [`read_tokens`](Self::read_tokens) has read; `variable` reads the environment. With
     /// `tcp.tokens_store`, the tokens of `store` are accepted as well.
     ///
     /// # Errors
-    /// [`AccessError`]: a user or a group does not exist, or there are no tokens to check.
+    /// [`AccessError`]: a user or a group does not exist, or the tokens of the TCP listener are
+    /// missing or invalid.
     pub fn resolve(
         config: &Config,
-        tokens: Option<&ConfigFile>,
+        tokens_file: Option<&ConfigFile>,
         variable: impl Fn(&str) -> Option<String>,
         store: Option<&Arc<dyn AccessTokenStore>>,
     ) -> Result<Self, AccessError> {
@@ -77,15 +79,19 @@ impl Access {
                 listen: Some(listen),
                 ..
             } => {
-                let tokens = TokenList::parse(&config.tcp, tokens, variable)?;
+                let tokens = TokenList::parse(&config.tcp, tokens_file, variable)?;
                 Some((*listen, tokens))
             }
             _ => None,
         };
         let gate = listen_tokens.map(|(listen, tokens)| match store {
             Some(store) if config.tcp.tokens_store => {
-                let check = StoredTokens::new(tokens, Arc::clone(store));
-                Arc::new(AccessGate::new(&config.tcp, listen, Arc::new(check)))
+                let stored_tokens = StoredTokens::new(tokens, Arc::clone(store));
+                Arc::new(AccessGate::new(
+                    &config.tcp,
+                    listen,
+                    Arc::new(stored_tokens),
+                ))
             }
             _ => Arc::new(AccessGate::new(&config.tcp, listen, Arc::new(tokens))),
         });

@@ -1,6 +1,6 @@
-//! Accounts of principals for what the limit of connections does not bound: requests that continue
-//! after their clients have disconnected, or that wait for their clients' next requests, and the
-//! values of parsed requests.
+//! Limits the memory of each principal that the connection limit does not bound: the memory of
+//! requests that continue after their clients have disconnected or that wait for their clients'
+//! next requests, and of the JSON values of parsed requests.
 //!
 //! A request whose client waits for the response is *attached*. The number of connections and the
 //! size of bodies limit such requests, so only their JSON values, which need many times the memory
@@ -17,18 +17,19 @@ use parking_lot::Mutex;
 use pillion_core::json_values::{MAX_VALUES, count_with_texts};
 use serde_json::Value;
 
-pub use attachment::{Attachment, CommittedAttachment, Run};
+pub use attachment::{Attachment, CommittedAttachment, RunGuard};
 
-/// Copies of a request's text that its task holds: the request, the parameters for an upstream
-/// server, and the arguments of the call.
+/// The number of copies of a request's text that the request's task holds: the request, the
+/// parameters for an upstream server, and the arguments of the call.
 const TEXT_COPIES: u64 = 4;
 
-/// Memory for each JSON value, in bytes: twice its size, because lists grow by doubling.
+/// Estimated memory of each JSON value, in bytes. This is twice the value's size, because lists
+/// grow by doubling.
 const VALUE_BYTES: u64 = 2 * size_of::<Value>() as u64;
 
-/// The limits of the JSON values of requests whose clients wait for the response: the requests of
-/// one principal may have together as many values as one text may have.
-pub const REQUEST_VALUES: AccountLimits = AccountLimits {
+/// The limits of the JSON values of requests whose clients wait for the response. The requests of
+/// one principal may together contain as many values as one JSON text may contain.
+pub const REQUEST_VALUE_LIMITS: AccountLimits = AccountLimits {
     principal: Usage {
         count: usize::MAX,
         bytes: MAX_VALUES as u64 * VALUE_BYTES,
@@ -39,7 +40,7 @@ pub const REQUEST_VALUES: AccountLimits = AccountLimits {
     },
 };
 
-/// A number of requests, and the memory that they hold.
+/// The usage of an account: a number of requests, and their memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The number of requests.
@@ -51,7 +52,7 @@ pub struct Usage {
 impl Usage {
     /// Returns the usage of one request with `bytes` bytes.
     #[must_use]
-    pub fn one(bytes: u64) -> Self {
+    pub fn for_request(bytes: u64) -> Self {
         Self { count: 1, bytes }
     }
 
@@ -75,22 +76,22 @@ impl Usage {
 }
 
 impl std::iter::Sum for Usage {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), Self::plus)
+    fn sum<I: Iterator<Item = Self>>(usages: I) -> Self {
+        usages.fold(Self::default(), Self::plus)
     }
 }
 
 /// The limits of each principal's account and of all accounts together.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AccountLimits {
-    /// Maximum for each principal.
+    /// Maximum usage of each principal.
     pub principal: Usage,
-    /// Maximum for all principals. A principal may use at most as much as it leaves free for
-    /// others, so that no group of principals fills the total.
+    /// Maximum usage of all principals together. A principal may use at most as much as remains
+    /// free for others, so that no group of principals uses up the total.
     pub total: Usage,
 }
 
-/// What each principal uses of the limited resources.
+/// The usage of each principal, and the limits.
 #[derive(Debug, Default)]
 pub struct PrincipalAccounts(Mutex<Accounts>);
 
@@ -98,10 +99,10 @@ pub struct PrincipalAccounts(Mutex<Accounts>);
 struct Accounts {
     limits: AccountLimits,
     total: Usage,
-    by_principal: HashMap<Option<String>, Usage>,
+    usages_by_principal: HashMap<Option<String>, Usage>,
 }
 
-/// A charge to the account of a principal, until dropped.
+/// A charge to the account of a principal, which lasts until the value is dropped.
 #[derive(Debug)]
 pub struct Charge {
     accounts: Arc<PrincipalAccounts>,
@@ -118,20 +119,22 @@ impl PrincipalAccounts {
         accounts
     }
 
-    /// Changes the limits. Existing charges stay.
+    /// Changes the limits. Existing charges are kept, even above the new limits.
     pub fn set_limits(&self, limits: AccountLimits) {
         self.0.lock().limits = limits;
     }
 
-    /// Charges `usage` to the account of `principal`. Returns `None` if it does not fit.
+    /// Charges `usage` to the account of `principal`. Returns `None` if the charge would exceed the
+    /// limits.
     pub fn charge(self: &Arc<Self>, principal: Option<&str>, usage: Usage) -> Option<Charge> {
         let mut accounts = self.0.lock();
-        let own = accounts.usage_of(principal);
-        let fits = accounts.admits(own, usage);
-        fits.then(|| self.add(&mut accounts, principal, usage))
+        let principal_usage = accounts.usage_of_principal(principal);
+        let is_within_limits = accounts.admits(principal_usage, usage);
+        is_within_limits.then(|| self.add(&mut accounts, principal, usage))
     }
 
-    /// Charges `usage` even if it does not fit, for work that cannot be cancelled.
+    /// Charges `usage` to the account of `principal` even above the limits, for work that cannot be
+    /// cancelled.
     fn charge_anyway(self: &Arc<Self>, principal: Option<&str>, usage: Usage) -> Charge {
         self.add(&mut self.0.lock(), principal, usage)
     }
@@ -143,8 +146,11 @@ impl PrincipalAccounts {
         usage: Usage,
     ) -> Charge {
         let principal = principal.map(str::to_owned);
-        let own = accounts.by_principal.entry(principal.clone()).or_default();
-        *own = own.plus(usage);
+        let principal_usage = accounts
+            .usages_by_principal
+            .entry(principal.clone())
+            .or_default();
+        *principal_usage = principal_usage.plus(usage);
         accounts.total = accounts.total.plus(usage);
         Charge {
             accounts: Arc::clone(self),
@@ -153,43 +159,49 @@ impl PrincipalAccounts {
         }
     }
 
-    /// Returns whether `usage` would fit after `freed`, which is part of the account, is released.
-    pub fn would_fit(&self, principal: Option<&str>, usage: Usage, freed: Usage) -> bool {
+    /// Returns whether `usage` could be charged to the account within the limits if `freed_usage`,
+    /// which is already charged to the account, were released.
+    pub fn would_fit(&self, principal: Option<&str>, usage: Usage, freed_usage: Usage) -> bool {
         let mut accounts = self.0.lock();
-        let own = accounts.usage_of(principal).minus(freed);
+        let remaining_usage = accounts.usage_of_principal(principal).minus(freed_usage);
         let total = accounts.total;
-        accounts.total = total.minus(freed);
-        let fits = accounts.admits(own, usage);
+        accounts.total = total.minus(freed_usage);
+        let is_within_limits = accounts.admits(remaining_usage, usage);
         accounts.total = total;
-        fits
+        is_within_limits
     }
 
     /// Returns whether the account of `principal` has reached a limit.
     pub fn is_full(&self, principal: Option<&str>) -> bool {
         let accounts = self.0.lock();
-        !accounts.admits(accounts.usage_of(principal), Usage::one(1))
+        !accounts.admits(
+            accounts.usage_of_principal(principal),
+            Usage::for_request(1),
+        )
     }
 
-    /// Returns what all principals use.
+    /// Returns the total usage of all principals.
     pub fn total(&self) -> Usage {
         self.0.lock().total
     }
 }
 
 impl Accounts {
-    fn usage_of(&self, principal: Option<&str>) -> Usage {
-        // A linear search avoids a copy of the name; only principals with charges have entries.
-        let mut usages = self.by_principal.iter();
+    fn usage_of_principal(&self, principal: Option<&str>) -> Usage {
+        // The search is linear, because a lookup would need a copy of the name. Only principals
+        // with charges have entries.
+        let mut usages = self.usages_by_principal.iter();
         usages
             .find(|(name, _)| name.as_deref() == principal)
             .map_or_else(Usage::default, |(_, usage)| *usage)
     }
 
-    fn admits(&self, own: Usage, added: Usage) -> bool {
-        let (own, total) = (own.plus(added), self.total.plus(added));
+    fn admits(&self, principal_usage: Usage, added_usage: Usage) -> bool {
+        let new_usage = principal_usage.plus(added_usage);
+        let total = self.total.plus(added_usage);
         total.is_within(self.limits.total)
-            && own.is_within(self.limits.principal)
-            && own.is_within(self.limits.total.minus(total))
+            && new_usage.is_within(self.limits.principal)
+            && new_usage.is_within(self.limits.total.minus(total))
     }
 }
 
@@ -197,10 +209,10 @@ impl Drop for Charge {
     fn drop(&mut self) {
         let mut accounts = self.accounts.0.lock();
         accounts.total = accounts.total.minus(self.usage);
-        if let Some(own) = accounts.by_principal.get_mut(&self.principal) {
-            *own = own.minus(self.usage);
-            if *own == Usage::default() {
-                accounts.by_principal.remove(&self.principal);
+        if let Some(principal_usage) = accounts.usages_by_principal.get_mut(&self.principal) {
+            *principal_usage = principal_usage.minus(self.usage);
+            if *principal_usage == Usage::default() {
+                accounts.usages_by_principal.remove(&self.principal);
             }
         }
     }
@@ -218,18 +230,18 @@ impl Charge {
 #[must_use]
 pub fn json_memory(text: &str) -> u64 {
     let text_bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
-    // The memory of the outermost value is part of the text's.
-    let values = count_with_texts(text.as_bytes()) - 1;
+    // The outermost value is not counted, because the estimate for the text includes its memory.
+    let value_count = count_with_texts(text.as_bytes()) - 1;
     text_bytes
         .saturating_mul(TEXT_COPIES)
-        .saturating_add(values_memory(values))
+        .saturating_add(values_memory(value_count))
 }
 
-/// Returns the approximate memory of `values` JSON values, in bytes.
+/// Returns the approximate memory of `value_count` JSON values, in bytes.
 #[must_use]
-pub fn values_memory(values: usize) -> u64 {
-    let values = u64::try_from(values).unwrap_or(u64::MAX);
-    values.saturating_mul(VALUE_BYTES)
+pub fn values_memory(value_count: usize) -> u64 {
+    let value_count = u64::try_from(value_count).unwrap_or(u64::MAX);
+    value_count.saturating_mul(VALUE_BYTES)
 }
 
 #[cfg(test)]
@@ -268,7 +280,7 @@ mod tests {
         assert!(accounts.would_fit(eve, usage(1, 50), more[0].usage()));
         drop((second, more));
         assert_eq!(accounts.total(), Usage::default());
-        assert!(accounts.0.lock().by_principal.is_empty());
+        assert!(accounts.0.lock().usages_by_principal.is_empty());
     }
 
     #[test]

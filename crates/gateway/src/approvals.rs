@@ -16,8 +16,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, select_all};
 use pillion_config::{ApprovalsSection, Config};
 use pillion_core::executor::{
-    ApprovalFuture, ApprovalRequest, Approver, ConsumeFuture, Decision, Redaction,
-    WaitingCallFuture,
+    ApprovalFuture, ApprovalRequest, Approver, Decision, Redaction, SpendFuture, WaitingCallFuture,
 };
 use pillion_core::store::{
     ApprovalDecision, ApprovalFilter, ApprovalRecord, CallId, CallStatus, PageRequest, Store,
@@ -28,17 +27,17 @@ use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::events::{Bus, Event};
+use crate::events::{Event, EventBus};
 pub use edit::{EditError, check_edit};
 pub(crate) use pending_decisions::PendingDecisions;
 
-/// Maximum number of approvals with one hash that are read. Usually at most one of them is valid.
+/// Maximum number of approvals that are read for one hash. Usually, at most one of them is valid.
 const MAX_APPROVALS_PER_HASH: u32 = 20;
 
 /// Interval at which a waiting caller checks the system clock, because the clock may be set.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The approvals, with the settings of one configuration. Cheap to clone.
+/// Creates, finds and decides approvals according to one configuration. Cheap to clone.
 #[derive(Clone)]
 pub struct Approvals {
     shared: Arc<Shared>,
@@ -48,38 +47,39 @@ struct Shared {
     store: Option<Arc<dyn Store>>,
     section: ApprovalsSection,
     redaction: Redaction,
-    pending: Arc<PendingDecisions>,
-    events: Arc<Bus>,
+    pending_decisions: Arc<PendingDecisions>,
+    events: Arc<EventBus>,
 }
 
 /// The approval that a call requires.
 struct RequiredApproval {
     hash: String,
-    named: Option<String>,
+    /// The id of the approval that the call names.
+    requested_id: Option<String>,
 }
 
 impl RequiredApproval {
     fn for_request(request: &ApprovalRequest) -> Self {
         Self {
             hash: request.id.clone(),
-            named: request.context.approval.named.clone(),
+            requested_id: request.context.approval.named.clone(),
         }
     }
 }
 
 impl Approvals {
-    /// Creates the approvals over a store, with the decisions that calls wait for.
+    /// Creates the approvals in `store`. `pending_decisions` connects waiting calls with decisions.
     pub fn new(
         config: &Config,
         store: Option<Arc<dyn Store>>,
-        pending: Arc<PendingDecisions>,
-        events: Arc<Bus>,
+        pending_decisions: Arc<PendingDecisions>,
+        events: Arc<EventBus>,
     ) -> Self {
         let shared = Shared {
             store,
             section: config.approvals.clone(),
             redaction: config.call_log.redact.clone(),
-            pending,
+            pending_decisions,
             events,
         };
         Self {
@@ -87,12 +87,12 @@ impl Approvals {
         }
     }
 
-    /// Returns which values approvers do not see.
+    /// Returns the rules for redacting values that approvers must not see.
     pub fn redaction(&self) -> &Redaction {
         &self.shared.redaction
     }
 
-    /// Returns the section `approvals` of the configuration.
+    /// Returns the settings in the section `approvals` of the configuration.
     pub fn section(&self) -> &ApprovalsSection {
         &self.shared.section
     }
@@ -109,17 +109,25 @@ impl Approvals {
         decision: &ApprovalDecision,
     ) -> Result<ApprovalRecord, StoreError> {
         store.decide_approval(id, decision).await?;
-        self.shared.pending.poll_now(id);
-        let found = store.approval(id).await?;
-        let record = found.ok_or_else(|| StoreError::not_found("the approval was removed"))?;
+        self.shared.pending_decisions.wake_poll(id);
+        let stored_record = store.approval(id).await?;
+        let record =
+            stored_record.ok_or_else(|| StoreError::not_found("the approval was removed"))?;
         self.shared.events.publish(&Event::ApprovalDecided(&record));
         tracing::info!(
-            approval.id = id, tool.name = %record.tool, decided_by = %decision.by,
+            approval.id = id, tool.name = %record.tool, decided_by = %decision.decider,
             "A tool call was {}", decision.verdict.as_str()
         );
         if let (Verdict::Denied, Some(call)) = (decision.verdict, record.call) {
-            let denied = failure::denied(&record);
-            close_call(store, call, CallStatus::Denied, denied, decision.at).await;
+            let failure = failure::for_denied(&record);
+            close_call(
+                store,
+                call,
+                CallStatus::Denied,
+                failure,
+                decision.decided_at,
+            )
+            .await;
         }
         Ok(record)
     }
@@ -128,32 +136,34 @@ impl Approvals {
     async fn find_valid(
         &self,
         store: &dyn Store,
-        required: &RequiredApproval,
+        required_approval: &RequiredApproval,
     ) -> Result<Option<ApprovalRecord>, ToolFailure> {
         let now = Timestamp::now();
-        let fits = |record: &ApprovalRecord| {
-            record.arguments_hash == required.hash && record.is_valid(now)
+        let is_match = |record: &ApprovalRecord| {
+            record.arguments_hash == required_approval.hash && record.is_valid(now)
         };
-        if let Some(id) = &required.named {
-            let named = store.approval(id).await.map_err(failure::store_failure)?;
-            if let Some(record) = named.filter(fits) {
+        if let Some(id) = &required_approval.requested_id {
+            let approval = store.approval(id).await.map_err(failure::for_store_error)?;
+            if let Some(record) = approval.filter(is_match) {
                 return Ok(Some(record));
             }
         }
         let filter = ApprovalFilter {
-            arguments_hash: Some(required.hash.clone()),
+            arguments_hash: Some(required_approval.hash.clone()),
             ..ApprovalFilter::default()
         };
         let request = PageRequest::first(MAX_APPROVALS_PER_HASH);
         let page = store
             .approvals(&filter, &request)
             .await
-            .map_err(failure::store_failure)?;
-        Ok(first_decided_or_newest(page.items.into_iter().filter(fits)))
+            .map_err(failure::for_store_error)?;
+        Ok(select_decided_or_newest(
+            page.items.into_iter().filter(is_match),
+        ))
     }
 
     /// Returns the approval that is currently valid for the call, or creates one.
-    async fn open(
+    async fn find_or_create(
         &self,
         store: &dyn Store,
         request: &ApprovalRequest,
@@ -161,11 +171,11 @@ impl Approvals {
         let Shared {
             section,
             redaction,
-            pending,
+            pending_decisions,
             events,
             ..
         } = &*self.shared;
-        let _turn = pending.opening.lock().await;
+        let _creation_guard = pending_decisions.creation_lock.lock().await;
         if let Some(record) = self
             .find_valid(store, &RequiredApproval::for_request(request))
             .await?
@@ -175,24 +185,24 @@ impl Approvals {
         let now = Timestamp::now();
         let context = &request.context;
         let account = context.quota_account();
-        let waiting = store
+        let open_counts = store
             .count_open_approvals(&account, now)
             .await
-            .map_err(failure::store_failure)?;
-        let left = section.max_pending.get().saturating_sub(waiting.all);
-        // An account's pending approvals must be fewer than the free slots, so that one account
-        // cannot use all of them.
-        if waiting.of_account >= left {
+            .map_err(failure::for_store_error)?;
+        let free_slots = section.max_pending.get().saturating_sub(open_counts.total);
+        // An account must have fewer pending approvals than there are free slots for approvals, so
+        // that one account cannot use all slots.
+        if open_counts.account_total >= free_slots {
             return Err(ToolFailure::new(
                 ErrorCode::Unavailable,
                 "Too many calls are waiting for approval (approvals.max_pending): try again later",
             ));
         }
-        let arguments = redaction.shown(&Value::Object(request.arguments.clone()));
-        let forwarded = request
+        let arguments = redaction.redact(&Value::Object(request.arguments.clone()));
+        let forwarded_params = request
             .forwarded
             .as_ref()
-            .map(|forwarded| redaction.shown(forwarded));
+            .map(|forwarded| redaction.redact(forwarded));
         let server = match request.tool.origin() {
             ToolOrigin::Mcp { server_label, .. } => Some(server_label.clone()),
             _ => None,
@@ -208,14 +218,14 @@ impl Approvals {
             user_is_verified: context.verified_user().is_some(),
             principal: context.principal.clone(),
             channel: context.channel.clone(),
-            forwarded: forwarded.map(|forwarded| forwarded.to_string()),
+            forwarded: forwarded_params.map(|params| params.to_string()),
             created_at: now,
             expires_at: now.plus(section.expires_after),
             decision: None,
             used_at: None,
         };
-        let stored = store.insert_approval(&record).await;
-        stored.map_err(failure::store_failure)?;
+        let insert_result = store.insert_approval(&record).await;
+        insert_result.map_err(failure::for_store_error)?;
         tracing::info!(
             approval.id = %record.id, tool.name = %record.tool,
             "A tool call needs approval"
@@ -226,34 +236,38 @@ impl Approvals {
 
     /// Returns the decision for a call, after waiting if necessary. The work of the store counts
     /// toward the call's deadline.
-    async fn settle(
+    async fn find_or_await_decision(
         &self,
         store: &Arc<dyn Store>,
         request: &ApprovalRequest,
     ) -> Result<Decision, ToolFailure> {
-        let counted = request.clock.count();
-        let record = self.open(&**store, request).await?;
+        let clock_guard = request.clock.count();
+        let record = self.find_or_create(&**store, request).await?;
         if let Some(decision) = recorded_decision(&record, request) {
             return decision;
         }
         let Shared {
-            section, pending, ..
+            section,
+            pending_decisions,
+            ..
         } = &*self.shared;
-        let wait = request.context.approval.wait.min(section.max_wait);
+        let max_wait = request.context.approval.wait.min(section.max_wait);
         let principal = request.context.principal.as_deref();
-        let question = || elicitation::question(&self.shared.redaction, request);
-        // A caller without a permit gets the approval's id at once, like a caller that does not
-        // wait.
-        let permit = pending.wait_permit(principal);
-        let elicitation = permit.as_ref().and_then(|_| question());
-        if permit.is_none() || wait.is_zero() && elicitation.is_none() {
-            return Err(failure::undecided(&record, request));
+        let request_verdict = || elicitation::request_verdict(&self.shared.redaction, request);
+        // A caller above the limit of waiting callers gets the approval's id at once, like a caller
+        // that does not wait.
+        let permit = pending_decisions.try_acquire_permit(principal);
+        let elicitation = permit.as_ref().and_then(|_| request_verdict());
+        if permit.is_none() || max_wait.is_zero() && elicitation.is_none() {
+            return Err(failure::for_undecided(&record, request));
         }
-        drop(counted);
-        self.wait(store, &record, request, elicitation, wait).await
+        drop(clock_guard);
+        self.wait_for_decision(store, &record, request, elicitation, max_wait)
+            .await
     }
 
-    /// Stores the decision of the caller's own user, then returns the decision that the store has.
+    /// Stores the decision of the caller's own user, then returns the decision in the store, which
+    /// may be an earlier one.
     async fn decide_for_caller(
         &self,
         store: &dyn Store,
@@ -261,102 +275,111 @@ impl Approvals {
         request: &ApprovalRequest,
         verdict: Verdict,
     ) -> Result<Decision, ToolFailure> {
-        let _counted = request.clock.count();
-        let by = request.context.approval.decider.clone().unwrap_or_default();
+        let _clock_guard = request.clock.count();
+        let decider = request.context.approval.decider.clone().unwrap_or_default();
         let decision = ApprovalDecision {
             verdict,
-            by,
-            at: Timestamp::now(),
+            decider,
+            decided_at: Timestamp::now(),
             reason: None,
             arguments: None,
         };
-        let known = match self.decide(store, &record.id, &decision).await {
+        let decided_record = match self.decide(store, &record.id, &decision).await {
             Ok(record) => Some(record),
             // If the approval is already decided, the earlier decision counts.
             Err(error) if error.is_conflict() => {
-                let known = store.approval(&record.id).await;
-                known.map_err(failure::store_failure)?
+                let earlier_record = store.approval(&record.id).await;
+                earlier_record.map_err(failure::for_store_error)?
             }
-            Err(error) => return Err(failure::store_failure(error)),
+            Err(error) => return Err(failure::for_store_error(error)),
         };
-        known
+        decided_record
             .as_ref()
             .and_then(|record| recorded_decision(record, request))
-            .unwrap_or_else(|| Err(failure::undecided(record, request)))
+            .unwrap_or_else(|| Err(failure::for_undecided(record, request)))
     }
 
-    /// Uses an approval, so that the next call needs a new approval.
+    /// Marks an approval as used, so that the next call needs a new approval.
     async fn mark_used(
         &self,
         store: &dyn Store,
         request: &ApprovalRequest,
     ) -> Result<(), ToolFailure> {
-        let required = RequiredApproval::for_request(request);
-        while let Some(record) = self.find_valid(store, &required).await? {
+        let required_approval = RequiredApproval::for_request(request);
+        while let Some(record) = self.find_valid(store, &required_approval).await? {
             let verdict = record.decision.as_ref().map(|decision| decision.verdict);
-            // Another approval of the same call may have other edited arguments.
-            let has_arguments = edited_arguments(&record, request)? == request.edited;
+            // The arguments are compared, because another approval of the same call may have other
+            // edited arguments.
+            let has_arguments = edited_arguments(&record, request)? == request.edited_arguments;
             if verdict != Some(Verdict::Approved) || !has_arguments {
                 break;
             }
             match store.use_approval(&record.id, Timestamp::now()).await {
                 Ok(()) => {
-                    // This call has a record of its own, so the call that requested the approval
-                    // will never run.
-                    if let Some(first) = record.call.filter(|_| record.call != request.call) {
-                        let used = failure::used(&record);
+                    // The call that requested the approval will never run, because this call, which
+                    // runs instead, has its own record.
+                    if let Some(requesting_call) =
+                        record.call.filter(|_| record.call != request.call)
+                    {
+                        let failure = failure::for_used(&record);
                         let now = Timestamp::now();
-                        close_call(store, first, CallStatus::Cancelled, used, now).await;
+                        let status = CallStatus::Cancelled;
+                        close_call(store, requesting_call, status, failure, now).await;
                     }
                     return Ok(());
                 }
                 Err(error) if error.is_conflict() => {}
-                Err(error) => return Err(failure::store_failure(error)),
+                Err(error) => return Err(failure::for_store_error(error)),
             }
         }
-        // The call log has this call under the record of the call that requested the used approval.
+        // The record's id is not set, because the call log has this call under the record of the
+        // call that requested the approval.
         let request = ApprovalRequest {
             call: None,
             ..request.clone()
         };
-        let record = self.open(store, &request).await?;
-        Err(failure::undecided(&record, &request))
+        let record = self.find_or_create(store, &request).await?;
+        Err(failure::for_undecided(&record, &request))
     }
 
     /// Waits for the decision, and for the elicitation result of the caller's own user, if one was
     /// requested.
-    async fn wait(
+    async fn wait_for_decision(
         &self,
         store: &Arc<dyn Store>,
         record: &ApprovalRecord,
         request: &ApprovalRequest,
         mut elicitation: elicitation::PendingElicitation,
-        wait: Duration,
+        max_wait: Duration,
     ) -> Result<Decision, ToolFailure> {
-        let pending = &self.shared.pending;
-        let mut outcome =
-            std::pin::pin!(pending.outcome(&record.id, approval_reader(store, &record.id)));
-        let mut closed = std::pin::pin!(pending.closed());
-        let deadline = Instant::now() + wait;
+        let pending_decisions = &self.shared.pending_decisions;
+        let mut outcome_future = std::pin::pin!(
+            pending_decisions.wait_for_outcome(&record.id, approval_reader(store, &record.id))
+        );
+        let mut close_signal = std::pin::pin!(pending_decisions.wait_until_closed());
+        let deadline = Instant::now() + max_wait;
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let is_over = elicitation.is_none() && left.is_zero();
-            if is_over || pending.is_closed() || !record.is_valid(Timestamp::now()) {
-                return Err(failure::undecided(record, request));
+            let remaining_time = deadline.saturating_duration_since(Instant::now());
+            let has_timed_out = elicitation.is_none() && remaining_time.is_zero();
+            if has_timed_out || pending_decisions.is_closed() || !record.is_valid(Timestamp::now())
+            {
+                return Err(failure::for_undecided(record, request));
             }
-            let pause = match elicitation {
-                None => left.min(CLOCK_INTERVAL),
+            let check_interval = match elicitation {
+                None => remaining_time.min(CLOCK_INTERVAL),
                 Some(_) => CLOCK_INTERVAL,
             };
             tokio::select! {
-                known = &mut outcome => {
-                    let known = known?;
-                    let decision = known.as_ref().and_then(|known| recorded_decision(known, request));
-                    return decision.unwrap_or_else(|| Err(failure::undecided(record, request)));
+                result = &mut outcome_future => {
+                    let decided_record = result?;
+                    let decision = decided_record
+                        .as_ref()
+                        .and_then(|decided_record| recorded_decision(decided_record, request));
+                    return decision.unwrap_or_else(|| Err(failure::for_undecided(record, request)));
                 }
-                () = &mut closed => {}
-                () = pillion_deadline::sleep(pause) => {}
-                verdict = elicitation::verdict(&mut elicitation) => {
+                () = &mut close_signal => {}
+                () = pillion_deadline::sleep(check_interval) => {}
+                verdict = elicitation::wait_for_verdict(&mut elicitation) => {
                     if let Some(verdict) = verdict {
                         return self.decide_for_caller(&**store, record, request, verdict).await;
                     }
@@ -365,49 +388,55 @@ impl Approvals {
         }
     }
 
-    /// Waits until one of these approvals is decided, at most until `until`. Returns whether one is
-    /// decided. Returns at once if the principal already has the maximum number of waiting callers.
+    /// Waits until one of the approvals `ids` is decided, at most until `deadline`. Returns whether
+    /// an approval is decided. Returns `false` at once if the principal already has the maximum
+    /// number of waiting callers.
     pub async fn wait_for_any(
         &self,
         principal: Option<&str>,
         ids: &[&str],
-        until: Instant,
+        deadline: Instant,
     ) -> bool {
-        let Shared { store, pending, .. } = &*self.shared;
-        let (Some(store), true) = (store, until > Instant::now() && !ids.is_empty()) else {
+        let Shared {
+            store,
+            pending_decisions,
+            ..
+        } = &*self.shared;
+        let (Some(store), true) = (store, deadline > Instant::now() && !ids.is_empty()) else {
             return false;
         };
-        let Some(_permit) = pending.wait_permit(principal) else {
+        let Some(_permit) = pending_decisions.try_acquire_permit(principal) else {
             return false;
         };
-        let mut until = until;
+        let mut earliest_end = deadline;
         for id in ids {
-            let found = pillion_deadline::timeout_at(until, store.approval(id)).await;
+            let result = pillion_deadline::timeout_at(earliest_end, store.approval(id)).await;
             let now = Timestamp::now();
-            match found {
+            match result {
                 Ok(Ok(Some(record))) if record.is_valid(now) => {
                     if record.decision.is_some() {
                         return true;
                     }
                     let millis = record.expires_at.as_millis() - now.as_millis();
-                    let left = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
-                    until = until.min(Instant::now() + left);
+                    let remaining_time = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+                    earliest_end = earliest_end.min(Instant::now() + remaining_time);
                 }
                 _ => return false,
             }
         }
-        let outcomes = ids
+        let outcome_futures = ids
             .iter()
-            .map(|id| Box::pin(pending.outcome(id, approval_reader(store, id))));
+            .map(|id| Box::pin(pending_decisions.wait_for_outcome(id, approval_reader(store, id))));
         tokio::select! {
-            (outcome, ..) = select_all(outcomes) => matches!(outcome, Ok(Some(_))),
-            () = pending.closed() => false,
-            () = pillion_deadline::sleep_until(until) => false,
+            (outcome, ..) = select_all(outcome_futures) => matches!(outcome, Ok(Some(_))),
+            () = pending_decisions.wait_until_closed() => false,
+            () = pillion_deadline::sleep_until(earliest_end) => false,
         }
     }
 }
 
-/// Returns the outcome of a decided record for its call.
+/// Returns whether the call may run, according to the decision in `record`. Returns `None` without
+/// a decision.
 fn recorded_decision(
     record: &ApprovalRecord,
     request: &ApprovalRequest,
@@ -415,36 +444,38 @@ fn recorded_decision(
     let decision = record.decision.as_ref()?;
     Some(match decision.verdict {
         Verdict::Approved => edited_arguments(record, request)
-            .map(|edited| edited.map_or(Decision::Approved, Decision::Edited)),
-        _ => Err(failure::denied(record)),
+            .map(|arguments| arguments.map_or(Decision::Approved, Decision::Edited)),
+        _ => Err(failure::for_denied(record)),
     })
 }
 
-/// Returns the arguments with which the approver lets the call run instead of its own.
+/// Returns the arguments that the approver has set in place of the call's own arguments.
 fn edited_arguments(
     record: &ApprovalRecord,
     request: &ApprovalRequest,
 ) -> Result<Option<JsonObject>, ToolFailure> {
     let decision = record.decision.as_ref();
-    let Some(edited) = decision.and_then(|decision| decision.arguments.as_deref()) else {
+    let Some(edited_text) = decision.and_then(|decision| decision.arguments.as_deref()) else {
         return Ok(None);
     };
-    edit::apply(&request.arguments, &record.arguments, edited)
+    edit::apply(&request.arguments, &record.arguments, edited_text)
         .map(Some)
-        .ok_or_else(failure::unreadable)
+        .ok_or_else(failure::for_unreadable_arguments)
 }
 
-/// Selects one of several valid approvals, which are given newest first. Two sidecars with one
-/// store can create approvals concurrently: the earliest decision counts, or else the newest
-/// approval.
-fn first_decided_or_newest(live: impl Iterator<Item = ApprovalRecord>) -> Option<ApprovalRecord> {
-    live.min_by_key(|record| {
-        let decided_at = record.decision.as_ref().map(|decision| decision.at);
+/// Selects one of several valid approvals, sorted from newest to oldest. Several exist if two
+/// sidecars with one store have created approvals concurrently. Selects the approval that was
+/// decided first, or the newest approval if none is decided.
+fn select_decided_or_newest(
+    valid_approvals: impl Iterator<Item = ApprovalRecord>,
+) -> Option<ApprovalRecord> {
+    valid_approvals.min_by_key(|record| {
+        let decided_at = record.decision.as_ref().map(|decision| decision.decided_at);
         (decided_at.is_none(), decided_at)
     })
 }
 
-/// Records the end of a call in the call log, if the call is still pending there.
+/// Records the end of a call in the call log, if the call is still pending in the call log.
 async fn close_call(
     store: &dyn Store,
     id: CallId,
@@ -452,7 +483,7 @@ async fn close_call(
     failure: ToolFailure,
     at: Timestamp,
 ) {
-    let closed = async {
+    let update = async {
         let Some(mut call) = store.find_call(id).await? else {
             return Ok(());
         };
@@ -465,7 +496,7 @@ async fn close_call(
         call.error_code = Some(failure.code);
         store.record_waiting_call(call).await
     };
-    match closed.await {
+    match update.await {
         Err(error) if !error.is_conflict() => {
             tracing::warn!(
                 call.record = %id, %error,
@@ -478,31 +509,33 @@ async fn close_call(
 
 impl Approver for Approvals {
     fn decide(&self, request: ApprovalRequest) -> ApprovalFuture {
-        let this = self.clone();
+        let approvals = self.clone();
         Box::pin(async move {
-            match &this.shared.store {
-                Some(store) => this.settle(store, &request).await,
-                None => elicitation::alone(&this.shared.redaction, &request).await,
+            match &approvals.shared.store {
+                Some(store) => approvals.find_or_await_decision(store, &request).await,
+                None => {
+                    elicitation::decide_without_store(&approvals.shared.redaction, &request).await
+                }
             }
         })
     }
 
     fn waiting_call(&self, request: &ApprovalRequest) -> WaitingCallFuture {
-        let (this, required) = (self.clone(), RequiredApproval::for_request(request));
+        let (approvals, required_approval) = (self.clone(), RequiredApproval::for_request(request));
         Box::pin(async move {
-            let Some(store) = &this.shared.store else {
+            let Some(store) = &approvals.shared.store else {
                 return Ok(None);
             };
-            let live = this.find_valid(&**store, &required).await?;
-            Ok(live.and_then(|record| record.call))
+            let approval = approvals.find_valid(&**store, &required_approval).await?;
+            Ok(approval.and_then(|record| record.call))
         })
     }
 
-    fn spend(&self, request: &ApprovalRequest) -> ConsumeFuture {
-        let (this, request) = (self.clone(), request.clone());
+    fn spend(&self, request: &ApprovalRequest) -> SpendFuture {
+        let (approvals, request) = (self.clone(), request.clone());
         Box::pin(async move {
-            match &this.shared.store {
-                Some(store) => this.mark_used(&**store, &request).await,
+            match &approvals.shared.store {
+                Some(store) => approvals.mark_used(&**store, &request).await,
                 None => Ok(()),
             }
         })
@@ -542,12 +575,15 @@ mod tests {
     async fn g3_the_first_decided_of_two_approvals_of_one_call_counts() {
         let store = memory_store().await;
         let approvals = Approvals::new(&Config::default(), None, Arc::default(), Arc::default());
-        let required = RequiredApproval {
+        let required_approval = RequiredApproval {
             hash: "hash".to_owned(),
-            named: None,
+            requested_id: None,
         };
         let live = async || {
-            let live = approvals.find_valid(&*store, &required).await.unwrap();
+            let live = approvals
+                .find_valid(&*store, &required_approval)
+                .await
+                .unwrap();
             live.map(|record| record.id)
         };
         for (second, id) in (0..).zip(["a", "b", "c"]) {
@@ -559,8 +595,8 @@ mod tests {
         for (seconds, id, verdict) in [(1, "b", Verdict::Denied), (0, "a", Verdict::Approved)] {
             let decision = ApprovalDecision {
                 verdict,
-                by: "alice".to_owned(),
-                at: now.plus(Duration::from_secs(seconds)),
+                decider: "alice".to_owned(),
+                decided_at: now.plus(Duration::from_secs(seconds)),
                 reason: None,
                 arguments: None,
             };

@@ -6,7 +6,7 @@ use tokio::sync::broadcast;
 
 /// Maximum number of notifications that wait for a slow listener. Each further notification
 /// replaces the oldest.
-const MAX_WAITING: usize = 256;
+const MAX_WAITING_NOTIFICATIONS: usize = 256;
 
 /// The connection status of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl ConnectionStatus {
     }
 }
 
-/// The known state of one server.
+/// The last known state of one MCP server.
 #[derive(Debug, Clone, Default)]
 pub struct ServerReport {
     /// The label of the server in the configuration.
@@ -46,7 +46,7 @@ pub struct ServerReport {
     pub error: Option<String>,
     /// Whether a `tools/list` request is in progress.
     pub(crate) is_listing: bool,
-    /// When the last request was successful.
+    /// The time of the last successful request.
     pub connected_at: Option<Timestamp>,
 }
 
@@ -64,33 +64,33 @@ impl ServerReport {
 
 /// A notification that a server has listed its tools.
 #[derive(Debug, Clone)]
-pub struct Connected {
+pub struct ServerConnected {
     /// The label of the connected server.
     pub server: String,
-    /// When the server responded to `tools/list`.
+    /// The time at which the server responded to `tools/list`.
     pub at: Timestamp,
 }
 
-/// The channel of notifications that servers have connected. Cheap to clone, and costs nothing
-/// without listeners.
+/// The channel of notifications that servers have connected. Cheap to clone. Without listeners, a
+/// notification costs nothing.
 #[derive(Debug, Clone)]
-pub struct Connections(broadcast::Sender<Connected>);
+pub struct Connections(broadcast::Sender<ServerConnected>);
 
 impl Default for Connections {
     fn default() -> Self {
-        Self(broadcast::Sender::new(MAX_WAITING))
+        Self(broadcast::Sender::new(MAX_WAITING_NOTIFICATIONS))
     }
 }
 
 impl Connections {
     /// Subscribes to all further notifications.
-    pub fn subscribe(&self) -> broadcast::Receiver<Connected> {
+    pub fn subscribe(&self) -> broadcast::Receiver<ServerConnected> {
         self.0.subscribe()
     }
 
-    pub(crate) fn connected(&self, server: &str) {
-        // An error means that there is no listener.
-        let _ = self.0.send(Connected {
+    pub(crate) fn notify_connected(&self, server: &str) {
+        // The error is ignored, because it only means that there is no listener.
+        let _ = self.0.send(ServerConnected {
             server: server.to_owned(),
             at: Timestamp::now(),
         });
@@ -117,11 +117,11 @@ impl CurrentReport {
         self.0.read().status()
     }
 
-    /// Records a successful `tools/list` with `tools` entries.
-    pub(crate) fn record_listing(&self, tools: usize) {
+    /// Records a successful `tools/list` with `tool_count` entries.
+    pub(crate) fn record_listing(&self, tool_count: usize) {
         let mut report = self.0.write();
         report.was_contacted = true;
-        report.tools = tools;
+        report.tools = tool_count;
         report.error = None;
         report.connected_at = Some(Timestamp::now());
     }

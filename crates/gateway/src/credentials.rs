@@ -1,6 +1,6 @@
-//! The credentials for MCP servers, providers and tools in the vault: a server's own, those of
-//! single users, and the tokens that OAuth obtains for either. Each credential is bound to the
-//! address for which it was set.
+//! The credentials in the vault, for MCP servers, providers and tools. An MCP server may have a
+//! shared credential, credentials of individual users, and OAuth tokens for both. Each credential
+//! is bound to the address for which it was set.
 
 mod error;
 mod server_credentials;
@@ -18,10 +18,10 @@ use sha2::{Digest, Sha256};
 pub use error::CredentialError;
 pub use server_credentials::{CredentialNote, Credentials, take_secrets};
 pub use tokens::Account;
-pub use user_credentials::{UserCredential, UserCredentials, forget_server, identity_of};
+pub use user_credentials::{UserCredential, UserCredentials, forget_server, format_identity};
 
-/// Returns the path of the next key while the key of the vault is being changed: the key file's
-/// path with the suffix `.new`.
+/// Returns the path of the next key of the vault during a key rotation, which is the path of the
+/// key file with the suffix `.new`.
 pub fn next_key_file(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".new");
@@ -37,7 +37,7 @@ pub async fn open_vault(
         None => Ok(None),
         Some(key) => {
             let vault = Vault::open(Arc::clone(store) as _, key).await?;
-            // Fails if the store cannot be read, so that the error appears at start-up.
+            // The ids are read only to detect errors of the store at start-up; they are not used.
             vault.ids(SecretKind::Credential).await?;
             Ok(Some(Arc::new(vault)))
         }
@@ -57,7 +57,7 @@ pub fn file_id(label: &str) -> String {
 }
 
 /// Returns the scheme, host and port of a URL.
-pub fn origin_of(url: &url::Url) -> String {
+pub fn url_origin(url: &url::Url) -> String {
     format!(
         "{}://{}:{:?}",
         url.scheme(),

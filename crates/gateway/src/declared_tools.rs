@@ -1,5 +1,6 @@
-//! The tools of the configuration in the registry: optional built-in tools, tools of packs, and
-//! declared tools, which are composed tools, HTTP endpoints and operations of OpenAPI documents.
+//! The tools that the configuration adds to the registry: optional built-in tools, tools of packs,
+//! and declared tools, which are composed tools, HTTP endpoints and operations of OpenAPI
+//! documents.
 
 mod step_checkpoints;
 #[cfg(test)]
@@ -11,55 +12,60 @@ use pillion_core::compose::{CheckpointStore, ComposedTool};
 use pillion_core::registry::{RegisteredTool, RegistrationState, ToolRegistry};
 use pillion_core::tool::Tool;
 
-use crate::events::{Bus, ToolChanges};
+use crate::events::{EventBus, ToolChanges};
 use pillion_config::DeclaredTools;
 pub use step_checkpoints::StepCheckpoints;
 
-/// The registered tools of the configuration, including those that wait because other tools have
-/// their names.
+/// The tools that the configuration declares, including tools that cannot be registered yet,
+/// because other tools have their names.
 #[derive(Debug, Clone, Default)]
-pub struct Registered(Vec<Arc<RegisteredTool>>);
+pub struct RegisteredTools(Vec<Arc<RegisteredTool>>);
 
 /// Builds the tools that the configuration declares.
 pub fn build(
-    declared: &DeclaredTools,
+    declared_tools: &DeclaredTools,
     checkpoints: &Arc<dyn CheckpointStore>,
 ) -> Vec<Arc<dyn Tool>> {
-    let composed = declared.composed.iter().map(|composition| {
+    let composed_tools = declared_tools.composed.iter().map(|composition| {
         let tool = ComposedTool::new(composition.clone(), Arc::clone(checkpoints));
         Arc::new(tool) as Arc<dyn Tool>
     });
-    let http = declared.http.iter().map(|tool| Arc::clone(tool) as _);
-    composed.chain(http).collect()
+    let http_tools = declared_tools.http.iter().map(|tool| Arc::clone(tool) as _);
+    composed_tools.chain(http_tools).collect()
 }
 
-impl Registered {
-    /// Registers `tools` in place of the previous tools. A name that has a tool before and after is
-    /// never without a tool in between. A tool of an MCP server loses such a name; a name that
-    /// belongs to another tool, such as a worker's, stays with that tool as long as it exists. If
-    /// two of `tools` have one name, the first counts, unless it is not offered. Without `events`,
-    /// no changes are published.
+impl RegisteredTools {
+    /// Registers `tools` in place of the previous tools. If both the previous tools and `tools`
+    /// have a name, the name has a tool at all times. A tool of an MCP server loses its name to a
+    /// tool in `tools`; a name that belongs to any other tool, such as a worker's, stays with that
+    /// tool as long as the tool exists. If two of `tools` have the same name, the first gets the
+    /// name, unless it is not offered. Without `events`, no changes are published.
     pub fn replace_tools(
         &self,
         tools: Vec<Arc<dyn Tool>>,
         registry: &ToolRegistry,
-        events: Option<&Bus>,
+        events: Option<&EventBus>,
     ) -> Self {
-        // The changes concern only offered tools that are registered under their names.
-        let held = |tools: &[Arc<RegisteredTool>]| -> Vec<Arc<RegisteredTool>> {
+        // Only tools that are offered and registered under their names are compared, because
+        // clients see no other tools.
+        let offered_under_name = |tools: &[Arc<RegisteredTool>]| -> Vec<Arc<RegisteredTool>> {
             let tools = tools.iter().filter(|tool| is_registered_in(tool, registry));
             tools.cloned().collect()
         };
-        let before = held(&self.0);
-        let mut now = Vec::new();
+        let previous_tools = offered_under_name(&self.0);
+        let mut current_tools = Vec::new();
         for tool in remove_duplicates(tools) {
             let name = tool.definition().name().clone();
             let may_replace = |holder: &Arc<RegisteredTool>| {
-                let is_ours = || self.0.iter().any(|own| Arc::ptr_eq(own, holder));
-                !holder.is_offered() || holder.origin().is_mcp() || is_ours()
+                let is_previous_tool = || {
+                    self.0
+                        .iter()
+                        .any(|previous_tool| Arc::ptr_eq(previous_tool, holder))
+                };
+                !holder.is_offered() || holder.origin().is_mcp() || is_previous_tool()
             };
-            let put = match registry.put(tool, may_replace) {
-                Ok(put) => put,
+            let registration = match registry.put(tool, may_replace) {
+                Ok(registration) => registration,
                 Err(error) => {
                     tracing::warn!(
                         tool.name = %name, %error,
@@ -68,39 +74,50 @@ impl Registered {
                     continue;
                 }
             };
-            if put.outcome == RegistrationState::StandsBy {
+            if registration.outcome == RegistrationState::OnStandby {
                 tracing::warn!(
                     tool.name = %name,
                     "Another tool already has the name {name}: the tool of the configuration is \
                      offered once that tool is removed"
                 );
             }
-            now.push(put.entry);
+            current_tools.push(registration.entry);
         }
         for tool in &self.0 {
             registry.withdraw(tool);
         }
         if let Some(events) = events {
-            changes(&before, &held(&now)).publish(None, registry, events);
+            compare_tools(&previous_tools, &offered_under_name(&current_tools))
+                .publish(None, registry, events);
         }
-        Self(now)
+        Self(current_tools)
     }
 }
 
 /// Returns the differences between two sets of offered tools.
-fn changes(before: &[Arc<RegisteredTool>], now: &[Arc<RegisteredTool>]) -> ToolChanges {
+fn compare_tools(
+    previous_tools: &[Arc<RegisteredTool>],
+    current_tools: &[Arc<RegisteredTool>],
+) -> ToolChanges {
     let mut changes = ToolChanges::default();
-    for tool in now {
-        match before.iter().find(|other| other.name() == tool.name()) {
-            None => changes.added.push(name_of(tool)),
-            Some(other) if !is_same(other, tool) => changes.changed.push(name_of(tool)),
+    for tool in current_tools {
+        match previous_tools
+            .iter()
+            .find(|other_tool| other_tool.name() == tool.name())
+        {
+            None => changes.added_names.push(tool_name(tool)),
+            Some(other_tool) if !is_same(other_tool, tool) => {
+                changes.changed_names.push(tool_name(tool));
+            }
             Some(_) => {}
         }
     }
-    let gone = before
-        .iter()
-        .filter(|tool| now.iter().all(|other| other.name() != tool.name()));
-    changes.removed.extend(gone.map(name_of));
+    let removed_tools = previous_tools.iter().filter(|tool| {
+        current_tools
+            .iter()
+            .all(|other_tool| other_tool.name() != tool.name())
+    });
+    changes.removed_names.extend(removed_tools.map(tool_name));
     changes
 }
 
@@ -110,28 +127,30 @@ fn is_registered_in(tool: &Arc<RegisteredTool>, registry: &ToolRegistry) -> bool
     tool.is_offered() && holder.is_some_and(|holder| Arc::ptr_eq(&holder, tool))
 }
 
-fn name_of(tool: &Arc<RegisteredTool>) -> String {
+fn tool_name(tool: &Arc<RegisteredTool>) -> String {
     tool.name().to_string()
 }
 
-/// Returns whether two tools are the same for clients.
-fn is_same(one: &RegisteredTool, other: &RegisteredTool) -> bool {
-    one.definition() == other.definition() && one.tool().digest() == other.tool().digest()
+/// Returns whether clients see no difference between two tools.
+fn is_same(left: &RegisteredTool, right: &RegisteredTool) -> bool {
+    left.definition() == right.definition() && left.tool().digest() == right.tool().digest()
 }
 
 fn remove_duplicates(tools: Vec<Arc<dyn Tool>>) -> Vec<Arc<dyn Tool>> {
-    let mut unique: Vec<Arc<dyn Tool>> = Vec::new();
+    let mut unique_tools: Vec<Arc<dyn Tool>> = Vec::new();
     for tool in tools {
         let name = tool.definition().name();
-        let first = unique.iter_mut().find(|it| it.definition().name() == name);
-        match first {
-            None => unique.push(tool),
-            Some(first) if !first.is_offered() => *first = tool,
+        let first_tool = unique_tools
+            .iter_mut()
+            .find(|other| other.definition().name() == name);
+        match first_tool {
+            None => unique_tools.push(tool),
+            Some(first_tool) if !first_tool.is_offered() => *first_tool = tool,
             Some(_) => tracing::warn!(
                 tool.name = %name,
                 "Two tools of the configuration have the name {name}; the second is not offered"
             ),
         }
     }
-    unique
+    unique_tools
 }

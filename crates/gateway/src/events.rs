@@ -1,8 +1,9 @@
 //! Events for listeners: calls, MCP servers, approvals, changed tools and changed configuration.
 //!
 //! All events are in one ring buffer, in which each listener has a position. A slow listener holds
-//! no memory; if the ring has overwritten its next event, the listener gets a `reset` event. The
-//! same applies to a client that resumes with the id of an event that is no longer in the ring.
+//! no memory; if the ring has overwritten the listener's next event, the listener gets a `reset`
+//! event. A client that resumes with the id of an event that is no longer in the ring gets a
+//! `reset` event as well.
 
 mod event;
 mod listener;
@@ -30,32 +31,34 @@ pub use listener::{EventKinds, Listener};
 const MAX_EVENTS: usize = 4_096;
 
 /// Maximum size of all events in the ring, in bytes.
-const MAX_BYTES: usize = 1 << 20;
+const MAX_RING_BYTES: usize = 1 << 20;
 
-/// How long calls are still recorded after the last listener has disconnected, because the listener
-/// may resume.
+/// Time for which events of calls are still recorded after the last listener has disconnected,
+/// because the listener may resume.
 const RESUME_TTL: Duration = Duration::from_secs(300);
 
-/// Publishes events to all listeners, and stores the last ones for clients that reconnect.
+/// Publishes events to all listeners, and stores the most recent ones for clients that reconnect.
 #[derive(Debug)]
-pub struct Bus {
+pub struct EventBus {
     /// The prefix of the event ids of this process.
     epoch: String,
     ring: Mutex<EventRing>,
     /// The number of the next event, and whether the bus is closed.
-    news: watch::Sender<BusPosition>,
-    listeners: AtomicUsize,
+    position: watch::Sender<BusPosition>,
+    listener_count: AtomicUsize,
     started_at: Instant,
-    /// When the last listener disconnected, in seconds since `started_at`; 0 if there was none.
-    last_left: AtomicU64,
-    /// Whether calls were skipped since the last event.
+    /// The time at which the last listener disconnected, in seconds since `started_at`; 0 if no
+    /// listener has disconnected.
+    last_disconnected_at: AtomicU64,
+    /// Whether events of calls were skipped because there was no listener. Reset when a listener is
+    /// created.
     has_gap: AtomicBool,
-    new_tools: RwLock<Option<Arc<dyn NewToolObserver>>>,
+    new_tool_observer: RwLock<Option<Arc<dyn NewToolObserver>>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct BusPosition {
-    next: u64,
+    next_number: u64,
     is_closed: bool,
 }
 
@@ -64,7 +67,7 @@ struct EventRing {
     events: VecDeque<SerializedEvent>,
     bytes: usize,
     /// The number of the next event.
-    next: u64,
+    next_number: u64,
 }
 
 impl Default for EventRing {
@@ -72,7 +75,7 @@ impl Default for EventRing {
         Self {
             events: VecDeque::new(),
             bytes: 0,
-            next: 1,
+            next_number: 1,
         }
     }
 }
@@ -80,8 +83,10 @@ impl Default for EventRing {
 impl EventRing {
     /// Returns the number of the oldest event in the ring, or of the next event if the ring is
     /// empty.
-    fn first(&self) -> u64 {
-        self.events.front().map_or(self.next, |event| event.number)
+    fn first_number(&self) -> u64 {
+        self.events
+            .front()
+            .map_or(self.next_number, |event| event.number)
     }
 }
 
@@ -95,30 +100,30 @@ struct SerializedEvent {
     text: Bytes,
 }
 
-impl Default for Bus {
+impl Default for EventBus {
     fn default() -> Self {
         let epoch = Uuid::new_v4().simple().to_string();
         Self {
             epoch: epoch[..8].to_owned(),
             ring: Mutex::default(),
-            news: watch::Sender::default(),
-            listeners: AtomicUsize::new(0),
+            position: watch::Sender::default(),
+            listener_count: AtomicUsize::new(0),
             started_at: Instant::now(),
-            last_left: AtomicU64::new(0),
+            last_disconnected_at: AtomicU64::new(0),
             has_gap: AtomicBool::new(false),
-            new_tools: RwLock::default(),
+            new_tool_observer: RwLock::default(),
         }
     }
 }
 
-impl Bus {
+impl EventBus {
     /// Sets the observer of new tools, in place of the previous one.
     pub(crate) fn set_new_tool_observer(&self, observer: Arc<dyn NewToolObserver>) {
-        *self.new_tools.write() = Some(observer);
+        *self.new_tool_observer.write() = Some(observer);
     }
 
-    fn observe_added(&self, server: Option<&str>, names: &[String]) {
-        let observer = self.new_tools.read().clone();
+    fn notify_new_tool_observer(&self, server: Option<&str>, names: &[String]) {
+        let observer = self.new_tool_observer.read().clone();
         if let Some(observer) = observer {
             observer.tools_added(server, names);
         }
@@ -129,8 +134,8 @@ impl Bus {
         let kind = event.kind();
         let data = serialize_limited(event.data());
         let mut ring = self.ring.lock();
-        let number = ring.next;
-        ring.next += 1;
+        let number = ring.next_number;
+        ring.next_number += 1;
         let text = format!(
             "id: {}-{number}\nevent: {kind}\ndata: {data}\n\n",
             self.epoch
@@ -142,48 +147,51 @@ impl Bus {
             verified_user: event.verified_user().map(str::to_owned),
             text: text.into(),
         });
-        while ring.events.len() > MAX_EVENTS || ring.bytes > MAX_BYTES {
-            let Some(oldest) = ring.events.pop_front() else {
+        while ring.events.len() > MAX_EVENTS || ring.bytes > MAX_RING_BYTES {
+            let Some(oldest_event) = ring.events.pop_front() else {
                 break;
             };
-            ring.bytes -= oldest.text.len();
+            ring.bytes -= oldest_event.text.len();
         }
-        let next = ring.next;
+        let next_number = ring.next_number;
         drop(ring);
-        self.news.send_modify(|news| news.next = next);
+        self.position
+            .send_modify(|position| position.next_number = next_number);
     }
 
     /// Ends all listeners' streams at shutdown.
     pub fn close(&self) {
-        self.news.send_modify(|news| news.is_closed = true);
+        self.position
+            .send_modify(|position| position.is_closed = true);
     }
 
-    /// Creates a listener that starts after the event `last`, or with the next event. If `last` is
-    /// no longer in the ring, the listener starts with a `reset` event.
-    pub fn listen(self: &Arc<Self>, last: Option<&str>, types: EventKinds) -> Listener {
-        self.listeners.fetch_add(1, Ordering::Relaxed);
+    /// Creates a listener that starts after the event `last_id`, or with the next event. If
+    /// `last_id` is no longer in the ring, the listener starts with a `reset` event.
+    pub fn listen(self: &Arc<Self>, last_id: Option<&str>, kinds: EventKinds) -> Listener {
+        self.listener_count.fetch_add(1, Ordering::Relaxed);
         if self.has_gap.swap(false, Ordering::Relaxed) {
-            // A listener that resumes must notice that events are missing.
+            // The ring is cleared, so that a listener that resumes notices that events are missing.
             let mut ring = self.ring.lock();
             ring.events.clear();
             ring.bytes = 0;
-            ring.next += 1;
+            ring.next_number += 1;
         }
-        Listener::new(Arc::clone(self), last, types)
+        Listener::new(Arc::clone(self), last_id, kinds)
     }
 
     fn remove_listener(&self) {
         let seconds = self.started_at.elapsed().as_secs() + 1;
-        self.last_left.store(seconds, Ordering::Relaxed);
-        self.listeners.fetch_sub(1, Ordering::Relaxed);
+        self.last_disconnected_at.store(seconds, Ordering::Relaxed);
+        self.listener_count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Returns whether calls must be recorded, because there are listeners or one may resume;
-    /// records that calls were skipped if not.
+    /// Returns whether the events of calls must be recorded, because there are listeners or a
+    /// listener may resume. If not, marks that events were skipped.
     fn has_listeners(&self) -> bool {
-        let left = self.last_left.load(Ordering::Relaxed);
-        let has_listeners = self.listeners.load(Ordering::Relaxed) > 0
-            || (left > 0 && self.started_at.elapsed().as_secs() < left + RESUME_TTL.as_secs());
+        let disconnected_at = self.last_disconnected_at.load(Ordering::Relaxed);
+        let has_listeners = self.listener_count.load(Ordering::Relaxed) > 0
+            || (disconnected_at > 0
+                && self.started_at.elapsed().as_secs() < disconnected_at + RESUME_TTL.as_secs());
         if !has_listeners && !self.has_gap.load(Ordering::Relaxed) {
             self.has_gap.store(true, Ordering::Relaxed);
         }
@@ -191,7 +199,7 @@ impl Bus {
     }
 }
 
-impl Observer for Bus {
+impl Observer for EventBus {
     fn on_started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
         if self.has_listeners() {
             let call_context = EventCall::new(&call.id, origin, context);
@@ -254,10 +262,10 @@ impl Observer for Bus {
     }
 }
 
-/// Two observers of the same calls.
-pub struct Both(pub Arc<dyn Observer>, pub Arc<dyn Observer>);
+/// Two observers, both of which are notified of each call.
+pub struct ObserverPair(pub Arc<dyn Observer>, pub Arc<dyn Observer>);
 
-impl Observer for Both {
+impl Observer for ObserverPair {
     fn on_started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
         self.0.on_started(call, origin, context);
         self.1.on_started(call, origin, context);

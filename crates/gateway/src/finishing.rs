@@ -15,7 +15,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use uuid::Uuid;
 
-/// Held while a process finishes its calls.
+/// The lock that a process holds while it finishes its calls.
 #[derive(Debug)]
 pub struct FinishingLock {
     _file: File,
@@ -34,8 +34,8 @@ impl FinishingLock {
     /// # Errors
     /// If the lock file cannot be opened or locked.
     pub fn acquire(socket: &Path, run_id: &str) -> io::Result<Self> {
-        let file = open(socket)?;
-        fcntl(&file, FcntlArg::F_OFD_SETLK(&byte_of(run_id)?))?;
+        let file = open_lock_file(socket)?;
+        fcntl(&file, FcntlArg::F_OFD_SETLK(&byte_lock(run_id)?))?;
         Ok(Self { _file: file })
     }
 
@@ -44,17 +44,17 @@ impl FinishingLock {
     /// # Errors
     /// If the lock file exists and cannot be examined.
     pub(crate) fn is_held(socket: &Path, run_id: &str) -> io::Result<bool> {
-        let file = match open(socket) {
+        let file = match open_lock_file(socket) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             file => file?,
         };
-        let mut byte = byte_of(run_id)?;
-        fcntl(&file, FcntlArg::F_OFD_GETLK(&mut byte))?;
-        Ok(i32::from(byte.l_type) != libc::F_UNLCK)
+        let mut lock = byte_lock(run_id)?;
+        fcntl(&file, FcntlArg::F_OFD_GETLK(&mut lock))?;
+        Ok(i32::from(lock.l_type) != libc::F_UNLCK)
     }
 }
 
-fn open(socket: &Path) -> io::Result<File> {
+fn open_lock_file(socket: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)
@@ -62,9 +62,9 @@ fn open(socket: &Path) -> io::Result<File> {
         .open(lock_path(socket))
 }
 
-fn byte_of(run_id: &str) -> io::Result<libc::flock> {
+fn byte_lock(run_id: &str) -> io::Result<libc::flock> {
     let id = Uuid::try_parse(run_id).map_err(io::Error::other)?;
-    // The low 62 bits of an id are random.
+    // The offset is the low 62 bits of the id, which are random.
     let offset = id.as_u64_pair().1 & ((1 << 62) - 1);
     Ok(libc::flock {
         l_type: libc::F_WRLCK as libc::c_short,

@@ -1,12 +1,11 @@
 //! Runs the calls of all interfaces with the tools, upstream servers, models and limits of the
-//! configuration.
+//! configuration, and looks up the tools that callers name for all interfaces.
 
 mod builder;
-mod resolution;
 mod unknown_tools;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join;
 use indexmap::IndexMap;
@@ -14,9 +13,9 @@ use pillion_config::Config;
 use pillion_core::compose::CheckpointStore;
 use pillion_core::executor::Executor;
 use pillion_core::pack::Packs;
-use pillion_core::registry::{RegisteredTool, ToolRegistry};
+use pillion_core::registry::{RegisteredTool, ToolRegistry, repaired_names};
 use pillion_core::store::Store;
-use pillion_core::tool::{CallContext, ToolName};
+use pillion_core::tool::{CallContext, Nesting, ToolFailure, ToolName};
 use pillion_wire::UnavailableServer;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -24,22 +23,20 @@ use tokio::time::timeout;
 use crate::approvals::Approvals;
 use crate::connections::ServerReport;
 use crate::credentials::UserCredentials;
-use crate::declared_tools::Registered;
-use crate::metrics::{Metrics, Scrape, System};
+use crate::declared_tools::RegisteredTools;
+use crate::metrics::{Metrics, Scrape, SystemMetrics};
 use crate::models::Models;
 use crate::packs::LoadedPacks;
 use crate::process::Process;
 use crate::results::Results;
 use crate::state::State;
 use crate::tool_keys::ToolKeys;
-use crate::upstream::{Own, UpstreamTool, Upstreams};
+use crate::upstream::{BlockedTool, CallerTools, UnavailableTool, UpstreamTool, Upstreams};
 use crate::visibility::Visibility;
 use crate::wasm_tools::WasmTools;
 use crate::workers::Workers;
-use builder::Builder;
+use builder::GatewayBuilder;
 pub use builder::{GatewayParts, ReloadScope};
-use resolution::ToolLookup;
-pub use resolution::{MissingTool, NameScope, Resolution};
 use unknown_tools::UnknownTools;
 
 /// Maximum time for ending the sessions with MCP servers.
@@ -47,8 +44,8 @@ const SESSION_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The tools, upstream servers, models and limits of one configuration. Cheap to clone.
 ///
-/// A `Gateway` never changes: a reload of the configuration builds a new `Gateway`, which takes over
-/// the registry, the counters and the workers.
+/// A `Gateway` never changes: a reload of the configuration builds a new `Gateway`, which takes
+/// over the registry, the counters and the workers.
 #[derive(Debug, Clone)]
 pub struct Gateway {
     shared: Arc<Shared>,
@@ -67,42 +64,42 @@ struct Shared {
     workers: Arc<Workers>,
     wasm_tools: Arc<WasmTools>,
     /// The tools that the configuration registered.
-    registered: Registered,
-    /// Whether `registered` includes built-in tools and packs; otherwise only declared tools.
+    registered_tools: RegisteredTools,
+    /// Whether `registered_tools` includes built-in tools and packs; otherwise only declared tools.
     has_all_tools: bool,
     /// Stores the steps of composed tools; in memory if there is no store.
     checkpoints: Arc<dyn CheckpointStore>,
     loaded_packs: LoadedPacks,
     process: Arc<Process>,
-    /// Closes when the last clone of this `Gateway` is dropped.
-    used: watch::Sender<()>,
+    /// A channel whose receivers detect when the last clone of this `Gateway` is dropped.
+    drop_signal: watch::Sender<()>,
 }
 
 /// The tools that are offered to one caller.
-pub struct Offered {
-    /// The tools, including those in `own`.
+pub struct VisibleTools {
+    /// The tools, including those in `caller_tools`.
     pub tools: Vec<Arc<RegisteredTool>>,
-    /// The tools that only the caller has.
-    pub own: Own,
+    /// The caller's per-user tools.
+    pub caller_tools: CallerTools,
     /// The shared MCP servers whose tools could not be listed. Servers that list tools for the
-    /// caller alone are in `own`.
+    /// caller alone are in `caller_tools`.
     pub unavailable_servers: Vec<UnavailableServer>,
 }
 
-impl Offered {
+impl VisibleTools {
     /// Returns every server that could not be queried.
     #[must_use]
-    pub fn unavailable(self) -> Vec<UnavailableServer> {
-        let mut unavailable = self.unavailable_servers;
-        unavailable.extend(self.own.unavailable);
-        unavailable
+    pub fn unavailable_servers(self) -> Vec<UnavailableServer> {
+        let mut unavailable_servers = self.unavailable_servers;
+        unavailable_servers.extend(self.caller_tools.unavailable_servers);
+        unavailable_servers
     }
 
     /// Returns the tools of MCP servers, as the servers listed them.
     #[must_use]
     pub fn server_tools(&self, gateway: &Gateway) -> IndexMap<ToolName, Arc<UpstreamTool>> {
         let mut tools = gateway.upstreams().tools();
-        let own_tools = self.own.listed.iter();
+        let own_tools = self.caller_tools.listed_tools.iter();
         tools.extend(own_tools.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
         tools
     }
@@ -112,7 +109,7 @@ impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared")
             .field("executor", &self.executor)
-            .field("registered", &self.registered)
+            .field("registered_tools", &self.registered_tools)
             .finish_non_exhaustive()
     }
 }
@@ -131,28 +128,30 @@ impl Gateway {
     /// on first use.
     #[must_use]
     pub fn build(config: &Config, parts: GatewayParts) -> Self {
-        Builder(config).build(parts)
+        GatewayBuilder(config).build(parts)
     }
 
     /// Returns the [`Gateway`] of a new configuration. The registry stays the same, except for
     /// tools of MCP servers and of the configuration that were removed or changed; the counters of
     /// limits and metrics continue. Running calls finish with the `Gateway` with which they began.
     pub async fn reload(&self, config: &Config, scope: ReloadScope) -> Self {
-        Builder(config).reload(&self.shared, scope).await
+        GatewayBuilder(config).reload(&self.shared, scope).await
     }
 
-    /// Releases this [`Gateway`] after `successor` has replaced it. When the last request has finished
-    /// with this `Gateway`, ends the sessions with those MCP servers that `successor` does not have.
+    /// Releases this [`Gateway`] after `successor` has replaced it. When the last request has
+    /// finished with this `Gateway`, ends the sessions with those MCP servers that `successor` does
+    /// not have.
     pub fn retire(self, successor: &Self) -> impl Future<Output = ()> + Send + use<> {
         let Self { shared } = self;
-        let mut used = shared.used.subscribe();
+        let mut drop_receiver = shared.drop_signal.subscribe();
         let upstreams = Arc::clone(&shared.upstreams);
-        let gone = upstreams.without(&successor.shared.upstreams);
+        let removed_servers = upstreams.servers_missing_from(&successor.shared.upstreams);
         async move {
             drop((shared, upstreams));
-            // No value is ever sent: `changed` fails when the last sender is dropped.
-            while used.changed().await.is_ok() {}
-            gone.disconnect().await;
+            // Waiting for the channel ends with an error, because no value is ever sent and the
+            // last sender is dropped.
+            while drop_receiver.changed().await.is_ok() {}
+            removed_servers.disconnect().await;
         }
     }
 
@@ -162,11 +161,11 @@ impl Gateway {
         &self.shared.executor
     }
 
-    /// Returns the maximum time of one chat request: the chat timeout plus the maximum wait for
+    /// Returns the maximum duration of one chat request: the chat timeout plus the maximum wait for
     /// approvals.
     pub fn max_chat_duration(&self) -> Duration {
-        let chat = self.models().chat().timeout;
-        chat.saturating_add(self.approvals().section().max_wait)
+        let chat_timeout = self.models().chat().timeout;
+        chat_timeout.saturating_add(self.approvals().section().max_wait)
     }
 
     /// Returns the tool registry.
@@ -175,7 +174,7 @@ impl Gateway {
         self.shared.executor.registry()
     }
 
-    /// Returns the data that outlives the process, if there is a store.
+    /// Returns the state that outlives the process; `None` if there is no store.
     pub fn state(&self) -> Option<&State> {
         self.shared.state.as_ref()
     }
@@ -200,12 +199,12 @@ impl Gateway {
         &self.shared.models
     }
 
-    /// Returns the API keys that the built-in tools need.
+    /// Returns the API keys that built-in tools need, and where each key comes from.
     pub fn tool_keys(&self) -> &ToolKeys {
         &self.shared.tool_keys
     }
 
-    /// Returns the worker processes, which offer tools of their own.
+    /// Returns the worker processes, which register tools.
     pub fn workers(&self) -> &Arc<Workers> {
         &self.shared.workers
     }
@@ -217,15 +216,15 @@ impl Gateway {
 
     /// Returns the offered packs, with their resources and counters.
     pub fn packs(&self) -> &Packs {
-        &self.shared.loaded_packs.offered
+        &self.shared.loaded_packs.offered_packs
     }
 
     /// Returns the offered packs of which a caller with this visibility may see at least one tool.
-    pub fn packs_for(&self, visibility: &Visibility) -> Packs {
+    pub fn visible_packs(&self, visibility: &Visibility) -> Packs {
         visibility.packs(self.packs())
     }
 
-    /// Returns the calls that wait for approval.
+    /// Returns the approvals of calls.
     pub fn approvals(&self) -> &Approvals {
         &self.shared.approvals
     }
@@ -245,7 +244,7 @@ impl Gateway {
         Scrape {
             metrics: Arc::clone(self.metrics()),
             servers: self.server_reports(),
-            system: System::look(),
+            system: SystemMetrics::read(),
             tools: self.registry().len(),
             load: self.executor().load(),
             cache: self.executor().cache_counts(),
@@ -267,7 +266,8 @@ impl Gateway {
     }
 
     /// Checks whether the store and the directory of stored results can be written, at most once a
-    /// second, for [`store_failure`](Self::store_failure). Takes at most a second.
+    /// second. Returns after at most a second; [`store_failure`](Self::store_failure) returns the
+    /// outcome.
     pub async fn check_store(&self) {
         if let Some(state) = &self.shared.state {
             let results = async {
@@ -287,58 +287,66 @@ impl Gateway {
 
     /// Returns whether `tools/list` was sent to every MCP server at least once.
     pub fn has_tried_discovery(&self) -> bool {
-        self.shared.upstreams.was_tried()
+        self.shared.upstreams.has_tried_discovery()
     }
 
-    /// Lists the tools of the MCP servers whose lists are due. Returns the servers that failed.
+    /// Lists the tools of the MCP servers whose lists are missing or stale. Returns the servers
+    /// that failed.
     pub async fn discover(&self) -> Vec<UnavailableServer> {
-        let unavailable = self.shared.upstreams.discover().await;
-        self.log_missing_tools(&unavailable);
-        unavailable
+        let unavailable_servers = self.shared.upstreams.discover().await;
+        self.log_missing_tools(&unavailable_servers);
+        unavailable_servers
     }
 
-    /// Lists the tools of the MCP servers whose lists are due, for all callers and for this caller,
-    /// within `limit`. Returns the servers that failed, and the caller's own tools.
+    /// Lists the tools of the MCP servers whose lists are missing or stale, for all callers and for
+    /// this caller, within `limit`. Returns the servers that failed, and the caller's per-user
+    /// tools.
     pub async fn list_servers(
         &self,
         limit: Duration,
         context: &CallContext,
-    ) -> (Vec<UnavailableServer>, Own) {
-        let (unavailable, own) = self.upstreams().list_within(limit, context).await;
-        self.log_missing_tools(&unavailable);
-        (unavailable, own)
+    ) -> (Vec<UnavailableServer>, CallerTools) {
+        let (unavailable_servers, caller_tools) =
+            self.upstreams().list_with_timeout(limit, context).await;
+        self.log_missing_tools(&unavailable_servers);
+        (unavailable_servers, caller_tools)
     }
 
-    fn log_missing_tools(&self, unavailable: &[UnavailableServer]) {
-        if unavailable.is_empty() {
-            self.shared.unknown_tools.log_missing(self.registry());
+    fn log_missing_tools(&self, unavailable_servers: &[UnavailableServer]) {
+        if unavailable_servers.is_empty() {
+            self.shared.unknown_tools.log_missing_names(self.registry());
         }
     }
 
     /// Returns the tools that a caller with this visibility is offered, including the caller's own
-    /// tools. Lists the tools of MCP servers first where that is due.
-    pub async fn tools_for(&self, context: &CallContext, visibility: &Visibility) -> Offered {
+    /// tools. First lists the tools of the MCP servers whose lists are missing or stale.
+    pub async fn list_visible_tools(
+        &self,
+        context: &CallContext,
+        visibility: &Visibility,
+    ) -> VisibleTools {
         let limit = self.upstreams().list_timeout();
-        self.tools_within(limit, context, visibility).await
+        self.list_visible_tools_with_timeout(limit, context, visibility)
+            .await
     }
 
-    /// Returns what [`tools_for`](Self::tools_for) returns, without the tools of servers that do
-    /// not list them within `limit`.
-    pub async fn tools_within(
+    /// Returns what [`list_visible_tools`](Self::list_visible_tools) returns, without the tools of
+    /// servers that do not list them within `limit`.
+    pub async fn list_visible_tools_with_timeout(
         &self,
         limit: Duration,
         context: &CallContext,
         visibility: &Visibility,
-    ) -> Offered {
+    ) -> VisibleTools {
         let limit = limit.min(self.upstreams().list_timeout());
-        let (unavailable_servers, own) = self.list_servers(limit, context).await;
+        let (unavailable_servers, caller_tools) = self.list_servers(limit, context).await;
         let mut tools = self.registry().tools(None);
         self.shared.upstreams.sort_by_config(&mut tools);
-        tools.extend(own.tools.values().cloned());
+        tools.extend(caller_tools.tools.values().cloned());
         tools.retain(|tool| visibility.admits(tool, tool.name().as_str()));
-        Offered {
+        VisibleTools {
             tools,
-            own,
+            caller_tools,
             unavailable_servers,
         }
     }
@@ -361,11 +369,11 @@ impl Gateway {
         lookup.resolve(context).await
     }
 
-    /// Returns the maximum duration of one call of these tools, of which only the names are given, or
-    /// of a call of any tool if there are none.
+    /// Returns the longest of the call timeouts of the tools with these names. Without names,
+    /// returns the default timeout of a call.
     pub fn timeout_of_calls<'a>(&self, names: impl Iterator<Item = &'a str>) -> Duration {
-        let limits = names.map(|name| self.executor().timeout_of(name));
-        limits
+        let timeouts = names.map(|name| self.executor().timeout_of(name));
+        timeouts
             .max()
             .unwrap_or_else(|| self.executor().timeout_of(""))
     }
@@ -385,5 +393,277 @@ impl Gateway {
     /// Ends the sessions with the MCP servers, and stops waiting after 2 seconds.
     pub async fn disconnect(&self) {
         drop(timeout(SESSION_CLOSE_TIMEOUT, self.shared.upstreams.disconnect()).await);
+    }
+}
+
+/// The names by which a caller may call tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameScope {
+    /// The names and aliases of the registry, and misspelled names that are
+    /// [repaired](repaired_names) to one of them.
+    Registered,
+    /// The names of `Registered`, and the names that MCP clients see: a server's own name for a
+    /// tool, if no other server has the name or could have it, and the server has no configured
+    /// prefix.
+    ListedToClients,
+}
+
+/// The tools that were found for the names that one caller gave.
+#[derive(Debug)]
+pub struct Resolution {
+    /// For each name, in order, the tool, or the reason why the caller has no such tool.
+    pub tools: Vec<Result<Arc<RegisteredTool>, MissingTool>>,
+    /// The caller's per-user tools; `None` if every tool was found without them.
+    pub caller_tools: Option<CallerTools>,
+    /// The shared MCP servers that failed when the lookup requested their tools.
+    pub unavailable_servers: Vec<UnavailableServer>,
+    /// The duration of the lookup, which counts toward the deadlines of the calls.
+    pub duration: Duration,
+}
+
+/// Why a caller has no tool with a name. Does not reveal a tool that the caller may not see.
+#[derive(Debug)]
+pub enum MissingTool {
+    /// The caller has no credential for the tool's server.
+    NoCredential(Box<ToolFailure>),
+    /// The tool's definition differs from its pin.
+    Blocked(BlockedTool),
+    /// The tool's server is unavailable.
+    Unavailable(UnavailableTool),
+    /// No tool has the name.
+    Unknown,
+}
+
+impl Resolution {
+    /// Returns the tool of a lookup that had a single name.
+    pub fn take_only(&mut self) -> Result<Arc<RegisteredTool>, MissingTool> {
+        self.tools.pop().unwrap_or(Err(MissingTool::Unknown))
+    }
+
+    /// Returns the executor for calls of the tools. Nested calls may use the tools that only this
+    /// caller has.
+    pub fn executor(&self, gateway: &Gateway) -> Executor {
+        match &self.caller_tools {
+            Some(caller_tools) => gateway
+                .executor()
+                .with_caller_tools(Arc::clone(&caller_tools.tools)),
+            None => gateway.executor().clone(),
+        }
+    }
+}
+
+/// A lookup of tools for one caller.
+struct ToolLookup<'a> {
+    gateway: &'a Gateway,
+    visibility: &'a Visibility,
+    scope: NameScope,
+    names: &'a [&'a str],
+}
+
+impl ToolLookup<'_> {
+    /// Looks up the tools. If a tool is missing, or calls a missing tool, first lists the tools of
+    /// the MCP servers that may have the missing tool.
+    async fn resolve(&self, context: &CallContext) -> Resolution {
+        let tools = self.visible_tools();
+        let missing_names = self.missing_names(&tools);
+        if missing_names.is_empty() {
+            return Resolution {
+                tools,
+                caller_tools: None,
+                unavailable_servers: Vec::new(),
+                duration: Duration::ZERO,
+            };
+        }
+        // The future is boxed, so that the future of a call whose tools are found stays small.
+        Box::pin(self.resolve_missing(context, &missing_names)).await
+    }
+
+    /// Lists the tools of the MCP servers that may have the tools `missing_names`, then looks up
+    /// the tools.
+    async fn resolve_missing(&self, context: &CallContext, missing_names: &[String]) -> Resolution {
+        let upstreams = self.gateway.upstreams();
+        let started_at = Instant::now();
+        let limit = self.gateway.timeout_of_calls(self.names.iter().copied());
+        let discovery = upstreams.discover_owners_with_timeout(missing_names, limit);
+        let unavailable_servers = discovery.await;
+        let tools = self.visible_tools();
+        let mut missing_names = self.missing_names(&tools);
+        let mut caller_tools = CallerTools::default();
+        if !missing_names.is_empty() {
+            let remaining = limit.saturating_sub(started_at.elapsed());
+            let lookup = upstreams.find_user_tools_with_timeout(context, &missing_names, remaining);
+            caller_tools = lookup.await;
+            missing_names.retain(|name| !self.names.contains(&name.as_str()));
+            caller_tools.add_unavailable(upstreams, &missing_names);
+        }
+        let tools = self.names.iter().zip(tools).map(|(name, shared_tool)| {
+            let find_caller_tool = || self.caller_tool_or_not_offered(&caller_tools, name);
+            shared_tool
+                .ok()
+                .or_else(find_caller_tool)
+                .ok_or_else(|| self.missing_tool(&caller_tools, name, &unavailable_servers))
+        });
+        Resolution {
+            tools: tools.collect(),
+            caller_tools: Some(caller_tools),
+            unavailable_servers,
+            duration: started_at.elapsed(),
+        }
+    }
+
+    /// Returns the shared tool of each name, if the caller may see the tool.
+    fn visible_tools(&self) -> Vec<Result<Arc<RegisteredTool>, MissingTool>> {
+        let tools = self.names.iter().map(|name| {
+            self.shared_tool(name)
+                .filter(|tool| self.visibility.admits(tool, name))
+                .ok_or(MissingTool::Unknown)
+        });
+        tools.collect()
+    }
+
+    /// Returns the shared tool with this name, without checking whether the caller may see the
+    /// tool.
+    fn shared_tool(&self, name: &str) -> Option<Arc<RegisteredTool>> {
+        let registry = self.gateway.registry();
+        let tool = registry.get(name);
+        match self.scope {
+            NameScope::Registered => tool.or_else(|| {
+                let mut tools = repaired_names(name).filter_map(|name| registry.get(name));
+                tools.find(|tool| tool.is_offered())
+            }),
+            NameScope::ListedToClients => tool.filter(|tool| tool.is_offered()).or_else(|| {
+                let name = self.gateway.upstreams().find_registered_name(name)?;
+                registry.get(name.as_str())
+            }),
+        }
+    }
+
+    /// Returns the caller's own tool with this name, or else a registered tool that is not offered,
+    /// whose calls return an error that says what the tool needs.
+    fn caller_tool_or_not_offered(
+        &self,
+        caller_tools: &CallerTools,
+        name: &str,
+    ) -> Option<Arc<RegisteredTool>> {
+        if self.shared_tool(name).is_some() {
+            // No tool is returned, because the name belongs to a tool that the caller may not see.
+            return None;
+        }
+        let find_by_other_name = || match self.scope {
+            NameScope::Registered => {
+                repaired_names(name).find_map(|name| caller_tools.tools.get(name).cloned())
+            }
+            NameScope::ListedToClients => {
+                caller_tools.find_by_own_name(self.gateway.upstreams(), name)
+            }
+        };
+        let caller_tool = caller_tools
+            .tools
+            .get(name)
+            .cloned()
+            .or_else(find_by_other_name);
+        caller_tool
+            .or_else(|| self.gateway.registry().get(name))
+            .filter(|tool| self.visibility.admits(tool, name))
+    }
+
+    /// Returns why the caller has no tool with this name.
+    fn missing_tool(
+        &self,
+        caller_tools: &CallerTools,
+        name: &str,
+        unavailable_servers: &[UnavailableServer],
+    ) -> MissingTool {
+        let upstreams = self.gateway.upstreams();
+        match MissingTool::find(
+            upstreams,
+            self.visibility,
+            caller_tools,
+            name,
+            unavailable_servers,
+        ) {
+            MissingTool::Unknown if self.scope == NameScope::ListedToClients => {
+                let unavailable_tool = upstreams.unavailable_own_name(name, unavailable_servers);
+                MissingTool::from_unavailable_tool(unavailable_tool, self.visibility, name)
+            }
+            reason => reason,
+        }
+    }
+
+    /// Returns the names for which no tool was found, and the names of missing tools that the found
+    /// tools call.
+    fn missing_names(&self, tools: &[Result<Arc<RegisteredTool>, MissingTool>]) -> Vec<String> {
+        let mut missing_names = Vec::new();
+        for (name, tool) in self.names.iter().zip(tools) {
+            match tool {
+                Ok(tool) => self.add_missing_nested(tool, Nesting::MAX_DEPTH, &mut missing_names),
+                Err(_) => missing_names.push((*name).to_owned()),
+            }
+        }
+        missing_names
+    }
+
+    fn add_missing_nested(
+        &self,
+        tool: &RegisteredTool,
+        depth: usize,
+        missing_names: &mut Vec<String>,
+    ) {
+        for name in tool.tool().called_tools() {
+            match self.gateway.registry().get(name) {
+                Some(called_tool) if depth > 0 => {
+                    self.add_missing_nested(&called_tool, depth - 1, missing_names);
+                }
+                Some(_) => {}
+                None if missing_names
+                    .iter()
+                    .any(|missing_name| missing_name == name) => {}
+                None => missing_names.push(name.to_owned()),
+            }
+        }
+    }
+}
+
+impl MissingTool {
+    /// Returns why a caller, whose own tools are `caller_tools`, has no tool with this name.
+    pub fn find(
+        upstreams: &Upstreams,
+        visibility: &Visibility,
+        caller_tools: &CallerTools,
+        name: &str,
+        unavailable_servers: &[UnavailableServer],
+    ) -> Self {
+        let missing_credential = caller_tools
+            .missing_credential(upstreams, name)
+            .filter(|credential| visibility.is_name_visible(name, name, &credential.origin));
+        if let Some(missing_credential) = missing_credential {
+            return Self::NoCredential(Box::new(missing_credential.failure.clone()));
+        }
+        let blocked_tool = upstreams.find_blocked_tool(name).filter(|blocked_tool| {
+            visibility.is_name_visible(&blocked_tool.name(), name, &blocked_tool.origin())
+        });
+        if let Some(blocked_tool) = blocked_tool {
+            return Self::Blocked(blocked_tool);
+        }
+        let unavailable_tool = upstreams.unavailable_tool(
+            name,
+            unavailable_servers
+                .iter()
+                .chain(&caller_tools.unavailable_servers),
+        );
+        Self::from_unavailable_tool(unavailable_tool, visibility, name)
+    }
+
+    fn from_unavailable_tool(
+        unavailable_tool: Option<UnavailableTool>,
+        visibility: &Visibility,
+        name: &str,
+    ) -> Self {
+        match unavailable_tool.filter(|unavailable_tool| {
+            visibility.is_name_visible(name, name, &unavailable_tool.origin)
+        }) {
+            Some(unavailable_tool) => Self::Unavailable(unavailable_tool),
+            None => Self::Unknown,
+        }
     }
 }

@@ -21,23 +21,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::predecessors::ProcessRuns;
 use response_bytes::ResponseBytes;
-pub use response_bytes::scope;
+pub use response_bytes::format_scope;
 
 /// The idempotency keys of a sidecar.
 pub struct IdempotencyKeys {
     store: Arc<dyn Store>,
     runs: ProcessRuns,
-    /// The first call of each running request of this process.
-    running: Mutex<HashSet<CallId>>,
+    /// The id of the first call of each running request of this process.
+    running_calls: Mutex<HashSet<CallId>>,
     /// Locked while a claim of a dead process is examined.
-    looking_into: tokio::sync::Mutex<()>,
+    examination_lock: tokio::sync::Mutex<()>,
     response_bytes: ResponseBytes,
 }
 
-/// The state of a key when a request claims it.
-pub enum Claim {
+/// The state of an idempotency key when a request tries to claim the key.
+pub enum KeyState {
     /// The key was claimed for this request, which runs now.
-    Mine(ClaimedKey),
+    Claimed(ClaimedKey),
     /// The request has already run, with this result.
     Recorded(String),
     /// The request is running, or its result is being stored.
@@ -45,10 +45,10 @@ pub enum Claim {
     /// The key was used for a different request.
     OtherRequest,
     /// The process that ran the request has died, or could not store the result.
-    CutOff {
-        /// The id in the call log of each call whose tool may have started, with at least one such
-        /// call.
-        begun: Vec<Option<CallId>>,
+    Interrupted {
+        /// For each call of the request, in order, its id in the call log if its tool may have
+        /// started, else `None`. At least one tool may have started.
+        started_calls: Vec<Option<CallId>>,
         /// The stored form of the claim.
         fingerprint: String,
     },
@@ -56,7 +56,8 @@ pub enum Claim {
 
 /// The outcome of an attempt to claim a key.
 enum ClaimAttempt {
-    Known(Claim),
+    /// The state of the key is known.
+    Known(KeyState),
     /// A dead process has claimed the key.
     Abandoned(AbandonedClaim),
 }
@@ -69,7 +70,7 @@ struct AbandonedClaim {
     process: ProcessRun,
     call: CallId,
     is_same_request: bool,
-    /// Whether the key has surely expired.
+    /// Whether the key has expired according to both the system clock and the store's clock.
     has_expired: bool,
 }
 
@@ -83,7 +84,7 @@ struct Fingerprint {
 }
 
 impl Fingerprint {
-    fn read(text: &str) -> Result<Self, StoreError> {
+    fn parse(text: &str) -> Result<Self, StoreError> {
         serde_json::from_str(text).map_err(|error| {
             StoreError::corrupt("a stored idempotency key is damaged").with_source(error)
         })
@@ -92,7 +93,7 @@ impl Fingerprint {
 
 /// A key whose request runs in this process.
 pub struct ClaimedKey {
-    ledger: Arc<IdempotencyKeys>,
+    keys: Arc<IdempotencyKeys>,
     key: IdempotencyKey,
     /// The stored form of the claim.
     fingerprint: String,
@@ -101,8 +102,8 @@ pub struct ClaimedKey {
 }
 
 /// Returns the ids of a request's calls, starting with the first.
-fn ids(first: CallId) -> impl Iterator<Item = CallId> + use<> {
-    (0..).map(move |index| first.nth(index))
+fn call_ids(first_call: CallId) -> impl Iterator<Item = CallId> + use<> {
+    (0..).map(move |index| first_call.nth(index))
 }
 
 impl IdempotencyKeys {
@@ -110,65 +111,71 @@ impl IdempotencyKeys {
         Self {
             store,
             runs,
-            running: Mutex::default(),
-            looking_into: tokio::sync::Mutex::default(),
+            running_calls: Mutex::default(),
+            examination_lock: tokio::sync::Mutex::default(),
             response_bytes: ResponseBytes::default(),
         }
     }
 
-    /// Claims a key for a request with `calls` calls, identified by `request`.
+    /// Claims a key for a request with `call_count` calls. Equal requests have the same text
+    /// `request`.
     pub async fn claim(
         self: &Arc<Self>,
         key: &IdempotencyKey,
         request: &str,
-        calls: usize,
+        call_count: usize,
         ttl: Duration,
-    ) -> Result<Claim, StoreError> {
+    ) -> Result<KeyState, StoreError> {
         let claim = match self.try_claim(key, request, ttl).await? {
-            ClaimAttempt::Known(claim) => return Ok(claim),
+            ClaimAttempt::Known(key_state) => return Ok(key_state),
             ClaimAttempt::Abandoned(claim) => claim,
         };
-        let _alone = self.looking_into.lock().await;
-        // Another request may have examined the abandoned claim while this one waited for the lock.
+        let _examination_guard = self.examination_lock.lock().await;
+        // The claim is tried again, because another request may have examined the abandoned claim
+        // while this request waited for the lock.
         let claim = match self.try_claim(key, request, ttl).await? {
-            ClaimAttempt::Abandoned(same) if same == claim => same,
-            ClaimAttempt::Abandoned(_) => return Ok(Claim::InProgress),
-            ClaimAttempt::Known(claim) => return Ok(claim),
+            ClaimAttempt::Abandoned(current) if current == claim => current,
+            ClaimAttempt::Abandoned(_) => return Ok(KeyState::InProgress),
+            ClaimAttempt::Known(key_state) => return Ok(key_state),
         };
         if !claim.has_expired {
             if !claim.is_same_request {
-                return Ok(Claim::OtherRequest);
+                return Ok(KeyState::OtherRequest);
             }
-            if claim.process != self.runs.own {
-                let at = Timestamp::now();
-                self.store.interrupt_run(&claim.process, at).await?;
+            if claim.process != self.runs.current_run {
+                let now = Timestamp::now();
+                self.store.interrupt_run(&claim.process, now).await?;
             }
-            let mut begun = Vec::with_capacity(calls);
-            for id in ids(claim.call).take(calls) {
-                begun.push(self.may_have_started(id).await?.then_some(id));
+            let mut started_calls = Vec::with_capacity(call_count);
+            for id in call_ids(claim.call).take(call_count) {
+                started_calls.push(self.may_have_started(id).await?.then_some(id));
             }
-            if begun.iter().any(Option::is_some) {
+            if started_calls.iter().any(Option::is_some) {
                 let fingerprint = claim.fingerprint;
-                return Ok(Claim::CutOff { begun, fingerprint });
+                return Ok(KeyState::Interrupted {
+                    started_calls,
+                    fingerprint,
+                });
             }
         }
         self.store.release_key(key, &claim.fingerprint).await?;
         Ok(match self.try_claim(key, request, ttl).await? {
-            ClaimAttempt::Known(claim) => claim,
-            ClaimAttempt::Abandoned(_) => Claim::InProgress,
+            ClaimAttempt::Known(key_state) => key_state,
+            ClaimAttempt::Abandoned(_) => KeyState::InProgress,
         })
     }
 
     /// Returns whether the tool of a call may have started.
     async fn may_have_started(&self, call: CallId) -> Result<bool, StoreError> {
-        let started = [
+        let started_statuses = [
             CallStatus::Running,
             CallStatus::Interrupted,
             CallStatus::Success,
         ];
         match self.store.find_call(call).await? {
-            Some(call) => Ok(call.duration.is_some() || started.contains(&call.status)),
-            // Each call is recorded before its tool starts.
+            Some(call) => Ok(call.duration.is_some() || started_statuses.contains(&call.status)),
+            // A call that was never recorded has not started, because each call is recorded before
+            // its tool starts.
             None => self.store.may_have_removed_call(call).await,
         }
     }
@@ -181,43 +188,44 @@ impl IdempotencyKeys {
         ttl: Duration,
     ) -> Result<ClaimAttempt, StoreError> {
         let call = CallId::new();
-        let own = Fingerprint {
+        let new_claim = Fingerprint {
             request: request.to_owned(),
-            owner: self.runs.own.owner.clone(),
-            run_id: self.runs.own.run_id.clone(),
+            owner: self.runs.current_run.owner.clone(),
+            run_id: self.runs.current_run.run_id.clone(),
             call: call.to_string(),
         };
-        let fingerprint = serde_json::to_string(&own).map_err(|error| {
+        let fingerprint = serde_json::to_string(&new_claim).map_err(|error| {
             StoreError::invalid("cannot serialize the claim of an idempotency key")
                 .with_source(error)
         })?;
-        self.running.lock().insert(call);
-        let held = ClaimedKey {
-            ledger: Arc::clone(self),
+        self.running_calls.lock().insert(call);
+        let claimed_key = ClaimedKey {
+            keys: Arc::clone(self),
             key: key.clone(),
             fingerprint,
             call,
         };
         let now = Timestamp::now();
         let claim_key = async |expired_until| {
-            let claim = self
-                .store
-                .claim_key(key, &held.fingerprint, expired_until, now.plus(ttl));
+            let claim =
+                self.store
+                    .claim_key(key, &claimed_key.fingerprint, expired_until, now.plus(ttl));
             claim.await
         };
         let mut expired_until = Timestamp::from_millis(0);
         let mut claim = claim_key(expired_until).await?;
-        // The system clock may be wrong, so the store's clock must confirm that the key has expired.
+        // The system clock may be wrong, so the store's clock must confirm that the key has
+        // expired.
         if let KeyClaim::InProgress { expires_at, .. } | KeyClaim::Recorded { expires_at, .. } =
             claim
             && expires_at <= now
-            && let Some(until) = self.store.keys_expired_until(ttl).await?
+            && let Some(store_time) = self.store.keys_expired_until(ttl).await?
         {
-            expired_until = until;
+            expired_until = store_time;
             claim = claim_key(expired_until).await?;
         }
-        let (fingerprint, state) = match claim {
-            KeyClaim::Claimed => return Ok(ClaimAttempt::Known(Claim::Mine(held))),
+        let (fingerprint, result_or_expiry) = match claim {
+            KeyClaim::Claimed => return Ok(ClaimAttempt::Known(KeyState::Claimed(claimed_key))),
             KeyClaim::InProgress {
                 fingerprint,
                 expires_at,
@@ -233,53 +241,54 @@ impl IdempotencyKeys {
                 ));
             }
         };
-        let other = Fingerprint::read(&fingerprint)?;
-        let is_same_request = other.request == request;
-        let expires_at = match state {
+        let stored_claim = Fingerprint::parse(&fingerprint)?;
+        let is_same_request = stored_claim.request == request;
+        let expires_at = match result_or_expiry {
             Ok(result) if is_same_request => {
-                return Ok(ClaimAttempt::Known(Claim::Recorded(result)));
+                return Ok(ClaimAttempt::Known(KeyState::Recorded(result)));
             }
-            Ok(_) => return Ok(ClaimAttempt::Known(Claim::OtherRequest)),
+            Ok(_) => return Ok(ClaimAttempt::Known(KeyState::OtherRequest)),
             Err(expires_at) => expires_at,
         };
-        match other.call.parse() {
-            Ok(call) if !self.is_alive(&other, call) => {
+        match stored_claim.call.parse() {
+            Ok(call) if !self.is_alive(&stored_claim, call) => {
                 Ok(ClaimAttempt::Abandoned(AbandonedClaim {
                     fingerprint,
                     process: ProcessRun {
-                        owner: other.owner,
-                        run_id: other.run_id,
+                        owner: stored_claim.owner,
+                        run_id: stored_claim.run_id,
                     },
                     call,
                     is_same_request,
                     has_expired: expires_at <= expired_until,
                 }))
             }
-            _ if is_same_request => Ok(ClaimAttempt::Known(Claim::InProgress)),
-            _ => Ok(ClaimAttempt::Known(Claim::OtherRequest)),
+            _ if is_same_request => Ok(ClaimAttempt::Known(KeyState::InProgress)),
+            _ => Ok(ClaimAttempt::Known(KeyState::OtherRequest)),
         }
     }
 
-    /// Returns whether the process that has the claim may still finish the request. For sidecars on
-    /// other sockets, this is assumed.
+    /// Returns whether the process that has the claim may still finish the request. Returns `true`
+    /// for a process of a sidecar on another socket, which cannot be examined.
     fn is_alive(&self, claim: &Fingerprint, call: CallId) -> bool {
-        let own = &self.runs.own;
-        if claim.owner != own.owner {
+        let current_run = &self.runs.current_run;
+        if claim.owner != current_run.owner {
             return true;
         }
-        if claim.run_id == own.run_id {
-            return self.running.lock().contains(&call);
+        if claim.run_id == current_run.run_id {
+            return self.running_calls.lock().contains(&call);
         }
         self.runs.may_run(&claim.run_id)
     }
 
     /// Stores the result of the request with this claim, which may take several attempts. If
-    /// storing fails, logs the error: the key stays claimed, and its calls in the call log keep the
-    /// request from running again.
+    /// storing fails, only logs the error. The key then stays claimed, and the request is not run
+    /// again, because its calls are in the call log.
     pub async fn record(&self, key: &IdempotencyKey, fingerprint: &str, result: &str) {
         match write_once_available(|| self.store.record_key(key, fingerprint, result)).await {
             Ok(()) => {}
-            // An earlier attempt or another process has already stored a result.
+            // An error is ignored here, because an earlier attempt or another process has already
+            // stored a result.
             Err(error) if error.is_conflict() => {}
             Err(error) => tracing::error!(
                 %error,
@@ -292,18 +301,19 @@ impl IdempotencyKeys {
 impl ClaimedKey {
     /// Returns the ids for the request's calls in the call log, in order.
     pub fn calls(&self) -> impl Iterator<Item = CallId> + use<> {
-        ids(self.call)
+        call_ids(self.call)
     }
 
-    /// Returns whether a response of `bytes` bytes may be stored, given that the responses of a
-    /// principal may have `max` bytes together. An admitted response is counted.
-    pub async fn admits(&self, principal: Option<&str>, bytes: usize, max: u64) -> bool {
-        let store = &*self.ledger.store;
-        let admitted = self
-            .ledger
+    /// Returns whether a response of `bytes` bytes may be stored, which is the case if the
+    /// principal's stored responses and this response have at most `max_bytes` bytes together.
+    /// Counts the response if it may be stored.
+    pub async fn admits(&self, principal: Option<&str>, bytes: usize, max_bytes: u64) -> bool {
+        let store = &*self.keys.store;
+        let admission = self
+            .keys
             .response_bytes
-            .admit(store, principal, bytes as u64, max);
-        match admitted.await {
+            .admit(store, principal, bytes as u64, max_bytes);
+        match admission.await {
             Ok(is_admitted) => is_admitted,
             Err(error) => {
                 tracing::warn!(
@@ -315,27 +325,27 @@ impl ClaimedKey {
         }
     }
 
-    /// Stores the result of the request. Until this returns, repeated requests are told that the
-    /// request is in progress.
-    pub async fn ran(self, result: &str) {
+    /// Stores the result of the request. Until this function returns, a repeated request gets the
+    /// response that the request is in progress.
+    pub async fn complete(self, result: &str) {
         let Self {
             key, fingerprint, ..
         } = &self;
-        self.ledger.record(key, fingerprint, result).await;
+        self.keys.record(key, fingerprint, result).await;
     }
 
     async fn release(&self) -> Result<(), StoreError> {
         let Self {
             key, fingerprint, ..
         } = self;
-        self.ledger.store.release_key(key, fingerprint).await
+        self.keys.store.release_key(key, fingerprint).await
     }
 
     /// Releases the key of a request that has not run.
-    pub async fn did_not_run(self) {
+    pub async fn abandon(self) {
         if let Err(error) = self.release().await {
-            // The key stays claimed. The next attempt examines the claim and finds no call that has
-            // run.
+            // An error is only logged. The key then stays claimed, but the next request with the
+            // key examines the claim and finds that no call has run.
             tracing::warn!(
                 %error,
                 "Cannot release the Idempotency-Key of a request that did not run"
@@ -346,6 +356,6 @@ impl ClaimedKey {
 
 impl Drop for ClaimedKey {
     fn drop(&mut self) {
-        self.ledger.running.lock().remove(&self.call);
+        self.keys.running_calls.lock().remove(&self.call);
     }
 }

@@ -21,17 +21,20 @@ const INSTANCE_FILE: &str = "instance";
 /// SQLite, whose file only one host uses, the identity consists of the host name and the socket
 /// path. With PostgreSQL, it also contains an id from the state directory; `store.instance`, if
 /// set, replaces id and host name.
-pub(crate) fn owner(config: &Config, socket: &Path) -> String {
+pub(crate) fn sidecar_identity(config: &Config, socket: &Path) -> String {
     let owner = local_identity(socket);
     let Some(StoreLocation::Postgres(_)) = config.store.location else {
         return owner;
     };
     if let Some(instance) = &config.store.instance {
-        return identity_at(instance, socket);
+        return format_identity(instance, socket);
     }
-    let directory =
-        state_directory().ok_or_else(|| io::Error::other("this user has no state directory"));
-    match directory.and_then(|directory| id_in(&directory)) {
+    let directory = state_directory().ok_or_else(|| {
+        io::Error::other(
+            "cannot determine the state directory: set XDG_STATE_HOME or HOME to an absolute path",
+        )
+    });
+    match directory.and_then(|directory| load_or_create_id(&directory)) {
         Ok(id) => format!("{id}@{owner}"),
         Err(error) => {
             tracing::warn!(
@@ -47,36 +50,38 @@ pub(crate) fn owner(config: &Config, socket: &Path) -> String {
 /// Returns the identity of processes on this host that share a path, such as a sidecar's socket.
 pub(crate) fn local_identity(path: &Path) -> String {
     let host = nix::unistd::gethostname().unwrap_or_default();
-    identity_at(&host.to_string_lossy(), path)
+    format_identity(&host.to_string_lossy(), path)
 }
 
-/// Like [`local_identity`], for a host with this name.
-fn identity_at(host: &str, path: &Path) -> String {
+/// Returns the identity of processes that share a path on the host with the name `host`.
+fn format_identity(host: &str, path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     format!("{host}:{}", path.display())
 }
 
-/// Returns the id in `directory`, and creates one if there is none.
-fn id_in(directory: &Path) -> io::Result<Uuid> {
+/// Returns the host's id in the state directory `directory`, and creates an id if there is none.
+fn load_or_create_id(directory: &Path) -> io::Result<Uuid> {
     let path = directory.join(INSTANCE_FILE);
     if !path.try_exists()? {
-        // The process's umask restricts the directory to its user.
+        // No permissions are set, because the umask of the process restricts the directory to its
+        // user.
         fs::create_dir_all(directory)?;
         let id = Uuid::new_v4().to_string();
-        let whole = directory.join(format!("{INSTANCE_FILE}.{id}"));
+        let temporary_path = directory.join(format!("{INSTANCE_FILE}.{id}"));
         let mut options = OpenOptions::new();
         let mut file = options
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(&whole)?;
+            .open(&temporary_path)?;
         file.write_all(id.as_bytes())?;
-        let linked = fs::hard_link(&whole, &path);
-        fs::remove_file(&whole)?;
-        match linked {
-            // Another process has just created the id.
+        let link_result = fs::hard_link(&temporary_path, &path);
+        fs::remove_file(&temporary_path)?;
+        match link_result {
+            // The error is ignored, because it means that another process has just created an id,
+            // which is read below.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            linked => linked?,
+            link_result => link_result?,
         }
     }
     let text = fs::read_to_string(&path)?;
@@ -90,19 +95,22 @@ mod tests {
     #[test]
     fn f4_a_state_directory_has_a_stable_id() {
         let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-        let id = id_in(&one.path().join("pillion")).unwrap();
-        assert_eq!(id_in(&one.path().join("pillion")).unwrap(), id);
-        assert_ne!(id_in(&other.path().join("pillion")).unwrap(), id);
+        let id = load_or_create_id(&one.path().join("pillion")).unwrap();
+        assert_eq!(load_or_create_id(&one.path().join("pillion")).unwrap(), id);
+        assert_ne!(
+            load_or_create_id(&other.path().join("pillion")).unwrap(),
+            id
+        );
         let left = fs::read_dir(one.path().join("pillion")).unwrap();
         assert_eq!(left.count(), 1);
         fs::write(one.path().join("pillion/instance"), "mine").unwrap();
-        id_in(&one.path().join("pillion")).unwrap_err();
+        load_or_create_id(&one.path().join("pillion")).unwrap_err();
     }
 
     #[test]
     fn f4_in_postgres_the_owner_contains_the_instance_name() {
         let socket = Path::new("/run/pillion/pillion.sock");
-        let of = |toml: &str| owner(&Config::parse(toml, "test.toml").unwrap(), socket);
+        let of = |toml: &str| sidecar_identity(&Config::parse(toml, "test.toml").unwrap(), socket);
         let by_host = local_identity(socket);
         assert_eq!(
             of("[store]\nlocation = \"/var/lib/p.db\"\ninstance = \"a\""),

@@ -50,5 +50,5 @@ pub mod wasm_tools;
 pub mod workers;
 
 pub use gateway::{
-    Gateway, GatewayParts, MissingTool, NameScope, Offered, ReloadScope, Resolution,
+    Gateway, GatewayParts, MissingTool, NameScope, ReloadScope, Resolution, VisibleTools,
 };

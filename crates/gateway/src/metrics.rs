@@ -14,25 +14,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 pub use exposition::{CONTENT_TYPE, Scrape};
-pub use latency::Latency;
-pub use requests::Requests;
+pub use latency::LatencyHistogram;
+pub use requests::RequestMetrics;
 pub(crate) use requests::known_method;
-pub use system::System;
-pub use tools::Tools;
+pub use system::SystemMetrics;
+pub use tools::ToolMetrics;
 
 /// The metrics of one process, which outlive a reload of the configuration.
 #[derive(Debug)]
 pub struct Metrics {
-    started: Instant,
+    start_instant: Instant,
     started_at: SystemTime,
     /// Statistics of tool calls.
-    pub tools: Arc<Tools>,
+    pub tools: Arc<ToolMetrics>,
     /// Statistics of HTTP requests.
-    pub requests: Requests,
+    pub requests: RequestMetrics,
     /// Statistics of the connections on the Unix socket.
-    pub unix: Connections,
+    pub unix: ConnectionMetrics,
     /// Statistics of the connections over TCP.
-    pub tcp: Connections,
+    pub tcp: ConnectionMetrics,
     /// Number of applied reloads of the configuration.
     pub reloads: AtomicU64,
     /// Number of rejected reloads of the configuration.
@@ -41,11 +41,11 @@ pub struct Metrics {
 
 /// Statistics of the connections of one listener.
 #[derive(Debug, Default)]
-pub struct Connections {
-    open: AtomicU64,
-    accepted: AtomicU64,
-    rejected: AtomicU64,
-    cut_off: AtomicU64,
+pub struct ConnectionMetrics {
+    open_count: AtomicU64,
+    accepted_count: AtomicU64,
+    rejected_count: AtomicU64,
+    cut_off_count: AtomicU64,
 }
 
 impl Metrics {
@@ -53,12 +53,12 @@ impl Metrics {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            started: Instant::now(),
+            start_instant: Instant::now(),
             started_at: SystemTime::now(),
             tools: Arc::default(),
-            requests: Requests::default(),
-            unix: Connections::default(),
-            tcp: Connections::default(),
+            requests: RequestMetrics::default(),
+            unix: ConnectionMetrics::default(),
+            tcp: ConnectionMetrics::default(),
             reloads: AtomicU64::new(0),
             failed_reloads: AtomicU64::new(0),
         }
@@ -67,10 +67,10 @@ impl Metrics {
     /// Returns the time since the metrics were created.
     #[must_use]
     pub fn uptime(&self) -> Duration {
-        self.started.elapsed()
+        self.start_instant.elapsed()
     }
 
-    /// Returns when the metrics were created.
+    /// Returns the time at which the metrics were created.
     #[must_use]
     pub fn started_at(&self) -> SystemTime {
         self.started_at
@@ -79,7 +79,7 @@ impl Metrics {
     /// Returns the connections of a listener, by the name that
     /// [`Peer::transport`](crate::access::Peer::transport) returns.
     #[must_use]
-    pub fn connections(&self, transport: &str) -> &Connections {
+    pub fn connections(&self, transport: &str) -> &ConnectionMetrics {
         if transport == "tcp" {
             &self.tcp
         } else {
@@ -94,41 +94,42 @@ impl Default for Metrics {
     }
 }
 
-impl Connections {
+impl ConnectionMetrics {
     /// Counts a new connection, which counts as open until [`count_closed`](Self::count_closed).
     pub fn count_opened(&self) {
-        self.accepted.fetch_add(1, Ordering::Relaxed);
-        self.open.fetch_add(1, Ordering::Relaxed);
+        self.accepted_count.fetch_add(1, Ordering::Relaxed);
+        self.open_count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts the end of a connection.
     pub fn count_closed(&self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
+        self.open_count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection that was rejected, or closed without authentication.
+    /// Counts a connection that was rejected, or that was closed before it authenticated.
     pub fn count_rejected(&self) {
-        self.rejected.fetch_add(1, Ordering::Relaxed);
+        self.rejected_count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a connection that was closed because its client did not read.
     pub fn count_cut_off(&self) {
-        self.cut_off.fetch_add(1, Ordering::Relaxed);
+        self.cut_off_count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the number of open connections.
     #[must_use]
     pub fn open(&self) -> u64 {
-        self.open.load(Ordering::Relaxed)
+        self.open_count.load(Ordering::Relaxed)
     }
 
-    /// Returns the numbers of accepted connections, and of those that were rejected and cut off.
+    /// Returns the numbers of connections that were accepted, rejected, and closed because their
+    /// clients did not read.
     #[must_use]
     pub fn totals(&self) -> [(&'static str, u64); 3] {
         [
-            ("accepted", self.accepted.load(Ordering::Relaxed)),
-            ("refused", self.rejected.load(Ordering::Relaxed)),
-            ("cut_off", self.cut_off.load(Ordering::Relaxed)),
+            ("accepted", self.accepted_count.load(Ordering::Relaxed)),
+            ("refused", self.rejected_count.load(Ordering::Relaxed)),
+            ("cut_off", self.cut_off_count.load(Ordering::Relaxed)),
         ]
     }
 }

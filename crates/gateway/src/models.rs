@@ -33,14 +33,14 @@ pub struct Models {
 pub struct Model {
     /// The model's name and tool settings.
     pub config: Arc<ModelConfig>,
-    /// The client of the model's provider, or why there is none.
+    /// The client of the model's provider, or the reason why the model has no client.
     pub client: Result<Arc<dyn LanguageModel>, Arc<ModelError>>,
     /// The API of the model's provider, if it has one.
     pub api: Option<Provider>,
-    /// Further parameters of requests that the provider gets.
+    /// Further parameters that are sent to the provider with each request.
     pub extra_parameters: Arc<[String]>,
     /// The MCP servers that the model's provider calls directly.
-    native: Vec<NativeEndpoint>,
+    native_endpoints: Vec<NativeEndpoint>,
     context_tokens: Option<NonZeroU64>,
     /// The maximum number of tokens in a response.
     pub max_output_tokens: Option<NonZeroU64>,
@@ -54,36 +54,39 @@ impl Models {
             .iter()
             .map(|provider| (provider.name.as_str(), provider))
             .collect();
-        let model = |section: &ModelSection| {
+        let build_model = |section: &ModelSection| {
             let name = section.config.provider.as_deref();
             let provider = name.and_then(|name| providers.get(name).copied());
             let client = match provider {
-                Some(provider) => client(provider, section, vault).map_err(Arc::new),
-                None => Err(Arc::new(without_provider(section))),
+                Some(provider) => create_client(provider, section, vault).map_err(Arc::new),
+                None => Err(Arc::new(missing_provider_error(section))),
             };
             let servers = config.mcp_servers.iter();
-            let native = servers.filter(|server| {
-                // Only servers of the configuration file, because an operator must decide what a
-                // provider may call.
-                let mut named = section.native_mcp.iter();
+            let native_servers = servers.filter(|server| {
+                // Only servers of the configuration file are selected, because an operator must
+                // decide what a provider may call.
+                let mut native_labels = section.native_mcp.iter();
                 server.settings.enabled
                     && server.id.is_none()
-                    && named.any(|label| label == server.label())
+                    && native_labels.any(|label| label == server.label())
             });
             let model = Model {
-                native: native.filter_map(NativeEndpoint::from_section).collect(),
+                native_endpoints: native_servers
+                    .filter_map(NativeEndpoint::from_section)
+                    .collect(),
                 config: Arc::clone(&section.config),
                 client,
                 api: provider.map(ProviderSection::api),
-                extra_parameters: provider
-                    .map_or_else(Default::default, |it| it.extra_parameters.as_slice().into()),
+                extra_parameters: provider.map_or_else(Default::default, |provider| {
+                    provider.extra_parameters.as_slice().into()
+                }),
                 context_tokens: section.context_tokens,
                 max_output_tokens: section.max_output_tokens,
             };
             (section.config.id.clone(), model)
         };
         Self {
-            models: config.models.iter().map(model).collect(),
+            models: config.models.iter().map(build_model).collect(),
             providers: config.providers.clone(),
             chat: config.chat.clone(),
         }
@@ -124,7 +127,7 @@ impl Models {
 }
 
 /// Creates the client of a model's provider.
-fn client(
+fn create_client(
     provider: &ProviderSection,
     section: &ModelSection,
     vault: &UserCredentials,
@@ -141,7 +144,7 @@ fn client(
     Ok(Arc::new(HttpModel::new(config)?))
 }
 
-fn without_provider(section: &ModelSection) -> ModelError {
+fn missing_provider_error(section: &ModelSection) -> ModelError {
     let id = &section.config.id;
     let message = match &section.config.provider {
         Some(name) => format!(
@@ -159,11 +162,11 @@ struct KeyInVariable(String);
 #[async_trait]
 impl KeySource for KeyInVariable {
     async fn key(&self) -> Result<Option<SecretString>, ModelError> {
-        let Some(value) = key_in(&self.0) else {
+        let Some(value) = read_key(&self.0) else {
             let message = format!(
                 "The provider's API key is missing: {} is not set for `pillion serve`: set it and \
                  restart",
-                variable::shown(&self.0)
+                variable::describe(&self.0)
             );
             return Err(ModelError::new(ModelErrorKind::Unauthorized, message));
         };
@@ -172,7 +175,7 @@ impl KeySource for KeyInVariable {
 }
 
 /// Returns the key in an environment variable, if it is set and not blank.
-pub fn key_in(variable: &str) -> Option<SecretString> {
+pub fn read_key(variable: &str) -> Option<SecretString> {
     let value = std::env::var(variable).ok()?;
     (!value.trim().is_empty()).then(|| value.into())
 }

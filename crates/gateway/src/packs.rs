@@ -15,12 +15,13 @@ use pillion_config::Config;
 #[derive(Clone, Default)]
 pub struct LoadedPacks {
     /// The packs that are offered.
-    pub offered: Packs,
+    pub offered_packs: Packs,
     tabletop: Option<Arc<Tabletop>>,
 }
 
 impl LoadedPacks {
-    /// Applies a new configuration. Returns the packs, which use these models, and their tools.
+    /// Applies a new configuration. Returns the packs, which use `models`, and the tools of the
+    /// packs.
     pub fn reload(
         &self,
         config: &Config,
@@ -29,9 +30,15 @@ impl LoadedPacks {
     ) -> (Self, Vec<Arc<dyn Tool>>) {
         let section = &config.tabletop;
         if !section.enabled {
-            let offered = Packs::default();
+            let offered_packs = Packs::default();
             let tabletop = self.tabletop.clone();
-            return (Self { offered, tabletop }, Vec::new());
+            return (
+                Self {
+                    offered_packs,
+                    tabletop,
+                },
+                Vec::new(),
+            );
         }
         let model_name = section.model.as_deref().filter(|_| config.features.llm);
         if model_name.is_none() {
@@ -45,7 +52,7 @@ impl LoadedPacks {
             match model {
                 None => tracing::warn!(
                     model = name,
-                    "tabletop.model names a model that is not configured"
+                    "The model of tabletop.model is not configured: add a [[models]] with this id"
                 ),
                 Some(Err(error)) => tracing::warn!(
                     model = name, %error,
@@ -64,12 +71,12 @@ impl LoadedPacks {
             None => Arc::new(Tabletop::new(store, model, options)),
         };
         let mut packs = Packs::default();
-        let tools = packs.include(&*tabletop).unwrap_or_else(|error| {
+        let tools = packs.add_without_tools(&*tabletop).unwrap_or_else(|error| {
             tracing::error!(%error, "Cannot register the tools of a pack");
             Vec::new()
         });
         let loaded_packs = Self {
-            offered: packs,
+            offered_packs: packs,
             tabletop: Some(tabletop),
         };
         (loaded_packs, tools)

@@ -10,14 +10,14 @@ mod comparison;
 mod definition;
 mod difference;
 mod hidden;
-mod likeness;
+mod renames;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 pub(crate) use definition::Definition;
-pub use difference::between;
-pub use hidden::{visible, visible_json, visible_line, warnings};
+pub use difference::find_differences;
+pub use hidden::{find_warnings, visible, visible_json, visible_line};
 use pillion_core::store::{PendingDefinition, PinOwner, Store, StoreError, Timestamp, ToolPin};
 
 use comparison::compare;
@@ -30,7 +30,7 @@ pub struct Pins {
 }
 
 impl Pins {
-    /// Creates the pins over a store; without one, nothing is pinned.
+    /// Creates the pins in `store`; without a store, no tool is pinned.
     pub fn new(store: Option<Arc<dyn Store>>) -> Self {
         Self { store }
     }
@@ -55,25 +55,25 @@ impl Pins {
     /// Returns which of these tools must not be offered, by their names on the server.
     ///
     /// # Errors
-    /// The tools cannot be compared, and the rules block any tool.
-    pub(crate) async fn blocked(
+    /// The tools cannot be compared with their pins, and the rules block changed or new tools.
+    pub(crate) async fn find_blocked_names(
         &self,
         owner: PinOwner<'_>,
         rules: PinRules,
         definitions: Vec<Definition>,
     ) -> Result<HashSet<String>, String> {
-        let compared = match &self.store {
+        let comparison = match &self.store {
             _ if rules.is_off() => return Ok(HashSet::new()),
             None if !rules.can_block() => return Ok(HashSet::new()),
             None => {
-                let why = "pin = \"block\" and new_tools = \"block\" need a store, and this sidecar \
+                let reason = "pin = \"block\" and new_tools = \"block\" need a store, and this sidecar \
                            has none";
-                return Err(why.to_owned());
+                return Err(reason.to_owned());
             }
             Some(store) => compare(&**store, owner, rules, definitions).await,
         };
-        match compared {
-            Ok(found) => Ok(found.blocked_by(rules)),
+        match comparison {
+            Ok(unaccepted_tools) => Ok(unaccepted_tools.select_blocked_names(rules)),
             Err(error) if rules.can_block() => Err(format!(
                 "cannot compare the server's tools with their pins: {error}"
             )),
@@ -88,33 +88,34 @@ impl Pins {
     }
 }
 
-/// What happens to tools of a server that changed or were added.
+/// The policies for a server's tools that have changed or were added.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PinRules {
-    pub(crate) changed: PinPolicy,
-    pub(crate) new: NewToolPolicy,
+    pub(crate) on_change: PinPolicy,
+    pub(crate) on_new_tool: NewToolPolicy,
 }
 
 impl PinRules {
-    /// Returns whether tools are neither pinned nor compared.
+    /// Returns whether the server's tools are neither pinned nor compared with pins.
     fn is_off(self) -> bool {
-        self.changed == PinPolicy::Off && self.new == NewToolPolicy::Accept
+        self.on_change == PinPolicy::Off && self.on_new_tool == NewToolPolicy::Accept
     }
 
     fn can_block(self) -> bool {
-        self.changed == PinPolicy::Block || self.new == NewToolPolicy::Block
+        self.on_change == PinPolicy::Block || self.on_new_tool == NewToolPolicy::Block
     }
 }
 
 /// Returns the size of a pin, in bytes.
 #[must_use]
-pub fn size(pin: &ToolPin) -> usize {
-    let pending = pin.pending.as_ref();
-    let pending_bytes = pending.map_or(0, |pending| pending.definition.len());
+pub fn pin_bytes(pin: &ToolPin) -> usize {
+    let pending_definition = pin.pending.as_ref();
+    let pending_bytes =
+        pending_definition.map_or(0, |pending_definition| pending_definition.definition.len());
     pin.tool.len() + pin.definition.len() + pending_bytes
 }
 
-/// The accepted definition of a tool that was never accepted.
+/// The text that is stored in place of an accepted definition if the tool was never accepted.
 const NO_DEFINITION: &str = "{}";
 
 fn new_pin(owner: PinOwner<'_>, definition: &Definition) -> ToolPin {
@@ -134,22 +135,22 @@ fn waiting_pin(owner: PinOwner<'_>, definition: &Definition) -> ToolPin {
     ToolPin {
         hash: String::new(),
         definition: NO_DEFINITION.to_owned(),
-        pending: Some(pending(definition)),
+        pending: Some(pending_definition(definition)),
         ..new_pin(owner, definition)
     }
 }
 
-/// Returns the pin of a renamed tool. Its accepted definition is that of the tool under the
-/// previous name.
+/// Returns the pin of a renamed tool. The accepted definition in this pin is that of the tool under
+/// its previous name.
 fn renamed_pin(predecessor: &ToolPin, definition: &Definition) -> ToolPin {
     ToolPin {
         tool: definition.name.clone(),
-        pending: Some(pending(definition)),
+        pending: Some(pending_definition(definition)),
         ..predecessor.clone()
     }
 }
 
-fn pending(definition: &Definition) -> PendingDefinition {
+fn pending_definition(definition: &Definition) -> PendingDefinition {
     PendingDefinition {
         hash: definition.hash.clone(),
         definition: definition.text.clone(),
@@ -163,12 +164,12 @@ fn is_never_accepted(pin: &ToolPin) -> bool {
 
 /// Returns the tool's previous name if the accepted definition has another name than the tool.
 fn previous_name(pin: &ToolPin) -> Option<String> {
-    let accepted: serde_json::Value = serde_json::from_str(&pin.definition).ok()?;
-    let name = accepted.get("name")?.as_str()?;
+    let accepted_definition: serde_json::Value = serde_json::from_str(&pin.definition).ok()?;
+    let name = accepted_definition.get("name")?.as_str()?;
     (name != pin.tool).then(|| name.to_owned())
 }
 
-fn log_new(pin: &ToolPin, predecessor: Option<&str>) {
+fn log_new_pin(pin: &ToolPin, predecessor: Option<&str>) {
     let (server, user, tool) = (&pin.server, pin.user.as_deref(), &pin.tool);
     if let Some(previous) = predecessor {
         tracing::warn!(
@@ -188,7 +189,7 @@ fn log_new(pin: &ToolPin, predecessor: Option<&str>) {
     }
 }
 
-/// Returns the status of a pin: `accepted`, `changed`, `renamed` or `new`.
+/// Returns the status of the tool that a pin belongs to: `accepted`, `changed`, `renamed` or `new`.
 #[must_use]
 pub fn status(pin: &ToolPin) -> &'static str {
     if pin.pending.is_none() {
@@ -213,12 +214,16 @@ pub async fn accept(
     tool: &str,
     hash: Option<&str>,
 ) -> Result<(), StoreError> {
-    let found = store.pin(owner, tool).await?;
-    let pin = found.ok_or_else(|| StoreError::not_found("the tool is not pinned"))?;
-    let nothing =
-        || StoreError::conflict("the tool's definition has not changed since it was accepted");
-    let pending = pin.pending.ok_or_else(nothing)?;
-    let hash = hash.unwrap_or(&pending.hash);
+    let stored_pin = store.pin(owner, tool).await?;
+    let pin = stored_pin
+        .ok_or_else(|| StoreError::not_found(format!("the tool '{tool}' is not pinned")))?;
+    let unchanged_error = || {
+        StoreError::conflict(format!(
+            "the definition of the tool '{tool}' has not changed since it was accepted"
+        ))
+    };
+    let pending_definition = pin.pending.ok_or_else(unchanged_error)?;
+    let hash = hash.unwrap_or(&pending_definition.hash);
     store.accept_pin(owner, tool, hash, Timestamp::now()).await
 }
 

@@ -27,7 +27,7 @@ pub struct Problem {
     failure: Failure,
     /// The error's code in OpenAI-compatible APIs.
     #[serde(skip)]
-    called: Option<&'static str>,
+    openai_code: Option<&'static str>,
 }
 
 /// Why a request was rejected, as an extension of the response, for APIs with their own error
@@ -50,22 +50,22 @@ impl Problem {
             status: status.as_u16(),
             failure: Failure::new(code.as_str(), detail.clone()),
             detail,
-            called: None,
+            openai_code: None,
         }
     }
 
     /// Sets the error's code in OpenAI-compatible APIs.
     #[must_use]
-    pub fn called(self, code: &'static str) -> Self {
+    pub fn with_openai_code(self, code: &'static str) -> Self {
         Self {
-            called: Some(code),
+            openai_code: Some(code),
             ..self
         }
     }
 
     /// Adds the tool and the details of a failure.
     #[must_use]
-    pub fn about(mut self, failure: &Failure) -> Self {
+    pub fn with_failure_details(mut self, failure: &Failure) -> Self {
         self.failure.tool.clone_from(&failure.tool);
         self.failure.details.clone_from(&failure.details);
         self
@@ -76,7 +76,10 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let reason = Reason {
-            code: self.called.unwrap_or(&self.failure.error_code).to_owned(),
+            code: self
+                .openai_code
+                .unwrap_or(&self.failure.error_code)
+                .to_owned(),
             message: self.detail.clone(),
         };
         let mut response = (status, Json(self)).into_response();
@@ -88,7 +91,7 @@ impl IntoResponse for Problem {
 }
 
 /// Returns the HTTP status for an error of the store.
-pub fn status_of_store(error: &StoreError) -> StatusCode {
+pub fn store_error_status(error: &StoreError) -> StatusCode {
     match error.kind() {
         StoreErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         StoreErrorKind::NotFound => StatusCode::NOT_FOUND,

@@ -13,7 +13,7 @@ use crate::access::{Peer, PeerRules};
 use crate::accounts::PrincipalAccounts;
 use crate::approvals::PendingDecisions;
 use crate::connections::Connections;
-use crate::events::{Bus, Event};
+use crate::events::{Event, EventBus};
 use crate::metrics::Metrics;
 use crate::telemetry::Telemetry;
 use crate::waiting_bytes::WaitingBytes;
@@ -24,19 +24,20 @@ pub struct Process {
     /// The counters of the process.
     pub metrics: Arc<Metrics>,
     /// Calls that continue after their callers have disconnected.
-    pub calls: TaskTracker,
-    /// The requests of each principal that continue, or wait, without their clients.
-    pub detached: Arc<PrincipalAccounts>,
-    /// The memory of the JSON values of the requests of each principal whose clients wait.
+    pub call_tasks: TaskTracker,
+    /// The accounts for requests that continue after their clients have disconnected, or that wait
+    /// for their clients' next requests.
+    pub detached_requests: Arc<PrincipalAccounts>,
+    /// The accounts for the JSON values of requests whose clients wait for the response.
     pub request_values: Arc<PrincipalAccounts>,
     /// MCP clients and PHP executors whose connections were upgraded from HTTP.
-    pub clients: TaskTracker,
+    pub client_tasks: TaskTracker,
     /// Publishes events to listeners.
-    pub events: Arc<Bus>,
+    pub events: Arc<EventBus>,
     /// Publishes successful connections with MCP servers.
     pub connections: Connections,
     /// Pending approval decisions that calls wait for.
-    pub pending: Arc<PendingDecisions>,
+    pub pending_decisions: Arc<PendingDecisions>,
     /// Limits the response bytes that wait for clients.
     pub waiting_bytes: WaitingBytes,
     /// Creates spans, if telemetry is enabled.
@@ -52,9 +53,10 @@ pub struct Process {
 /// The outcome of the last reload of the configuration.
 #[derive(Debug, Clone)]
 pub struct Reload {
-    /// When the configuration was reloaded.
+    /// The time at which the configuration was reloaded.
     pub at: SystemTime,
-    /// Why the new configuration was rejected; the old one stays in force.
+    /// Why the new configuration was rejected. The old configuration stays in effect. `None` if the
+    /// new one was applied.
     pub error: Option<String>,
 }
 
@@ -67,17 +69,18 @@ pub struct AdmissionWatch {
 
 impl AdmissionWatch {
     /// Resolves when no rule admits the client anymore, or at once if none does. Cancel-safe.
-    pub async fn ended(&mut self) {
+    pub async fn wait_until_revoked(&mut self) {
         let Some(Peer::Process { uid, gid, pid }) = self.peer else {
             return std::future::pending().await;
         };
         if self
             .peers
-            .wait_for(|peers| !peers.allow(uid, gid))
+            .wait_for(|peers| !peers.allows(uid, gid))
             .await
             .is_err()
         {
-            // The sender is dropped only when the process ends.
+            // Receiving cannot fail before the process ends, because the sender is dropped only
+            // then.
             return std::future::pending().await;
         }
         tracing::warn!(
@@ -98,10 +101,10 @@ impl Process {
         }
     }
 
-    /// Waits up to `limit` for calls whose callers have disconnected.
+    /// Waits up to `limit` for the end of calls whose callers have disconnected.
     pub async fn finish_calls(&self, limit: Duration) {
-        self.calls.close();
-        drop(timeout(limit, self.calls.wait()).await);
+        self.call_tasks.close();
+        drop(timeout(limit, self.call_tasks.wait()).await);
     }
 
     /// Marks the process as draining: it accepts no more requests.
@@ -115,7 +118,7 @@ impl Process {
     }
 
     /// Resolves when the process accepts no more requests.
-    pub fn draining(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub fn wait_for_draining(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut is_draining = self.is_draining.subscribe();
         async move { drop(is_draining.wait_for(|is_draining| *is_draining).await) }
     }
@@ -128,7 +131,7 @@ impl Process {
     }
 
     /// Returns a watch on the rules that admit `peer`.
-    pub fn watch(&self, peer: Option<Peer>) -> AdmissionWatch {
+    pub fn watch_admission(&self, peer: Option<Peer>) -> AdmissionWatch {
         AdmissionWatch {
             peer,
             peers: self.peers.subscribe(),

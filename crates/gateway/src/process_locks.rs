@@ -23,7 +23,7 @@ pub(crate) struct ProcessLocks {
     directory: PathBuf,
 }
 
-/// The lock file of one process, locked until dropped.
+/// The lock file of one process, locked until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct ProcessLock {
     pub(crate) name: String,
@@ -32,33 +32,36 @@ pub(crate) struct ProcessLock {
 }
 
 impl ProcessLocks {
-    /// Returns the directory in the configuration; `None` if no other process can use the store.
+    /// Returns the locks in the configured directory of lock files, or `None` if no other process
+    /// can use the store.
     pub(crate) fn from_config(config: &Config) -> Option<Self> {
         let directory = config.process_locks_directory()?;
         Some(Self { directory })
     }
 
-    /// Returns the identity of these processes in the call log.
+    /// Returns the identity in the call log that all processes without a socket share.
     pub(crate) fn owner(&self) -> String {
         local_identity(&self.directory)
     }
 
-    /// Locks the file of the process `process`.
+    /// Locks the file of the process with the id `name`.
     ///
     /// # Errors
     /// If the directory cannot be created, or the file cannot be locked.
-    pub(crate) fn acquire(&self, process: String) -> io::Result<ProcessLock> {
-        // The process's umask restricts the directory to its user.
+    pub(crate) fn acquire(&self, name: String) -> io::Result<ProcessLock> {
+        // No permissions are set, because the umask of the process restricts the directory to its
+        // user.
         fs::create_dir_all(&self.directory)?;
-        let path = self.directory.join(&process);
+        let path = self.directory.join(&name);
         loop {
-            let lock = open(&path, true)?;
+            let lock = open_lock_file(&path, true)?;
             flock(&lock, FlockOperation::LockExclusive)?;
-            // Another process may have acquired the lock first, and removed the file.
-            let inode = fs::symlink_metadata(&path).map(|found| found.ino());
+            // The inodes are compared, because another process may have acquired the lock first and
+            // removed the file.
+            let inode = fs::symlink_metadata(&path).map(|metadata| metadata.ino());
             if inode.ok() == Some(lock.metadata()?.ino()) {
                 return Ok(ProcessLock {
-                    name: process,
+                    name,
                     path,
                     _lock: lock,
                 });
@@ -66,8 +69,8 @@ impl ProcessLocks {
         }
     }
 
-    /// Returns the lock files of processes that have ended without removing them. No other process
-    /// finds these files while they are locked.
+    /// Locks and returns the lock files of processes that have ended without removing them. While
+    /// these files are locked, no other process gets them from this function.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -76,7 +79,7 @@ impl ProcessLocks {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
         };
-        let mut ended = Vec::new();
+        let mut ended_locks = Vec::new();
         for entry in entries {
             let path = entry?.path();
             let name = path.file_name().and_then(|name| name.to_str());
@@ -84,11 +87,11 @@ impl ProcessLocks {
                 continue;
             };
             // A file that no longer exists was handled by another process.
-            let Ok(lock) = open(&path, false) else {
+            let Ok(lock) = open_lock_file(&path, false) else {
                 continue;
             };
             match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => ended.push(ProcessLock {
+                Ok(()) => ended_locks.push(ProcessLock {
                     name: name.to_owned(),
                     path,
                     _lock: lock,
@@ -97,7 +100,7 @@ impl ProcessLocks {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(ended)
+        Ok(ended_locks)
     }
 }
 
@@ -113,10 +116,10 @@ impl ProcessLock {
     }
 }
 
-fn open(path: &Path, create: bool) -> io::Result<File> {
+fn open_lock_file(path: &Path, may_create: bool) -> io::Result<File> {
     OpenOptions::new()
         .write(true)
-        .create(create)
+        .create(may_create)
         .truncate(false)
         .mode(0o600)
         .custom_flags(OFlag::O_NOFOLLOW.bits())

@@ -1,5 +1,5 @@
-//! Offloaded tool results: results that are too large for a response are stored in files, which
-//! their callers fetch.
+//! Offloaded tool results: results that are too large for a response are stored in files, and
+//! callers fetch them separately.
 //!
 //! The first line of a file is a JSON header with the result's owner. There is no other state, so
 //! results outlive the process, and several processes may share the directory.
@@ -27,14 +27,14 @@ pub(crate) use file::{Header, OpenedResult};
 /// Time after which an unfinished file is removed, because its process must have died.
 pub(crate) const UNFINISHED_FILE_TTL: Duration = Duration::from_secs(600);
 
-/// Maximum time for writing a result, including the wait for a thread. The call's deadline does not
-/// apply, because the call has already run.
+/// Maximum time for writing a result, including the wait for a blocking thread. The call's deadline
+/// does not apply, because the call has already run.
 const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Minimum time between two checks of the directory.
+/// Minimum time between two checks of whether the directory can be written.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Maximum time that a readiness check waits for the directory.
+/// Maximum time that a readiness check waits for the check of the directory.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Size of the file that a check writes, in bytes.
@@ -48,11 +48,11 @@ pub const RESULT_URI_PREFIX: &str = "pillion://results/";
 pub(crate) struct ResultDirectory {
     path: Arc<PathBuf>,
     /// Locked while files are counted and written.
-    writing: Arc<Mutex<()>>,
+    write_lock: Arc<Mutex<()>>,
     health: Arc<DirectoryHealth>,
 }
 
-/// The offloaded results, with the settings of one configuration.
+/// Stores and finds offloaded results according to one configuration.
 #[derive(Debug, Clone)]
 pub struct Results {
     directory: ResultDirectory,
@@ -64,7 +64,7 @@ impl ResultDirectory {
     pub(crate) fn from_config(config: &Config) -> Option<Self> {
         Some(Self {
             path: Arc::new(config.results_directory()?),
-            writing: Arc::default(),
+            write_lock: Arc::default(),
             health: Arc::default(),
         })
     }
@@ -77,7 +77,7 @@ impl ResultDirectory {
         }
     }
 
-    /// Creates the directory if it does not exist.
+    /// Creates the directory of offloaded results if it does not exist.
     fn create(&self) -> io::Result<()> {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700);
@@ -94,15 +94,15 @@ impl ResultDirectory {
         let mut files = Vec::new();
         for entry in entries {
             let path = entry?.path();
-            let Some(is_whole) = is_ours(&path) else {
+            let Some(is_whole) = is_complete_result(&path) else {
                 continue;
             };
-            // Another process may have removed the file.
+            // The file is skipped, because another process may have removed it.
             let Ok(metadata) = fs::symlink_metadata(&path) else {
                 continue;
             };
             files.push(ResultFile {
-                since: metadata.modified()?,
+                modified_at: metadata.modified()?,
                 bytes: metadata.len(),
                 is_whole,
                 path,
@@ -111,22 +111,23 @@ impl ResultDirectory {
         Ok(files)
     }
 
-    /// Creates the directory if necessary, and writes and removes a file there.
+    /// Checks that the directory can be written: creates it if necessary, and writes and removes a
+    /// file in it.
     fn try_write(&self) -> io::Result<()> {
         self.create()?;
         let name = Uuid::new_v4().simple().to_string() + file::UNFINISHED_SUFFIX;
         let path = self.path.join(name);
-        let mut trial = file::create(&path)?;
-        let written = trial.write_all(&[b' '; TRIAL_BYTES]);
+        let mut trial_file = file::create(&path)?;
+        let result = trial_file.write_all(&[b' '; TRIAL_BYTES]);
         remove(&path)?;
-        written
+        result
     }
 }
 
-/// A file of a result.
+/// A file with a result, or with a part of it while the result is being written.
 struct ResultFile {
     path: PathBuf,
-    since: SystemTime,
+    modified_at: SystemTime,
     bytes: u64,
     /// Whether the result was written completely.
     is_whole: bool,
@@ -138,12 +139,12 @@ impl Results {
         let Ok(id) = Uuid::try_parse(id) else {
             return Ok(None);
         };
-        let this = self.clone();
+        let results = self.clone();
         let find = move || {
-            let path = this.path(id);
+            let path = results.path(id);
             match OpenedResult::open(&path) {
-                Ok(found) if this.is_expired(found.since) => Ok(None),
-                Ok(found) => Ok(Some(found)),
+                Ok(result) if results.is_expired(result.modified_at) => Ok(None),
+                Ok(result) => Ok(Some(result)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(error),
             }
@@ -156,25 +157,25 @@ impl Results {
         self.ttl
     }
 
-    /// Removes results that were stored before `oldest`, and unfinished files older than
-    /// `oldest_unfinished`.
-    pub(crate) async fn clean_up(&self, oldest: SystemTime, oldest_unfinished: SystemTime) {
-        let this = self.clone();
-        let cleaned = spawn_blocking(move || {
-            let _writing = this.directory.writing.lock();
-            for file in this.directory.files()? {
-                let oldest = if file.is_whole {
-                    oldest
+    /// Removes results that were stored before `stored_before`, and unfinished files last
+    /// modified before `unfinished_before`.
+    pub(crate) async fn clean_up(&self, stored_before: SystemTime, unfinished_before: SystemTime) {
+        let results = self.clone();
+        let clean_up = spawn_blocking(move || {
+            let _write_guard = results.directory.write_lock.lock();
+            for file in results.directory.files()? {
+                let min_modified_at = if file.is_whole {
+                    stored_before
                 } else {
-                    oldest_unfinished
+                    unfinished_before
                 };
-                if file.since < oldest {
+                if file.modified_at < min_modified_at {
                     remove(&file.path)?;
                 }
             }
             Ok::<_, io::Error>(())
         });
-        if let Ok(Err(error)) = cleaned.await {
+        if let Ok(Err(error)) = clean_up.await {
             let directory = self.directory.path.display();
             tracing::warn!(%error, %directory, "Cannot remove old stored results");
         }
@@ -184,18 +185,20 @@ impl Results {
         self.directory.path.join(id.simple().to_string())
     }
 
-    fn is_expired(&self, since: SystemTime) -> bool {
-        // If the clock was set back, a result counts as new.
-        since.elapsed().is_ok_and(|age| age >= self.ttl)
+    fn is_expired(&self, modified_at: SystemTime) -> bool {
+        // A file whose time is in the future counts as new, because the system clock may have been
+        // set back.
+        modified_at.elapsed().is_ok_and(|age| age >= self.ttl)
     }
 
     fn store_blocking(&self, result: &OversizedResult) -> io::Result<StoredResult> {
-        let (content, media_type) = file::content(&result.output);
+        let (content, media_type) = file::serialize_content(&result.output);
         let bytes = content.len() as u64;
         if bytes > self.max_bytes {
-            return Err(io::Error::other(
-                "the result is larger than results.max_bytes",
-            ));
+            return Err(io::Error::other(format!(
+                "the result has {bytes} bytes, and results.max_bytes is {}",
+                self.max_bytes
+            )));
         }
         let header = Header {
             principal: result.context.principal.clone(),
@@ -204,7 +207,7 @@ impl Results {
             media_type: media_type.to_owned(),
         };
         let uuid = Uuid::new_v4();
-        let _writing = self.directory.writing.lock();
+        let _write_guard = self.directory.write_lock.lock();
         self.directory.create()?;
         self.free_space(bytes)?;
         file::write(&self.path(uuid), &header, &content)?;
@@ -217,18 +220,20 @@ impl Results {
         })
     }
 
-    /// Removes the oldest results until there is room for `bytes` bytes. Removes nothing by age: the
-    /// system clock may be wrong.
+    /// Removes the oldest results until there is room for `bytes` bytes. Removes no result because
+    /// of its age, because the system clock may be wrong.
     fn free_space(&self, bytes: u64) -> io::Result<()> {
         let mut files = self.directory.files()?;
-        files.sort_by(|one, other| (one.since, &one.path).cmp(&(other.since, &other.path)));
-        let mut sum: u64 = files.iter().map(|file| file.bytes).sum();
+        files.sort_by(|left, right| {
+            (left.modified_at, &left.path).cmp(&(right.modified_at, &right.path))
+        });
+        let mut total_bytes: u64 = files.iter().map(|file| file.bytes).sum();
         for file in files {
-            if sum.saturating_add(bytes) <= self.max_bytes {
+            if total_bytes.saturating_add(bytes) <= self.max_bytes {
                 break;
             }
             remove(&file.path)?;
-            sum -= file.bytes;
+            total_bytes -= file.bytes;
         }
         Ok(())
     }
@@ -249,34 +254,34 @@ impl Results {
             return;
         }
         let directory = self.directory.clone();
-        let trial = spawn_blocking(move || {
-            let written = directory.try_write();
+        let write_attempt = spawn_blocking(move || {
+            let result = directory.try_write();
             *checked_at = Some(Instant::now());
-            written
+            result
         });
-        let written = match timeout(CHECK_TIMEOUT, trial).await {
-            Ok(Ok(written)) => written,
+        let result = match timeout(CHECK_TIMEOUT, write_attempt).await {
+            Ok(Ok(result)) => result,
             Ok(Err(error)) => Err(io::Error::other(error)),
             Err(_) => Err(io::Error::new(
                 io::ErrorKind::TimedOut,
                 "the file system does not respond",
             )),
         };
-        let failure = written.err().map(|error| {
+        let failure = result.err().map(|error| {
             let path = self.directory.path.display();
             format!("results cannot be stored in '{path}': {error}")
         });
-        let mut known = health.failure.lock();
-        if let Some(failure) = failure.as_ref().filter(|_| known.is_none()) {
+        let mut known_failure = health.failure.lock();
+        if let Some(failure) = failure.as_ref().filter(|_| known_failure.is_none()) {
             tracing::error!(error = failure, "Large results of tools cannot be stored");
         }
-        *known = failure;
+        *known_failure = failure;
     }
 }
 
 /// Returns whether a file is a complete result (`true`) or is being written (`false`); `None` for
 /// any other file.
-fn is_ours(path: &Path) -> Option<bool> {
+fn is_complete_result(path: &Path) -> Option<bool> {
     let name = path.file_name()?.to_str()?;
     let (id, is_whole) = match name.strip_suffix(file::UNFINISHED_SUFFIX) {
         Some(id) => (id, false),
@@ -294,15 +299,18 @@ fn remove(path: &Path) -> io::Result<()> {
 
 impl ResultStore for Results {
     fn put(&self, result: OversizedResult) -> StoreResultFuture {
-        let this = self.clone();
+        let results = self.clone();
         Box::pin(async move {
             let name = result.tool.name().clone();
-            let mut storing = spawn_blocking(move || this.store_blocking(&result));
-            let stored = match timeout(STORE_TIMEOUT, &mut storing).await {
-                Ok(stored) => stored.unwrap_or_else(|error| Err(io::Error::other(error))),
+            let mut task = spawn_blocking(move || results.store_blocking(&result));
+            let outcome = match timeout(STORE_TIMEOUT, &mut task).await {
+                Ok(store_result) => {
+                    store_result.unwrap_or_else(|error| Err(io::Error::other(error)))
+                }
                 Err(_) => {
-                    // Has no effect if a thread already writes the file.
-                    storing.abort();
+                    // The result may still be stored, because `abort` has no effect if a thread
+                    // already writes the file.
+                    task.abort();
                     Err(io::Error::new(
                         io::ErrorKind::TimedOut,
                         format!(
@@ -312,7 +320,7 @@ impl ResultStore for Results {
                     ))
                 }
             };
-            stored.map_err(|error| {
+            outcome.map_err(|error| {
                 tracing::error!(tool.name = %name, %error, "Cannot store a large tool result");
                 let message = format!(
                     "Tool '{name}' has run, but its result is too large to return and could \
@@ -326,18 +334,18 @@ impl ResultStore for Results {
 
 impl Header {
     /// Returns whether the result belongs to the caller and user of `context`.
-    pub fn is_of(&self, context: &CallContext) -> bool {
+    pub fn belongs_to(&self, context: &CallContext) -> bool {
         self.principal == context.principal && self.user == context.user
     }
 }
 
-/// Whether results could be stored at the last check.
+/// The outcome of the last check whether results can be stored.
 #[derive(Debug, Default)]
 struct DirectoryHealth {
-    /// Why the directory cannot be written, if it cannot.
+    /// Why the directory of results could not be written at the last check; `None` if it could.
     failure: Mutex<Option<String>>,
-    /// When the directory was last checked. Locked during a check, even if no caller waits for it
-    /// anymore.
+    /// The time of the last check of the directory. Locked during a check, even if no caller waits
+    /// for it anymore.
     checked_at: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
 

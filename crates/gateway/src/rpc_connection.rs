@@ -24,13 +24,13 @@ pub const INTERNAL_ERROR: i32 = -32603;
 pub enum ConnectionEnd {
     Closed,
     Stopping,
-    Died,
+    ProcessEnded,
     NotAllowed,
     InvalidMessage(serde_json::Error),
-    TooLong,
+    MessageTooLong,
     UnknownRequest,
-    Unread,
-    Broke(io::Error),
+    CallNotRead,
+    IoError(io::Error),
 }
 
 impl ConnectionEnd {
@@ -39,15 +39,15 @@ impl ConnectionEnd {
         let reason = match self {
             Self::Closed => " closed its connection",
             Self::Stopping => return "the sidecar is stopping".to_owned(),
-            Self::Died => "'s process has ended",
+            Self::ProcessEnded => "'s process has ended",
             Self::NotAllowed => {
                 return format!("the socket rules no longer allow the {process}'s process");
             }
             Self::InvalidMessage(error) => &format!(" sent an invalid message: {error}"),
-            Self::TooLong => " sent a message longer than workers.max_message_bytes",
+            Self::MessageTooLong => " sent a message longer than workers.max_message_bytes",
             Self::UnknownRequest => " sent a response to an unknown call",
-            Self::Unread => " did not read its call before the caller gave up",
-            Self::Broke(error) => &format!("'s connection broke: {error}"),
+            Self::CallNotRead => " did not read its call before the caller gave up",
+            Self::IoError(error) => &format!("'s connection broke: {error}"),
         };
         format!("the {process}{reason}")
     }
@@ -87,8 +87,8 @@ impl<S: AsyncRead + AsyncWrite> LineReader<S> {
         match self.0.next().await {
             None => Err(ConnectionEnd::Closed),
             Some(Ok(line)) => Ok(line),
-            Some(Err(LinesCodecError::MaxLineLengthExceeded)) => Err(ConnectionEnd::TooLong),
-            Some(Err(LinesCodecError::Io(error))) => Err(ConnectionEnd::Broke(error)),
+            Some(Err(LinesCodecError::MaxLineLengthExceeded)) => Err(ConnectionEnd::MessageTooLong),
+            Some(Err(LinesCodecError::Io(error))) => Err(ConnectionEnd::IoError(error)),
         }
     }
 }
@@ -99,11 +99,11 @@ impl<S: AsyncRead + AsyncWrite> LineWriter<S> {
     /// # Errors
     /// If the connection breaks.
     pub async fn send(&mut self, line: &str) -> Result<(), ConnectionEnd> {
-        let sent = async {
+        let write = async {
             self.0.write_all(line.as_bytes()).await?;
             self.0.flush().await
         };
-        sent.await.map_err(ConnectionEnd::Broke)
+        write.await.map_err(ConnectionEnd::IoError)
     }
 }
 
@@ -124,7 +124,7 @@ pub enum RpcMessage {
 }
 
 #[derive(Deserialize)]
-struct Members {
+struct RpcMembers {
     id: Option<Box<RawValue>>,
     method: Option<String>,
     params: Option<Box<RawValue>>,
@@ -137,8 +137,8 @@ impl RpcMessage {
     ///
     /// # Errors
     /// If the line is not a message, or has too many values.
-    pub fn read(line: &str) -> Result<Self, serde_json::Error> {
-        let members: Members = json_values::from_str(line)?;
+    pub fn parse(line: &str) -> Result<Self, serde_json::Error> {
+        let members: RpcMembers = json_values::from_str(line)?;
         let Some(method) = members.method else {
             let id = members.id.as_deref().unwrap_or(RawValue::NULL);
             let response = match (members.result, members.error) {
@@ -157,7 +157,7 @@ impl RpcMessage {
 
 /// Converts the error of a response to the failure of a call. If the error has no message, the
 /// failure has the message `default`.
-pub fn failure_of(error: &Value, default: &str) -> ToolFailure {
+pub fn parse_failure(error: &Value, default: &str) -> ToolFailure {
     let code = match error.get("code").and_then(Value::as_i64) {
         Some(code) if code == i64::from(INVALID_PARAMS) => ErrorCode::InvalidInput,
         _ => ErrorCode::InternalError,
@@ -182,7 +182,7 @@ pub fn empty_response(id: &Value) -> String {
 }
 
 /// Returns the line of an error response.
-pub fn error(id: &Value, code: i32, message: &str) -> String {
+pub fn error_response(id: &Value, code: i32, message: &str) -> String {
     line(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
 }
 

@@ -1,4 +1,4 @@
-//! The state that outlives the sidecar: the store, and its maintenance.
+//! The store, whose data outlives the sidecar, and its maintenance.
 
 mod clean_up;
 pub mod store_id;
@@ -22,11 +22,11 @@ use crate::predecessors::{Predecessors, ProcessRuns};
 use crate::process_locks::{ProcessLock, ProcessLocks};
 use crate::results::{ResultDirectory, Results};
 
-/// Maximum time that a readiness check waits for the store.
+/// Maximum time that a readiness check waits for the check of the store.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Interval at which the existence of the store's file is checked, to log changes. Each write does
-/// its own check.
+/// Interval at which the existence of the store's file is checked, to log changes. The check does
+/// not protect writes, because each write checks the file itself.
 const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The store of a running sidecar. Cheap to clone.
@@ -39,7 +39,7 @@ pub struct State {
     clean_up: Arc<AbortOnDropHandle<()>>,
     file_watch: Arc<AbortOnDropHandle<()>>,
     /// Locked while the store is checked.
-    checking: Arc<tokio::sync::Mutex<()>>,
+    check_lock: Arc<tokio::sync::Mutex<()>>,
     /// The lock file of this process, if it serves no socket.
     process_lock: Option<Arc<ProcessLock>>,
     store_id: Option<String>,
@@ -58,16 +58,18 @@ impl State {
     ) -> Result<Self, StoreError> {
         let store = open_store(config).await?;
         let process = ProcessRun {
-            owner: instance::owner(config, socket),
+            owner: instance::sidecar_identity(config, socket),
             run_id: Uuid::now_v7().to_string(),
         };
         let runs = ProcessRuns {
-            own: process,
+            current_run: process,
             predecessors: predecessors.clone(),
             socket: Some(socket.to_owned()),
         };
         interrupt_calls(&store, &runs).await?;
-        warn_of(interrupt_ended_processes(&store, ProcessLocks::from_config(config)).await?);
+        warn_about_interrupted(
+            interrupt_ended_processes(&store, ProcessLocks::from_config(config)).await?,
+        );
         let store_id = store_id::load_or_create(&*store).await?;
         Ok(Self {
             store_id,
@@ -98,9 +100,9 @@ impl State {
             process.owner = locks.owner();
             process_lock = Some(Arc::new(lock));
         }
-        warn_of(interrupt_ended_processes(&store, locks).await?);
+        warn_about_interrupted(interrupt_ended_processes(&store, locks).await?);
         let runs = ProcessRuns {
-            own: process,
+            current_run: process,
             predecessors: Predecessors::default(),
             socket: None,
         };
@@ -116,17 +118,17 @@ impl State {
             .as_ref()
             .map(|results| results.with_section(&config.results));
         let clean_up = CleanUp::new(Arc::clone(&store), runs.clone(), config, stored_results);
-        let clean_up = tokio::spawn(clean_up.run());
+        let clean_up_task = tokio::spawn(clean_up.run());
         let file_watch = tokio::spawn(watch_file(Arc::clone(&store)));
-        let known = Arc::<SqlStore>::clone(&store);
-        let keys = IdempotencyKeys::new(known, runs.clone());
+        let key_store = Arc::<SqlStore>::clone(&store);
+        let keys = IdempotencyKeys::new(key_store, runs.clone());
         Self {
-            checking: Arc::default(),
+            check_lock: Arc::default(),
             keys: Arc::new(keys),
             results,
             store,
             runs,
-            clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
+            clean_up: Arc::new(AbortOnDropHandle::new(clean_up_task)),
             file_watch: Arc::new(AbortOnDropHandle::new(file_watch)),
             process_lock: None,
             store_id: None,
@@ -141,12 +143,12 @@ impl State {
     /// Returns the id of this process in the call log.
     #[must_use]
     pub fn run_id(&self) -> &str {
-        &self.runs.own.run_id
+        &self.runs.current_run.run_id
     }
 
     /// Returns the identity of this process in the call log.
     pub fn process(&self) -> &ProcessRun {
-        &self.runs.own
+        &self.runs.current_run
     }
 
     /// Returns the idempotency keys.
@@ -160,7 +162,8 @@ impl State {
         Some(directory.with_section(&config.results))
     }
 
-    /// When a predecessor ends, marks its unfinished calls as interrupted.
+    /// Waits in the background for each predecessor to end, and then marks the predecessor's
+    /// unfinished calls as interrupted.
     pub fn watch(&self, predecessors: &Predecessors) {
         let (store, runs) = (Arc::clone(&self.store), self.runs.clone());
         predecessors.watch(move || {
@@ -191,22 +194,22 @@ impl State {
     }
 
     /// Checks whether the store can be written, at most once a second. Returns after a second at
-    /// the latest: an unfinished check continues, and the store counts as unresponsive until it
-    /// ends.
+    /// the latest. An unfinished check continues, and until it ends, the store counts as
+    /// unresponsive.
     pub async fn check_store(&self) {
-        let check = async {
-            let Ok(check_permit) = Arc::clone(&self.checking).try_lock_owned() else {
-                drop(self.checking.lock().await);
+        let write_check = async {
+            let Ok(check_guard) = Arc::clone(&self.check_lock).try_lock_owned() else {
+                drop(self.check_lock.lock().await);
                 return;
             };
             let store = Arc::clone(&self.store);
-            let check = tokio::spawn(async move {
-                let _check_permit = check_permit;
+            let health_check = tokio::spawn(async move {
+                let _check_guard = check_guard;
                 store.check_health().await;
             });
-            drop(check.await);
+            drop(health_check.await);
         };
-        if timeout(CHECK_TIMEOUT, check).await.is_err() {
+        if timeout(CHECK_TIMEOUT, write_check).await.is_err() {
             self.store.note_unresponsive();
         }
     }
@@ -216,13 +219,14 @@ impl State {
         self.store.file_failure()
     }
 
-    /// Returns the journal for the calls of this process. The task tracker `background` runs late
-    /// writes.
+    /// Returns the journal for the calls of this process. Writes in the background run in the task
+    /// tracker `background_tasks`.
     #[must_use]
-    pub fn journal(&self, config: &Config, background: TaskTracker) -> Journal {
+    pub fn journal(&self, config: &Config, background_tasks: TaskTracker) -> Journal {
         let log: Arc<dyn CallLog> = Arc::<SqlStore>::clone(&self.store);
         let redaction = config.call_log.redact.clone();
-        Journal::new(log, self.runs.own.clone(), redaction).with_background(background)
+        Journal::new(log, self.runs.current_run.clone(), redaction)
+            .with_background(background_tasks)
     }
 
     /// Writes pending records, and closes the store.
@@ -232,17 +236,21 @@ impl State {
         let Some(lock) = &self.process_lock else {
             return self.store.close().await;
         };
-        // Marked now, because there may be no later process to mark the unfinished calls.
-        if self.cut_off_calls().await {
+        // The unfinished calls are marked as interrupted now, because there may be no later process
+        // to mark them.
+        if self.interrupt_own_calls().await {
             lock.remove();
         }
         self.store.close().await;
     }
 
-    /// Marks the unfinished calls of this process as interrupted. Returns whether that was stored.
-    pub async fn cut_off_calls(&self) -> bool {
-        let left = self.store.interrupt_run(&self.runs.own, Timestamp::now());
-        let outcome = left.await;
+    /// Marks the unfinished calls of this process as interrupted. Returns whether the store has
+    /// recorded this.
+    pub async fn interrupt_own_calls(&self) -> bool {
+        let mark_interrupted = self
+            .store
+            .interrupt_run(&self.runs.current_run, Timestamp::now());
+        let outcome = mark_interrupted.await;
         if let Err(error) = &outcome {
             tracing::warn!(
                 %error,
@@ -256,7 +264,7 @@ impl State {
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State")
-            .field("process", &self.runs.own)
+            .field("process", &self.runs.current_run)
             .finish_non_exhaustive()
     }
 }
@@ -276,29 +284,29 @@ async fn interrupt_ended_processes(
     let Some(locks) = locks else {
         return Ok(0);
     };
-    let ended = match locks.acquire_ended() {
-        Ok(ended) => ended,
+    let ended_locks = match locks.acquire_ended() {
+        Ok(ended_locks) => ended_locks,
         Err(error) => {
             tracing::warn!(%error, "Cannot determine which sidecar processes have ended");
             return Ok(0);
         }
     };
-    let mut interrupted = 0;
-    for lock in ended {
+    let mut interrupted_calls = 0;
+    for lock in ended_locks {
         let process = ProcessRun {
             owner: locks.owner(),
             run_id: lock.name.clone(),
         };
-        interrupted += store.interrupt_run(&process, Timestamp::now()).await?;
+        interrupted_calls += store.interrupt_run(&process, Timestamp::now()).await?;
         lock.remove();
     }
-    Ok(interrupted)
+    Ok(interrupted_calls)
 }
 
-fn warn_of(interrupted: u64) {
-    if interrupted > 0 {
+fn warn_about_interrupted(interrupted_calls: u64) {
+    if interrupted_calls > 0 {
         tracing::warn!(
-            calls = interrupted,
+            calls = interrupted_calls,
             "Marked calls of ended sidecar processes as interrupted"
         );
     }
@@ -308,12 +316,12 @@ fn warn_of(interrupted: u64) {
 pub fn store_options(config: &Config) -> Result<StoreOptions, StoreError> {
     config.store.options().ok_or_else(|| {
         StoreError::unavailable(
-            "This user has no state directory for the store: set store.location",
+            "Cannot determine the state directory for the store: set store.location",
         )
     })
 }
 
-/// Creates the directory of a store in a file.
+/// Creates the directory of the store's file, if the store is in a file.
 pub fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
     let StoreLocation::File(path) = &options.location else {
         return Ok(());
@@ -321,9 +329,12 @@ pub fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
     let Some(directory) = path.parent().filter(|path| !path.as_os_str().is_empty()) else {
         return Ok(());
     };
-    // The process's umask restricts the directory to its user.
+    // No permissions are set, because the umask of the process restricts the directory to its user.
     std::fs::create_dir_all(directory).map_err(|error| {
-        let message = format!("Cannot make {}: {error}", directory.display());
+        let message = format!(
+            "Cannot create the directory {}: {error}",
+            directory.display()
+        );
         StoreError::unavailable(message).with_source(error)
     })
 }
@@ -331,36 +342,36 @@ pub fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
 /// Marks the unfinished calls of earlier processes as interrupted, unless the processes may still
 /// finish them.
 async fn interrupt_calls(store: &SqlStore, runs: &ProcessRuns) -> Result<(), StoreError> {
-    let owner = &runs.own.owner;
-    let mut interrupted = 0;
+    let owner = &runs.current_run.owner;
+    let mut interrupted_calls = 0;
     for run_id in store.unfinished_processes(owner).await? {
         if !runs.may_run(&run_id) {
-            let ended = ProcessRun {
+            let ended_run = ProcessRun {
                 owner: owner.clone(),
                 run_id,
             };
-            interrupted += store.interrupt_run(&ended, Timestamp::now()).await?;
+            interrupted_calls += store.interrupt_run(&ended_run, Timestamp::now()).await?;
         }
     }
-    warn_of(interrupted);
+    warn_about_interrupted(interrupted_calls);
     Ok(())
 }
 
 /// Logs when the file of an open store is deleted or replaced, and when the file is back.
 async fn watch_file(store: Arc<SqlStore>) {
-    let mut was_there = true;
+    let mut was_available = true;
     loop {
         let failure = store.file_failure();
-        let is_there = failure.is_none();
+        let is_available = failure.is_none();
         match failure {
-            Some(error) if was_there => tracing::error!(
+            Some(error) if was_available => tracing::error!(
                 error,
                 "The store file is missing or was replaced: tool calls fail"
             ),
-            None if !was_there => tracing::warn!("The store file is available again"),
+            None if !was_available => tracing::warn!("The store file is available again"),
             _ => {}
         }
-        was_there = is_there;
+        was_available = is_available;
         tokio::time::sleep(FILE_CHECK_INTERVAL).await;
     }
 }

@@ -22,7 +22,7 @@ use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
 use tokio::runtime::Handle;
 use url::Url;
 
-use collector::Collector;
+use collector::CollectorClient;
 use pillion_config::TelemetrySection;
 pub use span::Span;
 
@@ -45,7 +45,7 @@ impl Telemetry {
     pub fn start(section: &TelemetrySection) -> Option<Arc<Self>> {
         let url = collector_url(section)?;
         let host = url.host_str().unwrap_or_default().to_owned();
-        match Self::to(section, url) {
+        match Self::for_collector(section, url) {
             Ok(telemetry) => {
                 tracing::info!(collector = host, "Exporting traces to a collector");
                 Some(Arc::new(telemetry))
@@ -57,11 +57,11 @@ impl Telemetry {
         }
     }
 
-    fn to(section: &TelemetrySection, url: Url) -> Result<Self, String> {
+    fn for_collector(section: &TelemetrySection, url: Url) -> Result<Self, String> {
         let endpoint = url.to_string();
         let runtime = Handle::try_current().map_err(|error| error.to_string())?;
-        let collector =
-            Collector::new(url, EXPORT_TIMEOUT, runtime).map_err(|error| error.to_string())?;
+        let collector = CollectorClient::new(url, EXPORT_TIMEOUT, runtime)
+            .map_err(|error| error.to_string())?;
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(collector)
@@ -69,27 +69,28 @@ impl Telemetry {
             .with_timeout(EXPORT_TIMEOUT)
             .build()
             .map_err(|error| error.to_string())?;
-        let mut provider = SdkTracerProvider::builder()
+        let mut builder = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
-            .with_resource(resource(section));
-        // The SDK reads `OTEL_TRACES_SAMPLER` itself.
+            .with_resource(build_resource(section));
+        // If `OTEL_TRACES_SAMPLER` is set, no sampler is set here, because the SDK reads the
+        // variable itself.
         if !is_set("OTEL_TRACES_SAMPLER") {
-            let share = Sampler::TraceIdRatioBased(section.sample_ratio);
-            provider = provider.with_sampler(Sampler::ParentBased(Box::new(share)));
+            let sampler = Sampler::TraceIdRatioBased(section.sample_ratio);
+            builder = builder.with_sampler(Sampler::ParentBased(Box::new(sampler)));
         }
-        let provider = provider.build();
+        let provider = builder.build();
         let tracer = provider.tracer("pillion");
         Ok(Self { provider, tracer })
     }
 
     /// Exports the remaining spans within `FINAL_EXPORT_TIMEOUT`. Later spans are dropped.
     pub async fn stop(self: Arc<Self>) {
-        let stopped = tokio::task::spawn_blocking(move || {
+        let shutdown_task = tokio::task::spawn_blocking(move || {
             if let Err(error) = self.provider.shutdown_with_timeout(FINAL_EXPORT_TIMEOUT) {
                 tracing::debug!(%error, "Cannot export the last spans");
             }
         });
-        drop(tokio::time::timeout(FINAL_EXPORT_TIMEOUT, stopped).await);
+        drop(tokio::time::timeout(FINAL_EXPORT_TIMEOUT, shutdown_task).await);
     }
 }
 
@@ -102,7 +103,7 @@ fn collector_url(section: &TelemetrySection) -> Option<Url> {
     if is_off {
         return None;
     }
-    let read = |name: &str, value: String| {
+    let parse_url = |name: &str, value: String| {
         let url = Url::parse(&value).ok().filter(Url::has_host);
         if url.is_none() {
             tracing::warn!(
@@ -113,24 +114,25 @@ fn collector_url(section: &TelemetrySection) -> Option<Url> {
         url
     };
     if let Some(value) = variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
-        return read("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", value);
+        return parse_url("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", value);
     }
-    let base = match variable("OTEL_EXPORTER_OTLP_ENDPOINT") {
-        Some(value) => read("OTEL_EXPORTER_OTLP_ENDPOINT", value)?,
+    let base_url = match variable("OTEL_EXPORTER_OTLP_ENDPOINT") {
+        Some(value) => parse_url("OTEL_EXPORTER_OTLP_ENDPOINT", value)?,
         None => section.endpoint.as_ref()?.0.clone(),
     };
-    let mut url = base;
+    let mut url = base_url;
     let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
     url.set_path(&path);
     Some(url)
 }
 
-fn resource(section: &TelemetrySection) -> Resource {
+fn build_resource(section: &TelemetrySection) -> Resource {
     let mut resource = Resource::builder().with_attributes([
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
         KeyValue::new("process.pid", i64::from(std::process::id())),
     ]);
-    // `Resource::builder` reads `OTEL_SERVICE_NAME` itself.
+    // If `OTEL_SERVICE_NAME` is set, no name is set here, because `Resource::builder` reads the
+    // variable itself.
     if !is_set("OTEL_SERVICE_NAME") {
         resource = resource.with_service_name(section.service_name.clone());
     }

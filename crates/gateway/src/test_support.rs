@@ -20,9 +20,9 @@ pub(crate) fn tool(name: &str, text: &'static str) -> Arc<dyn Tool> {
     Arc::new(FnTool::new(definition, run))
 }
 
-/// Returns an undecided approval whose creation time is `after` from now.
-pub(crate) fn approval(id: &str, after: Duration) -> ApprovalRecord {
-    let created_at = Timestamp::now().plus(after);
+/// Returns an undecided approval that is created `expires_after` from now.
+pub(crate) fn approval(id: &str, expires_after: Duration) -> ApprovalRecord {
+    let created_at = Timestamp::now().plus(expires_after);
     ApprovalRecord {
         id: id.to_owned(),
         call: None,

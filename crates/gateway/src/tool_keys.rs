@@ -20,11 +20,11 @@ pub fn vault_id(key: &ServiceKey) -> String {
 }
 
 /// Returns whether `id` is the id of one of the tool's keys in the vault.
-pub fn is_of(id: &str, tool: &str) -> bool {
-    id.split_once(':').is_some_and(|(of, _)| of == tool)
+pub fn is_key_of(id: &str, tool: &str) -> bool {
+    id.split_once(':').is_some_and(|(owner, _)| owner == tool)
 }
 
-/// Creates the tool with a key.
+/// A function that creates the tool with an API key.
 type ToolFactory = Box<dyn Fn(SecretString) -> Arc<dyn Tool> + Send + Sync>;
 
 /// A tool whose key is in the vault.
@@ -32,53 +32,54 @@ pub(crate) struct KeyedTool {
     key: ServiceKey,
     vault: UserCredentials,
     definition: ToolDefinition,
-    make: ToolFactory,
+    create_tool: ToolFactory,
     /// The latest key, and the tool that was created with it.
-    made: Mutex<Option<(SecretString, Arc<dyn Tool>)>>,
+    cached_entry: Mutex<Option<(SecretString, Arc<dyn Tool>)>>,
 }
 
 impl KeyedTool {
     pub(crate) fn new(
         key: ServiceKey,
         vault: UserCredentials,
-        make: impl Fn(SecretString) -> Arc<dyn Tool> + Send + Sync + 'static,
+        create_tool: impl Fn(SecretString) -> Arc<dyn Tool> + Send + Sync + 'static,
     ) -> Self {
         Self {
             key,
             vault,
-            // The definition does not depend on the key.
-            definition: make(SecretString::default()).definition().clone(),
-            make: Box::new(make),
-            made: Mutex::new(None),
+            // The definition does not depend on the key, so it is taken from a tool that was
+            // created with an empty key.
+            definition: create_tool(SecretString::default()).definition().clone(),
+            create_tool: Box::new(create_tool),
+            cached_entry: Mutex::new(None),
         }
     }
 
     /// Returns the tool with the current key in the vault.
     async fn tool(&self) -> Result<Arc<dyn Tool>, ToolFailure> {
-        let unavailable = |message| ToolFailure::new(ErrorCode::Unavailable, message);
+        let to_failure = |message| ToolFailure::new(ErrorCode::Unavailable, message);
         let ServiceKey { tool, service, .. } = self.key;
         let key = match self.vault.vault() {
             None => None,
             Some(vault) => {
                 let key = vault.get(SecretKind::ToolKey, &vault_id(&self.key)).await;
                 key.map_err(|error| {
-                    unavailable(format!("Cannot read the API key of tool '{tool}': {error}"))
+                    to_failure(format!("Cannot read the API key of tool '{tool}': {error}"))
                 })?
             }
         };
         let Some(key) = key else {
-            return Err(unavailable(format!(
+            return Err(to_failure(format!(
                 "The vault has no API key for {service}: set it with `pillion tools set-key {tool}`"
             )));
         };
-        let mut made = self.made.lock();
-        if let Some((known, made)) = &*made
-            && known.expose_secret() == key.expose_secret()
+        let mut cached_entry = self.cached_entry.lock();
+        if let Some((cached_key, cached_tool)) = &*cached_entry
+            && cached_key.expose_secret() == key.expose_secret()
         {
-            return Ok(Arc::clone(made));
+            return Ok(Arc::clone(cached_tool));
         }
-        let tool = (self.make)(key.clone());
-        *made = Some((key, Arc::clone(&tool)));
+        let tool = (self.create_tool)(key.clone());
+        *cached_entry = Some((key, Arc::clone(&tool)));
         Ok(tool)
     }
 }

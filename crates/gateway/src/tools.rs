@@ -14,7 +14,7 @@ use crate::tool_keys::KeyedTool;
 use pillion_config::{BuiltinTools, Config, ServiceKey};
 
 /// Registers the built-in tools that are missing, and their aliases. Returns the names of the added
-/// tools: none on a second call.
+/// tools; a second call adds none.
 ///
 /// # Errors
 /// [`RegistryError`] if a tool or an alias cannot be registered.
@@ -27,8 +27,8 @@ pub fn initialize(registry: &ToolRegistry) -> Result<Vec<ToolName>, RegistryErro
 /// Logs the number of offered tools at start-up.
 pub fn log_count(registry: &ToolRegistry) {
     let tools = registry.tools(None);
-    let offered = tools.iter().filter(|tool| tool.tool().is_offered()).count();
-    tracing::info!(tools = offered, "Initialized {offered} tools");
+    let offered_count = tools.iter().filter(|tool| tool.tool().is_offered()).count();
+    tracing::info!(tools = offered_count, "Initialized {offered_count} tools");
 }
 
 /// Sets the default time zone of `get_time`, if it differs from the current one.
@@ -36,11 +36,11 @@ pub fn log_count(registry: &ToolRegistry) {
 /// # Errors
 /// [`RegistryError`] if the tool cannot be registered.
 pub fn set_time_zone(registry: &ToolRegistry, zone: Option<&str>) -> Result<(), RegistryError> {
-    let zoned = zone.and_then(|zone| GetTime::new(zone, SystemTime::now).ok());
-    let tool: Arc<dyn Tool> = Arc::new(zoned.unwrap_or_default());
+    let zoned_tool = zone.and_then(|zone| GetTime::new(zone, SystemTime::now).ok());
+    let tool: Arc<dyn Tool> = Arc::new(zoned_tool.unwrap_or_default());
     let schema = tool.definition().input_schema();
-    let known = registry.get(tool.definition().name().as_str());
-    if known.is_some_and(|known| known.definition().input_schema() != schema) {
+    let registered_tool = registry.get(tool.definition().name().as_str());
+    if registered_tool.is_some_and(|tool| tool.definition().input_schema() != schema) {
         registry.replace(tool)?;
     }
     Ok(())
@@ -48,7 +48,7 @@ pub fn set_time_zone(registry: &ToolRegistry, zone: Option<&str>) -> Result<(), 
 
 /// Creates the configured tools that call services over the network, with the keys of `vault`, and
 /// the memory tools over `store`.
-pub fn configured(
+pub fn build_configured(
     config: &Config,
     store: Option<Arc<dyn Store>>,
     vault: &UserCredentials,
@@ -59,46 +59,50 @@ pub fn configured(
         keys,
         ..
     } = config.builtins.clone();
-    let key_of = |tool: &str| {
+    let find_key = |tool: &str| {
         let key = keys.iter().find(|key| key.tool == tool && key.is_in_vault);
         key.map(|key| (*key, vault.clone()))
     };
-    let weather = get_weather.map(|settings| {
-        let key = key_of("get_weather");
-        keyed(key, settings, WeatherSettings::with_key, GetWeather::new)
+    let weather_tool = get_weather.map(|settings| {
+        let key = find_key("get_weather");
+        create_keyed(key, settings, WeatherSettings::with_key, GetWeather::new)
     });
-    let search = web_search.map(|settings| {
-        let key = key_of("web_search");
-        keyed(key, settings, SearchSettings::with_key, WebSearch::new)
+    let search_tool = web_search.map(|settings| {
+        let key = find_key("web_search");
+        create_keyed(key, settings, SearchSettings::with_key, WebSearch::new)
     });
     let store = store.filter(|_| config.memory.enabled);
-    let memory = store
+    let memory_tools = store
         .map(|store| pillion_builtins::memory::memory(&(store as _)))
         .into_iter()
         .flatten();
-    weather.into_iter().chain(search).chain(memory).collect()
+    weather_tool
+        .into_iter()
+        .chain(search_tool)
+        .chain(memory_tools)
+        .collect()
 }
 
 /// Creates a tool with the settings `settings`. If `key` is set, the tool reads its key from the
 /// vault for each call; otherwise the settings contain the key.
-fn keyed<S, T>(
+fn create_keyed<S, T>(
     key: Option<(ServiceKey, UserCredentials)>,
     settings: S,
     with_key: fn(S, SecretString) -> S,
-    make: fn(&S) -> T,
+    create_tool: fn(&S) -> T,
 ) -> Arc<dyn Tool>
 where
     S: Clone + Send + Sync + 'static,
     T: Tool,
 {
     match key {
-        None => Arc::new(make(&settings)),
+        None => Arc::new(create_tool(&settings)),
         Some((key, vault)) => {
-            let make = move |key| -> Arc<dyn Tool> {
-                let settings = with_key(settings.clone(), key);
-                Arc::new(make(&settings))
+            let create_with_key = move |key| -> Arc<dyn Tool> {
+                let keyed_settings = with_key(settings.clone(), key);
+                Arc::new(create_tool(&keyed_settings))
             };
-            Arc::new(KeyedTool::new(key, vault, make))
+            Arc::new(KeyedTool::new(key, vault, create_with_key))
         }
     }
 }
@@ -106,7 +110,7 @@ where
 /// Creates a registry with the built-in tools.
 ///
 /// # Errors
-/// As for [`initialize`].
+/// The same errors as [`initialize`].
 pub fn registry() -> Result<Arc<ToolRegistry>, RegistryError> {
     let registry = Arc::new(ToolRegistry::new());
     initialize(&registry)?;

@@ -1,16 +1,17 @@
 //! The MCP servers whose tools the sidecar offers as its own.
 //!
 //! No `tools/list` is sent at start-up. When a client lists tools, the sidecar sends `tools/list`
-//! to every server whose list is missing or stale, concurrently and with a deadline. A call to an
-//! unknown tool sends it to the server whose prefix the name begins with, or to every server if
-//! there is none. Callers that arrive during a request wait for that request, and then share the
-//! next one. After a failure, lists skip a server for `retry_after`, even if the server reports a
-//! changed list; calls do not skip it. A failed server does not affect other servers, and its known
-//! tools stay.
+//! to every server whose list is missing or stale, concurrently and with a deadline. For a call to
+//! an unknown tool, the sidecar sends `tools/list` to the server whose prefix the tool's name
+//! begins with, or to every server if the name has no server's prefix. Callers that arrive during a
+//! request wait until that request has ended, and then share one further request. After a failure,
+//! clients that list tools do not cause a request to the server for `retry_after`, even if the
+//! server reports a changed list; a call to a tool of the server does. A failed server does not
+//! affect other servers, and its known tools stay.
 
 mod absent;
 mod caller_connections;
-mod connection;
+mod caller_tools;
 mod discovery;
 mod discovery_state;
 mod entries;
@@ -18,7 +19,6 @@ mod listing;
 mod name_owners;
 mod named;
 mod offer;
-mod own;
 mod own_names;
 pub mod resources;
 mod server;
@@ -39,16 +39,16 @@ use pillion_mcp_tools::registered_name;
 
 use crate::connections::{ConnectionStatus, Connections, ServerReport};
 use crate::credentials::UserCredentials;
-use crate::events::{Bus, ToolChanges};
+use crate::events::{EventBus, ToolChanges};
 use crate::pins::Pins;
 use crate::telemetry::Telemetry;
-pub use absent::Absent;
-pub use caller_connections::{CallerConnections, SWEEP_INTERVAL};
-use discovery::Reason;
+pub use absent::UnavailableTool;
+pub use caller_connections::{CallerConnections, IDLE_CHECK_INTERVAL};
+pub use caller_tools::CallerTools;
+use caller_tools::UserListings;
+use discovery::ListReason;
 pub use entries::{EntryChecker, OfferedEntry};
 use name_owners::NameOwners;
-pub use own::Own;
-use own::UserListings;
 use pillion_config::{McpSection, McpServerSection, OfferedTools};
 pub use server::Server;
 pub use tool::UpstreamTool;
@@ -58,7 +58,7 @@ pub use visible_servers::VisibleServers;
 #[derive(Debug, Clone)]
 pub struct Listeners {
     /// Publishes changes of tools and of the status of servers.
-    pub events: Arc<Bus>,
+    pub events: Arc<EventBus>,
     /// Publishes successful connections.
     pub connections: Connections,
     /// Creates spans, if telemetry is enabled.
@@ -71,16 +71,17 @@ pub struct Upstreams {
     servers: Vec<Arc<Server>>,
     owners: NameOwners,
     /// The offered tools, shared with all successors of this value.
-    offered: Arc<Offered>,
+    server_tools: Arc<ServerTools>,
     /// The lowest log level that a client has requested; `u8::MAX` if no client has.
     log_level: AtomicU8,
     registry: Arc<ToolRegistry>,
-    times: McpSection,
+    /// The timeouts and the pin rules of the configuration.
+    section: McpSection,
     listeners: Listeners,
     pins: Pins,
     credentials: UserCredentials,
     /// Whether `tools/list` was sent to every server at least once.
-    was_tried: AtomicBool,
+    has_tried_discovery: AtomicBool,
     /// The `Upstreams` of the next configuration. Requests that still hold this value use the
     /// successor.
     successor: OnceLock<Arc<Self>>,
@@ -88,11 +89,11 @@ pub struct Upstreams {
 
 /// The offered tools of the servers in the current configuration.
 #[derive(Debug, Default)]
-struct Offered {
+struct ServerTools {
     /// The registered tools of the servers.
     tools: RwLock<IndexMap<ToolName, Arc<UpstreamTool>>>,
     /// Blocked tools, by the names under which they would be registered.
-    blocked: RwLock<IndexMap<String, Blocked>>,
+    blocked_tools: RwLock<IndexMap<String, BlockedTool>>,
     /// Tools that are offered to one user each, and are not registered.
     user_listings: UserListings,
     /// Locked while tools are registered according to the current `NameOwners`, and while a
@@ -100,27 +101,27 @@ struct Offered {
     registration: Mutex<()>,
 }
 
-impl Offered {
+impl ServerTools {
     /// Removes the tools of a server that is no longer used.
-    fn forget(&self, gone: &Arc<Server>) {
+    fn forget(&self, removed_server: &Arc<Server>) {
         let mut tools = self.tools.write();
-        tools.retain(|_, tool| !Arc::ptr_eq(tool.server(), gone));
-        let mut blocked = self.blocked.write();
-        blocked.retain(|_, blocked| !Arc::ptr_eq(&blocked.server, gone));
-        self.user_listings.forget(gone);
+        tools.retain(|_, tool| !Arc::ptr_eq(tool.server(), removed_server));
+        let mut blocked_tools = self.blocked_tools.write();
+        blocked_tools.retain(|_, blocked_tool| !Arc::ptr_eq(&blocked_tool.server, removed_server));
+        self.user_listings.forget(removed_server);
     }
 }
 
-/// A tool that is not offered because it was changed, renamed or added since the server's tools were
-/// accepted.
+/// A tool that is not offered because it was changed, renamed or added since the server's tools
+/// were accepted.
 #[derive(Debug, Clone)]
-pub struct Blocked {
+pub struct BlockedTool {
     server: Arc<Server>,
     /// The tool's name on the server.
     tool: String,
 }
 
-impl Blocked {
+impl BlockedTool {
     /// Returns why a call of the tool is rejected, and how to accept the change.
     pub fn reason(&self, name: &str) -> String {
         let (server, tool) = (&self.server.label, &self.tool);
@@ -136,7 +137,7 @@ impl Blocked {
         registered_name(&self.server.tool_prefix, &self.tool)
     }
 
-    /// Returns the server's origin, as its tools would have it.
+    /// Returns the origin that the tool would have if it were offered.
     pub fn origin(&self) -> ToolOrigin {
         self.server.origin()
     }
@@ -146,7 +147,7 @@ impl Upstreams {
     /// Creates the enabled servers without connecting to them.
     pub fn new(
         servers: &[McpServerSection],
-        times: McpSection,
+        section: McpSection,
         registry: Arc<ToolRegistry>,
         listeners: Listeners,
         pins: Pins,
@@ -159,13 +160,13 @@ impl Upstreams {
             .map(|section| Arc::new(Server::new(section, &listeners, &credentials)))
             .collect();
         Self {
-            was_tried: AtomicBool::new(servers.is_empty()),
+            has_tried_discovery: AtomicBool::new(servers.is_empty()),
             servers,
             owners,
-            offered: Arc::default(),
+            server_tools: Arc::default(),
             log_level: AtomicU8::new(u8::MAX),
             registry,
-            times,
+            section,
             listeners,
             pins,
             credentials,
@@ -185,7 +186,7 @@ impl Upstreams {
     /// Returns the label of each server, and whether the server lists the same tools for all users.
     pub fn listings(&self) -> impl Iterator<Item = (String, bool)> {
         let servers = self.servers.iter();
-        servers.map(|server| (server.label.clone(), server.lists_for_all()))
+        servers.map(|server| (server.label.clone(), server.lists_for_all_users()))
     }
 
     /// Returns the servers, in the order of the configuration.
@@ -195,27 +196,27 @@ impl Upstreams {
 
     /// Returns the timeout for listing what a server offers.
     pub fn discovery_timeout(&self) -> Duration {
-        self.times.discovery_timeout
+        self.section.discovery_timeout
     }
 
     /// Returns the filter of the tools that MCP clients are offered.
     pub fn tools_for_clients(&self) -> &OfferedTools {
-        &self.times.tools
+        &self.section.tools
     }
 
     /// Returns the registered tools of all servers.
     pub fn tools(&self) -> IndexMap<ToolName, Arc<UpstreamTool>> {
-        let tools = self.offered.tools.read();
-        let registered = tools
+        let tools = self.server_tools.tools.read();
+        let registered_tools = tools
             .iter()
             .filter(|(name, tool)| self.is_registered(name, tool));
-        registered
+        registered_tools
             .map(|(name, tool)| (name.clone(), Arc::clone(tool)))
             .collect()
     }
 
-    /// Returns whether `name` still belongs to a tool of the server of `tool`. A tool of the
-    /// configuration may have taken the name.
+    /// Returns whether `name` still belongs to a tool of the same server as `tool`. A tool of the
+    /// configuration may have taken the name in the meantime.
     fn is_registered(&self, name: &ToolName, tool: &UpstreamTool) -> bool {
         let holder = self.registry.get(name.as_str());
         holder.is_some_and(|holder| tool.server().is_origin(holder.origin()))
@@ -223,7 +224,7 @@ impl Upstreams {
 
     /// Returns the total size of the entries of all registered tools of servers, in bytes.
     pub fn listed_bytes(&self) -> usize {
-        let tools = self.offered.tools.read();
+        let tools = self.server_tools.tools.read();
         tools.values().map(|tool| tool.listed_bytes()).sum()
     }
 
@@ -250,16 +251,19 @@ impl Upstreams {
 
     /// Returns the blocked tool with this name. The server's prefix may be omitted if the
     /// configuration sets no prefix for the server and no other blocked tool has the name.
-    pub fn blocked(&self, name: &str) -> Option<Blocked> {
-        let blocked = self.offered.blocked.read();
-        if let Some(blocked) = blocked.get(name) {
-            return Some(blocked.clone());
+    pub fn find_blocked_tool(&self, name: &str) -> Option<BlockedTool> {
+        let blocked_tools = self.server_tools.blocked_tools.read();
+        if let Some(blocked_tool) = blocked_tools.get(name) {
+            return Some(blocked_tool.clone());
         }
-        let mut matching = blocked
-            .values()
-            .filter(|blocked| blocked.tool == name && blocked.server.configured_prefix.is_none());
-        let first = matching.next()?;
-        matching.next().is_none().then(|| first.clone())
+        let mut matching_tools = blocked_tools.values().filter(|blocked_tool| {
+            blocked_tool.tool == name && blocked_tool.server.configured_prefix.is_none()
+        });
+        let blocked_tool = matching_tools.next()?;
+        matching_tools
+            .next()
+            .is_none()
+            .then(|| blocked_tool.clone())
     }
 
     /// Marks the tool list of the server with this label as stale, so that the next discovery
@@ -277,10 +281,14 @@ impl Upstreams {
         if self.log_level.fetch_min(level as u8, Ordering::Relaxed) <= level as u8 {
             return;
         }
-        for server in self.servers.iter().filter(|server| server.lists_for_all()) {
+        for server in self
+            .servers
+            .iter()
+            .filter(|server| server.lists_for_all_users())
+        {
             let server = Arc::clone(server);
             tokio::spawn(async move {
-                if let Err(error) = server.shared.client.set_log_level(level).await {
+                if let Err(error) = server.shared_connection.client.set_log_level(level).await {
                     tracing::debug!(
                         server.label = server.label, %error,
                         "Cannot set the log level of an MCP server"
@@ -294,73 +302,74 @@ impl Upstreams {
     /// sessions and tools; the tools of changed and removed servers are unregistered at once.
     /// Running calls continue. Waits for requests of [`discover`](Self::discover) that are in
     /// progress on removed servers.
-    pub async fn reload(&self, servers: &[McpServerSection], times: McpSection) -> Arc<Self> {
-        let mut known: Vec<_> = self.servers.iter().collect();
-        let mut servers_now = Vec::new();
+    pub async fn reload(&self, servers: &[McpServerSection], section: McpSection) -> Arc<Self> {
+        let mut unmatched_servers: Vec<_> = self.servers.iter().collect();
+        let mut new_servers = Vec::new();
         for section in servers.iter().filter(|section| section.settings.enabled) {
-            let index = known
+            let index = unmatched_servers
                 .iter()
                 .position(|server| server.section.has_same_content(section));
-            servers_now.push(match index {
-                Some(index) => Arc::clone(known.remove(index)),
+            new_servers.push(match index {
+                Some(index) => Arc::clone(unmatched_servers.remove(index)),
                 None => Arc::new(Server::new(section, &self.listeners, &self.credentials)),
             });
         }
-        for gone in known {
-            self.publish_status(gone, ConnectionStatus::Disconnected, None);
-            // The lock waits for a request in progress, which registers its tools first; no further
-            // `tools/list` is sent to a closed server.
-            let mut state = gone.state.lock().await;
+        for removed_server in unmatched_servers {
+            self.publish_status(removed_server, ConnectionStatus::Disconnected, None);
+            // Locking the state waits until a request in progress has registered its tools. After
+            // the server is closed, no further `tools/list` is sent.
+            let mut state = removed_server.state.lock().await;
             let names = state.close();
-            gone.unregister(names.iter().map(ToolName::as_str), &self.registry);
-            self.offered.forget(gone);
+            removed_server.unregister(names.iter().map(ToolName::as_str), &self.registry);
+            self.server_tools.forget(removed_server);
         }
-        if (times.pin, times.new_tools) != (self.times.pin, self.times.new_tools) {
-            servers_now.iter().for_each(|server| server.expire());
+        if (section.pin, section.new_tools) != (self.section.pin, self.section.new_tools) {
+            new_servers.iter().for_each(|server| server.expire());
         }
-        let was_tried = servers_now
+        let has_tried_discovery = new_servers
             .iter()
             .all(|server| server.report.get().was_contacted || !server.has_shared_list());
         let successor = Arc::new(Self {
-            was_tried: AtomicBool::new(was_tried),
-            servers: servers_now,
+            has_tried_discovery: AtomicBool::new(has_tried_discovery),
+            servers: new_servers,
             owners: NameOwners::new(servers),
-            offered: Arc::clone(&self.offered),
-            // The next client's log-level request sets the level at all servers again.
+            server_tools: Arc::clone(&self.server_tools),
+            // The lowest requested log level starts unset, so that the next log-level request of a
+            // client sets the level at all servers again.
             log_level: AtomicU8::new(u8::MAX),
             registry: Arc::clone(&self.registry),
-            times,
+            section,
             listeners: self.listeners.clone(),
             pins: self.pins.clone(),
             credentials: self.credentials.clone(),
             successor: OnceLock::new(),
         });
-        let registration = self.offered.registration.lock();
+        let registration = self.server_tools.registration.lock();
         let _ = self.successor.set(Arc::clone(&successor));
         successor.release_names();
         drop(registration);
         successor
     }
 
-    /// Unregisters the tools whose names belong to other servers in this configuration. The lists
-    /// of servers whose tools may have these names now are requested again.
+    /// Unregisters the tools whose names belong to other servers in this configuration. The tools
+    /// of the servers that may use these names now are listed again.
     fn release_names(&self) {
         let is_owner = |label: &str, name: &str| self.owners.may_offer(label, name);
-        let mut blocked = self.offered.blocked.write();
-        blocked.retain(|name, blocked| is_owner(&blocked.server.label, name));
-        drop(blocked);
-        let mut tools = self.offered.tools.write();
-        let lost: Vec<_> = tools
+        let mut blocked_tools = self.server_tools.blocked_tools.write();
+        blocked_tools.retain(|name, blocked_tool| is_owner(&blocked_tool.server.label, name));
+        drop(blocked_tools);
+        let mut tools = self.server_tools.tools.write();
+        let released_tools: Vec<_> = tools
             .extract_if(.., |name, tool| {
                 !is_owner(&tool.server().label, name.as_str())
             })
             .collect();
         drop(tools);
-        for (name, tool) in &lost {
+        for (name, tool) in &released_tools {
             let server = tool.server();
             server.unregister([name.as_str()], &self.registry);
             let changes = ToolChanges {
-                removed: vec![name.to_string()],
+                removed_names: vec![name.to_string()],
                 ..ToolChanges::default()
             };
             changes.publish(Some(&server.label), &self.registry, &self.listeners.events);
@@ -372,14 +381,14 @@ impl Upstreams {
         {
             server.expire();
         }
-        for (_, tool) in &lost {
+        for (_, tool) in &released_tools {
             tool.server().record_name_conflict();
         }
     }
 
     /// Returns whether `tools/list` was sent to every server at least once; `true` without servers.
-    pub fn was_tried(&self) -> bool {
-        self.was_tried.load(Ordering::Acquire)
+    pub fn has_tried_discovery(&self) -> bool {
+        self.has_tried_discovery.load(Ordering::Acquire)
     }
 
     /// Returns the current report of each server.
@@ -401,26 +410,28 @@ impl Upstreams {
         servers.find(|server| server.label == label).cloned()
     }
 
-    /// Ends the sessions with a server, and so the calls that wait for the server. The server is
-    /// not used until [`connect`](Self::connect) is called.
-    pub async fn disconnect_from(&self, server: &Server) {
+    /// Ends the sessions with a server, which also ends the calls that wait for the server. The
+    /// server is not used until [`connect`](Self::connect) is called.
+    pub async fn disconnect_server(&self, server: &Server) {
         if server.close() {
             self.publish_status(server, ConnectionStatus::Disconnected, None);
         }
         server.disconnect().await;
     }
 
-    /// Requests a server's tools now, even if the list is fresh or a request has recently failed:
-    /// the shared list, or this caller's list if the server lists tools for each user. The outcome
-    /// is in the server's report.
+    /// Requests a server's tool list now, even if the cached list is fresh or a request has
+    /// recently failed. Requests the shared list, or this caller's list if the server lists tools
+    /// for each user. The server's entry in the status report shows the outcome.
     pub async fn connect(&self, server: &Server, context: &CallContext) {
         server.open();
         server.expire();
         if let Some(server) = self.server(&server.label) {
-            self.latest().ask(&server, Reason::Use).await;
+            self.latest()
+                .list_if_due(&server, ListReason::ServerUse)
+                .await;
         }
-        if !server.lists_for_all() {
-            self.own(context).await;
+        if !server.lists_for_all_users() {
+            self.caller_tools(context).await;
         }
     }
 
@@ -429,10 +440,10 @@ impl Upstreams {
         join_all(self.servers.iter().map(|server| server.disconnect())).await;
     }
 
-    /// Returns the servers of this value that `others` does not have.
-    pub fn without(&self, others: &Self) -> RemovedServers {
+    /// Returns the servers of these upstreams that `other_upstreams` does not have.
+    pub fn servers_missing_from(&self, other_upstreams: &Self) -> RemovedServers {
         let is_gone = |server: &&Arc<Server>| {
-            !others
+            !other_upstreams
                 .servers
                 .iter()
                 .any(|other| Arc::ptr_eq(server, other))

@@ -15,34 +15,35 @@ use pillion_config::OfferedTools;
 /// calls. A hidden tool does not exist for the client.
 #[derive(Debug, Clone, Default)]
 pub struct Visibility {
-    allowed: AllowedTools,
+    allowed_tools: AllowedTools,
     model: Option<Arc<ModelConfig>>,
     /// The only user whose data the client may see, if restricted.
-    confined_to: Option<Arc<str>>,
-    /// The filter of the tools that MCP clients are offered; every tool for other callers.
-    offered: OfferedTools,
+    only_user: Option<Arc<str>>,
+    /// The filter that selects the tools for MCP clients. For other callers, the filter selects
+    /// every tool.
+    offered_tools: OfferedTools,
 }
 
 impl Visibility {
     /// Creates the visibility of a token with this list of tools.
-    pub fn new(allowed: AllowedTools) -> Self {
+    pub fn new(allowed_tools: AllowedTools) -> Self {
         Self {
-            allowed,
+            allowed_tools,
             ..Self::default()
         }
     }
 
     /// Restricts the visibility to the data of this user, if set.
-    pub fn confined_to(self, user: Option<&str>) -> Self {
+    pub fn restrict_to_user(self, user: Option<&str>) -> Self {
         Self {
-            confined_to: user.map(Into::into),
+            only_user: user.map(Into::into),
             ..self
         }
     }
 
     /// Returns the only user whose data may be seen, if restricted.
     pub fn only_user(&self) -> Option<&str> {
-        self.confined_to.as_deref()
+        self.only_user.as_deref()
     }
 
     /// Restricts the visibility to what a model may see.
@@ -54,19 +55,22 @@ impl Visibility {
     }
 
     /// Restricts the visibility of an MCP client to the offered tools.
-    pub fn restrict_to_offered(self, offered: OfferedTools) -> Self {
-        Self { offered, ..self }
+    pub fn restrict_to_offered(self, offered_tools: OfferedTools) -> Self {
+        Self {
+            offered_tools,
+            ..self
+        }
     }
 
     /// Returns the filter for the calls that a tool makes for its client. An offered tool may call
     /// tools that are not offered.
     pub fn filter(&self) -> ToolFilter {
-        let this = Self {
-            offered: OfferedTools::default(),
+        let visibility = Self {
+            offered_tools: OfferedTools::default(),
             ..self.clone()
         };
         ToolFilter::new(self.fingerprint(), move |name, origin| {
-            this.is_name_visible(name, name, origin)
+            visibility.is_name_visible(name, name, origin)
         })
     }
 
@@ -79,8 +83,10 @@ impl Visibility {
     }
 
     /// Returns whether all tools are visible.
-    pub(crate) fn is_all(&self) -> bool {
-        self.allowed == AllowedTools::default() && self.model.is_none() && self.offered.is_all()
+    pub(crate) fn has_all_tools(&self) -> bool {
+        self.allowed_tools == AllowedTools::default()
+            && self.model.is_none()
+            && self.offered_tools.is_all()
     }
 
     /// Returns a string that is equal for equal sets of visible tools.
@@ -89,27 +95,27 @@ impl Visibility {
             let tools = &model.tools;
             json!([tools.function_calling, tools.mcp, tools.enabled_tools])
         });
-        json!({"allowed": self.allowed.word(), "model": model}).to_string()
+        json!({"allowed": self.allowed_tools.to_entry_word(), "model": model}).to_string()
     }
 
-    /// Returns whether the client, which knows the tool as `known_as`, may see it.
-    pub fn admits(&self, tool: &RegisteredTool, known_as: &str) -> bool {
-        self.is_name_visible(tool.name().as_str(), known_as, tool.origin())
+    /// Returns whether the client may see the tool, which the client knows as `client_name`.
+    pub fn admits(&self, tool: &RegisteredTool, client_name: &str) -> bool {
+        self.is_name_visible(tool.name().as_str(), client_name, tool.origin())
     }
 
     /// Returns whether the client may see a tool with this origin, the registered name `name`, and
-    /// the name `known_as` for the client. The lists of tokens and models match only `name`,
+    /// the name `client_name` for the client. The lists of tokens and models match only `name`,
     /// because another server may use the name that the tool has on its server. For a model, an
     /// alias of a tool that belongs to no server matches as well.
-    pub fn is_name_visible(&self, name: &str, known_as: &str, origin: &ToolOrigin) -> bool {
-        if !self.allowed.admit(name) || !self.offered.admit(name, origin) {
+    pub fn is_name_visible(&self, name: &str, client_name: &str, origin: &ToolOrigin) -> bool {
+        if !self.allowed_tools.admits(name) || !self.offered_tools.is_offered(name, origin) {
             return false;
         }
         let Some(model) = &self.model else {
             return true;
         };
-        let known_as = Some(known_as).filter(|_| !origin.is_mcp());
-        let mut names = [Some(name), known_as].into_iter().flatten();
+        let alias = Some(client_name).filter(|_| !origin.is_mcp());
+        let mut names = [Some(name), alias].into_iter().flatten();
         names.any(|name| model.tools.admit(name, origin).is_ok())
     }
 }
@@ -121,7 +127,7 @@ mod tests {
     #[test]
     fn h2_l3_filters_are_equal_only_if_they_admit_the_same_tools() {
         let of = |list: Option<&str>, model: Option<&str>| {
-            let allowed = list.map(|list| AllowedTools::listed(list).unwrap());
+            let allowed = list.map(|list| AllowedTools::parse_list(list).unwrap());
             let visibility = Visibility::new(allowed.unwrap_or_default());
             match model.map(|model| ModelConfig::from_json(model).unwrap()) {
                 Some(model) => visibility.for_model(Arc::new(model)).filter(),

@@ -1,4 +1,5 @@
-//! Limits the response bytes that wait for clients, with one account for all interfaces.
+//! Limits the memory of responses that wait until their clients read them, over all interfaces
+//! together.
 //!
 //! A large response is counted from before it is built until its buffer is freed, not until the
 //! operating system has taken its bytes. A response that exceeds the limit waits; meanwhile,
@@ -22,63 +23,69 @@ use tokio::time::Instant;
 
 use crate::problem::Problem;
 use body::CountedBody;
-use ledger::{Claim, Ledger};
+use ledger::{ClaimOutcome, Ledger};
 
 /// Minimum size of a response or event that is counted, in bytes. The number of connections limits
 /// the memory of smaller ones.
 const MIN_COUNTED_BYTES: u64 = 16 * 1024;
 
-/// Maximum time that a response waits for free bytes if no call reserved memory for it.
-const ROOM_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time that a response without a memory reservation waits for memory to become available.
+const FREE_BYTES_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The response bytes that wait for clients, over all connections. Cheap to clone.
+/// Counts the bytes of responses that wait until their clients read them, over all connections.
+/// Cheap to clone.
 #[derive(Clone, Default)]
 pub struct WaitingBytes(Arc<SharedLedger>);
 
 #[derive(Default)]
 struct SharedLedger {
     ledger: Mutex<Ledger>,
-    /// The total of the ledger, which can be read without the lock.
+    /// The total number of bytes that the ledger counts, which can be read without the ledger's
+    /// lock.
     total: AtomicU64,
     limit: AtomicU64,
-    /// Bytes of complete responses that wait for free bytes. The ledger does not count them.
-    unadmitted: AtomicU64,
+    /// The bytes of complete responses that wait for memory to become available. The ledger does
+    /// not count them.
+    unadmitted_bytes: AtomicU64,
     next_connection: AtomicU64,
 }
 
-/// The bytes that wait for the client of one connection. Cheap to clone; clones share one count.
+/// Counts the response bytes that wait for the client of one connection. Cheap to clone; clones
+/// share one count.
 #[derive(Clone)]
 pub struct ConnectionBytes(Arc<ConnectionCount>);
 
 struct ConnectionCount {
-    all: WaitingBytes,
+    waiting_bytes: WaitingBytes,
     number: u64,
     /// The principal that reads the response, and to which the reserved bytes belong. Changes only
     /// under the lock of the ledger. All connections of a principal share one part of the limit.
     principal: Mutex<Arc<str>>,
     /// Reserved bytes that no response uses yet.
-    reserved: AtomicU64,
-    /// All counted bytes. Changes only under the lock of the ledger.
+    reserved_bytes: AtomicU64,
+    /// All counted bytes of the connection, including reserved bytes. Changes only under the lock
+    /// of the ledger.
     bytes: AtomicU64,
     is_stalled: AtomicBool,
 }
 
-/// Counted bytes of a response, until dropped.
-struct Hold {
+/// Counts bytes of a response toward the memory limit until the value is dropped.
+struct CountedHold {
     connection: ConnectionBytes,
     principal: Arc<str>,
     bytes: u64,
 }
 
 impl WaitingBytes {
-    /// Returns the count of a new connection, and sets the limit for all connections.
+    /// Returns the counter of a new connection's response bytes. Also sets the limit for all
+    /// connections together, in bytes.
     pub fn connection(&self, limit: u64) -> ConnectionBytes {
         self.0.limit.store(limit, Ordering::Relaxed);
         ConnectionBytes(Arc::new(ConnectionCount {
-            all: self.clone(),
+            waiting_bytes: self.clone(),
             number: self.0.next_connection.fetch_add(1, Ordering::Relaxed),
             principal: Mutex::new("".into()),
-            reserved: AtomicU64::new(0),
+            reserved_bytes: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             is_stalled: AtomicBool::new(false),
         }))
@@ -94,11 +101,11 @@ impl WaitingBytes {
     }
 
     fn with_ledger<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
-        let shared = &*self.0;
-        let mut ledger = shared.ledger.lock();
-        ledger.limit = shared.limit.load(Ordering::Relaxed);
+        let shared_ledger = &*self.0;
+        let mut ledger = shared_ledger.ledger.lock();
+        ledger.limit = shared_ledger.limit.load(Ordering::Relaxed);
         let outcome = change(&mut ledger);
-        shared.total.store(ledger.total(), Ordering::Relaxed);
+        shared_ledger.total.store(ledger.total(), Ordering::Relaxed);
         outcome
     }
 }
@@ -117,8 +124,8 @@ impl ConnectionBytes {
         if *self.principal() == *principal {
             return;
         }
-        self.0.all.with_ledger(|ledger| {
-            self.0.release_from(ledger, u64::MAX);
+        self.0.waiting_bytes.with_ledger(|ledger| {
+            self.0.release_in_ledger(ledger, u64::MAX);
             *self.0.principal.lock() = principal.into();
         });
     }
@@ -127,60 +134,71 @@ impl ConnectionBytes {
         Arc::clone(&self.0.principal.lock())
     }
 
-    /// Starts a request: releases the bytes that the previous request reserved and did not use.
+    /// Records the start of a request. Releases the bytes that the previous request reserved and
+    /// did not use.
     pub fn begin_request(&self) {
-        if self.0.reserved.load(Ordering::Relaxed) > 0 {
+        if self.0.reserved_bytes.load(Ordering::Relaxed) > 0 {
             self.0.release_reserved(u64::MAX);
         }
     }
 
-    /// Counts a response. Without a reservation, a large response waits until its bytes fit into
-    /// the limit.
+    /// Counts a response toward the memory limit. Without a reservation, a large response waits
+    /// until its bytes fit into the limit.
     ///
     /// If the bytes do not fit within 10 seconds, the response is replaced by status 503. A
     /// response whose request may have changed something is replaced only if all responses together
     /// have more than twice the limit.
     pub async fn admit(&self, method: &Method, response: Response) -> Response {
-        let length = response.body().size_hint().exact();
-        let reserved = self.0.reserved.load(Ordering::Relaxed);
-        match length {
-            Some(bytes) if bytes < MIN_COUNTED_BYTES && reserved == 0 => response,
+        let exact_bytes = response.body().size_hint().exact();
+        let reserved_bytes = self.0.reserved_bytes.load(Ordering::Relaxed);
+        match exact_bytes {
+            Some(bytes) if bytes < MIN_COUNTED_BYTES && reserved_bytes == 0 => response,
             Some(bytes) => {
-                let has_room = reserved > 0 || self.try_claim(bytes) || self.wait(bytes).await;
-                if !has_room && (method.is_safe() || self.exceeds_twice(bytes)) {
-                    return no_room(method.is_safe(), response.headers());
+                let has_room =
+                    reserved_bytes > 0 || self.try_claim(bytes) || self.wait_for_room(bytes).await;
+                if !has_room && (method.is_safe() || self.would_exceed_twice_limit(bytes)) {
+                    return overloaded_response(method.is_safe(), response.headers());
                 }
                 let hold = Arc::new(self.hold(bytes));
-                response.map(|body| CountedBody::whole(body, hold).into_body())
+                response.map(|body| CountedBody::for_whole(body, hold).into_body())
             }
-            None => response.map(|body| CountedBody::parts(body, self.clone()).into_body()),
+            None => response.map(|body| CountedBody::for_parts(body, self.clone()).into_body()),
         }
     }
 
     /// Reserves `bytes` for a complete response, with a timeout. Returns whether the bytes are
     /// reserved; returns `false` at once if the complete responses that already wait, with this
     /// one, exceed the limit.
-    async fn wait(&self, bytes: u64) -> bool {
-        let all = &self.0.all;
-        let unadmitted = all.0.unadmitted.fetch_add(bytes, Ordering::Relaxed);
-        let _unadmitted = UnadmittedBytes { all, bytes };
-        if unadmitted > 0 && unadmitted + bytes > all.limit() {
+    async fn wait_for_room(&self, bytes: u64) -> bool {
+        let waiting_bytes = &self.0.waiting_bytes;
+        let earlier_bytes = waiting_bytes
+            .0
+            .unadmitted_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
+        let _unadmitted_guard = UnadmittedBytes {
+            waiting_bytes,
+            bytes,
+        };
+        if earlier_bytes > 0 && earlier_bytes + bytes > waiting_bytes.limit() {
             return false;
         }
         match self.claim(bytes) {
             None => true,
-            Some(room) => pillion_deadline::timeout(ROOM_TIMEOUT, room).await.is_ok(),
+            Some(grant) => pillion_deadline::timeout(FREE_BYTES_TIMEOUT, grant)
+                .await
+                .is_ok(),
         }
     }
 
     /// Returns whether all responses, with `bytes` more bytes, have more than twice the limit.
-    fn exceeds_twice(&self, bytes: u64) -> bool {
-        self.0.all.total() + bytes > 2 * self.0.all.limit()
+    fn would_exceed_twice_limit(&self, bytes: u64) -> bool {
+        self.0.waiting_bytes.total() + bytes > 2 * self.0.waiting_bytes.limit()
     }
 
-    /// Claims memory if it is available now. Returns whether the memory is reserved.
+    /// Reserves memory for a response if it is available now. Returns whether the memory is
+    /// reserved.
     fn try_claim(&self, bytes: u64) -> bool {
-        self.0.all.with_ledger(|ledger| {
+        self.0.waiting_bytes.with_ledger(|ledger| {
             let is_granted = ledger.try_claim(&self.principal(), bytes);
             if is_granted {
                 self.0.add(bytes);
@@ -189,76 +207,87 @@ impl ConnectionBytes {
         })
     }
 
-    /// Claims memory. Returns `None` if the memory is reserved, otherwise a future that resolves
-    /// when the memory is reserved.
+    /// Claims memory for a response. Returns `None` if the memory is reserved, otherwise a future
+    /// that resolves when the memory is reserved.
     fn claim(&self, bytes: u64) -> Option<ReserveFuture> {
         let connection = &self.0;
-        let (claim, principal) = connection.all.with_ledger(|ledger| {
+        let (claim, principal) = connection.waiting_bytes.with_ledger(|ledger| {
             let principal = self.principal();
             let claim = ledger.claim(&principal, bytes);
-            if matches!(claim, Claim::Granted) {
+            if matches!(claim, ClaimOutcome::Granted) {
                 connection.add(bytes);
             }
             (claim, principal)
         });
-        let Claim::Waiting(claim_id, granted) = claim else {
+        let ClaimOutcome::Waiting(claim_id, grant_receiver) = claim else {
             return None;
         };
-        let mut pending = PendingClaim {
+        let mut pending_claim = PendingClaim {
             connection: self.clone(),
             principal,
             claim_id: Some(claim_id),
             bytes,
         };
         Some(Box::pin(async move {
-            // An error is impossible: the sender is dropped only with the ledger.
-            drop(granted.await);
-            pending.take();
+            // Receiving never fails, because the sender is dropped only with the ledger.
+            drop(grant_receiver.await);
+            pending_claim.finish();
         }))
     }
 
-    /// Counts a response of `bytes` bytes, even above the limit. It replaces all reserved bytes.
-    fn hold(&self, bytes: u64) -> Hold {
+    /// Counts a response of `bytes` bytes, even above the limit, and releases all reserved bytes of
+    /// the connection.
+    fn hold(&self, bytes: u64) -> CountedHold {
         self.replace_reserved(u64::MAX, bytes)
     }
 
-    /// Counts a part of a response, which replaces reserved bytes as far as there are any.
-    fn hold_part(&self, bytes: u64) -> Hold {
+    /// Counts a part of a response toward the memory limit. The part uses the connection's reserved
+    /// bytes first, if it has any.
+    fn hold_part(&self, bytes: u64) -> CountedHold {
         self.replace_reserved(bytes, bytes)
     }
 
-    /// Counts `bytes` bytes of a response, which replace at most `max` reserved bytes.
-    fn replace_reserved(&self, max: u64, bytes: u64) -> Hold {
+    /// Counts `bytes` bytes of a response, and releases at most `max_bytes` reserved bytes of the
+    /// connection.
+    fn replace_reserved(&self, max_bytes: u64, bytes: u64) -> CountedHold {
         let connection = &*self.0;
-        let principal = connection.all.with_ledger(|ledger| {
+        let principal = connection.waiting_bytes.with_ledger(|ledger| {
             let principal = self.principal();
-            let released = connection.reserved.load(Ordering::Relaxed).min(max);
-            connection.reserved.fetch_sub(released, Ordering::Relaxed);
-            // Reserved bytes that stay in use are not booked again: freed bytes may grant claims.
-            let stay = released.min(bytes);
-            connection.bytes.fetch_add(bytes - stay, Ordering::Relaxed);
+            let released_bytes = connection
+                .reserved_bytes
+                .load(Ordering::Relaxed)
+                .min(max_bytes);
+            connection
+                .reserved_bytes
+                .fetch_sub(released_bytes, Ordering::Relaxed);
+            // Only the difference between the response and the reserved bytes is counted. If the
+            // reserved bytes were released first, the ledger could grant them to other claims.
+            let retained_bytes = released_bytes.min(bytes);
             connection
                 .bytes
-                .fetch_sub(released - stay, Ordering::Relaxed);
-            ledger.add(&principal, bytes - stay);
-            ledger.subtract(&principal, released - stay);
+                .fetch_add(bytes - retained_bytes, Ordering::Relaxed);
+            connection
+                .bytes
+                .fetch_sub(released_bytes - retained_bytes, Ordering::Relaxed);
+            ledger.add(&principal, bytes - retained_bytes);
+            ledger.subtract(&principal, released_bytes - retained_bytes);
             principal
         });
-        Hold {
+        CountedHold {
             connection: self.clone(),
             principal,
             bytes,
         }
     }
 
-    /// Records that the client has read nothing since `since`. Returns whether the connection must
-    /// be closed, because other responses need the memory.
-    pub fn note_stall(&self, since: Instant) -> bool {
+    /// Records that the client has read nothing since `stalled_since`. Returns whether the
+    /// connection must be closed, because other responses need the memory.
+    pub fn record_stall(&self, stalled_since: Instant) -> bool {
         let principal = self.principal();
         self.0.is_stalled.store(true, Ordering::Relaxed);
-        self.0.all.with_ledger(|ledger| {
+        self.0.waiting_bytes.with_ledger(|ledger| {
             let bytes = self.0.bytes.load(Ordering::Relaxed);
-            ledger.note_stall(self.0.number, &principal, bytes, since)
+            ledger.record_stall(self.0.number, &principal, bytes, stalled_since)
         })
     }
 
@@ -266,7 +295,9 @@ impl ConnectionBytes {
     pub fn clear_stall(&self) {
         if self.0.is_stalled.swap(false, Ordering::Relaxed) {
             let number = self.0.number;
-            self.0.all.with_ledger(|ledger| ledger.clear_stall(number));
+            self.0
+                .waiting_bytes
+                .with_ledger(|ledger| ledger.clear_stall(number));
         }
     }
 }
@@ -287,7 +318,7 @@ impl ReserveMemory for ConnectionBytes {
     fn is_in_use(&self) -> bool {
         let principal = self.principal();
         self.0
-            .all
+            .waiting_bytes
             .with_ledger(|ledger| ledger.is_used_by(&principal))
     }
 }
@@ -302,44 +333,46 @@ impl fmt::Debug for ConnectionBytes {
 }
 
 impl ConnectionCount {
-    /// Adds reserved bytes, which the ledger has counted.
+    /// Adds bytes, which the ledger has already counted, to the reserved bytes of the connection.
     fn add(&self, bytes: u64) {
-        self.reserved.fetch_add(bytes, Ordering::Relaxed);
+        self.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Releases at most `bytes` reserved bytes. If a call outlives its request, less is reserved
-    /// than the call has reserved.
+    /// Releases at most `bytes` of the reserved bytes. Fewer may still be reserved, because the end
+    /// of a request releases its unused bytes even if one of its calls continues.
     fn release_reserved(&self, bytes: u64) {
-        self.all
-            .with_ledger(|ledger| self.release_from(ledger, bytes));
+        self.waiting_bytes
+            .with_ledger(|ledger| self.release_in_ledger(ledger, bytes));
     }
 
-    fn release_from(&self, ledger: &mut Ledger, bytes: u64) {
-        let released = self.reserved.load(Ordering::Relaxed).min(bytes);
-        self.reserved.fetch_sub(released, Ordering::Relaxed);
-        self.bytes.fetch_sub(released, Ordering::Relaxed);
-        ledger.subtract(&self.principal.lock(), released);
+    fn release_in_ledger(&self, ledger: &mut Ledger, bytes: u64) {
+        let released_bytes = self.reserved_bytes.load(Ordering::Relaxed).min(bytes);
+        self.reserved_bytes
+            .fetch_sub(released_bytes, Ordering::Relaxed);
+        self.bytes.fetch_sub(released_bytes, Ordering::Relaxed);
+        ledger.subtract(&self.principal.lock(), released_bytes);
     }
 }
 
 impl Drop for ConnectionCount {
     fn drop(&mut self) {
-        // All holds are already dropped, because each has a reference to this connection.
-        if self.reserved.load(Ordering::Relaxed) > 0 {
+        // Only reserved bytes are still counted: every `CountedHold` has a reference to this
+        // connection, so all of them are already dropped.
+        if self.reserved_bytes.load(Ordering::Relaxed) > 0 {
             self.release_reserved(u64::MAX);
         }
         if self.is_stalled.load(Ordering::Relaxed) {
-            self.all
+            self.waiting_bytes
                 .with_ledger(|ledger| ledger.clear_stall(self.number));
         }
     }
 }
 
-impl Drop for Hold {
+impl Drop for CountedHold {
     fn drop(&mut self) {
         let connection = &*self.connection.0;
-        connection.all.with_ledger(|ledger| {
+        connection.waiting_bytes.with_ledger(|ledger| {
             connection.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
             ledger.subtract(&self.principal, self.bytes);
         });
@@ -357,10 +390,10 @@ struct PendingClaim {
 impl PendingClaim {
     /// Adds the granted bytes to the reserved bytes, unless the connection now serves another
     /// principal.
-    fn take(&mut self) {
+    fn finish(&mut self) {
         if self.claim_id.take().is_some() {
             let connection = &*self.connection.0;
-            connection.all.with_ledger(|ledger| {
+            connection.waiting_bytes.with_ledger(|ledger| {
                 if *connection.principal.lock() == self.principal {
                     connection.add(self.bytes);
                 } else {
@@ -374,29 +407,30 @@ impl PendingClaim {
 impl Drop for PendingClaim {
     fn drop(&mut self) {
         if let Some(claim_id) = self.claim_id.take() {
-            let all = &self.connection.0.all;
-            all.with_ledger(|ledger| ledger.withdraw(claim_id, &self.principal, self.bytes));
+            let waiting_bytes = &self.connection.0.waiting_bytes;
+            waiting_bytes
+                .with_ledger(|ledger| ledger.withdraw(claim_id, &self.principal, self.bytes));
         }
     }
 }
 
 /// The bytes of a complete response that waits for memory.
 struct UnadmittedBytes<'a> {
-    all: &'a WaitingBytes,
+    waiting_bytes: &'a WaitingBytes,
     bytes: u64,
 }
 
 impl Drop for UnadmittedBytes<'_> {
     fn drop(&mut self) {
-        let unadmitted = &self.all.0.unadmitted;
-        unadmitted.fetch_sub(self.bytes, Ordering::Relaxed);
+        let unadmitted_bytes = &self.waiting_bytes.0.unadmitted_bytes;
+        unadmitted_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-/// Response bytes that stay counted until the last reference to them is dropped.
+/// Response bytes that count toward the memory limit until the last reference to them is dropped.
 struct CountedBytes {
     bytes: Bytes,
-    _hold: Arc<Hold>,
+    _hold: Arc<CountedHold>,
 }
 
 impl AsRef<[u8]> for CountedBytes {
@@ -405,9 +439,9 @@ impl AsRef<[u8]> for CountedBytes {
     }
 }
 
-/// Returns the error response that replaces a response with the headers `replaced`. Headers about
-/// the request and its sender are kept, so that a web page can read the error, too.
-fn no_room(is_safe: bool, replaced: &HeaderMap) -> Response {
+/// Returns the error response that replaces a response with the headers `replaced_headers`. Headers
+/// about the request and its sender are kept, so that a web page can read the error, too.
+fn overloaded_response(is_safe: bool, replaced_headers: &HeaderMap) -> Response {
     let advice = if is_safe {
         "Retry after 1 second."
     } else {
@@ -421,16 +455,19 @@ fn no_room(is_safe: bool, replaced: &HeaderMap) -> Response {
              (http.max_waiting_bytes). {advice}"
         ),
     );
-    let mut response = problem.called("overloaded").into_response();
+    let mut response = problem.with_openai_code("overloaded").into_response();
     if is_safe {
-        let second = HeaderValue::from_static("1");
-        response.headers_mut().insert(RETRY_AFTER, second);
+        let retry_after = HeaderValue::from_static("1");
+        response.headers_mut().insert(RETRY_AFTER, retry_after);
     }
     let is_retained = |name: &HeaderName| {
         let name = name.as_str();
         name.starts_with("access-control-") || matches!(name, "vary" | "x-request-id")
     };
-    for (name, value) in replaced.iter().filter(|(name, _)| is_retained(name)) {
+    for (name, value) in replaced_headers
+        .iter()
+        .filter(|(name, _)| is_retained(name))
+    {
         response.headers_mut().append(name.clone(), value.clone());
     }
     response

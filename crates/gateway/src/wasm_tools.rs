@@ -17,7 +17,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::events::{Bus, ToolChanges, ToolListener};
+use crate::events::{EventBus, ToolChanges, ToolListener};
 use compile_queue::{CompileProgress, CompileQueue};
 use pillion_config::WasmToolsSection;
 
@@ -31,14 +31,14 @@ const STARTUP_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct WasmTools {
     registry: Arc<ToolRegistry>,
     listener: Arc<dyn ToolListener>,
-    events: Arc<Bus>,
+    events: Arc<EventBus>,
     settings: watch::Sender<WasmToolsSection>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    offered: HashMap<ToolName, Arc<WasmTool>>,
+    offered_tools: HashMap<ToolName, Arc<WasmTool>>,
     faults: Vec<InvalidTool>,
 }
 
@@ -47,7 +47,7 @@ impl WasmTools {
     pub fn new(
         registry: Arc<ToolRegistry>,
         listener: Arc<dyn ToolListener>,
-        events: Arc<Bus>,
+        events: Arc<EventBus>,
         section: &WasmToolsSection,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -71,8 +71,12 @@ impl WasmTools {
     pub async fn start(self: &Arc<Self>) {
         let settings = self.settings.subscribe();
         let has_folder = settings.borrow().folder.is_some();
-        let (checked, first_check) = oneshot::channel();
-        tokio::spawn(watch_folder(Arc::downgrade(self), settings, checked));
+        let (first_check_sender, first_check) = oneshot::channel();
+        tokio::spawn(watch_folder(
+            Arc::downgrade(self),
+            settings,
+            first_check_sender,
+        ));
         if has_folder && timeout(STARTUP_TIMEOUT, first_check).await.is_err() {
             tracing::warn!(
                 "Still compiling WebAssembly tools; each one is offered as soon as it is compiled"
@@ -89,37 +93,37 @@ impl WasmTools {
     fn apply(&self, folder: &WasmFolder) {
         let mut state = self.state.lock();
         let mut changes = ToolChanges::default();
-        let mut faults: Vec<_> = folder.faults().into_iter().map(faulty).collect();
+        let mut faults: Vec<_> = folder.faults().into_iter().map(to_invalid_tool).collect();
         let tools = folder.tools();
-        let before = std::mem::take(&mut state.offered);
-        for (name, tool) in &before {
-            let is_there = tools.iter().any(|now| now.definition().name() == name);
-            if !is_there && self.is_registered(tool) {
+        let previous_tools = std::mem::take(&mut state.offered_tools);
+        for (name, tool) in &previous_tools {
+            let is_present = tools.iter().any(|tool| tool.definition().name() == name);
+            if !is_present && self.is_registered(tool) {
                 self.registry.unregister(name.as_str());
-                changes.removed.push(name.to_string());
+                changes.removed_names.push(name.to_string());
             }
         }
         for tool in tools {
             let name = tool.definition().name().clone();
-            let before = before
+            let previous_tool = previous_tools
                 .get(&name)
-                .filter(|before| self.is_registered(before));
-            let registered = match before {
-                Some(before) if Arc::ptr_eq(before, &tool) => Ok(()),
+                .filter(|previous_tool| self.is_registered(previous_tool));
+            let result = match previous_tool {
+                Some(previous_tool) if Arc::ptr_eq(previous_tool, &tool) => Ok(()),
                 Some(_) => self
                     .registry
                     .replace(Arc::<WasmTool>::clone(&tool))
-                    .map(|_| changes.changed.push(name.to_string())),
+                    .map(|_| changes.changed_names.push(name.to_string())),
                 None => self
                     .registry
                     .register_preferred(Arc::<WasmTool>::clone(&tool), |holder| {
                         holder.origin().is_mcp()
                     })
-                    .map(|_| changes.added.push(name.to_string())),
+                    .map(|_| changes.added_names.push(name.to_string())),
             };
-            match registered {
-                Ok(()) => drop(state.offered.insert(name, tool)),
-                Err(error) => faults.push(unregistered(&name, &error)),
+            match result {
+                Ok(()) => drop(state.offered_tools.insert(name, tool)),
+                Err(error) => faults.push(registration_fault(&name, &error)),
             }
         }
         for fault in &faults {
@@ -145,9 +149,9 @@ impl WasmTools {
             return;
         }
         tracing::info!(
-            added = changes.added.join(" "),
-            removed = changes.removed.join(" "),
-            changed = changes.changed.join(" "),
+            added = changes.added_names.join(" "),
+            removed = changes.removed_names.join(" "),
+            changed = changes.changed_names.join(" "),
             "WebAssembly tools changed"
         );
         self.listener.tools_changed();
@@ -156,41 +160,40 @@ impl WasmTools {
 
     /// Returns whether `tool` is registered under its name.
     fn is_registered(&self, tool: &Arc<WasmTool>) -> bool {
-        let registered = self.registry.get(tool.definition().name().as_str());
-        registered.is_some_and(|registered| {
-            std::ptr::addr_eq(Arc::as_ptr(registered.tool()), Arc::as_ptr(tool))
-        })
+        let holder = self.registry.get(tool.definition().name().as_str());
+        holder
+            .is_some_and(|holder| std::ptr::addr_eq(Arc::as_ptr(holder.tool()), Arc::as_ptr(tool)))
     }
 }
 
-/// Checks the folder at intervals, and compiles its files in the background, so that removed tools
-/// and revoked permissions apply in the meantime.
+/// Checks the folder at intervals, and compiles its files in the background, so that removals of
+/// tools and revocations of permissions apply while files are compiled.
 async fn watch_folder(
     tools: Weak<WasmTools>,
     mut settings: watch::Receiver<WasmToolsSection>,
-    checked: oneshot::Sender<()>,
+    first_check_sender: oneshot::Sender<()>,
 ) {
     let mut folder: Option<WasmFolder> = None;
     let mut queue = CompileQueue::default();
-    let mut checked = Some(checked);
-    let mut due = interval(CHECK_INTERVAL);
-    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut pending_sender = Some(first_check_sender);
+    let mut check_interval = interval(CHECK_INTERVAL);
+    check_interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let is_watched = folder.is_some() || settings.borrow().folder.is_some();
         let mut progress = None;
         tokio::select! {
-            changed = settings.changed() => if changed.is_err() {
+            result = settings.changed() => if result.is_err() {
                 return;
             },
-            next = queue.next() => progress = Some(next),
-            _ = due.tick(), if is_watched => {}
+            queue_progress = queue.next() => progress = Some(queue_progress),
+            _ = check_interval.tick(), if is_watched => {}
         }
         let Some(tools) = tools.upgrade() else {
             return;
         };
         let section = settings.borrow_and_update().clone();
         let has_folder = section.folder.is_some();
-        let mut now = match folder.take() {
+        let mut current_folder = match folder.take() {
             Some(mut folder) => {
                 folder.reconfigure(section);
                 folder
@@ -204,52 +207,56 @@ async fn watch_folder(
             },
         };
         match progress {
-            Some(CompileProgress::Finished(taken_up)) => now.apply_loaded(*taken_up),
-            Some(CompileProgress::Panicked(name)) => now.mark_failed(&name),
-            Some(CompileProgress::Late(name)) => now.mark_slow(&name),
+            Some(CompileProgress::Finished(loaded_file)) => {
+                current_folder.apply_loaded(*loaded_file);
+            }
+            Some(CompileProgress::Panicked(name)) => current_folder.mark_failed(&name),
+            Some(CompileProgress::Overdue(name)) => current_folder.mark_slow(&name),
             None => {
-                // Revoked permissions apply before the folder is read.
-                tools.apply(&now);
-                search(&mut now).await;
+                // The tools are updated before the folder is read, so that revoked permissions
+                // apply at once.
+                tools.apply(&current_folder);
+                search_folder(&mut current_folder).await;
             }
         }
-        tools.apply(&now);
+        tools.apply(&current_folder);
         if queue.has_room()
-            && let Some(file) = now.next_file()
+            && let Some(file) = current_folder.next_file()
         {
-            queue.begin(file);
+            queue.start(file);
         }
         if !queue.is_awaited()
-            && let Some(checked) = checked.take()
+            && let Some(sender) = pending_sender.take()
         {
-            // The receiver may have timed out.
-            let _ = checked.send(());
+            // An error is ignored: the receiver is dropped if the wait for the first check has
+            // timed out.
+            let _ = sender.send(());
         }
-        folder = Some(now).filter(|_| has_folder);
+        folder = Some(current_folder).filter(|_| has_folder);
     }
 }
 
 /// Searches the folder for files. A failed search is repeated at the next check.
-async fn search(folder: &mut WasmFolder) {
+async fn search_folder(folder: &mut WasmFolder) {
     let search = folder.search();
     match spawn_blocking(move || search.run()).await {
-        Ok(found) => folder.apply_search(found),
+        Ok(outcome) => folder.apply_search(outcome),
         Err(error) => {
             tracing::error!(%error, "Reading the folder of WebAssembly tools failed unexpectedly");
         }
     }
 }
 
-fn faulty(fault: pillion_wasm_tools::WasmFileError) -> InvalidTool {
+fn to_invalid_tool(fault: pillion_wasm_tools::WasmFileError) -> InvalidTool {
     InvalidTool {
         tool: fault.tool,
         code: fault.error.code.to_string(),
-        error: fault.error.what,
+        error: fault.error.message,
         previous_version_offered: fault.previous_version_offered,
     }
 }
 
-fn unregistered(name: &ToolName, error: &RegistryError) -> InvalidTool {
+fn registration_fault(name: &ToolName, error: &RegistryError) -> InvalidTool {
     let code = match error {
         RegistryError::AlreadyRegistered(_) => FaultCode::NameTaken,
         _ => FaultCode::BadDefinition,

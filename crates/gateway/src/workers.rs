@@ -20,27 +20,27 @@ use pillion_core::tool::{ErrorCode, ToolFailure, ToolName};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::events::{Bus, ToolChanges, ToolListener};
-pub use connection::ended;
+use crate::events::{EventBus, ToolChanges, ToolListener};
+pub use connection::wait_for_process_end;
 use pillion_config::WorkersSection;
 use registration::CheckedWorkerTool;
 pub use registration::{CheckedRegistration, Registration, RegistrationError};
-use state::{Offered, State, Worker};
+use state::{OfferedTool, State, Worker};
 use tool::WorkerJob;
 pub(crate) use tool::WorkerTool;
 
 /// Maximum number of calls of one tool that wait for a worker.
-const MAX_WAITING: usize = 10_000;
+const MAX_WAITING_CALLS: usize = 10_000;
 
 /// All connected workers and their tools.
 #[derive(Debug)]
 pub struct Workers {
     registry: Arc<ToolRegistry>,
     listener: Arc<dyn ToolListener>,
-    events: Arc<Bus>,
+    events: Arc<EventBus>,
     section: RwLock<WorkersSection>,
     state: Mutex<State>,
-    this: Weak<Self>,
+    weak_self: Weak<Self>,
 }
 
 /// The public state of a worker.
@@ -50,13 +50,13 @@ pub struct WorkerReport {
     pub id: u64,
     /// The worker's name.
     pub name: String,
-    /// The id of the worker's process, if the socket tells it.
+    /// The id of the worker's process, if the socket reports it.
     pub pid: Option<i32>,
     /// The names of the worker's tools.
     pub tools: Vec<String>,
     /// Whether the worker runs a call.
     pub is_busy: bool,
-    /// The number of calls that the worker was given.
+    /// The number of calls that were sent to the worker.
     pub calls: u64,
 }
 
@@ -66,21 +66,21 @@ pub enum WorkerRejection {
     /// The registration is invalid.
     #[error(transparent)]
     Registration(#[from] RegistrationError),
-    /// The name belongs to a tool that no worker offers.
+    /// A tool of the worker has the name of a tool that does not belong to workers.
     #[error("The tool name '{0}' is already used by a tool that no worker offers")]
     NameTaken(ToolName),
     /// The maximum number of workers is connected.
-    #[error("{max} workers are already connected, the limit of workers.max_workers")]
+    #[error("{max_workers} workers are already connected, the limit of workers.max_workers")]
     TooMany {
         /// The maximum number of connected workers.
-        max: usize,
+        max_workers: usize,
     },
     /// The configuration disables workers.
     #[error("This sidecar accepts no workers: workers.enabled is false")]
     Disabled,
 }
 
-/// The registration of a worker, before its connection is served.
+/// A worker that is registered, but whose connection is not served yet.
 #[derive(Debug)]
 pub struct WorkerRegistration {
     workers: Arc<Workers>,
@@ -93,20 +93,20 @@ impl Workers {
     pub fn new(
         registry: Arc<ToolRegistry>,
         listener: Arc<dyn ToolListener>,
-        events: Arc<Bus>,
+        events: Arc<EventBus>,
         section: WorkersSection,
     ) -> Arc<Self> {
-        Arc::new_cyclic(|this| Self {
+        Arc::new_cyclic(|weak_self| Self {
             registry,
             listener,
             events,
             section: RwLock::new(section),
             state: Mutex::default(),
-            this: Weak::clone(this),
+            weak_self: Weak::clone(weak_self),
         })
     }
 
-    /// Applies a new configuration. Workers that are already connected stay.
+    /// Applies a new configuration. Workers that are already connected stay connected.
     pub fn reconfigure(&self, section: &WorkersSection) {
         self.section.write().clone_from(section);
     }
@@ -114,7 +114,8 @@ impl Workers {
     /// Registers a worker and its tools.
     ///
     /// # Errors
-    /// [`WorkerRejection`]; then nothing has changed.
+    /// [`WorkerRejection`]: workers are disabled, too many workers are connected, or a tool cannot
+    /// be registered. After an error, nothing has changed.
     pub fn admit(
         self: &Arc<Self>,
         registration: CheckedRegistration,
@@ -126,38 +127,38 @@ impl Workers {
         }
         let CheckedRegistration { name, tools } = registration;
         let mut state = self.state.lock();
-        let max = section.max_workers.get();
-        if state.workers.len() >= max {
-            return Err(WorkerRejection::TooMany { max });
+        let max_workers = section.max_workers.get();
+        if state.workers.len() >= max_workers {
+            return Err(WorkerRejection::TooMany { max_workers });
         }
         for CheckedWorkerTool { tool, .. } in &tools {
-            tool.belongs_to(&self.this);
+            tool.set_workers(&self.weak_self);
         }
-        self.claim(&state, &tools)?;
+        self.register_new_tools(&state, &tools)?;
         // An idle worker is given one call, and is busy until it has finished the call.
         let (inbox, calls) = mpsc::channel(1);
         state.last_id += 1;
         let id = state.last_id;
         let mut changes = ToolChanges::default();
-        let mut own = HashMap::new();
+        let mut worker_tools = HashMap::new();
         for tool in tools {
-            self.offer(&mut state, &tool, &mut changes);
-            if let Some(offered) = state.tools.get_mut(tool.tool.name()) {
-                offered.orphaned_by = None;
+            self.offer_tool(&mut state, &tool, &mut changes);
+            if let Some(offered_tool) = state.tools.get_mut(tool.tool.name()) {
+                offered_tool.orphaned_by = None;
             }
-            own.insert(tool.tool.name().clone(), tool);
+            worker_tools.insert(tool.tool.name().clone(), tool);
         }
         tracing::info!(
             worker = name,
             worker.id = id,
             pid,
-            tools = own.len(),
+            tools = worker_tools.len(),
             "A worker connected"
         );
         let worker = Worker {
             name,
             pid,
-            tools: own,
+            tools: worker_tools,
             inbox,
             idle_since: None,
             is_draining: false,
@@ -171,22 +172,34 @@ impl Workers {
     }
 
     /// Registers those of `tools` whose names no worker has yet, so that no other tool takes their
-    /// names; registers none if one fails. Calls of these tools wait until `state` is unlocked.
-    fn claim(&self, state: &State, tools: &[CheckedWorkerTool]) -> Result<(), WorkerRejection> {
+    /// names. If one of them cannot be registered, none is. Calls of these tools wait until `state`
+    /// is unlocked.
+    fn register_new_tools(
+        &self,
+        state: &State,
+        tools: &[CheckedWorkerTool],
+    ) -> Result<(), WorkerRejection> {
         let is_new = |tool: &&CheckedWorkerTool| !state.tools.contains_key(tool.tool.name());
-        let new: Vec<_> = tools.iter().filter(is_new).collect();
-        // The name may be an alias.
+        let new_tools: Vec<_> = tools.iter().filter(is_new).collect();
+        // The registry is searched, because the name may be an alias of another tool.
         let is_taken =
             |tool: &&&CheckedWorkerTool| self.registry.is_taken(tool.tool.name().as_str());
-        if let Some(taken) = new.iter().find(is_taken) {
-            return Err(WorkerRejection::NameTaken(taken.tool.name().clone()));
+        if let Some(taken_tool) = new_tools.iter().find(is_taken) {
+            return Err(WorkerRejection::NameTaken(taken_tool.tool.name().clone()));
         }
-        for (index, CheckedWorkerTool { registered, .. }) in new.iter().enumerate() {
-            let registered = Arc::clone(registered);
-            if let Err(error) = self.registry.register_checked(registered, |_| false) {
-                // Another tool was registered in the meantime.
-                for claimed in &new[..index] {
-                    self.registry.unregister(claimed.tool.name().as_str());
+        for (
+            index,
+            CheckedWorkerTool {
+                registered_tool, ..
+            },
+        ) in new_tools.iter().enumerate()
+        {
+            let registered_tool = Arc::clone(registered_tool);
+            if let Err(error) = self.registry.register_checked(registered_tool, |_| false) {
+                // The tools registered so far are removed: another tool has taken one of the names
+                // since the names were checked.
+                for earlier_tool in &new_tools[..index] {
+                    self.registry.unregister(earlier_tool.tool.name().as_str());
                 }
                 return Err(match error {
                     RegistryError::AlreadyRegistered(name) => WorkerRejection::NameTaken(name),
@@ -207,28 +220,36 @@ impl Workers {
 
     /// Adds a worker's tool, or replaces the worker tool of the same name if its definition
     /// differs.
-    fn offer(&self, state: &mut State, checked: &CheckedWorkerTool, changes: &mut ToolChanges) {
-        let CheckedWorkerTool { tool, registered } = checked;
+    fn offer_tool(
+        &self,
+        state: &mut State,
+        checked_tool: &CheckedWorkerTool,
+        changes: &mut ToolChanges,
+    ) {
+        let CheckedWorkerTool {
+            tool,
+            registered_tool,
+        } = checked_tool;
         match state.tools.get_mut(tool.name()) {
-            Some(offered) if offered.tool.is_same(tool) => {}
-            Some(offered) => {
-                self.registry.replace_checked(Arc::clone(registered));
-                if offered.tool.invalidates_calls_of(tool) {
-                    for (_, job) in offered.waiting.drain(..) {
-                        drop(job.reply.send(Err(tool.has_changed())));
+            Some(offered_tool) if offered_tool.tool.is_same(tool) => {}
+            Some(offered_tool) => {
+                self.registry.replace_checked(Arc::clone(registered_tool));
+                if offered_tool.tool.invalidates_calls_of(tool) {
+                    for (_, job) in offered_tool.waiting_calls.drain(..) {
+                        drop(job.reply.send(Err(tool.changed_failure())));
                     }
                 }
-                offered.tool = Arc::clone(tool);
-                changes.changed.push(tool.name().to_string());
+                offered_tool.tool = Arc::clone(tool);
+                changes.changed_names.push(tool.name().to_string());
             }
             None => {
-                let offered = Offered {
+                let offered_tool = OfferedTool {
                     tool: Arc::clone(tool),
-                    waiting: VecDeque::new(),
+                    waiting_calls: VecDeque::new(),
                     orphaned_by: None,
                 };
-                state.tools.insert(tool.name().clone(), offered);
-                changes.added.push(tool.name().to_string());
+                state.tools.insert(tool.name().clone(), offered_tool);
+                changes.added_names.push(tool.name().to_string());
             }
         }
     }
@@ -237,34 +258,36 @@ impl Workers {
     fn submit(&self, tool: &WorkerTool, mut job: Box<WorkerJob>) -> Result<(), ToolFailure> {
         let mut state = self.state.lock();
         let state = &mut *state;
-        let Some(offered) = state.tools.get_mut(tool.name()) else {
+        let Some(offered_tool) = state.tools.get_mut(tool.name()) else {
             let message = format!("No connected worker offers tool '{}'", tool.name());
             return Err(ToolFailure::new(ErrorCode::Unavailable, message));
         };
-        if offered.tool.invalidates_calls_of(tool) {
-            return Err(tool.has_changed());
+        if offered_tool.tool.invalidates_calls_of(tool) {
+            return Err(tool.changed_failure());
         }
-        let idle = state
+        let idle_workers = state
             .workers
             .values_mut()
-            .filter(|worker| worker.idle_since.is_some() && worker.has(&offered.tool));
-        if let Some(worker) = idle.min_by_key(|worker| worker.idle_since) {
-            match worker.give(&offered.tool, job) {
+            .filter(|worker| worker.idle_since.is_some() && worker.has_tool(&offered_tool.tool));
+        if let Some(worker) = idle_workers.min_by_key(|worker| worker.idle_since) {
+            match worker.assign(&offered_tool.tool, job) {
                 Ok(()) => return Ok(()),
-                // The worker has just disconnected.
-                Err(back) => job = back,
+                // The worker has just disconnected, so the job is queued.
+                Err(returned_job) => job = returned_job,
             }
         }
-        offered.waiting.retain(|(_, job)| !job.reply.is_closed());
-        if offered.waiting.len() >= MAX_WAITING {
+        offered_tool
+            .waiting_calls
+            .retain(|(_, job)| !job.reply.is_closed());
+        if offered_tool.waiting_calls.len() >= MAX_WAITING_CALLS {
             let message = format!(
-                "{MAX_WAITING} calls to tool '{}' are already waiting for a worker",
+                "{MAX_WAITING_CALLS} calls to tool '{}' are already waiting for a worker",
                 tool.name()
             );
             return Err(ToolFailure::new(ErrorCode::Unavailable, message));
         }
         state.last_job += 1;
-        offered.waiting.push_back((state.last_job, job));
+        offered_tool.waiting_calls.push_back((state.last_job, job));
         Ok(())
     }
 
@@ -273,7 +296,7 @@ impl Workers {
         let mut state = self.state.lock();
         if let Some(worker) = state.workers.get_mut(&id) {
             worker.idle_since = (!worker.is_draining).then(Instant::now);
-            state.feed(id);
+            state.assign_waiting_call(id);
         }
     }
 
@@ -285,7 +308,7 @@ impl Workers {
         }
     }
 
-    /// Removes a worker. Tools that no other worker has stay registered for a grace period.
+    /// Removes a worker. A tool that no other worker offers stays registered for a grace period.
     fn remove_worker(&self, id: u64) {
         let mut state = self.state.lock();
         let Some(worker) = state.workers.shift_remove(&id) else {
@@ -298,46 +321,48 @@ impl Workers {
             "A worker disconnected"
         );
         let mut changes = ToolChanges::default();
-        let mut orphans = Vec::new();
+        let mut orphaned_names = Vec::new();
         for name in worker.tools.keys() {
-            let Some(offered) = state.tools.get(name) else {
+            let Some(offered_tool) = state.tools.get(name) else {
                 continue;
             };
             if state
                 .workers
                 .values()
-                .any(|worker| worker.has(&offered.tool))
+                .any(|worker| worker.has_tool(&offered_tool.tool))
             {
                 continue;
             }
-            let others = state.workers.values().rev();
-            match others
+            let other_workers = state.workers.values().rev();
+            match other_workers
                 .filter_map(|worker| worker.tools.get(name))
                 .next()
                 .cloned()
             {
-                Some(other) => self.offer(&mut state, &other, &mut changes),
-                None => orphans.push(name.clone()),
+                Some(other_tool) => self.offer_tool(&mut state, &other_tool, &mut changes),
+                None => orphaned_names.push(name.clone()),
             }
         }
-        for name in &orphans {
-            if let Some(offered) = state.tools.get_mut(name) {
-                offered.orphaned_by = Some(id);
+        for name in &orphaned_names {
+            if let Some(offered_tool) = state.tools.get_mut(name) {
+                offered_tool.orphaned_by = Some(id);
             }
         }
-        if !changes.changed.is_empty() {
-            // Waiting calls may now fit idle workers.
+        if !changes.changed_names.is_empty() {
+            // The idle workers are examined again, because they may have the tools of waiting calls
+            // now.
             let ids: Vec<u64> = state.workers.keys().copied().collect();
-            ids.into_iter().for_each(|id| state.feed(id));
+            ids.into_iter().for_each(|id| state.assign_waiting_call(id));
         }
         drop(state);
         self.publish_changes(changes);
-        if !orphans.is_empty() {
-            let (this, grace) = (Weak::clone(&self.this), self.section.read().grace);
+        if !orphaned_names.is_empty() {
+            let (weak_workers, grace_period) =
+                (Weak::clone(&self.weak_self), self.section.read().grace);
             tokio::spawn(async move {
-                pillion_deadline::sleep(grace).await;
-                if let Some(workers) = this.upgrade() {
-                    workers.withdraw(&orphans, id);
+                pillion_deadline::sleep(grace_period).await;
+                if let Some(workers) = weak_workers.upgrade() {
+                    workers.withdraw(&orphaned_names, id);
                 }
             });
         }
@@ -346,33 +371,39 @@ impl Workers {
     /// Unregisters those tools that have had no worker since the worker `last_worker` disconnected.
     fn withdraw(&self, names: &[ToolName], last_worker: u64) {
         let mut state = self.state.lock();
-        let mut withdrawn = Vec::new();
+        let mut withdrawn_tools = Vec::new();
         for name in names {
-            let offered = state.tools.get(name);
-            // In all other cases a worker has or had the tool since, so a later grace period
-            // applies.
-            if offered.is_none_or(|offered| offered.orphaned_by != Some(last_worker)) {
+            let offered_tool = state.tools.get(name);
+            // A tool is skipped if a worker has offered it since then, because a later grace period
+            // then applies to the tool.
+            if offered_tool.is_none_or(|offered_tool| offered_tool.orphaned_by != Some(last_worker))
+            {
                 continue;
             }
-            if let Some(offered) = state.tools.remove(name) {
+            if let Some(offered_tool) = state.tools.remove(name) {
                 self.registry.unregister(name.as_str());
-                withdrawn.push(offered);
+                withdrawn_tools.push(offered_tool);
             }
         }
         drop(state);
-        let names = withdrawn
+        let names = withdrawn_tools
             .iter()
-            .map(|it: &Offered| it.tool.name().to_string());
+            .map(|withdrawn: &OfferedTool| withdrawn.tool.name().to_string());
         self.publish_changes(ToolChanges {
-            removed: names.collect(),
+            removed_names: names.collect(),
             ..ToolChanges::default()
         });
-        for Offered { tool, waiting, .. } in withdrawn {
+        for OfferedTool {
+            tool,
+            waiting_calls,
+            ..
+        } in withdrawn_tools
+        {
             tracing::warn!(
                 tool.name = %tool.name(),
                 "Removed a tool: its last worker disconnected"
             );
-            for (_, job) in waiting {
+            for (_, job) in waiting_calls {
                 let message = format!("No connected worker offers tool '{}'", tool.name());
                 drop(
                     job.reply
@@ -383,12 +414,12 @@ impl Workers {
     }
 
     /// Returns the worker tool with this name, for `tools/list`.
-    pub fn listed(&self, name: &ToolName) -> Option<Arc<WorkerTool>> {
+    pub fn tool(&self, name: &ToolName) -> Option<Arc<WorkerTool>> {
         let state = self.state.lock();
         state
             .tools
             .get(name)
-            .map(|offered| Arc::clone(&offered.tool))
+            .map(|offered_tool| Arc::clone(&offered_tool.tool))
     }
 
     /// Returns all workers, oldest first.

@@ -9,13 +9,13 @@ use pillion_deadline::timeout;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Whether a TCP connection has authenticated with a valid token, and the permit that an
-/// authenticated connection holds. An extension of every request on the connection.
+/// Records whether a TCP connection has authenticated with a valid token, and holds the permit of
+/// an authenticated connection. Attached to every request on the connection as an HTTP extension.
 #[derive(Debug)]
 pub struct Admission {
     permits: Arc<ConnectionPermits>,
     permit: OnceLock<PrincipalPermit>,
-    admitted: CancellationToken,
+    admission_signal: CancellationToken,
     /// Maximum time that the connection waits for a permit.
     timeout: Duration,
     is_checking: AtomicBool,
@@ -27,14 +27,14 @@ impl Admission {
         Self {
             permits: Arc::clone(permits),
             permit: OnceLock::new(),
-            admitted: CancellationToken::new(),
+            admission_signal: CancellationToken::new(),
             timeout,
             is_checking: AtomicBool::new(false),
         }
     }
 
     /// Acquires a permit for the connection, whose first valid token belongs to `principal`.
-    /// Returns `false` if no permit became free in time.
+    /// Returns `false` if no permit became free within the timeout.
     pub async fn admit(&self, principal: &str) -> bool {
         if self.is_admitted() {
             return true;
@@ -43,46 +43,46 @@ impl Admission {
         let Ok(permit) = timeout(self.timeout, permit).await else {
             return false;
         };
-        // A connection serves one request at a time, so the permit is set only once.
+        // Setting the permit cannot fail, because a connection serves one request at a time.
         drop(self.permit.set(permit));
-        self.admitted.cancel();
+        self.admission_signal.cancel();
         true
     }
 
-    /// Whether the connection has its permit.
+    /// Returns whether the connection has acquired its permit.
     pub fn is_admitted(&self) -> bool {
         self.permit.get().is_some()
     }
 
-    /// Resolves when the connection has its permit.
-    pub async fn admitted(&self) {
-        self.admitted.cancelled().await;
+    /// Resolves when the connection has acquired its permit.
+    pub async fn wait_until_admitted(&self) {
+        self.admission_signal.cancelled().await;
     }
 
-    /// Records whether a request of the connection is being checked.
+    /// Records whether the token of a request on the connection is being checked.
     pub fn set_checking(&self, is_checking: bool) {
         self.is_checking.store(is_checking, Ordering::Relaxed);
     }
 
-    /// Whether a request of the connection is being checked.
+    /// Returns whether the token of a request on the connection is being checked.
     pub fn is_checking(&self) -> bool {
         self.is_checking.load(Ordering::Relaxed)
     }
 }
 
-/// The permits of authenticated TCP connections. One principal cannot hold all of them: an eighth of
-/// those that no other principal holds stays free for others.
+/// The permits of authenticated TCP connections. Of the permits that other principals do not hold,
+/// a principal can hold at most seven eighths, so that one principal cannot hold all permits.
 #[derive(Debug)]
 pub struct ConnectionPermits {
-    max: usize,
-    held: Mutex<HeldPermits>,
-    released: Notify,
+    max_permits: usize,
+    held_permits: Mutex<HeldPermits>,
+    release_notify: Notify,
 }
 
 #[derive(Debug, Default)]
 struct HeldPermits {
     total: usize,
-    by_principal: HashMap<String, usize>,
+    permits_by_principal: HashMap<String, usize>,
 }
 
 /// A connection's permit, which is released when dropped.
@@ -93,39 +93,49 @@ struct PrincipalPermit {
 }
 
 impl ConnectionPermits {
-    /// Creates `max` permits.
+    /// Creates `max_permits` permits.
     #[must_use]
-    pub fn new(max: usize) -> Arc<Self> {
+    pub fn new(max_permits: usize) -> Arc<Self> {
         Arc::new(Self {
-            max,
-            held: Mutex::default(),
-            released: Notify::new(),
+            max_permits,
+            held_permits: Mutex::default(),
+            release_notify: Notify::new(),
         })
     }
 
-    /// Acquires a permit for a principal, when one is free.
+    /// Waits until a permit is free for the principal, and acquires it.
     async fn acquire(self: &Arc<Self>, principal: &str) -> PrincipalPermit {
         loop {
-            let mut released = pin!(self.released.notified());
-            // Registered before the check below, so that no release is missed.
-            released.as_mut().enable();
+            let mut release_signal = pin!(self.release_notify.notified());
+            // The task registers for the next release before it tries to get a permit, so that it
+            // misses no release.
+            release_signal.as_mut().enable();
             if let Some(permit) = self.try_acquire(principal) {
                 return permit;
             }
-            released.await;
+            release_signal.await;
         }
     }
 
     fn try_acquire(self: &Arc<Self>, principal: &str) -> Option<PrincipalPermit> {
-        let mut held = self.held.lock();
-        let held_by_principal = held.by_principal.get(principal).copied().unwrap_or(0);
-        let available = self.max.saturating_sub(held.total - held_by_principal);
-        if held.total >= self.max || held_by_principal >= available - available / 8 {
+        let mut held_permits = self.held_permits.lock();
+        let principal_permits = held_permits
+            .permits_by_principal
+            .get(principal)
+            .copied()
+            .unwrap_or(0);
+        let available_permits = self
+            .max_permits
+            .saturating_sub(held_permits.total - principal_permits);
+        if held_permits.total >= self.max_permits
+            || principal_permits >= available_permits - available_permits / 8
+        {
             return None;
         }
-        held.total += 1;
-        held.by_principal
-            .insert(principal.to_owned(), held_by_principal + 1);
+        held_permits.total += 1;
+        held_permits
+            .permits_by_principal
+            .insert(principal.to_owned(), principal_permits + 1);
         Some(PrincipalPermit {
             permits: Arc::clone(self),
             principal: principal.to_owned(),
@@ -135,16 +145,17 @@ impl ConnectionPermits {
 
 impl Drop for PrincipalPermit {
     fn drop(&mut self) {
-        let mut held = self.permits.held.lock();
-        held.total -= 1;
-        if let Some(held_by_principal) = held.by_principal.get_mut(&self.principal) {
-            *held_by_principal -= 1;
-            if *held_by_principal == 0 {
-                held.by_principal.remove(&self.principal);
+        let mut held_permits = self.permits.held_permits.lock();
+        held_permits.total -= 1;
+        if let Some(principal_permits) = held_permits.permits_by_principal.get_mut(&self.principal)
+        {
+            *principal_permits -= 1;
+            if *principal_permits == 0 {
+                held_permits.permits_by_principal.remove(&self.principal);
             }
         }
-        drop(held);
-        self.permits.released.notify_waiters();
+        drop(held_permits);
+        self.permits.release_notify.notify_waiters();
     }
 }
 
@@ -164,13 +175,14 @@ mod tests {
             let second = take_all("second");
             assert!(second.len() >= (max / 8).min(1), "{max}");
             assert!(first.len() + second.len() <= max);
-            // Every principal may acquire released permits, including the one that released them.
+            // Every principal may acquire released permits, including the principal that released
+            // them.
             drop(first);
             assert!(permits.try_acquire("first").is_some(), "{max}");
             drop(second);
             assert_eq!(take_all("second").len(), max - max / 8);
-            assert_eq!(permits.held.lock().total, 0);
-            assert!(permits.held.lock().by_principal.is_empty());
+            assert_eq!(permits.held_permits.lock().total, 0);
+            assert!(permits.held_permits.lock().permits_by_principal.is_empty());
         }
     }
 

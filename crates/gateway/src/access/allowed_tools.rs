@@ -17,34 +17,36 @@ pub struct BadToolPattern;
 impl AllowedTools {
     const ENTRY_PREFIX: &'static str = "tools=";
 
-    /// Parses a word of a token's entry: `tools=` and a list. Returns `None` for any other word.
+    /// Parses a word of a token's entry, such as `tools=get_time,far_*`. Returns `None` for a word
+    /// that does not begin with `tools=`.
     ///
     /// # Errors
     /// An entry is neither a tool name nor a prefix followed by `*`.
     #[must_use]
     pub fn parse(word: &str) -> Option<Result<Self, BadToolPattern>> {
-        word.strip_prefix(Self::ENTRY_PREFIX).map(Self::listed)
+        word.strip_prefix(Self::ENTRY_PREFIX).map(Self::parse_list)
     }
 
     /// Parses a list of tools such as `get_time,far_*`.
     ///
     /// # Errors
     /// An entry is neither a tool name nor a prefix followed by `*`.
-    pub fn listed(list: &str) -> Result<Self, BadToolPattern> {
+    pub fn parse_list(list: &str) -> Result<Self, BadToolPattern> {
         let patterns: Option<Vec<_>> = list.split(',').map(ToolNamePattern::parse).collect();
         Ok(Self(Some(patterns.ok_or(BadToolPattern)?.into())))
     }
 
-    /// Returns the word for a token's entry, or `None` for all tools.
+    /// Returns the list of tools as a word for a token's entry, such as `tools=get_time`; `None`
+    /// for all tools.
     #[must_use]
-    pub fn word(&self) -> Option<String> {
+    pub fn to_entry_word(&self) -> Option<String> {
         let patterns: Vec<_> = self.0.as_ref()?.iter().map(ToString::to_string).collect();
         Some(format!("{}{}", Self::ENTRY_PREFIX, patterns.join(",")))
     }
 
     /// Returns whether the tool registered under this name is allowed.
     #[must_use]
-    pub fn admit(&self, name: &str) -> bool {
+    pub fn admits(&self, name: &str) -> bool {
         let Some(patterns) = &self.0 else {
             return true;
         };
@@ -58,7 +60,7 @@ mod tests {
 
     #[test]
     fn l3_a_tool_list_admits_names_and_prefixes() {
-        let few = AllowedTools::listed("get_time,far_*").unwrap();
+        let few = AllowedTools::parse_list("get_time,far_*").unwrap();
         let admitted = [
             "get_time",
             "far_roll",
@@ -68,15 +70,15 @@ mod tests {
             "Far_x",
             "",
         ]
-        .map(|name| few.admit(name));
+        .map(|name| few.admits(name));
         assert_eq!(admitted, [true, true, true, false, false, false, false]);
-        assert!(AllowedTools::default().admit("anything"));
-        assert!(AllowedTools::listed("*").unwrap().admit("anything"));
-        let word = few.word().unwrap();
+        assert!(AllowedTools::default().admits("anything"));
+        assert!(AllowedTools::parse_list("*").unwrap().admits("anything"));
+        let word = few.to_entry_word().unwrap();
         assert_eq!(word, "tools=get_time,far_*");
         assert_eq!(AllowedTools::parse(&word), Some(Ok(few)));
         assert_eq!(AllowedTools::parse("user=alice"), None);
-        assert_eq!(AllowedTools::default().word(), None);
+        assert_eq!(AllowedTools::default().to_entry_word(), None);
     }
 
     #[test]
@@ -84,7 +86,11 @@ mod tests {
         for list in [
             "", ",", "a,", "a, b", "a*b", "*a", "**", "9x", "far/*", "ä*",
         ] {
-            assert_eq!(AllowedTools::listed(list), Err(BadToolPattern), "{list}");
+            assert_eq!(
+                AllowedTools::parse_list(list),
+                Err(BadToolPattern),
+                "{list}"
+            );
         }
     }
 }

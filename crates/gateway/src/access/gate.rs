@@ -13,14 +13,16 @@ use pillion_config::TcpSection;
 use super::{AccessGrant, Scope, TokenCheck, TokenCheckError, TokenValidity};
 pub use rejection::AccessRejection;
 
-/// An alternative header for the token in requests below `/v1/`.
-const API_KEY: &str = "x-api-key";
+/// The header in which requests to paths below `/v1/` may send the token instead of in
+/// `Authorization`.
+const API_KEY_HEADER: &str = "x-api-key";
 
 /// Checks requests over TCP.
 ///
-/// A web page in a browser on this machine can reach a loopback address, also under its own host
-/// name if that name resolves to the address (DNS rebinding). Then `Host` has that name, and
-/// `Origin` the page's origin. Both are checked before the token, and for every route.
+/// A web page in a browser on this machine can send requests to a loopback address, even under the
+/// page's own host name if that name resolves to the address (DNS rebinding). Such a request has
+/// the page's host name in `Host` or the page's origin in `Origin`. Both headers are checked before
+/// the token, and for every route.
 #[derive(Debug)]
 pub struct AccessGate {
     hosts: Vec<String>,
@@ -52,44 +54,45 @@ impl AccessGate {
         }
     }
 
-    /// Checks a request that needs the scope `required`. Returns what its token allows, or `None` for a
-    /// route that needs no token.
+    /// Checks a request that needs the scope `required_scope`. Returns the permission that the
+    /// request's token grants, or `None` for a route that needs no token.
     ///
     /// # Errors
-    /// The host, the origin or the token of the request is not allowed, or the token lacks the scope.
-    pub async fn enter(
+    /// The host, the origin or the token of the request is not allowed, or the token lacks the
+    /// scope.
+    pub async fn check_request(
         &self,
         request: &Parts,
-        required: Scope,
+        required_scope: Scope,
     ) -> Result<Option<AccessGrant>, AccessRejection> {
         let headers = &request.headers;
         let host = self.check_host(request)?;
         self.check_origin(headers, host)?;
         let path = request.uri.path();
-        let token = match bearer(headers)? {
+        let token = match bearer_token(headers)? {
             None if path.starts_with("/v1/") => api_key(headers)?,
             token => token,
         };
         let Some(token) = token else {
-            return if is_open(path) {
+            return if needs_no_token(path) {
                 Ok(None)
             } else {
                 Err(AccessRejection::NoToken)
             };
         };
-        let checked = self
+        let checked_grant = self
             .check(token)
             .await
             .map_err(AccessRejection::CannotCheck)?;
-        let grant = checked.ok_or(AccessRejection::BadToken)?;
-        if grant.allows(required) {
+        let grant = checked_grant.ok_or(AccessRejection::BadToken)?;
+        if grant.allows(required_scope) {
             Ok(Some(grant))
         } else {
-            Err(AccessRejection::Scope { required })
+            Err(AccessRejection::Scope { required_scope })
         }
     }
 
-    /// Returns what `token` allows, or `None` if it is unknown or revoked.
+    /// Returns the permission that `token` grants, or `None` if the token is unknown or revoked.
     ///
     /// # Errors
     /// The tokens cannot be read.
@@ -97,14 +100,15 @@ impl AccessGate {
         self.tokens.check(token).await
     }
 
-    /// Returns the token check for streams of a request that [`enter`](Self::enter) admitted with
-    /// `grant`.
+    /// Returns a check of whether a request's token is still valid, with which the request's
+    /// streams end when the token becomes invalid. `grant` is the permission with which
+    /// [`check_request`](Self::check_request) admitted the request.
     pub fn token_validity(
         request: &Parts,
         grant: &AccessGrant,
         current_gate: impl Fn() -> Option<Arc<AccessGate>> + Send + Sync + 'static,
     ) -> TokenValidity {
-        let token = bearer(&request.headers)
+        let token = bearer_token(&request.headers)
             .ok()
             .flatten()
             .or_else(|| api_key(&request.headers).ok().flatten())
@@ -115,23 +119,29 @@ impl AccessGate {
     /// Returns the host of the request if it is allowed.
     fn check_host<'a>(&self, request: &'a Parts) -> Result<&'a str, AccessRejection> {
         let mut values = request.headers.get_all(HOST).iter();
-        let header = values.next().ok_or(AccessRejection::Host)?;
-        let host = header.to_str().map_err(|_| AccessRejection::Host)?;
-        let target = request.uri.authority().map(|authority| authority.as_str());
+        let header = values.next().ok_or(AccessRejection::BadHost)?;
+        let host = header.to_str().map_err(|_| AccessRejection::BadHost)?;
+        let target_authority = request.uri.authority().map(|authority| authority.as_str());
         let is_known_host = |authority: &str| {
-            host_name(authority)
-                .is_some_and(|name| self.hosts.iter().any(|host| is_same(host, name)))
+            host_name(authority).is_some_and(|name| {
+                self.hosts
+                    .iter()
+                    .any(|host| is_equal_ignoring_case(host, name))
+            })
         };
-        if values.next().is_none() && is_known_host(host) && target.is_none_or(is_known_host) {
+        if values.next().is_none()
+            && is_known_host(host)
+            && target_authority.is_none_or(is_known_host)
+        {
             Ok(host)
         } else {
-            Err(AccessRejection::Host)
+            Err(AccessRejection::BadHost)
         }
     }
 
-    /// Returns whether the request comes from a web page of a configured origin, which the browser
-    /// lets read the response only with the headers of the CORS protocol. The server's own pages
-    /// need no such headers.
+    /// Returns whether the request comes from a web page of a configured origin, so that the
+    /// response must have CORS headers. Without these headers, the browser does not let the page
+    /// read the response. The server's own pages need no such headers.
     #[must_use]
     pub fn is_from_configured_page(&self, request: &Parts) -> bool {
         let mut origins = request.headers.get_all(ORIGIN).iter();
@@ -142,20 +152,21 @@ impl AccessGate {
     }
 
     fn is_configured(&self, origin: &str) -> bool {
-        let mut configured = self.origins.iter();
-        configured.any(|configured| is_same(configured, origin))
+        let mut configured_origins = self.origins.iter();
+        configured_origins
+            .any(|configured_origin| is_equal_ignoring_case(configured_origin, origin))
     }
 
-    /// Checks the origin: programs send none; a page's origin must be the server's own or a
-    /// configured one.
+    /// Checks the header `Origin`, which only browsers send. The origin must be the server's own or
+    /// a configured origin.
     fn check_origin(&self, headers: &HeaderMap, host: &str) -> Result<(), AccessRejection> {
         for origin in headers.get_all(ORIGIN) {
-            let origin = origin.to_str().map_err(|_| AccessRejection::Origin)?;
-            let is_named = self.is_configured(origin);
+            let origin = origin.to_str().map_err(|_| AccessRejection::BadOrigin)?;
+            let is_configured = self.is_configured(origin);
             let is_same_origin =
-                authority(origin).is_some_and(|authority| is_same(authority, host));
-            if !is_named && !is_same_origin {
-                return Err(AccessRejection::Origin);
+                authority(origin).is_some_and(|authority| is_equal_ignoring_case(authority, host));
+            if !is_configured && !is_same_origin {
+                return Err(AccessRejection::BadOrigin);
             }
         }
         Ok(())
@@ -164,12 +175,12 @@ impl AccessGate {
 
 /// Returns whether the route needs no token. Such routes reveal only that the sidecar is running,
 /// for example to a load balancer.
-fn is_open(path: &str) -> bool {
+fn needs_no_token(path: &str) -> bool {
     matches!(path.trim_end_matches('/'), "/healthz" | "/readyz")
 }
 
 /// Returns the bearer token of the header `Authorization`, if present.
-fn bearer(headers: &HeaderMap) -> Result<Option<&str>, AccessRejection> {
+fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, AccessRejection> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else {
         return Ok(None);
@@ -182,9 +193,9 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, AccessRejection> {
     Ok(Some(token.trim()))
 }
 
-/// Returns the token in the header of Anthropic's clients, if present.
+/// Returns the token in the header `x-api-key`, which Anthropic's clients send, if present.
 fn api_key(headers: &HeaderMap) -> Result<Option<&str>, AccessRejection> {
-    let mut values = headers.get_all(API_KEY).iter();
+    let mut values = headers.get_all(API_KEY_HEADER).iter();
     let value = values.next().map(|value| value.to_str().map(str::trim));
     match values.next() {
         None => value.transpose().map_err(|_| AccessRejection::BadToken),
@@ -202,8 +213,8 @@ fn host_name(authority: &str) -> Option<&str> {
         authority.split_at(end)
     };
     let port = port.strip_prefix(':').unwrap_or(port);
-    let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
-    (is_port && !name.is_empty()).then_some(name)
+    let is_valid_port = port.bytes().all(|byte| byte.is_ascii_digit());
+    (is_valid_port && !name.is_empty()).then_some(name)
 }
 
 /// Returns the authority of an HTTP or HTTPS origin.
@@ -213,9 +224,9 @@ fn authority(origin: &str) -> Option<&str> {
     is_http.then_some(authority)
 }
 
-/// Compares host names, which are case-insensitive.
-fn is_same(one: &str, other: &str) -> bool {
-    one.eq_ignore_ascii_case(other)
+/// Returns whether two host names are equal, ignoring case.
+fn is_equal_ignoring_case(left: &str, right: &str) -> bool {
+    left.eq_ignore_ascii_case(right)
 }
 
 #[cfg(test)]

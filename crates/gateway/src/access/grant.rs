@@ -4,7 +4,8 @@ use axum::http::Method;
 
 use super::AllowedTools;
 
-/// What the holder of a token may do. Each level includes the previous ones.
+/// The scope of a token, which determines what the token's holder may do. Each scope includes the
+/// previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// Read lists, records and status.
@@ -42,20 +43,20 @@ impl Scope {
     #[must_use]
     pub fn required_scope(method: &Method, path: &str) -> Self {
         let path = path.trim_end_matches('/');
-        let calls_tools = path == "/mcp"
+        let is_tool_call = path == "/mcp"
             || path == "/mcp/stdio"
             || path == "/api/v1/tools/batch-execute"
             || path.starts_with("/api/v1/tools/execute/")
             || (*method == Method::POST && path.starts_with("/v1/"));
-        let chats = path == "/api/v1/chat" || path.starts_with("/api/v1/chat/");
-        let reads_resource =
+        let is_chat = path == "/api/v1/chat" || path.starts_with("/api/v1/chat/");
+        let is_resource_read =
             path.starts_with("/api/v1/servers/") && path.ends_with("/resources/read");
-        let uses_user_credentials =
+        let is_credential_route =
             path.starts_with("/api/v1/servers/") && path.contains("/credentials");
-        let needs_admin = path.starts_with("/api/v1/packs/");
-        if uses_user_credentials || needs_admin {
+        let is_pack_change = path.starts_with("/api/v1/packs/");
+        if is_credential_route || is_pack_change {
             Self::Admin
-        } else if calls_tools || chats || reads_resource {
+        } else if is_tool_call || is_chat || is_resource_read {
             Self::Execute
         } else if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
             || path.starts_with("/api/v1/formats/")
@@ -75,33 +76,36 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The permission of a request, as an extension of every request. Over TCP, the permission of the
-/// token; on the Unix socket, whose file permissions control access, full permission.
+/// The permission of a request, attached to the request as an HTTP extension. A request over TCP
+/// has the permission of its token. A request on the Unix socket has full permission, because the
+/// socket's file permissions control access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessGrant {
     /// The token's name, or `uid:` and the user's number.
     pub name: String,
-    /// The kind of holder that `name` names.
+    /// Whether `name` names a user of this host, a token of the configuration, or a token of the
+    /// store.
     pub holder: GrantHolder,
-    /// The scope, which includes all lower ones.
+    /// The granted scope, which includes all lower scopes.
     pub scope: Scope,
-    /// The users for whom the holder may act.
+    /// The users on whose behalf the holder may act.
     pub users: Users,
     /// The tools that the holder may see and call.
     pub tools: AllowedTools,
 }
 
-/// The users for whom a token may act, for example with their credentials for MCP servers and within
-/// their limits. In records, a request may name any user, unless the token has a user of its own.
+/// The users on whose behalf the holder of a token may act, for example with their credentials for
+/// MCP servers and within their limits. Independently of this, a request may name any user in its
+/// records, unless the token is for a single user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Users {
-    /// The holder may act for no user.
+    /// The holder may not act on behalf of any user.
     #[default]
     NoUser,
-    /// Only this user; requests cannot name another user.
-    One(String),
-    /// The holder may act for every user.
-    Anybody,
+    /// The holder may act only on behalf of this user; requests cannot name another user.
+    SingleUser(String),
+    /// The holder may act on behalf of every user.
+    AnyUser,
 }
 
 impl Users {
@@ -113,18 +117,18 @@ impl Users {
     pub fn parse(word: &str) -> Option<Self> {
         match word.strip_prefix(Self::USER_PREFIX) {
             Some("") => None,
-            Some(name) => Some(Self::One(name.to_owned())),
-            None => (word == Self::ANY_USER_WORD).then_some(Self::Anybody),
+            Some(name) => Some(Self::SingleUser(name.to_owned())),
+            None => (word == Self::ANY_USER_WORD).then_some(Self::AnyUser),
         }
     }
 
-    /// Returns the word for a token's entry, or `None` for no user.
+    /// Returns the users as a word for a token's entry, such as `any-user`; `None` for no user.
     #[must_use]
-    pub fn word(&self) -> Option<String> {
+    pub fn to_entry_word(&self) -> Option<String> {
         match self {
             Self::NoUser => None,
-            Self::One(name) => Some(format!("{}{name}", Self::USER_PREFIX)),
-            Self::Anybody => Some(Self::ANY_USER_WORD.to_owned()),
+            Self::SingleUser(name) => Some(format!("{}{name}", Self::USER_PREFIX)),
+            Self::AnyUser => Some(Self::ANY_USER_WORD.to_owned()),
         }
     }
 }
@@ -142,7 +146,8 @@ pub enum GrantHolder {
 
 impl AccessGrant {
     /// Returns a unique name of the caller, for limits, offloaded results and recorded decisions.
-    /// The prefix of the holder's kind keeps equal names of different kinds apart.
+    /// The name begins with the kind of the holder, so that a user and a token with the same name
+    /// are different callers.
     #[must_use]
     pub fn principal(&self) -> String {
         match self.holder {
@@ -152,30 +157,31 @@ impl AccessGrant {
         }
     }
 
-    /// Returns whether the caller may act for this user. A token with the scope `admin` and no user
-    /// of its own may act for every user, because it could change the credentials anyway.
+    /// Returns whether the caller may act on behalf of this user. A token with the scope `admin`
+    /// that sets no users may act on behalf of every user, because its holder could change the
+    /// users' credentials anyway.
     #[must_use]
     pub fn may_act_for(&self, user: &str) -> bool {
         match &self.users {
-            Users::One(allowed) => allowed == user,
-            Users::Anybody => true,
+            Users::SingleUser(only_user) => only_user == user,
+            Users::AnyUser => true,
             Users::NoUser => self.allows(Scope::Admin),
         }
     }
 
-    /// Returns the only user whose records the caller may see, if the token is for one user. Of the
-    /// calls and approvals that name the user, only those in which the user is verified belong to
-    /// the user.
+    /// Returns the only user whose records the caller may see; `None` if the token is not for a
+    /// single user. The user's records are the calls and approvals in which the user is verified,
+    /// and not those of callers that merely claim to act for the user.
     #[must_use]
     pub fn only_user(&self) -> Option<&str> {
         match &self.users {
-            Users::One(allowed) => Some(allowed),
-            Users::NoUser | Users::Anybody => None,
+            Users::SingleUser(name) => Some(name),
+            Users::NoUser | Users::AnyUser => None,
         }
     }
 
-    /// Returns whether the caller may see the record of a call, and decide on it, whose verified
-    /// user is `verified_user`.
+    /// Returns whether the caller may see the record of a call and decide on the call.
+    /// `verified_user` is the verified user of the call.
     #[must_use]
     pub fn may_see_records_of(&self, verified_user: Option<&str>) -> bool {
         let only_user = self.only_user();
@@ -255,7 +261,7 @@ mod tests {
         assert!(!grant(Scope::Admin, "user=alice").may_act_for("bob"));
         assert!(!grant(Scope::Execute, "user=").may_act_for(""));
         for word in ["any-user", "user=alice", "user=any-user"] {
-            assert_eq!(Users::parse(word).unwrap().word().unwrap(), word);
+            assert_eq!(Users::parse(word).unwrap().to_entry_word().unwrap(), word);
         }
         for word in ["", "any-user"] {
             let grant = grant(Scope::Read, word);

@@ -2,14 +2,14 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 
-use pillion_config::{Group, SocketSection, User};
+use pillion_config::{SocketSection, SystemGroup, SystemUser};
 
-/// The processes that may connect to the Unix socket, in addition to its file permissions. Root and
-/// the sidecar's own user are always allowed.
+/// The rules that decide, in addition to the socket's file permissions, which processes may connect
+/// to the Unix socket. Root and the sidecar's own user are always allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PeerRules {
-    /// `None` if the file permissions alone decide.
-    allowed: Option<AllowedIds>,
+    /// The allowed user and group ids; `None` if the file permissions of the socket alone decide.
+    allowed_ids: Option<AllowedIds>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,57 +39,61 @@ pub enum RuleError {
 }
 
 impl PeerRules {
-    /// Resolves the rules of the configuration once: for a group, its id and its current members.
+    /// Resolves the user and group names in the rules of the configuration. A group is resolved to
+    /// its id and its current members.
     ///
     /// # Errors
-    /// [`RuleError`] for a name that does not exist or cannot be looked up.
+    /// [`RuleError`]: a user or group does not exist or cannot be looked up.
     pub fn resolve(socket: &SocketSection) -> Result<Self, RuleError> {
         if !socket.has_rules() {
             return Ok(Self::default());
         }
-        let mut allowed = AllowedIds {
+        let mut allowed_ids = AllowedIds {
             uids: socket.allow_uids.iter().flatten().copied().collect(),
             gids: socket.allow_gids.iter().flatten().copied().collect(),
         };
-        // Root can read the sidecar's memory, and the sidecar's own user can replace the sidecar.
-        allowed.uids.insert(0);
-        allowed.uids.insert(nix::unistd::geteuid().as_raw());
-        for User(name) in socket.allow_users.iter().flatten() {
-            allowed.uids.insert(find_uid(name)?);
+        // Root and the sidecar's own user are always allowed: root can read the sidecar's memory,
+        // and the sidecar's own user can replace the sidecar.
+        allowed_ids.uids.insert(0);
+        allowed_ids.uids.insert(nix::unistd::geteuid().as_raw());
+        for SystemUser(name) in socket.allow_users.iter().flatten() {
+            allowed_ids.uids.insert(find_uid(name)?);
         }
         for group in socket.allow_groups.iter().flatten() {
-            allowed.add_group(group)?;
+            allowed_ids.add_group(group)?;
         }
         Ok(Self {
-            allowed: Some(allowed),
+            allowed_ids: Some(allowed_ids),
         })
     }
 
     /// Returns whether a process with this user id and primary group id may connect.
     #[must_use]
-    pub fn allow(&self, uid: u32, gid: u32) -> bool {
-        let allowed = self.allowed.as_ref();
-        allowed.is_none_or(|allowed| allowed.uids.contains(&uid) || allowed.gids.contains(&gid))
+    pub fn allows(&self, uid: u32, gid: u32) -> bool {
+        let allowed_ids = self.allowed_ids.as_ref();
+        allowed_ids.is_none_or(|allowed_ids| {
+            allowed_ids.uids.contains(&uid) || allowed_ids.gids.contains(&gid)
+        })
     }
 }
 
 impl AllowedIds {
-    fn add_group(&mut self, group: &Group) -> Result<(), RuleError> {
-        let lookup = match group {
-            Group::Id(id) => {
+    fn add_group(&mut self, group: &SystemGroup) -> Result<(), RuleError> {
+        let lookup_result = match group {
+            SystemGroup::Id(id) => {
                 self.gids.insert(*id);
                 nix::unistd::Group::from_gid((*id).into())
             }
-            Group::Name(name) => nix::unistd::Group::from_name(name),
+            SystemGroup::Name(name) => nix::unistd::Group::from_name(name),
         };
-        let found = lookup.map_err(|errno| RuleError::Lookup {
+        let found_group = lookup_result.map_err(|errno| RuleError::Lookup {
             name: group.to_string(),
             source: errno.into(),
         })?;
-        match (found, group) {
-            (Some(found), _) => {
-                self.gids.insert(found.gid.as_raw());
-                for member in &found.mem {
+        match (found_group, group) {
+            (Some(group), _) => {
+                self.gids.insert(group.gid.as_raw());
+                for member in &group.mem {
                     // A group member without an account is ignored.
                     if let Ok(Some(user)) = nix::unistd::User::from_name(member) {
                         self.uids.insert(user.uid.as_raw());
@@ -97,8 +101,8 @@ impl AllowedIds {
                 }
                 Ok(())
             }
-            (None, Group::Id(_)) => Ok(()),
-            (None, Group::Name(name)) => Err(RuleError::UnknownGroup(name.clone())),
+            (None, SystemGroup::Id(_)) => Ok(()),
+            (None, SystemGroup::Name(name)) => Err(RuleError::UnknownGroup(name.clone())),
         }
     }
 }
@@ -114,7 +118,7 @@ fn find_uid(name: &str) -> Result<u32, RuleError> {
     }
 }
 
-/// The peer of a connection, as an extension of every request on the connection.
+/// The peer of a connection, attached to every request on the connection as an HTTP extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     /// A process of this host on the Unix socket, with credentials from the kernel, which cannot be
@@ -155,7 +159,7 @@ mod tests {
 
     #[test]
     fn l3_without_rules_the_permissions_decide() {
-        assert!(rules("").unwrap().allow(12_345, 12_345));
+        assert!(rules("").unwrap().allows(12_345, 12_345));
     }
 
     #[test]
@@ -163,11 +167,11 @@ mod tests {
         let own = nix::unistd::geteuid().as_raw();
         let rules =
             rules("allow_uids = [33]\nallow_gids = [44]\nallow_users = [\"root\"]").unwrap();
-        assert!(rules.allow(33, 1));
-        assert!(rules.allow(1, 44));
-        assert!(rules.allow(own, 1));
-        assert!(rules.allow(0, 0));
-        assert!(!rules.allow(12_345, 12_345));
+        assert!(rules.allows(33, 1));
+        assert!(rules.allows(1, 44));
+        assert!(rules.allows(own, 1));
+        assert!(rules.allows(0, 0));
+        assert!(!rules.allows(12_345, 12_345));
     }
 
     #[test]
@@ -175,8 +179,8 @@ mod tests {
         let own = nix::unistd::geteuid().as_raw();
         for list in ["allow_uids", "allow_gids", "allow_users", "allow_groups"] {
             let rules = rules(&format!("{list} = []")).unwrap();
-            assert!(rules.allow(0, 0) && rules.allow(own, 1), "{list}");
-            assert!(!rules.allow(12_345, 12_345), "{list}");
+            assert!(rules.allows(0, 0) && rules.allows(own, 1), "{list}");
+            assert!(!rules.allows(12_345, 12_345), "{list}");
         }
     }
 

@@ -16,14 +16,15 @@ use super::{
     TokenList, Users,
 };
 
-/// Interval at which the last use of a token is recorded.
+/// Minimum interval between two writes of a token's last use to the store.
 const LAST_USED_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Maximum time for looking up a token. The deadline of the request's calls is not known yet.
+/// Maximum time for looking up a token. The lookup has a separate timeout, because the deadline of
+/// the request's calls is not known yet.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Maximum time that a request waits until the use of its token is recorded.
-const MAX_MARK_WAIT: Duration = Duration::from_millis(100);
+/// Maximum time that a request waits for the write of its token's last use.
+const RECORDING_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The prefix of all tokens, which makes a leaked token recognizable.
 const TOKEN_PREFIX: &str = "pln_";
@@ -43,12 +44,12 @@ impl NewToken {
         ))
     }
 
-    /// Returns the token, for its owner.
+    /// Returns the token in plain text, to show it to its owner once.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Returns the hash that is stored.
+    /// Returns the hash of the token, which is stored instead of the token.
     pub fn hash(&self) -> String {
         token_hash(&self.0)
     }
@@ -56,13 +57,13 @@ impl NewToken {
 
 /// The tokens of the store, in addition to those of the configuration.
 ///
-/// A token is looked up by its hash, so the time of the lookup reveals nothing about other tokens.
-/// A revoked token is rejected from the next request on.
+/// A token is looked up by its hash, so the duration of the lookup reveals nothing about other
+/// tokens. A revoked token is rejected from the next request on.
 pub struct StoredTokens {
     list: TokenList,
     store: Arc<dyn AccessTokenStore>,
-    /// For each token's hash, when its use was last recorded.
-    noted: Mutex<HashMap<String, Timestamp>>,
+    /// The time at which the use of each token was last recorded, by the token's hash.
+    last_recorded_uses: Mutex<HashMap<String, Timestamp>>,
 }
 
 impl StoredTokens {
@@ -70,46 +71,48 @@ impl StoredTokens {
         Self {
             list,
             store,
-            noted: Mutex::default(),
+            last_recorded_uses: Mutex::default(),
         }
     }
 
     async fn find(&self, token: &str) -> Result<Option<AccessGrant>, TokenCheckError> {
         let hash = token_hash(token);
-        let lookup = timeout(LOOKUP_TIMEOUT, self.store.access_token(&hash)).await;
-        let result = lookup.unwrap_or_else(|_| {
-            let message = "the store did not respond to the lookup of a token";
+        let lookup_result = timeout(LOOKUP_TIMEOUT, self.store.access_token(&hash)).await;
+        let result = lookup_result.unwrap_or_else(|_| {
+            let seconds = LOOKUP_TIMEOUT.as_secs();
+            let message = format!("the store did not look up an access token within {seconds} s");
             Err(StoreError::unavailable(message))
         });
-        let found = result.map_err(|error| TokenCheckError(Box::new(error)))?;
+        let stored_token = result.map_err(|error| TokenCheckError(Box::new(error)))?;
         let now = Timestamp::now();
-        let Some(found) = found.filter(|token| {
-            token.revoked_at.is_none() && token.expires_at.is_none_or(|at| at > now)
+        let Some(record) = stored_token.filter(|token| {
+            token.revoked_at.is_none() && token.expires_at.is_none_or(|expires_at| expires_at > now)
         }) else {
             return Ok(None);
         };
-        let users = found.scopes.iter().find_map(|word| Users::parse(word));
-        let tools = found
+        let users = record.scopes.iter().find_map(|word| Users::parse(word));
+        let tools = record
             .scopes
             .iter()
             .find_map(|word| AllowedTools::parse(word));
-        let scopes = found.scopes.iter().filter_map(|name| Scope::parse(name));
+        let scopes = record.scopes.iter().filter_map(|name| Scope::parse(name));
         // A token with an unreadable list of tools is rejected; otherwise it would allow all tools.
         let (Some(scope), Ok(tools)) = (scopes.max(), tools.transpose()) else {
             return Ok(None);
         };
         if self.should_record_use(&hash, now) {
             let store = Arc::clone(&self.store);
-            let mark = tokio::spawn(async move {
+            let recording_task = tokio::spawn(async move {
                 if let Err(error) = store.mark_access_token_used(&hash, now).await {
                     tracing::debug!(%error, "Cannot record when an access token was last used");
                 }
             });
-            // The write continues after the timeout; only the request stops waiting for it.
-            drop(timeout(MAX_MARK_WAIT, mark).await);
+            // After the timeout, the request stops waiting, and the write of the token's last use
+            // continues.
+            drop(timeout(RECORDING_TIMEOUT, recording_task).await);
         }
         Ok(Some(AccessGrant {
-            name: found.name,
+            name: record.name,
             holder: GrantHolder::StoredToken,
             scope,
             users: users.unwrap_or_default(),
@@ -118,12 +121,13 @@ impl StoredTokens {
     }
 
     fn should_record_use(&self, hash: &str, now: Timestamp) -> bool {
-        let mut noted = self.noted.lock();
-        match noted.get(hash) {
-            Some(last) if last.plus(LAST_USED_INTERVAL) > now => false,
+        let mut last_recorded_uses = self.last_recorded_uses.lock();
+        match last_recorded_uses.get(hash) {
+            Some(last_use) if last_use.plus(LAST_USED_INTERVAL) > now => false,
             _ => {
-                // The map has at most one entry per token.
-                noted.insert(hash.to_owned(), now);
+                // Entries of the map are never removed, because the map has at most one entry per
+                // token.
+                last_recorded_uses.insert(hash.to_owned(), now);
                 true
             }
         }

@@ -11,7 +11,7 @@ use super::{AccessGrant, AllowedTools, GrantHolder, Scope, Users};
 
 /// Minimum length of a plain token in an environment variable, in bytes, so that tokens cannot be
 /// guessed.
-const MIN_BYTES: usize = 20;
+const MIN_TOKEN_BYTES: usize = 20;
 
 /// The prefix of a hashed token.
 const HASH_PREFIX: &str = "sha256:";
@@ -33,11 +33,11 @@ const HASH_PREFIX: &str = "sha256:";
 /// ```
 #[derive(Clone)]
 pub struct TokenList {
-    entries: Vec<Entry>,
+    entries: Vec<TokenEntry>,
 }
 
 #[derive(Clone)]
-struct Entry {
+struct TokenEntry {
     hash: [u8; 32],
     grant: AccessGrant,
 }
@@ -47,13 +47,13 @@ struct Entry {
 pub enum TokenListError {
     /// TCP is enabled, but the configuration names no source of tokens.
     #[error("tcp.listen needs tokens: set tcp.tokens_env or tcp.tokens_file, or tcp.tokens_store")]
-    NoneNamed,
+    NoSource,
     /// The environment variable is not set.
-    #[error("tcp.tokens_env: {} is not set", variable::shown(.0))]
-    NoVariable(String),
+    #[error("tcp.tokens_env: {} is not set", variable::describe(.0))]
+    VariableNotSet(String),
     /// The file cannot be read.
     #[error("tcp.tokens_file: {0}")]
-    Read(#[source] ConfigError),
+    FileUnreadable(#[source] ConfigError),
     /// The last line of the file has no line break.
     #[error(
         "{position}: the line has no line break at its end, so the words that restrict its token may \
@@ -76,17 +76,17 @@ pub enum TokenListError {
     SameToken(String, String),
     /// The source contains no entries.
     #[error("{0} contains no token")]
-    Empty(String),
+    NoEntries(String),
 }
 
 impl TokenList {
-    /// Reads the file with tokens that the configuration names, if any.
+    /// Reads the file in `tcp.tokens_file`, if it is set.
     ///
     /// # Errors
-    /// [`TokenListError::Read`]: the file cannot be read.
+    /// [`TokenListError::FileUnreadable`]: the file cannot be read.
     pub fn read_file(tcp: &TcpSection) -> Result<Option<ConfigFile>, TokenListError> {
         let file = tcp.tokens_file.as_deref().map(ConfigFile::read);
-        file.transpose().map_err(TokenListError::Read)
+        file.transpose().map_err(TokenListError::FileUnreadable)
     }
 
     /// Parses the tokens of the configuration, from the environment variable and `file`, which
@@ -103,7 +103,7 @@ impl TokenList {
         if let Some(name) = &tcp.tokens_env {
             let value = variable(name)
                 .filter(|value| !value.trim().is_empty())
-                .ok_or_else(|| TokenListError::NoVariable(name.clone()))?;
+                .ok_or_else(|| TokenListError::VariableNotSet(name.clone()))?;
             entries.extend(Self::from_variable(&value, name)?.entries);
         }
         if let Some(file) = file {
@@ -111,17 +111,19 @@ impl TokenList {
             entries.extend(Self::from_file(file.text(), &name)?.entries);
         }
         if tcp.tokens_env.is_none() && tcp.tokens_file.is_none() && !tcp.tokens_store {
-            return Err(TokenListError::NoneNamed);
+            return Err(TokenListError::NoSource);
         }
         Self { entries }.with_distinct_tokens()
     }
 
     fn with_distinct_tokens(self) -> Result<Self, TokenListError> {
         let mut names = HashMap::new();
-        for Entry { hash, grant } in &self.entries {
-            if let Some(other) = names.insert(hash, &grant.name) {
-                let (other, name) = (other.clone(), grant.name.clone());
-                return Err(TokenListError::SameToken(other, name));
+        for TokenEntry { hash, grant } in &self.entries {
+            if let Some(other_name) = names.insert(hash, &grant.name) {
+                return Err(TokenListError::SameToken(
+                    other_name.clone(),
+                    grant.name.clone(),
+                ));
             }
         }
         Ok(self)
@@ -140,8 +142,9 @@ impl TokenList {
     /// Parses the tokens of a file; `name` is the file's name in errors.
     ///
     /// # Errors
-    /// As for [`from_variable`](Self::from_variable), and [`TokenListError::NoLineBreak`]: a
-    /// truncated last line may lack the words that restrict its token.
+    /// The same errors as [`from_variable`](Self::from_variable), and
+    /// [`TokenListError::NoLineBreak`]: a truncated last line may lack the words that restrict its
+    /// token.
     pub fn from_file(text: &str, name: &str) -> Result<Self, TokenListError> {
         if ends_within_line(text) {
             let position = format!("{name}:{}", text.lines().count());
@@ -152,29 +155,29 @@ impl TokenList {
         parse_entries(entries, name, false)
     }
 
-    /// Returns whether a token has this name.
+    /// Returns whether the list contains a token with this name.
     #[must_use]
-    pub fn names(&self, name: &str) -> bool {
+    pub fn has_name(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| entry.grant.name == name)
     }
 
     fn find(&self, token: &str) -> Option<AccessGrant> {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        let mut found = None;
-        // Compares all entries, so that the time does not reveal which one matches.
+        let mut grant = None;
+        // All entries are compared, so that the duration does not reveal which entry matches.
         for entry in &self.entries {
             if bool::from(entry.hash.ct_eq(&hash)) {
-                found = Some(&entry.grant);
+                grant = Some(&entry.grant);
             }
         }
-        found.cloned()
+        grant.cloned()
     }
 }
 
 impl TokenCheck for TokenList {
     fn check<'a>(&'a self, token: &'a str) -> CheckFuture<'a> {
-        let found = self.find(token);
-        Box::pin(async { Ok(found) })
+        let grant = self.find(token);
+        Box::pin(async { Ok(grant) })
     }
 }
 
@@ -188,51 +191,51 @@ impl fmt::Debug for TokenList {
 fn parse_entries<'a>(
     parts: impl Iterator<Item = (String, &'a str)>,
     name: &str,
-    plain: bool,
+    allows_plain: bool,
 ) -> Result<TokenList, TokenListError> {
     let mut entries = Vec::new();
     for (position, part) in parts {
-        let part = without_comment(part);
-        if part.trim().is_empty() {
+        let text = strip_comment(part);
+        if text.trim().is_empty() {
             continue;
         }
-        let entry = entry(part, plain);
+        let entry = parse_entry(text, allows_plain);
         entries.push(entry.map_err(|reason| TokenListError::Entry { position, reason })?);
     }
     if entries.is_empty() {
-        return Err(TokenListError::Empty(name.to_owned()));
+        return Err(TokenListError::NoEntries(name.to_owned()));
     }
     TokenList { entries }.with_distinct_tokens()
 }
 
-/// Removes a comment: a `#` at the start or after white space, because a user's name may contain
-/// `#`.
-fn without_comment(text: &str) -> &str {
-    let mut before = ' ';
-    for (index, letter) in text.char_indices() {
-        if letter == '#' && before.is_whitespace() {
+/// Removes the comment from an entry. A comment begins with a `#` at the start of the text or after
+/// white space; any other `#` may be part of a user's name.
+fn strip_comment(text: &str) -> &str {
+    let mut previous_character = ' ';
+    for (index, character) in text.char_indices() {
+        if character == '#' && previous_character.is_whitespace() {
             return &text[..index];
         }
-        before = letter;
+        previous_character = character;
     }
     text
 }
 
-fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
+fn parse_entry(text: &str, allows_plain: bool) -> Result<TokenEntry, &'static str> {
     let words: Vec<_> = text.split_whitespace().collect();
-    let [name, scope, token, ref more @ ..] = words[..] else {
+    let [name, scope, token, ref options @ ..] = words[..] else {
         return Err("the entry has fewer than three words");
     };
     let (mut users, mut tools) = (None, None);
-    for word in more {
+    for word in options {
         let is_first = match (Users::parse(word), AllowedTools::parse(word)) {
-            (Some(named), _) => users.replace(named).is_none(),
-            (None, Some(listed)) => {
-                let listed = listed.map_err(|_| {
+            (Some(parsed_users), _) => users.replace(parsed_users).is_none(),
+            (None, Some(result)) => {
+                let allowed_tools = result.map_err(|_| {
                     "tools= needs tool names, or prefixes of tool names followed by '*', separated \
                      by commas without spaces"
                 })?;
-                tools.replace(listed).is_none()
+                tools.replace(allowed_tools).is_none()
             }
             (None, None) => {
                 return Err(
@@ -247,8 +250,10 @@ fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
     let scope = Scope::parse(scope).ok_or("the scope must be read, execute, approve or admin")?;
     let hash = match token.strip_prefix(HASH_PREFIX) {
         Some(hex) => parse_hash(hex).ok_or("the SHA-256 must have 64 hexadecimal digits")?,
-        None if !plain => return Err("a token in a file must be sha256: followed by its SHA-256"),
-        None if token.len() < MIN_BYTES => {
+        None if !allows_plain => {
+            return Err("a token in a file must be sha256: followed by its SHA-256");
+        }
+        None if token.len() < MIN_TOKEN_BYTES => {
             return Err("the token must have at least 20 characters");
         }
         None => Sha256::digest(token.as_bytes()).into(),
@@ -260,7 +265,7 @@ fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
         users: users.unwrap_or_default(),
         tools: tools.unwrap_or_default(),
     };
-    Ok(Entry { hash, grant })
+    Ok(TokenEntry { hash, grant })
 }
 
 fn parse_hash(hex: &str) -> Option<[u8; 32]> {
@@ -282,7 +287,8 @@ pub type CheckFuture<'a> =
 ///
 /// An implementation stores only hashes, compares them in constant time, and never logs a token.
 pub trait TokenCheck: Send + Sync + fmt::Debug + 'static {
-    /// Returns what the token allows, or `None` for an unknown, expired or revoked token.
+    /// Returns the permission that the token grants, or `None` for an unknown, expired or revoked
+    /// token.
     ///
     /// # Errors
     /// [`TokenCheckError`] if the tokens cannot be checked at present.
@@ -291,7 +297,7 @@ pub trait TokenCheck: Send + Sync + fmt::Debug + 'static {
 
 /// The tokens cannot be checked at present.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot check access tokens now: {0}")]
+#[error("cannot check access tokens: {0}")]
 pub struct TokenCheckError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
 #[cfg(test)]
@@ -313,7 +319,7 @@ mod tests {
         let text = format!("t execute sha256:{} user=alice#2 # hers\n", "0".repeat(64));
         let list = TokenList::from_file(&text, "tokens").unwrap();
         let users = &list.entries[0].grant.users;
-        assert_eq!(*users, Users::One("alice#2".to_owned()));
+        assert_eq!(*users, Users::SingleUser("alice#2".to_owned()));
     }
 
     #[test]
@@ -323,7 +329,7 @@ mod tests {
             let list = TokenList::from_file(&text, "tokens").unwrap();
             list.entries[0].grant.clone()
         };
-        let few = AllowedTools::listed("get_time,far_*").unwrap();
+        let few = AllowedTools::parse_list("get_time,far_*").unwrap();
         for more in [
             " user=alice tools=get_time,far_*",
             " tools=get_time,far_* user=alice # hers",

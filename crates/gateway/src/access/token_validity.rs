@@ -8,37 +8,38 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{AccessGate, AccessGrant};
 
-/// Checks whether the token of a request is still valid, for long streams. An extension of every
-/// TCP request with a token.
+/// Checks, while a long stream is sent, whether the token of the stream's request is still valid.
+/// Attached to every TCP request with a token as an HTTP extension.
 #[derive(Clone, Default)]
-pub struct TokenValidity(Option<Arc<Token>>);
+pub struct TokenValidity(Option<Arc<StreamToken>>);
 
-struct Token {
+struct StreamToken {
     text: SecretString,
     grant: AccessGrant,
     current_gate: CurrentGate,
 }
 
-/// Returns the gate of the current configuration.
+/// A function that returns the gate of the current configuration, or `None` if there is no gate.
 type CurrentGate = Box<dyn Fn() -> Option<Arc<AccessGate>> + Send + Sync>;
 
 impl TokenValidity {
-    /// Creates the check of a token that allows `grant`.
+    /// Creates the check of a token that grants the permission `grant`.
     pub(super) fn new(
         text: &str,
         grant: AccessGrant,
         current_gate: impl Fn() -> Option<Arc<AccessGate>> + Send + Sync + 'static,
     ) -> Self {
-        Self(Some(Arc::new(Token {
+        Self(Some(Arc::new(StreamToken {
             text: text.into(),
             grant,
             current_gate: Box::new(current_gate),
         })))
     }
 
-    /// Returns whether the token still allows what it allowed when the request began. If the check
-    /// fails, the stream ends, and the client learns the reason with its next request.
-    pub(crate) async fn holds(&self) -> bool {
+    /// Returns whether the token still grants the permission that it granted when the request
+    /// began. Also returns `false` if the token cannot be checked. The stream then ends, and the
+    /// client gets the reason as the response to its next request.
+    pub(crate) async fn is_valid(&self) -> bool {
         let Some(token) = &self.0 else {
             return true;
         };
@@ -46,14 +47,14 @@ impl TokenValidity {
             return false;
         };
         let grant = gate.check(token.text.expose_secret()).await;
-        let holds = grant.is_ok_and(|grant| grant.as_ref() == Some(&token.grant));
-        if !holds {
+        let is_valid = grant.is_ok_and(|grant| grant.as_ref() == Some(&token.grant));
+        if !is_valid {
             tracing::info!(
                 client = token.grant.name,
                 "Closing a stream: its access token was revoked, changed or has expired"
             );
         }
-        holds
+        is_valid
     }
 }
 
@@ -73,7 +74,7 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub struct Heartbeat {
     token: TokenValidity,
-    next: Instant,
+    next_check_at: Instant,
 }
 
 impl Heartbeat {
@@ -82,26 +83,30 @@ impl Heartbeat {
 
     /// Creates heartbeats for the stream of a request with this token.
     pub fn new(token: TokenValidity) -> Self {
-        let next = Instant::now() + HEARTBEAT_INTERVAL;
-        Self { token, next }
+        let next_check_at = Instant::now() + HEARTBEAT_INTERVAL;
+        Self {
+            token,
+            next_check_at,
+        }
     }
 
-    /// Returns the next event, or a heartbeat if none comes in time; `None` at the end of the
-    /// stream. Checks the token once in each interval. `event` must be cancellation-safe.
+    /// Returns the next event, or a heartbeat if there is no event within the heartbeat interval;
+    /// `None` at the end of the stream. Checks the token once in each interval. `event` must be
+    /// cancellation-safe.
     pub async fn next_event_or_heartbeat(
         &mut self,
         event: impl Future<Output = Option<Bytes>>,
     ) -> Option<Bytes> {
-        let event = match timeout_at(self.next, event).await {
+        let event = match timeout_at(self.next_check_at, event).await {
             Ok(event) => event?,
             Err(_) => Bytes::from_static(Self::COMMENT),
         };
         let now = Instant::now();
-        if now >= self.next {
-            if !self.token.holds().await {
+        if now >= self.next_check_at {
+            if !self.token.is_valid().await {
                 return None;
             }
-            self.next = now + HEARTBEAT_INTERVAL;
+            self.next_check_at = now + HEARTBEAT_INTERVAL;
         }
         Some(event)
     }

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 
 use super::{Charge, PrincipalAccounts, Usage};
 
-/// A request that has not ended, and its client.
+/// A request that is running, and whether its client is still connected.
 #[derive(Debug)]
 struct Request {
     accounts: Arc<PrincipalAccounts>,
@@ -21,44 +21,43 @@ enum State {
     Ended,
 }
 
-/// Held by the client's side of a request. If the client disconnects, the request is cancelled
-/// unless the limits allow it to continue.
+/// A guard that the client's side of a request holds. If the client disconnects, the request is
+/// cancelled unless the limits allow it to continue.
 #[derive(Debug)]
 pub struct Attachment(Arc<Request>);
 
-/// Held by the client's side of a request that always continues. If it is dropped before the
-/// request ends, the client has disconnected.
+/// A guard that the client's side holds for a request that always continues. If the guard is
+/// dropped before the request ends, the client has disconnected.
 #[derive(Debug)]
 pub struct CommittedAttachment {
     attachment: Attachment,
     bytes: u64,
 }
 
-/// Held by the task that runs a request, until the request ends.
+/// A guard that the task of a request holds until the request ends.
 #[derive(Debug)]
-pub struct Run(Arc<Request>);
+pub struct RunGuard(Arc<Request>);
 
 impl PrincipalAccounts {
-    /// Begins a request of a connected client. Returns the guards of the client's side and of the
-    /// running task.
-    pub fn attach(self: &Arc<Self>, principal: Option<&str>) -> (Attachment, Run) {
+    /// Begins a request of a connected client. Returns two guards, one for the client's side and
+    /// one for the task that runs the request.
+    pub fn attach(self: &Arc<Self>, principal: Option<&str>) -> (Attachment, RunGuard) {
         let request = Arc::new(Request {
             accounts: Arc::clone(self),
             principal: principal.map(str::to_owned),
             state: Mutex::new(State::Attached),
         });
-        (Attachment(Arc::clone(&request)), Run(request))
+        (Attachment(Arc::clone(&request)), RunGuard(request))
     }
 
     /// Begins a request like [`attach`](Self::attach), except that the request continues without
     /// its client even above the limits. The caller rejects such a request if the account [is
-    /// full](Self::is_full), so that only as many requests as there are connections exceed the
-    /// limits.
+    /// full](Self::is_full), so that at most one request per connection exceeds the limits.
     pub fn commit(
         self: &Arc<Self>,
         principal: Option<&str>,
         bytes: u64,
-    ) -> (CommittedAttachment, Run) {
+    ) -> (CommittedAttachment, RunGuard) {
         let (attachment, run) = self.attach(principal);
         (CommittedAttachment { attachment, bytes }, run)
     }
@@ -74,7 +73,7 @@ impl Attachment {
         if !matches!(*state, State::Attached) {
             return true;
         }
-        let usage = Usage::one(bytes());
+        let usage = Usage::for_request(bytes());
         let charge = request.accounts.charge(request.principal.as_deref(), usage);
         let may_continue = charge.is_some();
         if let Some(charge) = charge {
@@ -89,7 +88,7 @@ impl Drop for CommittedAttachment {
         let request = &self.attachment.0;
         let mut state = request.state.lock();
         if matches!(*state, State::Attached) {
-            let usage = Usage::one(self.bytes);
+            let usage = Usage::for_request(self.bytes);
             let charge = request
                 .accounts
                 .charge_anyway(request.principal.as_deref(), usage);
@@ -98,7 +97,7 @@ impl Drop for CommittedAttachment {
     }
 }
 
-impl Drop for Run {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         *self.0.state.lock() = State::Ended;
     }
@@ -128,14 +127,14 @@ mod tests {
         let (attachment, run) = accounts.attach(alice);
         assert_eq!(accounts.total(), Usage::default());
         assert!(attachment.detach(|| 60));
-        assert_eq!(accounts.total(), Usage::one(60));
+        assert_eq!(accounts.total(), Usage::for_request(60));
         // Alice's second request does not fit; a request of another principal does.
         let (second, second_run) = accounts.attach(alice);
         assert!(!second.detach(|| 60));
         let (third, third_run) = accounts.attach(bob);
         assert!(third.detach(|| 60));
         drop((run, second_run));
-        assert_eq!(accounts.total(), Usage::one(60));
+        assert_eq!(accounts.total(), Usage::for_request(60));
         drop(third_run);
         assert_eq!(accounts.total(), Usage::default());
         // A request whose client waits for the response is never detached.

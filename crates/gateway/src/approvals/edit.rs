@@ -2,7 +2,7 @@
 //!
 //! The approver changes the arguments as shown, with some values redacted. A redacted value that is
 //! left unchanged keeps the call's own value, so neither the approver nor the store gets a secret.
-//! Other values of redacted members are rejected: the store would contain them unencrypted.
+//! New values of redacted members are rejected, because the store would contain them unencrypted.
 
 use pillion_core::executor::Redaction;
 use pillion_core::tool::JsonObject;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// Why arguments cannot be changed as requested.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
-    /// A redacted member has another value than the one that was shown.
+    /// A redacted member has another value than the redacted value that the approver was shown.
     #[error(
         "'{pointer}' is redacted: repeat the shown value to keep the call's own value, or leave the \
          member out"
@@ -22,51 +22,56 @@ pub enum EditError {
     },
 }
 
-/// Checks arguments that an approver sets in place of the `shown` ones.
+/// Checks arguments that an approver sets in place of the `shown_arguments`.
 ///
 /// # Errors
-/// [`EditError::Redacted`]: in an object, a redacted member must keep its shown value; a list with
-/// such members must stay unchanged, because its items have no names.
+/// [`EditError::Redacted`]: a redacted member of an object has another value than the shown one, or
+/// a list that contains redacted members has changed. Such a list must stay unchanged, because its
+/// items have no names.
 pub fn check_edit(
     redaction: &Redaction,
-    shown: &Value,
-    edited: &JsonObject,
+    shown_arguments: &Value,
+    edited_arguments: &JsonObject,
 ) -> Result<(), EditError> {
-    let empty = Map::new();
-    check_members(redaction, shown.as_object().unwrap_or(&empty), edited, "")
+    let empty_object = Map::new();
+    let shown_members = shown_arguments.as_object().unwrap_or(&empty_object);
+    check_members(redaction, shown_members, edited_arguments, "")
 }
 
 fn check_members(
     redaction: &Redaction,
-    shown: &JsonObject,
-    edited: &JsonObject,
+    shown_members: &JsonObject,
+    edited_members: &JsonObject,
     pointer: &str,
 ) -> Result<(), EditError> {
-    for (name, value) in edited {
-        let shown = shown.get(name);
-        if shown == Some(value) {
+    for (name, value) in edited_members {
+        let shown_value = shown_members.get(name);
+        if shown_value == Some(value) {
             continue;
         }
-        let pointer = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+        let member_pointer = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
         if redaction.hides(name) {
-            return Err(EditError::Redacted { pointer });
+            return Err(EditError::Redacted {
+                pointer: member_pointer,
+            });
         }
-        check_value(redaction, shown, value, &pointer)?;
+        check_value(redaction, shown_value, value, &member_pointer)?;
     }
     Ok(())
 }
 
 fn check_value(
     redaction: &Redaction,
-    shown: Option<&Value>,
-    edited: &Value,
+    shown_value: Option<&Value>,
+    edited_value: &Value,
     pointer: &str,
 ) -> Result<(), EditError> {
-    match edited {
-        Value::Object(edited) => {
-            let empty = Map::new();
-            let shown = shown.and_then(Value::as_object).unwrap_or(&empty);
-            check_members(redaction, shown, edited, pointer)
+    match edited_value {
+        Value::Object(edited_members) => {
+            let empty_object = Map::new();
+            let shown_object = shown_value.and_then(Value::as_object);
+            let shown_members = shown_object.unwrap_or(&empty_object);
+            check_members(redaction, shown_members, edited_members, pointer)
         }
         Value::Array(items) => {
             let mut items = items.iter().enumerate();
@@ -78,25 +83,36 @@ fn check_value(
     }
 }
 
-/// Returns the arguments with which the call runs: `edited`, in which each redacted value of
-/// `shown` is replaced by the call's own value. Returns `None` if a text is not JSON.
-pub(super) fn apply(original: &JsonObject, shown: &str, edited: &str) -> Option<JsonObject> {
-    let shown_members: JsonObject = serde_json::from_str(shown).ok()?;
-    let edited_members: JsonObject = serde_json::from_str(edited).ok()?;
-    Some(merged(original, &shown_members, &edited_members))
+/// Returns the arguments with which the call runs: those of `edited_text`, in which each redacted
+/// value of `shown_text` is replaced by the call's own value. Returns `None` if one of the texts is
+/// not JSON.
+pub(super) fn apply(
+    original: &JsonObject,
+    shown_text: &str,
+    edited_text: &str,
+) -> Option<JsonObject> {
+    let shown_members: JsonObject = serde_json::from_str(shown_text).ok()?;
+    let edited_members: JsonObject = serde_json::from_str(edited_text).ok()?;
+    Some(merge(original, &shown_members, &edited_members))
 }
 
-fn merged(original: &JsonObject, shown: &JsonObject, edited: &JsonObject) -> JsonObject {
-    let members = edited.iter().map(|(name, value)| {
-        let value = match (original.get(name), shown.get(name)) {
-            (Some(original), Some(shown)) if shown == value => original.clone(),
+fn merge(
+    original_members: &JsonObject,
+    shown_members: &JsonObject,
+    edited_members: &JsonObject,
+) -> JsonObject {
+    let members = edited_members.iter().map(|(name, value)| {
+        let merged_value = match (original_members.get(name), shown_members.get(name)) {
+            (Some(original_value), Some(shown_value)) if shown_value == value => {
+                original_value.clone()
+            }
             (Some(Value::Object(original)), Some(Value::Object(shown))) => match value {
-                Value::Object(value) => Value::Object(merged(original, shown, value)),
+                Value::Object(edited) => Value::Object(merge(original, shown, edited)),
                 _ => value.clone(),
             },
             _ => value.clone(),
         };
-        (name.clone(), value)
+        (name.clone(), merged_value)
     });
     members.collect()
 }
@@ -117,7 +133,7 @@ mod tests {
     /// Returns the arguments with which a call runs, or the pointer of a rejected member.
     fn edited(original: Value, edit: impl FnOnce(&mut Value)) -> Result<Value, String> {
         let redaction = Redaction::default();
-        let shown = redaction.shown(&original);
+        let shown = redaction.redact(&original);
         let mut edited = shown.clone();
         edit(&mut edited);
         let edited = object(edited);

@@ -1,4 +1,5 @@
-//! Asks the MCP client of a call for a decision, if the client supports `elicitation/create`.
+//! Requests a decision on a call from the call's MCP client through `elicitation/create`, if the
+//! client supports it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,26 +14,32 @@ use serde_json::{Value, json};
 use crate::calling_client::link::ClientLink;
 use crate::pins::visible_json;
 
-/// Maximum length of the parameters in a question, in characters. Calls with longer parameters get
-/// no question, because the user would approve parameters that the question does not show.
-const MAX_SHOWN: usize = 4_000;
+/// Maximum length of a call's arguments and further parameters in an elicitation message, in
+/// characters. No elicitation is sent for longer ones, because the user would approve parameters
+/// that the message does not show.
+const MAX_QUESTION_CHARS: usize = 4_000;
 
-/// A question to the client whose response is pending; `None` if no response is pending.
+/// An elicitation to which the client has not responded yet; `None` if no elicitation is pending.
 pub(super) type PendingElicitation = Option<Pin<Box<dyn Future<Output = Option<Verdict>> + Send>>>;
 
-/// Returns the question to the caller's own user, if that user may decide, their client supports
-/// forms, and the question can show the whole call.
-pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> PendingElicitation {
+/// Returns a future that requests a decision from the caller's own user. Returns `None` if that
+/// user may not decide, the user's client does not support forms, or the elicitation message cannot
+/// show the whole call.
+pub(super) fn request_verdict(
+    redaction: &Redaction,
+    request: &ApprovalRequest,
+) -> PendingElicitation {
     let context = &request.context;
     context.approval.decider.as_ref()?;
     let link = Arc::clone(context.link.as_ref()?.get::<Arc<ClientLink>>()?);
     if !link.supports_forms() {
         return None;
     }
-    let Some(message) = message(redaction, request) else {
+    let Some(message) = format_question(redaction, request) else {
         tracing::debug!(
             tool.name = %request.tool.name(),
-            "The arguments are too long to ask the MCP client for approval"
+            limit_chars = MAX_QUESTION_CHARS,
+            "The arguments of a call are too long to ask the MCP client for approval"
         );
         return None;
     };
@@ -53,13 +60,14 @@ pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> Pend
     }));
     let params = params.ok()?;
     Some(Box::pin(async move {
-        let response = link.ask("elicitation/create", params).await;
+        let response = link.send_request("elicitation/create", params).await;
         parse_verdict(&response.ok()?)
     }))
 }
 
-/// Resolves with the client's verdict, once; never resolves without a question.
-pub(super) async fn verdict(elicitation: &mut PendingElicitation) -> Option<Verdict> {
+/// Resolves once with the decision in the client's response to the elicitation. Never resolves if
+/// no elicitation was sent.
+pub(super) async fn wait_for_verdict(elicitation: &mut PendingElicitation) -> Option<Verdict> {
     let Some(question) = elicitation else {
         return std::future::pending().await;
     };
@@ -68,15 +76,16 @@ pub(super) async fn verdict(elicitation: &mut PendingElicitation) -> Option<Verd
     verdict
 }
 
-/// Decides on a call without a store: the client's response applies to this call alone.
-pub(super) async fn alone(
+/// Decides on a call by elicitation, without a store. The client's response applies to this call
+/// alone.
+pub(super) async fn decide_without_store(
     redaction: &Redaction,
     request: &ApprovalRequest,
 ) -> Result<Decision, ToolFailure> {
-    let Some(question) = question(redaction, request) else {
+    let Some(verdict_request) = request_verdict(redaction, request) else {
         return Ok(Decision::Undecided);
     };
-    match question.await {
+    match verdict_request.await {
         Some(Verdict::Approved) => Ok(Decision::Approved),
         Some(_) => {
             let message = format!("The call to tool '{}' was denied", request.tool.name());
@@ -86,55 +95,60 @@ pub(super) async fn alone(
     }
 }
 
-/// Returns the text of the question, or `None` if the parameters are too long.
-fn message(redaction: &Redaction, request: &ApprovalRequest) -> Option<String> {
+/// Returns the message of the elicitation, or `None` if the call's parameters are too long.
+fn format_question(redaction: &Redaction, request: &ApprovalRequest) -> Option<String> {
     let name = request.tool.name();
     let server = match request.tool.origin() {
         ToolOrigin::Mcp { server_label, .. } => format!(" of server '{server_label}'"),
         _ => String::new(),
     };
-    let caller = caller(&request.context);
-    // The user must see characters that a model may have hidden.
-    let shown = |value: &Value| visible_json(&redaction.shown(value).to_string());
-    let arguments = shown(&Value::Object(request.arguments.clone()));
+    let caller = describe_caller(&request.context);
+    // Hidden characters are shown as escapes, because a model may have hidden text in the
+    // arguments.
+    let to_visible_text = |value: &Value| visible_json(&redaction.redact(value).to_string());
+    let arguments = to_visible_text(&Value::Object(request.arguments.clone()));
     let mut message =
         format!("May the tool '{name}'{server} run{caller} with these arguments? {arguments}");
-    let further = request
+    let further_params = request
         .forwarded
         .as_ref()
-        .and_then(without_usual_members)
-        .map(|further| shown(&further))
+        .and_then(remove_usual_members)
+        .map(|further_params| to_visible_text(&further_params))
         .unwrap_or_default();
-    if !further.is_empty() {
+    if !further_params.is_empty() {
         message += " The tool also gets these parameters: ";
-        message += &further;
+        message += &further_params;
     }
-    let is_whole = (arguments + &further).chars().nth(MAX_SHOWN).is_none();
-    is_whole.then_some(message)
+    let is_complete = (arguments + &further_params)
+        .chars()
+        .nth(MAX_QUESTION_CHARS)
+        .is_none();
+    is_complete.then_some(message)
 }
 
-/// Returns who calls, as a part of the question; empty for a call without user and channel.
-fn caller(context: &CallContext) -> String {
-    let quoted = |text: &str| visible_json(&json!(text).to_string());
+/// Returns the part of the elicitation message that describes who makes the call; empty for a call
+/// without user and channel.
+fn describe_caller(context: &CallContext) -> String {
+    let quote = |text: &str| visible_json(&json!(text).to_string());
     let mut caller = String::new();
     if let Some(user) = &context.user {
-        caller += &format!(" for the user {}", quoted(user));
+        caller += &format!(" for the user {}", quote(user));
         if context.verified_user().is_none() {
             let principal = context.principal.as_deref().unwrap_or("the caller");
-            caller += &format!(" (not verified, claimed by {})", quoted(principal));
+            caller += &format!(" (not verified, claimed by {})", quote(principal));
         }
     }
     if let Some(channel) = &context.channel {
-        caller += &format!(" in the channel {}", quoted(channel));
+        caller += &format!(" in the channel {}", quote(channel));
     }
     caller
 }
 
-/// Returns the forwarded parameters without capabilities that the specification defines and that
-/// contain no data. Every client with elicitation has some of them, and they are part of the
-/// approval's id.
-fn without_usual_members(forwarded: &Value) -> Option<Value> {
-    const USUAL: [(&str, &[&str]); 3] = [
+/// Returns the forwarded parameters to show in the elicitation message. Omits the capabilities that
+/// the MCP specification defines and that contain no data. Every client that supports elicitation
+/// declares some of these capabilities, and the approval's id already covers them.
+fn remove_usual_members(forwarded_params: &Value) -> Option<Value> {
+    const USUAL_CAPABILITIES: [(&str, &[&str]); 3] = [
         (
             "roots",
             &["{}", r#"{"listChanged":true}"#, r#"{"listChanged":false}"#],
@@ -150,29 +164,32 @@ fn without_usual_members(forwarded: &Value) -> Option<Value> {
             ],
         ),
     ];
-    let mut further = forwarded.as_object()?.clone();
-    if let Some(meta) = further.get_mut("_meta").and_then(Value::as_object_mut) {
+    let mut further_params = forwarded_params.as_object()?.clone();
+    if let Some(meta) = further_params
+        .get_mut("_meta")
+        .and_then(Value::as_object_mut)
+    {
         let capabilities = meta.get_mut(CLIENT_CAPABILITIES);
         if let Some(capabilities) = capabilities.and_then(Value::as_object_mut) {
             capabilities.retain(|name, value| {
                 let text = value.to_string();
-                let is_usual = |(known, texts): &(&str, &[&str])| {
-                    name == known && texts.contains(&text.as_str())
+                let is_usual = |(usual_name, texts): &(&str, &[&str])| {
+                    name == usual_name && texts.contains(&text.as_str())
                 };
-                !USUAL.iter().any(is_usual)
+                !USUAL_CAPABILITIES.iter().any(is_usual)
             });
             if capabilities.is_empty() {
                 meta.shift_remove(CLIENT_CAPABILITIES);
             }
         }
         if meta.is_empty() {
-            further.shift_remove("_meta");
+            further_params.shift_remove("_meta");
         }
     }
-    (!further.is_empty()).then_some(Value::Object(further))
+    (!further_params.is_empty()).then_some(Value::Object(further_params))
 }
 
-/// Returns the verdict in an `ElicitResult`, or `None` if it has none.
+/// Returns the decision in an `ElicitResult`, or `None` if the result contains no decision.
 fn parse_verdict(response: &Value) -> Option<Verdict> {
     match response["action"].as_str()? {
         "accept" if response["content"]["decision"] == "approve" => Some(Verdict::Approved),
@@ -198,7 +215,7 @@ mod tests {
             forwarded: None,
             context: CallContext::default(),
             call: None,
-            edited: None,
+            edited_arguments: None,
             clock: DecisionClock::default(),
         }
     }
@@ -206,7 +223,7 @@ mod tests {
     #[test]
     fn g3_the_question_shows_hidden_characters() {
         let request = request(&json!({"to": "a\u{202e}b\u{e0061}"}));
-        let message = message(&Redaction::default(), &request).unwrap();
+        let message = format_question(&Redaction::default(), &request).unwrap();
         assert!(
             message.ends_with(r#"{"to":"a\u202eb\udb40\udc61"}"#),
             "{message}"
@@ -217,13 +234,13 @@ mod tests {
     fn g3_no_question_is_asked_if_it_cannot_show_all_arguments() {
         let of = |length: usize| {
             let arguments = json!({"text": "x".repeat(length), "to": "everybody"});
-            message(&Redaction::default(), &request(&arguments))
+            format_question(&Redaction::default(), &request(&arguments))
         };
         assert!(of(3_900).unwrap().ends_with(r#","to":"everybody"}"#));
         assert_eq!(of(4_000), None);
         // A redacted member still shows its structure and its lengths.
         let arguments = json!({"token": {"command": "rm -rf /", "force": true}});
-        let message = message(&Redaction::default(), &request(&arguments)).unwrap();
+        let message = format_question(&Redaction::default(), &request(&arguments)).unwrap();
         let shown = r#"{"token":{"command":"[redacted: string, 8 characters]","force":"[redacted: boolean]"}}"#;
         assert!(message.ends_with(shown), "{message}");
     }
@@ -237,7 +254,8 @@ mod tests {
             principal: Some("token:mallory".to_owned()),
             ..CallContext::default()
         };
-        let text = |request: &ApprovalRequest| message(&Redaction::default(), request).unwrap();
+        let text =
+            |request: &ApprovalRequest| format_question(&Redaction::default(), request).unwrap();
         assert_eq!(
             text(&request),
             r#"May the tool 'send' run for the user "alice\u202e" (not verified, claimed by "token:mallory") in the channel "room" with these arguments? {}"#
@@ -255,7 +273,7 @@ mod tests {
         let further = |forwarded: Value| {
             let mut request = request(&json!({}));
             request.forwarded = Some(forwarded);
-            let message = message(&Redaction::default(), &request)?;
+            let message = format_question(&Redaction::default(), &request)?;
             let further = message.split_once(" The tool also gets these parameters: ");
             Some(
                 further
@@ -277,7 +295,7 @@ mod tests {
         let task = json!({"task": {"ttl": 1}, "password": "x"});
         let shown = r#"{"task":{"ttl":1},"password":"[redacted: string, 1 characters]"}"#;
         assert_eq!(further(task).unwrap(), shown);
-        // These parameters are too long for a question.
+        // These parameters are too long for an elicitation message.
         assert_eq!(further(json!({"task": "x".repeat(4_000)})), None);
     }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::timestamp::format_timestamp;
 
 /// Creates the failure of a call whose approval is not decided yet.
-pub(super) fn undecided(record: &ApprovalRecord, request: &ApprovalRequest) -> ToolFailure {
+pub(super) fn for_undecided(record: &ApprovalRecord, request: &ApprovalRequest) -> ToolFailure {
     let message = format!(
         "The call to tool '{}' needs approval {}",
         record.tool, record.id
@@ -22,7 +22,7 @@ pub(super) fn undecided(record: &ApprovalRecord, request: &ApprovalRequest) -> T
 }
 
 /// Creates the failure of a call whose approval was denied.
-pub(super) fn denied(record: &ApprovalRecord) -> ToolFailure {
+pub(super) fn for_denied(record: &ApprovalRecord) -> ToolFailure {
     let mut message = format!("The call to tool '{}' was denied", record.tool);
     let reason = record
         .decision
@@ -36,7 +36,7 @@ pub(super) fn denied(record: &ApprovalRecord) -> ToolFailure {
 }
 
 /// Creates the failure of a call whose approval was used by another call.
-pub(super) fn used(record: &ApprovalRecord) -> ToolFailure {
+pub(super) fn for_used(record: &ApprovalRecord) -> ToolFailure {
     let message = format!(
         "Another call to tool '{}' has already used approval {}",
         record.tool, record.id
@@ -44,27 +44,28 @@ pub(super) fn used(record: &ApprovalRecord) -> ToolFailure {
     ToolFailure::new(ErrorCode::Cancelled, message)
 }
 
-/// Creates the failure of a call whose decision cannot be read because the reading task has ended.
-pub(super) fn unreachable() -> ToolFailure {
+/// Creates the failure of a call whose decision cannot be read because the task that reads the
+/// store has ended.
+pub(super) fn for_unread_decision() -> ToolFailure {
     ToolFailure::new(
         ErrorCode::Unavailable,
-        "The decision on the approval cannot be read",
+        "The decision on the approval of the call cannot be read: send the call again",
     )
 }
 
 /// Creates the failure of a call whose approval has unreadable arguments.
-pub(super) fn unreadable() -> ToolFailure {
+pub(super) fn for_unreadable_arguments() -> ToolFailure {
     ToolFailure::new(
         ErrorCode::Unavailable,
-        "The arguments of the approver cannot be read: the store is damaged",
+        "The arguments that the approver has set for the call cannot be read: the store is damaged",
     )
 }
 
 /// Creates the failure of a call whose approval cannot be read from or written to the store.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
-pub(super) fn store_failure(error: StoreError) -> ToolFailure {
-    static FAILURES: RepeatLimit = RepeatLimit::new();
-    if let Some(repeated) = FAILURES.failed() {
+pub(super) fn for_store_error(error: StoreError) -> ToolFailure {
+    static FAILURE_LOG_LIMIT: RepeatLimit = RepeatLimit::new();
+    if let Some(repeated) = FAILURE_LOG_LIMIT.record_failure() {
         tracing::error!(%error, repeated, "Cannot read or write approvals in the store");
     }
     ToolFailure::new(

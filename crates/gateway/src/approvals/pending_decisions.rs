@@ -1,5 +1,5 @@
-//! Decisions that calls wait for. One task reads the store for all callers that wait for one
-//! approval, and the number of waiting callers of each principal is limited.
+//! The decisions on approvals for which calls wait. One task reads the store for all callers that
+//! wait for one approval, and the number of waiting callers of each principal is limited.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,56 +14,58 @@ use tokio::sync::{Notify, watch};
 use super::failure;
 use crate::accounts::{AccountLimits, Charge, PrincipalAccounts, Usage};
 
-/// Interval between two reads of the store for each approval, for decisions made in another
-/// process.
+/// Interval at which the store is read for each approval, to find decisions that were made in
+/// another process.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The result of waiting for an approval: the decided record, or `None` if the approval is gone.
-pub(super) type Outcome = Result<Option<ApprovalRecord>, ToolFailure>;
+/// The result of waiting for an approval: the decided record, or `None` if the approval no longer
+/// exists.
+pub(super) type PollOutcome = Result<Option<ApprovalRecord>, ToolFailure>;
 
-/// Connects the calls that wait for decisions with the requests that decide. Survives a reload of
-/// the configuration.
+/// Connects the calls that wait for decisions with the requests that make the decisions. Survives a
+/// reload of the configuration.
 #[derive(Debug, Default)]
 pub struct PendingDecisions {
-    /// Held while an approval is looked up or created, so that two concurrent calls share one
+    /// Locked while an approval is looked up or created, so that two concurrent calls share one
     /// approval.
-    pub(super) opening: tokio::sync::Mutex<()>,
+    pub(super) creation_lock: tokio::sync::Mutex<()>,
     /// The tasks that read approvals that callers wait for, by approval id.
-    polls: Mutex<HashMap<String, Arc<Poll>>>,
+    polls: Mutex<HashMap<String, Arc<ApprovalPoll>>>,
     /// Number of waiting callers by principal.
-    waiting: Arc<PrincipalAccounts>,
-    closing: Notify,
+    waiting_callers: Arc<PrincipalAccounts>,
+    close_notify: Notify,
     is_closed: AtomicBool,
 }
 
 /// The task that reads the store for one approval. Publishes one outcome, then ends.
 #[derive(Debug)]
-struct Poll {
-    outcome: watch::Sender<Option<Outcome>>,
+struct ApprovalPoll {
+    outcome: watch::Sender<Option<PollOutcome>>,
     /// Notified when a request of this process has decided, so that the task reads the store at
     /// once.
-    wake: Notify,
+    wake_signal: Notify,
 }
 
-/// Removes a poll when its task ends, also by a panic.
-struct Registered {
-    pending: Arc<PendingDecisions>,
+/// Removes an approval's polling task from `polls` when the task ends, even if the task panics.
+struct PollRegistration {
+    decisions: Arc<PendingDecisions>,
     id: String,
-    poll: Arc<Poll>,
+    poll: Arc<ApprovalPoll>,
 }
 
 impl PendingDecisions {
-    /// Ends all waits because the sidecar stops. Pending approvals stay in the store.
+    /// Makes all callers stop waiting for decisions, because the sidecar shuts down. Pending
+    /// approvals stay in the store.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
-        self.closing.notify_waiters();
+        self.close_notify.notify_waiters();
     }
 
     /// Resolves when [`close`](Self::close) is called.
-    pub(super) async fn closed(&self) {
-        let closing = self.closing.notified();
+    pub(super) async fn wait_until_closed(&self) {
+        let close_signal = self.close_notify.notified();
         if !self.is_closed.load(Ordering::Acquire) {
-            closing.await;
+            close_signal.await;
         }
     }
 
@@ -72,21 +74,21 @@ impl PendingDecisions {
     }
 
     /// Makes the callers that wait for this approval read the store at once.
-    pub(super) fn poll_now(&self, id: &str) {
+    pub(super) fn wake_poll(&self, id: &str) {
         if let Some(poll) = self.polls.lock().get(id) {
-            poll.wake.notify_one();
+            poll.wake_signal.notify_one();
         }
     }
 
     /// Sets the maximum number of waiting callers of one principal.
-    pub(crate) fn set_max_waiting(&self, max: usize) {
+    pub(crate) fn set_max_waiting(&self, max_callers: usize) {
         let unlimited = Usage {
             count: usize::MAX,
             bytes: u64::MAX,
         };
-        self.waiting.set_limits(AccountLimits {
+        self.waiting_callers.set_limits(AccountLimits {
             principal: Usage {
-                count: max,
+                count: max_callers,
                 ..unlimited
             },
             total: unlimited,
@@ -94,32 +96,33 @@ impl PendingDecisions {
     }
 
     /// Returns a permit for another waiting caller of `principal`, or `None` at the limit.
-    pub(super) fn wait_permit(&self, principal: Option<&str>) -> Option<Charge> {
-        self.waiting.charge(principal, Usage::one(0))
+    pub(super) fn try_acquire_permit(&self, principal: Option<&str>) -> Option<Charge> {
+        self.waiting_callers
+            .charge(principal, Usage::for_request(0))
     }
 
-    /// Waits until the approval with this id is decided or gone. All callers that wait for one
-    /// approval share the task of the first caller, which calls `read`.
-    pub(super) async fn outcome<L>(
+    /// Waits until the approval with this id is decided or no longer exists. All callers that wait
+    /// for one approval share the task of the first caller, which calls `read_approval`.
+    pub(super) async fn wait_for_outcome<L>(
         self: &Arc<Self>,
         id: &str,
-        read: impl Fn() -> L + Send + 'static,
-    ) -> Outcome
+        read_approval: impl Fn() -> L + Send + 'static,
+    ) -> PollOutcome
     where
         L: Future<Output = Result<Option<ApprovalRecord>, StoreError>> + Send + 'static,
     {
-        let mut outcome = self.follow(id, read);
-        let waited = outcome.wait_for(Option::is_some).await;
-        let decision = waited.ok().and_then(|decision| decision.clone());
+        let mut outcome = self.subscribe(id, read_approval);
+        let result = outcome.wait_for(Option::is_some).await;
+        let decision = result.ok().and_then(|decision| decision.clone());
         // The polling task was dropped, for example with its runtime.
-        decision.unwrap_or_else(|| Err(failure::unreachable()))
+        decision.unwrap_or_else(|| Err(failure::for_unread_decision()))
     }
 
-    fn follow<L>(
+    fn subscribe<L>(
         self: &Arc<Self>,
         id: &str,
-        read: impl Fn() -> L + Send + 'static,
-    ) -> watch::Receiver<Option<Outcome>>
+        read_approval: impl Fn() -> L + Send + 'static,
+    ) -> watch::Receiver<Option<PollOutcome>>
     where
         L: Future<Output = Result<Option<ApprovalRecord>, StoreError>> + Send + 'static,
     {
@@ -128,45 +131,46 @@ impl PendingDecisions {
             return poll.outcome.subscribe();
         }
         let (outcome, receiver) = watch::channel(None);
-        let poll = Arc::new(Poll {
+        let poll = Arc::new(ApprovalPoll {
             outcome,
-            wake: Notify::new(),
+            wake_signal: Notify::new(),
         });
         polls.insert(id.to_owned(), Arc::clone(&poll));
-        let registered = Registered {
-            pending: Arc::clone(self),
+        let registration = PollRegistration {
+            decisions: Arc::clone(self),
             id: id.to_owned(),
             poll,
         };
-        tokio::spawn(registered.run(read));
+        tokio::spawn(registration.run(read_approval));
         receiver
     }
 }
 
-impl Registered {
-    async fn run<L>(self, read: impl Fn() -> L + Send)
+impl PollRegistration {
+    async fn run<L>(self, read_approval: impl Fn() -> L + Send)
     where
         L: Future<Output = Result<Option<ApprovalRecord>, StoreError>> + Send + 'static,
     {
         loop {
-            let outcome = match read().await {
+            let outcome = match read_approval().await {
                 Ok(Some(record)) if record.decision.is_none() => None,
-                Ok(found) => Some(Ok(found)),
-                Err(error) => Some(Err(failure::store_failure(error))),
+                Ok(record) => Some(Ok(record)),
+                Err(error) => Some(Err(failure::for_store_error(error))),
             };
             if outcome.is_some() {
-                // The poll is removed before the outcome is published: a later caller starts a new
-                // poll.
+                // The poll is removed before the outcome is published, so that a later caller
+                // starts a new poll.
                 self.remove();
                 self.poll.outcome.send_replace(outcome);
                 return;
             }
             tokio::select! {
-                () = self.poll.wake.notified() => {}
+                () = self.poll.wake_signal.notified() => {}
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
                 () = self.poll.outcome.closed() => {
-                    let mut polls = self.pending.polls.lock();
-                    // No caller can subscribe while `polls` is locked.
+                    let mut polls = self.decisions.polls.lock();
+                    // The count of receivers is reliable, because no caller can subscribe while
+                    // `polls` is locked.
                     if self.poll.outcome.receiver_count() == 0 {
                         polls.remove(&self.id);
                         return;
@@ -177,7 +181,7 @@ impl Registered {
     }
 
     fn remove(&self) {
-        let mut polls = self.pending.polls.lock();
+        let mut polls = self.decisions.polls.lock();
         if polls
             .get(&self.id)
             .is_some_and(|poll| Arc::ptr_eq(poll, &self.poll))
@@ -187,7 +191,7 @@ impl Registered {
     }
 }
 
-impl Drop for Registered {
+impl Drop for PollRegistration {
     fn drop(&mut self) {
         self.remove();
     }
@@ -207,8 +211,8 @@ mod tests {
         let mut approval = test_support::approval("a", Duration::ZERO);
         approval.decision = verdict.map(|verdict| ApprovalDecision {
             verdict,
-            by: "alice".to_owned(),
-            at: approval.created_at,
+            decider: "alice".to_owned(),
+            decided_at: approval.created_at,
             reason: None,
             arguments: None,
         });
@@ -229,14 +233,14 @@ mod tests {
                     let decided = is_decided.load(Ordering::SeqCst);
                     async move { Ok(Some(approval(decided.then_some(Verdict::Approved)))) }
                 };
-                pending.outcome("a", read).await
+                pending.wait_for_outcome("a", read).await
             })
         };
         let callers: Vec<_> = (0..50).map(|_| wait()).collect();
         tokio::time::sleep(Duration::from_millis(10_500)).await;
         assert_eq!(looks.load(Ordering::SeqCst), 11);
         is_decided.store(true, Ordering::SeqCst);
-        pending.poll_now("a");
+        pending.wake_poll("a");
         for caller in callers {
             let outcome = caller.await.unwrap().unwrap();
             assert!(outcome.unwrap().decision.is_some());
@@ -249,22 +253,22 @@ mod tests {
     async fn the_store_is_not_read_when_no_caller_waits() {
         let pending = Arc::new(PendingDecisions::default());
         let read = || async { Ok(Some(approval(None))) };
-        let waiting = pending.outcome("a", read);
-        let waited = tokio::time::timeout(Duration::from_secs(3), waiting).await;
+        let waiting_callers = pending.wait_for_outcome("a", read);
+        let waited = tokio::time::timeout(Duration::from_secs(3), waiting_callers).await;
         assert!(waited.is_err());
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert!(pending.polls.lock().is_empty());
         let broken = || async { Err(StoreError::unavailable("no disk")) };
-        assert!(pending.outcome("a", broken).await.is_err());
+        assert!(pending.wait_for_outcome("a", broken).await.is_err());
         let gone = || async { Ok(None) };
-        assert_eq!(pending.outcome("a", gone).await.unwrap(), None);
+        assert_eq!(pending.wait_for_outcome("a", gone).await.unwrap(), None);
     }
 
     #[test]
     fn waiting_callers_are_limited_for_each_principal() {
         let pending = Arc::new(PendingDecisions::default());
         pending.set_max_waiting(2);
-        let permit = |principal| pending.wait_permit(principal);
+        let permit = |principal| pending.try_acquire_permit(principal);
         let (first, second) = (permit(Some("token:a")), permit(Some("token:a")));
         assert!(first.is_some() && second.is_some());
         assert!(permit(Some("token:a")).is_none());
@@ -273,6 +277,6 @@ mod tests {
         drop(first);
         assert!(permit(Some("token:a")).is_some());
         drop(second);
-        assert_eq!(pending.waiting.total(), Usage::default());
+        assert_eq!(pending.waiting_callers.total(), Usage::default());
     }
 }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 /// Maximum size of all capabilities of one client as JSON, in bytes.
-const MAX_BYTES: usize = 8 * 1024;
+const MAX_CAPABILITIES_BYTES: usize = 8 * 1024;
 
-/// Maximum size of one known capability that is stored unchanged, as JSON in bytes.
-const MAX_KNOWN_BYTES: usize = 1024;
+/// Maximum size, as JSON in bytes, of a known capability that is stored unchanged. A larger one is
+/// reduced to its known members.
+const MAX_CAPABILITY_BYTES: usize = 1024;
 
-/// The capabilities of MCP (`ClientCapabilities`), with their members.
+/// The client capabilities that MCP defines (`ClientCapabilities`), each with the members that MCP
+/// defines.
 const KNOWN_CAPABILITIES: [(&str, &[&str]); 4] = [
     ("elicitation", &["form", "url"]),
     ("roots", &["listChanged"]),
@@ -21,64 +23,64 @@ const KNOWN_CAPABILITIES: [(&str, &[&str]); 4] = [
 /// Returns the declared capabilities that are stored: all capabilities that MCP defines, reduced to
 /// their known members if they are long, and as many other capabilities, such as extensions, as fit
 /// into 8 KiB.
-pub fn limit_size(declared: Map<String, Value>) -> Arc<Map<String, Value>> {
-    let mut left = MAX_BYTES;
-    let (known, others): (Vec<_>, Vec<_>) = declared
+pub fn limit_size(declared_capabilities: Map<String, Value>) -> Arc<Map<String, Value>> {
+    let mut remaining_bytes = MAX_CAPABILITIES_BYTES;
+    let (known_capabilities, other_capabilities): (Vec<_>, Vec<_>) = declared_capabilities
         .into_iter()
         .partition(|(name, _)| known_members(name).is_some());
-    let known = known.into_iter().map(|(name, value)| {
+    let known_capabilities = known_capabilities.into_iter().map(|(name, value)| {
         let members = known_members(&name).unwrap_or_default();
-        let value = if length(&value) <= MAX_KNOWN_BYTES {
+        let value = if json_bytes(&value) <= MAX_CAPABILITY_BYTES {
             value
         } else {
-            reduced(value, members)
+            reduce(value, members)
         };
         (name, value)
     });
     let mut is_complete = true;
-    let mut bounded: Map<String, Value> = Map::new();
-    for (name, value) in known.chain(others) {
-        let bytes = name.len() + length(&value);
-        if bytes <= left {
-            left -= bytes;
-            bounded.insert(name, value);
+    let mut limited_capabilities: Map<String, Value> = Map::new();
+    for (name, value) in known_capabilities.chain(other_capabilities) {
+        let bytes = name.len() + json_bytes(&value);
+        if bytes <= remaining_bytes {
+            remaining_bytes -= bytes;
+            limited_capabilities.insert(name, value);
         } else {
             is_complete = false;
         }
     }
     if !is_complete {
         tracing::debug!(
-            limit_bytes = MAX_BYTES,
+            limit_bytes = MAX_CAPABILITIES_BYTES,
             "Ignored the capabilities of an MCP client beyond the size limit"
         );
     }
-    Arc::new(bounded)
+    Arc::new(limited_capabilities)
 }
 
 fn known_members(capability: &str) -> Option<&'static [&'static str]> {
-    let mut known = KNOWN_CAPABILITIES.iter();
-    let found = known.find(|(name, _)| *name == capability);
-    found.map(|(_, members)| *members)
+    let mut known_capabilities = KNOWN_CAPABILITIES.iter();
+    let known_capability = known_capabilities.find(|(name, _)| *name == capability);
+    known_capability.map(|(_, members)| *members)
 }
 
 /// Returns a capability with only its known members, each reduced to an empty object.
-fn reduced(capability: Value, members: &[&str]) -> Value {
-    let Value::Object(mut capability) = capability else {
+fn reduce(capability: Value, members: &[&str]) -> Value {
+    let Value::Object(mut members_by_name) = capability else {
         return Value::Object(Map::new());
     };
-    capability.retain(|name, _| members.contains(&name.as_str()));
-    for member in capability.values_mut() {
-        if length(member) > MAX_KNOWN_BYTES / 8 {
+    members_by_name.retain(|name, _| members.contains(&name.as_str()));
+    for member in members_by_name.values_mut() {
+        if json_bytes(member) > MAX_CAPABILITY_BYTES / 8 {
             *member = Value::Object(Map::new());
         }
     }
-    Value::Object(capability)
+    Value::Object(members_by_name)
 }
 
-fn length(value: &Value) -> usize {
+fn json_bytes(value: &Value) -> usize {
     /// A writer that only counts bytes.
-    struct Counter(usize);
-    impl std::io::Write for Counter {
+    struct ByteCounter(usize);
+    impl std::io::Write for ByteCounter {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0 += bytes.len();
             Ok(bytes.len())
@@ -88,7 +90,7 @@ fn length(value: &Value) -> usize {
             Ok(())
         }
     }
-    let mut counter = Counter(0);
+    let mut counter = ByteCounter(0);
     match serde_json::to_writer(&mut counter, value) {
         Ok(()) => counter.0,
         Err(_) => usize::MAX,
@@ -137,6 +139,8 @@ mod tests {
         });
         assert_eq!(bounded_value(&declared), expected);
         let many: Map<_, _> = (0..10_000).map(|n| (format!("c{n}"), json!({}))).collect();
-        assert!(length(&Value::Object((*limit_size(many)).clone())) < 2 * MAX_BYTES);
+        assert!(
+            json_bytes(&Value::Object((*limit_size(many)).clone())) < 2 * MAX_CAPABILITIES_BYTES
+        );
     }
 }

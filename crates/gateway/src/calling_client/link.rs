@@ -22,7 +22,7 @@ use uuid::Uuid;
 use super::message::{self, LOG_LEVEL, METHOD_NOT_FOUND, Members};
 
 /// Maximum number of messages that wait for a slow client; further notifications are dropped.
-const MAX_WAITING: usize = 256;
+const MAX_WAITING_MESSAGES: usize = 256;
 
 /// A message that a running request sends before its result.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct Question {
     pub method: String,
     /// The parameters of the request.
     pub params: Box<RawValue>,
-    /// Takes the client's response.
+    /// The channel for the client's response.
     pub reply: oneshot::Sender<Result<Value, RpcError>>,
 }
 
@@ -55,8 +55,8 @@ pub struct Requester {
     pub capabilities: Arc<Map<String, Value>>,
     /// The lowest level of log messages that the client wants.
     pub log_level: LogThreshold,
-    /// The decoded headers that repeat parameters (`mcp-param-*`), by name, if the request came
-    /// over HTTP in a revision that has these headers.
+    /// The decoded headers `mcp-param-*`, which repeat parameters of the request, by name; `None`
+    /// unless the request came over HTTP in a revision that has these headers.
     pub param_headers: Option<Arc<HashMap<String, String>>>,
     /// Whether the client can receive messages before the result.
     pub can_stream: bool,
@@ -69,7 +69,8 @@ pub struct LogThreshold(Arc<AtomicU8>);
 impl LogThreshold {
     const NO_LEVEL: u8 = u8::MAX;
 
-    /// Creates a threshold; without `level`, no message passes it.
+    /// Creates a threshold with the lowest level `level`. If `None`, no message passes the
+    /// threshold.
     pub fn new(level: Option<McpLogLevel>) -> Self {
         let level = level.map_or(Self::NO_LEVEL, |level| level as u8);
         Self(Arc::new(AtomicU8::new(level)))
@@ -92,13 +93,14 @@ pub struct ClientLink {
     pub requester: Requester,
     messages: mpsc::Sender<ClientMessage>,
     progress_token: Option<Box<RawValue>>,
-    /// The log level in the request itself (MCP 2026-07-28).
+    /// The lowest log level that the request sets in its `_meta` (MCP 2026-07-28).
     request_level: Option<Box<RawValue>>,
-    /// The other parameters, which are forwarded to the upstream server.
-    others: Members,
+    /// The request's parameters for the upstream server. They do not contain the trace context or
+    /// the members of `_meta` that are meant for the sidecar alone.
+    other_params: Members,
     /// The trace context in the request's `_meta`.
     meta_trace: Option<TraceContext>,
-    /// The trace context in which the request is handled.
+    /// The trace context in which the sidecar handles the request.
     trace: OnceLock<TraceContext>,
 }
 
@@ -106,7 +108,7 @@ pub struct ClientLink {
 /// client's order and text, except the tool's name, the arguments and, if the trace context differs
 /// from the client's, `_meta`.
 pub(crate) struct ForwardedCall<'a> {
-    others: &'a Members,
+    other_params: &'a Members,
     name: &'a str,
     arguments: &'a JsonObject,
     meta: ForwardedMeta,
@@ -116,14 +118,14 @@ pub(crate) struct ForwardedCall<'a> {
 enum ForwardedMeta {
     /// The `_meta` of the request, unchanged.
     Unchanged,
-    /// Another `_meta`, or no `_meta` if `None`.
+    /// A `_meta` in place of the request's, or no `_meta` if `None`.
     Replaced(Option<Box<RawValue>>),
 }
 
 impl Serialize for ForwardedCall<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut params = serializer.serialize_map(None)?;
-        for (key, value) in self.others {
+        for (key, value) in self.other_params {
             match (key.as_str(), &self.meta) {
                 ("name", _) => params.serialize_entry(key, self.name)?,
                 ("arguments", _) => params.serialize_entry(key, self.arguments)?,
@@ -131,7 +133,7 @@ impl Serialize for ForwardedCall<'_> {
                 _ => params.serialize_entry(key, value)?,
             }
         }
-        if !self.others.contains_key("arguments") {
+        if !self.other_params.contains_key("arguments") {
             params.serialize_entry("arguments", self.arguments)?;
         }
         if let ForwardedMeta::Replaced(Some(meta)) = &self.meta {
@@ -167,27 +169,27 @@ impl ClientLink {
         requester: Requester,
         request: &message::Request,
     ) -> (Arc<Self>, mpsc::Receiver<ClientMessage>) {
-        let (messages, receiver) = mpsc::channel(MAX_WAITING);
+        let (messages, receiver) = mpsc::channel(MAX_WAITING_MESSAGES);
         let mut meta = request.meta();
-        // Each progress notification repeats the token.
+        // The progress token is stored, because each progress notification repeats it.
         let progress_token = meta
             .shift_remove("progressToken")
             .filter(|token| token.get() != "null" && token.get().len() <= MAX_ID_BYTES);
         let request_level = meta.shift_remove(LOG_LEVEL);
         let meta_trace = parse_trace(&meta);
-        // The remaining reserved keys are meant for the sidecar alone.
+        // The other reserved keys are removed, because they are meant for the sidecar alone.
         meta.retain(|key, _| !key.starts_with(RESERVED_META));
-        let mut others = request.params.clone();
-        others.shift_remove("_meta");
+        let mut other_params = request.params.clone();
+        other_params.shift_remove("_meta");
         if let (false, Ok(meta)) = (meta.is_empty(), message::raw(&meta)) {
-            others.insert("_meta".to_owned(), meta);
+            other_params.insert("_meta".to_owned(), meta);
         }
         let link = Self {
             requester,
             messages,
             progress_token,
             request_level,
-            others,
+            other_params,
             meta_trace,
             trace: OnceLock::new(),
         };
@@ -195,27 +197,28 @@ impl ClientLink {
     }
 
     /// Returns the request's parameters for an upstream server in the trace context `trace`, with
-    /// the members in `instead` replaced. If `trace` is the client's own trace context, `_meta` is
-    /// forwarded unchanged.
-    pub fn params_in(
+    /// the members in `replacements` replaced. If `trace` is the client's own trace context,
+    /// `_meta` is forwarded unchanged.
+    pub fn params_with_trace(
         &self,
         trace: Option<&TraceContext>,
-        instead: impl IntoIterator<Item = (&'static str, Box<RawValue>)>,
+        replacements: impl IntoIterator<Item = (&'static str, Box<RawValue>)>,
     ) -> Members {
-        let mut params = self.others.clone();
-        for (key, value) in instead {
+        let mut params = self.other_params.clone();
+        for (key, value) in replacements {
             params.insert(key.to_owned(), value);
         }
-        if let Some(meta) = self.meta_in(trace) {
+        if let Some(meta) = self.meta_with_trace(trace) {
             params.insert("_meta".to_owned(), meta);
         }
         params
     }
 
     /// Returns the parameters of the client's `tools/call` for an upstream server, like
-    /// [`params_in`](Self::params_in). An approved call has only what its approval covers
-    /// ([`forwarded`](Self::forwarded)), and the trace context.
-    pub(crate) fn tool_call<'a>(
+    /// [`params_with_trace`](Self::params_with_trace). For an approved call, returns only the
+    /// parameters that the approval covers ([`forwarded_params`](Self::forwarded_params)) and the
+    /// trace context.
+    pub(crate) fn forwarded_call<'a>(
         &'a self,
         trace: Option<&TraceContext>,
         name: &'a str,
@@ -226,13 +229,13 @@ impl ClientLink {
             let trace = trace.and_then(|trace| message::raw(&trace.to_meta()).ok());
             ForwardedMeta::Replaced(trace)
         } else {
-            let changed = self.meta_in(trace);
-            changed.map_or(ForwardedMeta::Unchanged, |meta| {
+            let changed_meta = self.meta_with_trace(trace);
+            changed_meta.map_or(ForwardedMeta::Unchanged, |meta| {
                 ForwardedMeta::Replaced(Some(meta))
             })
         };
         ForwardedCall {
-            others: &self.others,
+            other_params: &self.other_params,
             name,
             arguments,
             meta,
@@ -241,10 +244,10 @@ impl ClientLink {
 
     /// Returns the request's `_meta` in the trace context `trace`, or `None` if `trace` is the
     /// client's own.
-    fn meta_in(&self, trace: Option<&TraceContext>) -> Option<Box<RawValue>> {
+    fn meta_with_trace(&self, trace: Option<&TraceContext>) -> Option<Box<RawValue>> {
         let trace = trace.filter(|trace| Some(*trace) != self.meta_trace.as_ref())?;
         let mut meta: Members = self
-            .others
+            .other_params
             .get("_meta")
             .and_then(|meta| serde_json::from_str(meta.get()).ok())
             .unwrap_or_default();
@@ -294,7 +297,7 @@ impl ClientLink {
     }
 
     /// Sends a progress notification, if the client requested progress.
-    pub(crate) fn progress(&self, progress: &ProgressNotification) {
+    pub(crate) fn forward_progress(&self, progress: &ProgressNotification) {
         if let (Some(token), true) = (&self.progress_token, self.requester.can_stream) {
             send_progress(&self.messages, token, progress);
         }
@@ -302,48 +305,50 @@ impl ClientLink {
 
     /// Returns a digest of the parameters that an upstream server gets in addition to the tool's
     /// name and arguments, except the trace context; `None` if there are no such parameters.
-    pub fn variant(&self) -> Option<String> {
-        let others = self.further_params();
-        let text = (!others.is_empty()).then(|| serde_json::to_string(&others).ok())?;
+    pub fn params_digest(&self) -> Option<String> {
+        let other_params = self.further_params();
+        let text = (!other_params.is_empty()).then(|| serde_json::to_string(&other_params).ok())?;
         text.map(|text| sha256_hex(&text))
     }
 
     /// Returns what an upstream server gets from the client in addition to the tool's name and
     /// arguments, if the call needs approval: all parameters except `_meta`, the client's
     /// capabilities, and its log level. `_meta` is not forwarded with such a call, because clients
-    /// put there what differs for each request, so that no repeated call would have the approval.
+    /// put values into `_meta` that differ for each request, so that no repeated call would match
+    /// the approval.
     ///
     /// # Errors
     /// `invalid_input` if an object has two members of one name: a person would see one of them,
     /// and the server might use the other.
-    pub(crate) fn forwarded(&self) -> Result<Option<ForwardedParameters>, ToolFailure> {
-        let mut reserved = Members::new();
+    pub(crate) fn forwarded_params(&self) -> Result<Option<ForwardedParameters>, ToolFailure> {
+        let mut meta = Members::new();
         if let Some(level) = &self.request_level {
-            reserved.insert(LOG_LEVEL.to_owned(), level.clone());
+            meta.insert(LOG_LEVEL.to_owned(), level.clone());
         }
         let capabilities = &self.requester.capabilities;
         if !capabilities.is_empty() {
-            let capabilities = message::raw(&**capabilities).map_err(|_| unclear_parameters())?;
-            reserved.insert(CLIENT_CAPABILITIES.to_owned(), capabilities);
+            let capabilities = message::raw(&**capabilities).map_err(|_| unclear_params_error())?;
+            meta.insert(CLIENT_CAPABILITIES.to_owned(), capabilities);
         }
-        let mut all = self.further_params();
-        all.shift_remove("_meta");
-        if !reserved.is_empty() {
-            all.insert(
+        let mut params = self.further_params();
+        params.shift_remove("_meta");
+        if !meta.is_empty() {
+            params.insert(
                 "_meta".to_owned(),
-                message::raw(&reserved).map_err(|_| unclear_parameters())?,
+                message::raw(&meta).map_err(|_| unclear_params_error())?,
             );
         }
-        if all.is_empty() {
+        if params.is_empty() {
             return Ok(None);
         }
-        let text = serde_json::to_string(&all).map_err(|_| unclear_parameters())?;
-        let shown: WholeValue = serde_json::from_str(&text).map_err(|_| unclear_parameters())?;
-        if shown.is_ambiguous {
-            return Err(unclear_parameters());
+        let text = serde_json::to_string(&params).map_err(|_| unclear_params_error())?;
+        let whole_value: WholeValue =
+            serde_json::from_str(&text).map_err(|_| unclear_params_error())?;
+        if whole_value.is_ambiguous {
+            return Err(unclear_params_error());
         }
         Ok(Some(ForwardedParameters {
-            shown: shown.value,
+            parameters: whole_value.value,
             digest: sha256_hex(&text),
         }))
     }
@@ -351,12 +356,12 @@ impl ClientLink {
     /// Returns the parameters that an upstream server gets in addition to the tool's name and
     /// arguments, without the trace context.
     fn further_params(&self) -> Members {
-        let others = self.others.iter();
-        others
+        let other_params = self.other_params.iter();
+        other_params
             .filter(|(key, _)| !["name", "arguments"].contains(&key.as_str()))
             .filter_map(|(key, value)| {
                 let value = match key.as_str() {
-                    "_meta" => without_trace(value, self.meta_trace.as_ref())?,
+                    "_meta" => remove_trace(value, self.meta_trace.as_ref())?,
                     _ => value.clone(),
                 };
                 Some((key.clone(), value))
@@ -365,22 +370,27 @@ impl ClientLink {
     }
 
     /// Forwards a log message, if the client wants its level.
-    pub(crate) fn log(&self, params: &RawValue) {
-        let level = level_of(params);
+    pub(crate) fn forward_log(&self, params: &RawValue) {
+        let level = parse_level(params);
         let is_logged = match &self.request_level {
             Some(request_level) => serde_json::from_str::<McpLogLevel>(request_level.get())
-                .is_ok_and(|min| level >= Some(min)),
+                .is_ok_and(|min_level| level >= Some(min_level)),
             None => level.is_some_and(|level| self.requester.log_level.admits(level)),
         };
         if is_logged && self.requester.can_stream {
-            let notice = message::outgoing(None, "notifications/message", &params);
-            let _ = self.messages.try_send(ClientMessage::Notice(notice));
+            let notification = message::outgoing(None, "notifications/message", &params);
+            let _ = self.messages.try_send(ClientMessage::Notice(notification));
         }
     }
 
     /// Sends a request of an upstream server to the client, and waits for the response.
-    pub(crate) async fn ask(&self, method: &str, params: Box<RawValue>) -> Result<Value, RpcError> {
-        let Some(capability) = capability_for(method).filter(|_| self.requester.can_stream) else {
+    pub(crate) async fn send_request(
+        &self,
+        method: &str,
+        params: Box<RawValue>,
+    ) -> Result<Value, RpcError> {
+        let Some(capability) = required_capability(method).filter(|_| self.requester.can_stream)
+        else {
             return Err(unsupported_method(method));
         };
         if !self.requester.capabilities.contains_key(capability) {
@@ -392,10 +402,15 @@ impl ClientLink {
             params,
             reply,
         };
-        let gone = || RpcError::new(message::INTERNAL_ERROR, "The client has disconnected");
-        let sent = self.messages.send(ClientMessage::Question(question)).await;
-        sent.map_err(|_| gone())?;
-        response.await.map_err(|_| gone())?
+        let disconnected_error = || {
+            RpcError::new(
+                message::INTERNAL_ERROR,
+                "The MCP client that made the call has disconnected",
+            )
+        };
+        let result = self.messages.send(ClientMessage::Question(question)).await;
+        result.map_err(|_| disconnected_error())?;
+        response.await.map_err(|_| disconnected_error())?
     }
 
     /// Returns whether the client supports elicitation with forms.
@@ -405,15 +420,17 @@ impl ClientLink {
             .capabilities
             .get("elicitation")
             .and_then(Value::as_object);
-        let has_forms =
-            elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
+        let has_forms = elicitation.is_some_and(|mode_members| {
+            mode_members.is_empty() || mode_members.contains_key("form")
+        });
         has_forms && self.requester.can_stream
     }
 }
 
-fn unclear_parameters() -> ToolFailure {
+fn unclear_params_error() -> ToolFailure {
     ToolFailure::invalid_input(
-        "The call needs approval, and its parameters have two members of one name",
+        "The call needs approval, but an object in its parameters has two members with the same \
+         name: use each name once",
     )
 }
 
@@ -424,8 +441,8 @@ fn send_progress(
     progress: &ProgressNotification,
 ) {
     let params = progress_params(token, progress);
-    let notice = message::outgoing(None, "notifications/progress", &params);
-    let _ = messages.try_send(ClientMessage::Notice(notice));
+    let notification = message::outgoing(None, "notifications/progress", &params);
+    let _ = messages.try_send(ClientMessage::Notice(notification));
 }
 
 /// The keys of the trace context in `_meta`.
@@ -439,9 +456,9 @@ fn parse_trace(meta: &Members) -> Option<TraceContext> {
     TraceContext::parse(&parent?, state.as_deref())
 }
 
-/// Returns `_meta` without the trace context, or `None` if `_meta` has no other members. Trace
-/// members that do not have the exact text of the trace context remain.
-fn without_trace(meta: &RawValue, trace: Option<&TraceContext>) -> Option<Box<RawValue>> {
+/// Returns `_meta` without the trace context, or `None` if `_meta` has no other members. Members of
+/// `_meta` whose text differs from the trace context remain.
+fn remove_trace(meta: &RawValue, trace: Option<&TraceContext>) -> Option<Box<RawValue>> {
     let mut meta: Members = serde_json::from_str(meta.get()).ok()?;
     for (key, value) in trace.map(TraceContext::to_meta).into_iter().flatten() {
         let text = meta.get(&key).map(|text| text.get());
@@ -456,7 +473,7 @@ fn without_trace(meta: &RawValue, trace: Option<&TraceContext>) -> Option<Box<Ra
 }
 
 /// Returns the client capability that a method requires.
-fn capability_for(method: &str) -> Option<&'static str> {
+fn required_capability(method: &str) -> Option<&'static str> {
     match method {
         "sampling/createMessage" => Some("sampling"),
         "elicitation/create" => Some("elicitation"),
@@ -470,19 +487,19 @@ pub(crate) fn unsupported_method(method: &str) -> RpcError {
     RpcError::new(METHOD_NOT_FOUND, message)
 }
 
-/// Returns the level of a log message, if valid.
-pub(crate) fn level_of(params: &RawValue) -> Option<McpLogLevel> {
+/// Returns the level of a log message, or `None` if the level is invalid.
+pub(crate) fn parse_level(params: &RawValue) -> Option<McpLogLevel> {
     #[derive(serde::Deserialize)]
-    struct Params {
+    struct LogParams {
         level: McpLogLevel,
     }
-    let params: Result<Params, _> = serde_json::from_str(params.get());
+    let params: Result<LogParams, _> = serde_json::from_str(params.get());
     params.ok().map(|params| params.level)
 }
 
 fn progress_params(token: &RawValue, progress: &ProgressNotification) -> Value {
     /// Writes whole numbers as integers, as most servers do.
-    fn number(value: f64) -> Value {
+    fn to_json_number(value: f64) -> Value {
         const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
         if value.fract() == 0.0 && value.abs() < MAX_EXACT_INTEGER {
             #[expect(clippy::cast_possible_truncation, reason = "whole, and small enough")]
@@ -490,9 +507,9 @@ fn progress_params(token: &RawValue, progress: &ProgressNotification) -> Value {
         }
         json!(value)
     }
-    let mut params = json!({"progressToken": token, "progress": number(progress.progress)});
+    let mut params = json!({"progressToken": token, "progress": to_json_number(progress.progress)});
     if let Some(total) = progress.total {
-        params["total"] = number(total);
+        params["total"] = to_json_number(total);
     }
     if let Some(message) = &progress.message {
         params["message"] = json!(message);
@@ -511,7 +528,7 @@ mod tests {
     /// Returns the forwarded parameters of a `tools/call` with these parameters.
     fn forwarded(params: &str, trace: Option<&TraceContext>) -> String {
         let link = ClientLink::for_test(params, json!({}));
-        serde_json::to_string(&link.tool_call(trace, "roll", &arguments(), false)).unwrap()
+        serde_json::to_string(&link.forwarded_call(trace, "roll", &arguments(), false)).unwrap()
     }
 
     #[test]
@@ -523,14 +540,14 @@ mod tests {
         let link = ClientLink::for_test(&params, json!({"roots": {}}));
         let trace = link.meta_trace().cloned().map(TraceContext::without_state);
         let arguments = arguments();
-        let call = link.tool_call(trace.as_ref(), "roll", &arguments, true);
+        let call = link.forwarded_call(trace.as_ref(), "roll", &arguments, true);
         assert_eq!(
             serde_json::to_string(&call).unwrap(),
             format!(
                 r#"{{"name":"roll","task":{{"ttl":1e3}},"arguments":{{"n":2}},"_meta":{{"traceparent":"{parent}"}}}}"#
             )
         );
-        let shown = link.forwarded().unwrap().unwrap().shown;
+        let shown = link.forwarded_params().unwrap().unwrap().parameters;
         let capabilities = json!({"io.modelcontextprotocol/clientCapabilities": {"roots": {}}});
         assert_eq!(shown, json!({"task": {"ttl": 1e3}, "_meta": capabilities}));
     }
@@ -594,11 +611,14 @@ mod tests {
         let mut forwarded_by_digest = HashMap::new();
         for (params, capabilities) in generated() {
             let link = ClientLink::for_test(&params, capabilities);
-            let digest = link.forwarded().unwrap().map(|forwarded| forwarded.digest);
+            let digest = link
+                .forwarded_params()
+                .unwrap()
+                .map(|forwarded| forwarded.digest);
             let options = link.options();
             let trace = link.meta_trace().cloned().map(TraceContext::without_state);
             let arguments = arguments();
-            let call = link.tool_call(trace.as_ref(), "roll", &arguments, true);
+            let call = link.forwarded_call(trace.as_ref(), "roll", &arguments, true);
             let call = serde_json::to_string(&call).unwrap();
             // Only the trace context differs for each call.
             let call = match &trace {
@@ -622,7 +642,7 @@ mod tests {
     #[test]
     fn two_members_of_one_name_cannot_be_approved() {
         let link = ClientLink::for_test(r#"{"name":"far_roll","sudo":{"a":1,"a":2}}"#, json!({}));
-        let failure = link.forwarded().unwrap_err();
+        let failure = link.forwarded_params().unwrap_err();
         assert_eq!(failure.code, pillion_core::tool::ErrorCode::InvalidInput);
     }
 
@@ -631,7 +651,7 @@ mod tests {
         let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let variant = |parent: &str| {
             let params = format!(r#"{{"name":"x","_meta":{{"traceparent":"{parent}"}}}}"#);
-            ClientLink::for_test(&params, json!({})).variant()
+            ClientLink::for_test(&params, json!({})).params_digest()
         };
         assert_eq!(variant(parent), None);
         assert!(variant(&format!("01{}-pay=1", &parent[2..])).is_some());

@@ -6,10 +6,10 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::message::Members;
 
-/// A checked entry of `tools/list`, with each member as its server or worker wrote it.
+/// A validated entry of `tools/list`, with each member as its server or worker wrote it.
 #[derive(Debug)]
 pub(crate) struct ListedTool {
-    /// The entry as raw JSON, because parsed members take many times the memory.
+    /// The entry as raw JSON, because parsed members take many times as much memory.
     entry: Box<RawValue>,
     /// Whether the `outputSchema`, if present, has the type `object`.
     has_object_output: bool,
@@ -18,10 +18,10 @@ pub(crate) struct ListedTool {
 }
 
 impl ListedTool {
-    /// Reads a checked entry.
+    /// Reads an entry of `tools/list` that was validated before.
     ///
     /// # Errors
-    /// The entry is not an object.
+    /// Returns an error if the entry is not an object.
     pub(crate) fn new(entry: &RawValue) -> Result<Self, serde_json::Error> {
         let members: Members = serde_json::from_str(entry.get())?;
         Ok(Self {

@@ -72,13 +72,13 @@ impl Request {
     /// Returns a string parameter, such as a URI or the name of a tool, that has at most
     /// [`MAX_IDENTIFIER_BYTES`].
     pub fn text(&self, key: &str) -> Result<String, RpcError> {
-        let wrong = || invalid_params(format!("'{key}' must be a string"));
-        let raw = self.params.get(key).ok_or_else(wrong)?;
-        let text: String = serde_json::from_str(raw.get()).map_err(|error| {
+        let type_error = || invalid_params(format!("'{key}' must be a string"));
+        let raw_text = self.params.get(key).ok_or_else(type_error)?;
+        let text: String = serde_json::from_str(raw_text.get()).map_err(|error| {
             if is_lone_surrogate(&error) {
-                unreadable(key, &error)
+                invalid_param_error(key, &error)
             } else {
-                wrong()
+                type_error()
             }
         })?;
         check_identifier(key, &text)?;
@@ -134,18 +134,18 @@ struct IdMember<'a> {
 }
 
 impl Inbound {
-    /// Parses one message. Where MCP has an object, `[]` counts as `{}` and `null` as a missing
-    /// value.
+    /// Parses one message. Where MCP requires an object, `[]` counts as `{}`, and `null` counts as
+    /// a missing value.
     pub fn parse(text: &str) -> Result<Self, Unreadable> {
-        let unreadable = |id: Option<&RawValue>, code, message: String| Unreadable {
-            id: id.filter(|id| is_id(id)).map(ToOwned::to_owned),
+        let to_unreadable = |id: Option<&RawValue>, code, message: String| Unreadable {
+            id: id.filter(|id| is_valid_id(id)).map(ToOwned::to_owned),
             error: RpcError::new(code, message),
         };
         if let Err(error) = json_values::check(text.as_bytes()) {
             let id = serde_json::from_str::<IdMember<'_>>(text).ok();
             let message = format!("Invalid request: {error}");
-            return Err(unreadable(
-                id.and_then(|it| it.id),
+            return Err(to_unreadable(
+                id.and_then(|id_member| id_member.id),
                 INVALID_REQUEST,
                 message,
             ));
@@ -153,10 +153,14 @@ impl Inbound {
         let envelope: Envelope<'_> = match serde_json::from_str(text) {
             Ok(envelope) => envelope,
             Err(error) if error.is_data() => {
-                return Err(unreadable(None, INVALID_REQUEST, "Invalid request".into()));
+                return Err(to_unreadable(
+                    None,
+                    INVALID_REQUEST,
+                    "Invalid request".into(),
+                ));
             }
             Err(error) => {
-                return Err(unreadable(
+                return Err(to_unreadable(
                     None,
                     PARSE_ERROR,
                     format!("Parse error: {}", json_error_text(&error)),
@@ -164,27 +168,27 @@ impl Inbound {
             }
         };
         let id = envelope.id;
-        let invalid = |what: &str| {
-            let message = format!("Invalid request: {what}");
-            unreadable(id, INVALID_REQUEST, message)
+        let to_invalid_request = |problem: &str| {
+            let message = format!("Invalid request: {problem}");
+            to_unreadable(id, INVALID_REQUEST, message)
         };
         if envelope.jsonrpc != "2.0" {
-            return Err(invalid("'jsonrpc' must be \"2.0\""));
+            return Err(to_invalid_request("'jsonrpc' must be \"2.0\""));
         }
-        if id.is_some_and(|id| !is_id(id)) {
-            let expected =
+        if id.is_some_and(|id| !is_valid_id(id)) {
+            let id_problem =
                 format!("'id' must be a string or an integer of at most {MAX_ID_BYTES} bytes");
-            return Err(invalid(&expected));
+            return Err(to_invalid_request(&id_problem));
         }
         let method = match envelope.method {
             Some(Value::String(method)) => Some(method),
-            Some(_) => return Err(invalid("'method' must be a string")),
+            Some(_) => return Err(to_invalid_request("'method' must be a string")),
             None => None,
         };
         let params = || match envelope.params {
             None => Ok(Members::new()),
             Some(params) => objects::read_params(params).ok_or_else(|| {
-                unreadable(id, INVALID_PARAMS, "'params' must be an object".to_owned())
+                to_unreadable(id, INVALID_PARAMS, "'params' must be an object".to_owned())
             }),
         };
         match (method, id) {
@@ -202,21 +206,23 @@ impl Inbound {
                     (Some(error), _) => Err(serde_json::from_value(error)
                         .unwrap_or_else(|_| RpcError::new(INTERNAL_ERROR, "Unknown error"))),
                     (None, Some(result)) => Ok(objects::read_result(result)
-                        .map_err(|error| invalid(&json_error_text(&error)))?),
+                        .map_err(|error| to_invalid_request(&json_error_text(&error)))?),
                     (None, None) => {
-                        return Err(invalid("'method', 'result' and 'error' are missing"));
+                        return Err(to_invalid_request(
+                            "'method', 'result' and 'error' are missing",
+                        ));
                     }
                 };
                 let id = id.to_owned();
                 Ok(Self::Response { id, outcome })
             }
-            (None, None) => Err(invalid("'method' and 'id' are missing")),
+            (None, None) => Err(to_invalid_request("'method' and 'id' are missing")),
         }
     }
 }
 
 /// Returns whether an id is a string or an integer, as MCP requires, and not too long.
-fn is_id(id: &RawValue) -> bool {
+fn is_valid_id(id: &RawValue) -> bool {
     let text = id.get();
     // The text of a string includes the quotation marks.
     text.len() <= MAX_ID_BYTES + 2 && (text.starts_with('"') || text.parse::<i128>().is_ok())
@@ -225,17 +231,18 @@ fn is_id(id: &RawValue) -> bool {
 /// Reads a log level of MCP's `logging/setLevel`.
 pub fn parse_log_level(level: &RawValue) -> Result<McpLogLevel, RpcError> {
     serde_json::from_str(level.get()).map_err(|_| {
-        invalid_params(
-            "Invalid log level: expected debug, info, notice, warning, error, critical, alert or \
-            emergency",
-        )
+        invalid_params(format!(
+            "Invalid log level {}: expected debug, info, notice, warning, error, critical, alert \
+             or emergency",
+            truncate_input(level.get())
+        ))
     })
 }
 
-/// Returns the error for a request whose id a running request of the same connection has: the
-/// client could not tell their responses apart.
-pub fn used_id() -> RpcError {
-    let reason = "The id is used by a request that is running";
+/// Returns the error for a request whose id is in use by a running request of the same connection:
+/// the client could not tell the two responses apart.
+pub fn used_id_error() -> RpcError {
+    let reason = "The id of the request is already used by a running request: use another id";
     RpcError::new(INVALID_REQUEST, reason)
 }
 
@@ -244,13 +251,13 @@ pub fn invalid_params(message: impl Into<String>) -> RpcError {
     RpcError::new(INVALID_PARAMS, message)
 }
 
-/// Returns the error for a parameter whose JSON is invalid. Parameters are parsed only when they
-/// are used.
-pub fn unreadable(key: &str, error: &serde_json::Error) -> RpcError {
+/// Returns the error for a parameter whose JSON is invalid. The JSON of a parameter is parsed only
+/// when the parameter is used.
+pub fn invalid_param_error(key: &str, error: &serde_json::Error) -> RpcError {
     invalid_params(format!("'{key}': {}", json_error_text(error)))
 }
 
-/// Checks the length of a parameter that is compared with the entries of lists.
+/// Checks the length of a parameter that identifies an item, such as the name of a tool or a URI.
 ///
 /// # Errors
 /// The text is longer than [`MAX_IDENTIFIER_BYTES`].
@@ -263,9 +270,9 @@ pub fn check_identifier(key: &str, text: &str) -> Result<(), RpcError> {
     Ok(())
 }
 
-/// Returns the error for an unknown item, such as a tool; `what` is the kind of item.
-pub fn unknown(what: &str, name: &str) -> RpcError {
-    invalid_params(format!("Unknown {what}: {}", truncate_input(name)))
+/// Returns the error for an unknown item, such as a tool; `kind` is the kind of item.
+pub fn unknown_item_error(kind: &str, name: &str) -> RpcError {
+    invalid_params(format!("Unknown {kind}: {}", truncate_input(name)))
 }
 
 /// Returns the error for a header that differs from the message's body.
@@ -274,8 +281,8 @@ pub fn header_mismatch(header: &str) -> RpcError {
     RpcError::new(HEADER_MISMATCH, reason)
 }
 
-/// Returns an error whose member `data` is `data`.
-pub fn error_with(code: i64, message: impl Into<String>, data: &Value) -> RpcError {
+/// Creates an error with this code, message and member `data`.
+pub fn error_with_data(code: i64, message: impl Into<String>, data: &Value) -> RpcError {
     let mut error = RpcError::new(code, message);
     error.data = to_raw_value(data).ok();
     error
@@ -305,7 +312,7 @@ pub fn response(id: Option<&RawValue>, outcome: &Result<Box<RawValue>, RpcError>
             bytes.push(b'}');
             bytes.into()
         }
-        Err(error) => encode(&Failed {
+        Err(error) => encode(&ErrorResponse {
             jsonrpc: "2.0",
             id,
             error,
@@ -314,7 +321,7 @@ pub fn response(id: Option<&RawValue>, outcome: &Result<Box<RawValue>, RpcError>
 }
 
 #[derive(Serialize)]
-struct Failed<'a> {
+struct ErrorResponse<'a> {
     jsonrpc: &'static str,
     id: &'a RawValue,
     error: &'a RpcError,
@@ -343,30 +350,35 @@ fn encode(message: &impl Serialize) -> Bytes {
     serde_json::to_vec(message).map_or_else(|_| Bytes::new(), Bytes::from)
 }
 
-/// Adds members at the front of `result`, unless they exist. The rest stays unchanged byte for
-/// byte.
+/// Adds members at the front of the object `result`, except those that it already has. The rest of
+/// the JSON text stays unchanged byte for byte.
 pub fn with_members(result: Box<RawValue>, members: &[(&str, &str)]) -> Box<RawValue> {
     let text = result.get();
-    let Ok(known) = serde_json::from_str::<IndexMap<std::borrow::Cow<'_, str>, &RawValue>>(text)
+    let Ok(existing_members) =
+        serde_json::from_str::<IndexMap<std::borrow::Cow<'_, str>, &RawValue>>(text)
     else {
         return result; // Members can only be added to an object.
     };
-    let mut written = String::new();
+    let mut text_with_members = String::new();
     for (name, value) in members {
-        if !known.contains_key(*name) {
-            written.push_str(if written.is_empty() { "{" } else { "," });
-            written.push_str(&format!("\"{name}\":{value}"));
+        if !existing_members.contains_key(*name) {
+            text_with_members.push_str(if text_with_members.is_empty() {
+                "{"
+            } else {
+                ","
+            });
+            text_with_members.push_str(&format!("\"{name}\":{value}"));
         }
     }
-    if written.is_empty() {
+    if text_with_members.is_empty() {
         return result;
     }
     let rest = text.trim_start().strip_prefix('{').unwrap_or_default();
-    if !known.is_empty() {
-        written.push(',');
+    if !existing_members.is_empty() {
+        text_with_members.push(',');
     }
-    written.push_str(rest);
-    RawValue::from_string(written).unwrap_or(result)
+    text_with_members.push_str(rest);
+    RawValue::from_string(text_with_members).unwrap_or(result)
 }
 
 #[cfg(test)]

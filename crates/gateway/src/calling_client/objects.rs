@@ -1,4 +1,4 @@
-//! Tolerates other values where MCP requires an object: `[]` is read as `{}`, and `null` as a
+//! Tolerates two other values where MCP requires an object. `[]` is read as `{}`, and `null` as a
 //! missing value. PHP encodes an empty map as `[]`, and many libraries write `null` for a missing
 //! member.
 //!
@@ -12,145 +12,151 @@ use serde_json::value::RawValue;
 use super::message::{Members, raw};
 
 /// The key of the client's `Implementation` in `_meta` (MCP 2026-07-28).
-const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+const CLIENT_INFO_KEY: &str = "io.modelcontextprotocol/clientInfo";
 
-/// An object in a message, with the members that are objects as well.
+/// The shape of an object in a message: which of its members must be objects as well.
 struct ObjectShape {
-    members: &'static [Member],
-    /// The shape of every member that has no shape of its own, if each is an object.
-    others: Option<&'static Self>,
+    members: &'static [ObjectMember],
+    /// The shape of the members that are not in `members`; `None` if they need not be objects.
+    other_members: Option<&'static Self>,
 }
 
-struct Member {
+struct ObjectMember {
     name: &'static str,
     shape: &'static ObjectShape,
-    /// The name of a sibling member: only beside it is this member an object.
+    /// The name of a sibling member, without which the member need not be an object.
     sibling: Option<&'static str>,
 }
 
-const fn member(name: &'static str, shape: &'static ObjectShape) -> Member {
-    Member {
+const fn member(name: &'static str, shape: &'static ObjectShape) -> ObjectMember {
+    ObjectMember {
         name,
         shape,
         sibling: None,
     }
 }
 
-static OBJECT: ObjectShape = ObjectShape {
+static OBJECT_SHAPE: ObjectShape = ObjectShape {
     members: &[],
-    others: None,
+    other_members: None,
 };
 
-static OBJECTS: ObjectShape = ObjectShape {
+static OBJECT_MAP_SHAPE: ObjectShape = ObjectShape {
     members: &[],
-    others: Some(&OBJECT),
+    other_members: Some(&OBJECT_SHAPE),
 };
 
-/// `ClientCapabilities`: every capability is an object. MCP's capabilities, and the named ones in
-/// `experimental` and `extensions`, contain objects, too.
-static CAPABILITIES: ObjectShape = ObjectShape {
+/// `ClientCapabilities`: every capability is an object. The members of `elicitation`, `sampling`
+/// and `tasks`, and the capabilities in `experimental` and `extensions`, are objects as well.
+static CAPABILITIES_SHAPE: ObjectShape = ObjectShape {
     members: &[
-        member("elicitation", &OBJECTS),
-        member("experimental", &OBJECTS),
-        member("extensions", &OBJECTS),
-        member("sampling", &OBJECTS),
-        member("tasks", &TASKS),
+        member("elicitation", &OBJECT_MAP_SHAPE),
+        member("experimental", &OBJECT_MAP_SHAPE),
+        member("extensions", &OBJECT_MAP_SHAPE),
+        member("sampling", &OBJECT_MAP_SHAPE),
+        member("tasks", &TASKS_SHAPE),
     ],
-    others: Some(&OBJECT),
+    other_members: Some(&OBJECT_SHAPE),
 };
 
-static TASKS: ObjectShape = ObjectShape {
-    members: &[member("requests", &REQUESTS)],
-    others: Some(&OBJECT),
+static TASKS_SHAPE: ObjectShape = ObjectShape {
+    members: &[member("requests", &TASK_REQUESTS_SHAPE)],
+    other_members: Some(&OBJECT_SHAPE),
 };
 
-static REQUESTS: ObjectShape = ObjectShape {
+static TASK_REQUESTS_SHAPE: ObjectShape = ObjectShape {
     members: &[],
-    others: Some(&OBJECTS),
+    other_members: Some(&OBJECT_MAP_SHAPE),
 };
 
-static META: ObjectShape = ObjectShape {
+static META_SHAPE: ObjectShape = ObjectShape {
     members: &[
-        member(CLIENT_CAPABILITIES, &CAPABILITIES),
-        member(CLIENT_INFO, &OBJECT),
+        member(CLIENT_CAPABILITIES, &CAPABILITIES_SHAPE),
+        member(CLIENT_INFO_KEY, &OBJECT_SHAPE),
     ],
-    others: None,
+    other_members: None,
 };
 
-/// The parameters of all requests and notifications. No member name has two meanings.
-static PARAMS: ObjectShape = ObjectShape {
+/// The parameters of all requests and notifications. One shape fits all methods, because no two
+/// methods use one member name differently.
+static PARAMS_SHAPE: ObjectShape = ObjectShape {
     members: &[
-        member("_meta", &META),
-        member("argument", &OBJECT),
-        member("arguments", &OBJECT),
-        member("capabilities", &CAPABILITIES),
-        member("clientInfo", &OBJECT),
-        member("context", &COMPLETION_CONTEXT),
-        member("inputResponses", &RESULTS),
-        member("notifications", &OBJECT),
-        member("ref", &OBJECT),
-        member("task", &OBJECT),
+        member("_meta", &META_SHAPE),
+        member("argument", &OBJECT_SHAPE),
+        member("arguments", &OBJECT_SHAPE),
+        member("capabilities", &CAPABILITIES_SHAPE),
+        member("clientInfo", &OBJECT_SHAPE),
+        member("context", &COMPLETION_CONTEXT_SHAPE),
+        member("inputResponses", &RESULT_MAP_SHAPE),
+        member("notifications", &OBJECT_SHAPE),
+        member("ref", &OBJECT_SHAPE),
+        member("task", &OBJECT_SHAPE),
     ],
-    others: None,
+    other_members: None,
 };
 
-static COMPLETION_CONTEXT: ObjectShape = ObjectShape {
-    members: &[member("arguments", &OBJECT)],
-    others: None,
+static COMPLETION_CONTEXT_SHAPE: ObjectShape = ObjectShape {
+    members: &[member("arguments", &OBJECT_SHAPE)],
+    other_members: None,
 };
 
-static RESULTS: ObjectShape = ObjectShape {
+static RESULT_MAP_SHAPE: ObjectShape = ObjectShape {
     members: &[],
-    others: Some(&RESULT),
+    other_members: Some(&RESULT_SHAPE),
 };
 
-/// The client's result of a request of the server. `content` is an object in the result of an
-/// elicitation, which has an `action`, and may be a list in that of sampling.
-static RESULT: ObjectShape = ObjectShape {
+/// The client's result for a request of the server. `content` is an object in the result of an
+/// elicitation, which also has the member `action`. In the result of sampling, `content` may be a
+/// list.
+static RESULT_SHAPE: ObjectShape = ObjectShape {
     members: &[
-        member("_meta", &OBJECT),
-        Member {
+        member("_meta", &OBJECT_SHAPE),
+        ObjectMember {
             name: "content",
-            shape: &OBJECT,
+            shape: &OBJECT_SHAPE,
             sibling: Some("action"),
         },
     ],
-    others: None,
+    other_members: None,
 };
 
 impl ObjectShape {
-    fn member_shape(&self, name: &str, all: &Members) -> Option<&'static Self> {
-        let mut known = self.members.iter();
-        match known.find(|member| member.name == name) {
+    fn member_shape(&self, name: &str, siblings: &Members) -> Option<&'static Self> {
+        let mut members = self.members.iter();
+        match members.find(|member| member.name == name) {
             Some(member) => {
-                let is_there = member.sibling.is_none_or(|other| all.contains_key(other));
-                is_there.then_some(member.shape)
+                let has_sibling = member
+                    .sibling
+                    .is_none_or(|sibling| siblings.contains_key(sibling));
+                has_sibling.then_some(member.shape)
             }
-            None => self.others,
+            None => self.other_members,
         }
     }
 
     fn has_objects(&self) -> bool {
-        !self.members.is_empty() || self.others.is_some()
+        !self.members.is_empty() || self.other_members.is_some()
     }
 
-    /// Returns the object that `text` is read as, or `None` if `text` needs no change.
-    fn read(&self, text: &RawValue) -> Option<Box<RawValue>> {
+    /// Returns the JSON text with `{}` in place of `[]` and without `null` where this shape
+    /// requires an object; `None` if `text` needs no change.
+    fn normalize(&self, text: &RawValue) -> Option<Box<RawValue>> {
         let text = text.get();
         if is_empty_list(text) {
             return RawValue::from_string("{}".to_owned()).ok();
         }
-        // Most messages contain neither `[` nor `null`, and are not parsed here.
+        // The text is searched first, because most messages contain neither `[` nor `null` and need
+        // not be parsed here.
         if !self.has_objects() || !(text.contains('[') || text.contains("null")) {
             return None;
         }
         let mut members: Members = serde_json::from_str(text).ok()?;
-        let is_changed = self.read_members(&mut members);
+        let is_changed = self.normalize_members(&mut members);
         is_changed.then(|| raw(&members).ok()).flatten()
     }
 
-    /// Reads the members of an object. Returns whether a member has changed.
-    fn read_members(&self, members: &mut Members) -> bool {
+    /// Normalizes the members of an object. Returns whether a member has changed.
+    fn normalize_members(&self, members: &mut Members) -> bool {
         let mut changes = Vec::new();
         for (name, value) in members.iter() {
             let Some(shape) = self.member_shape(name, members) else {
@@ -158,8 +164,8 @@ impl ObjectShape {
             };
             if value.get() == "null" {
                 changes.push((name.clone(), None));
-            } else if let Some(read) = shape.read(value) {
-                changes.push((name.clone(), Some(read)));
+            } else if let Some(replacement) = shape.normalize(value) {
+                changes.push((name.clone(), Some(replacement)));
             }
         }
         let is_changed = !changes.is_empty();
@@ -180,23 +186,25 @@ pub(super) fn read_params(params: &RawValue) -> Option<Members> {
         return Some(Members::new());
     }
     let mut members = serde_json::from_str(params.get()).ok()?;
-    PARAMS.read_members(&mut members);
+    PARAMS_SHAPE.normalize_members(&mut members);
     Some(members)
 }
 
-/// Reads the result of a request of the server.
+/// Reads the client's result for a request of the server.
 ///
 /// # Errors
 /// The result has a value that cannot be read, such as `1e999`.
 pub(super) fn read_result(result: &RawValue) -> serde_json::Result<Value> {
-    let read = RESULT.read(result);
-    serde_json::from_str(read.as_deref().unwrap_or(result).get())
+    let normalized = RESULT_SHAPE.normalize(result);
+    serde_json::from_str(normalized.as_deref().unwrap_or(result).get())
 }
 
 /// Returns whether the text of a JSON value is a list without items.
 fn is_empty_list(text: &str) -> bool {
-    let inner = text.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
-    inner.is_some_and(|inner| inner.trim().is_empty())
+    let list_content = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    list_content.is_some_and(|list_content| list_content.trim().is_empty())
 }
 
 #[cfg(test)]
@@ -208,11 +216,12 @@ mod tests {
 
     fn read(params: &Value) -> Value {
         let mut members: Members = serde_json::from_value(params.clone()).unwrap();
-        PARAMS.read_members(&mut members);
+        PARAMS_SHAPE.normalize_members(&mut members);
         serde_json::from_str(&serde_json::to_string(&members).unwrap()).unwrap()
     }
 
-    /// Returns `value` as PHP writes it: each empty object for which `next` returns `true` is a list.
+    /// Returns `value` as PHP writes it: each empty object for which `next` returns `true` is a
+    /// list.
     fn written_by_php(value: &Value, next: &mut impl FnMut() -> bool) -> Value {
         match value {
             Value::Object(members) if members.is_empty() && next() => json!([]),
@@ -259,7 +268,7 @@ mod tests {
             |(meta_capabilities, own, arguments, info, content)| {
                 json!({
                     "_meta": {
-                        CLIENT_CAPABILITIES: meta_capabilities, CLIENT_INFO: info,
+                        CLIENT_CAPABILITIES: meta_capabilities, CLIENT_INFO_KEY: info,
                         "progressToken": 1, "x": [],
                     },
                     "capabilities": own,

@@ -2,15 +2,15 @@ use axum::http::StatusCode;
 use pillion_core::tool::ErrorCode;
 use pillion_store::{MasterKeyError, VaultError};
 
-use crate::problem::status_of_store;
+use crate::problem::store_error_status;
 
 /// Why a credential cannot be read or is rejected. Error messages never contain a credential.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
-    /// A key of the credential is invalid.
+    /// The credential's JSON has an invalid key or value.
     #[error("{key}: {message}")]
     Invalid {
-        /// The key of the request body, such as `authentication`.
+        /// The invalid key of the request body, such as `authentication`.
         key: String,
         /// What is wrong with the key's value.
         message: String,
@@ -25,13 +25,13 @@ pub enum CredentialError {
     #[error("This user has no credential for this server")]
     NoUserCredential,
     /// The key of the vault cannot be read.
-    #[error("vault error: {0}")]
+    #[error("cannot read the key of the vault: {0}")]
     Key(#[from] MasterKeyError),
     /// A secret cannot be encrypted, decrypted or stored.
-    #[error("vault error: {0}")]
+    #[error("cannot use the vault: {0}")]
     Vault(#[from] VaultError),
     /// The stored credential has no known format.
-    #[error("the stored credential of the server cannot be read")]
+    #[error("the stored credential cannot be read: set it again")]
     Unreadable,
 }
 
@@ -44,13 +44,13 @@ impl CredentialError {
     }
 
     /// Returns the HTTP status and the error code.
-    pub fn translate(&self) -> (StatusCode, ErrorCode) {
+    pub fn status_and_code(&self) -> (StatusCode, ErrorCode) {
         use ErrorCode::{Denied, InternalError, InvalidInput, NotFound};
         match self {
             Self::Invalid { .. } => (StatusCode::BAD_REQUEST, InvalidInput),
             Self::NoUserCredential => (StatusCode::NOT_FOUND, NotFound),
             Self::NoKey => (StatusCode::FORBIDDEN, Denied),
-            Self::Vault(VaultError::Store(error)) => (status_of_store(error), error.code()),
+            Self::Vault(VaultError::Store(error)) => (store_error_status(error), error.code()),
             Self::Key(_) | Self::Vault(_) | Self::Unreadable => {
                 (StatusCode::INTERNAL_SERVER_ERROR, InternalError)
             }

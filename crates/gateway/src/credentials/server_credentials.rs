@@ -18,7 +18,7 @@ pub struct CredentialNote {
     pub id: String,
     /// The type of authentication, such as `bearer`.
     pub authentication: String,
-    /// The names of the headers.
+    /// The names of the HTTP headers whose values are stored in the vault.
     pub headers: Vec<String>,
 }
 
@@ -28,9 +28,9 @@ pub struct CredentialNote {
 pub struct Credentials(pub Map<String, Value>);
 
 impl Credentials {
-    /// Parses a secret of the vault.
+    /// Parses the credentials that the vault stores.
     pub fn parse(text: &str) -> Result<Self, CredentialError> {
-        // The error of `serde_json` could contain a part of the credentials.
+        // The error of `serde_json` is dropped, because it could contain a part of the credentials.
         serde_json::from_str(text)
             .map(Self)
             .map_err(|_| CredentialError::Unreadable)
@@ -42,7 +42,7 @@ impl Credentials {
     }
 
     /// Removes empty values and the authentication type `none`.
-    pub fn simplified(mut self) -> Self {
+    pub fn simplify(mut self) -> Self {
         self.0.retain(|key, value| match value {
             Value::Null => false,
             Value::Object(members) if key == "authentication" => {
@@ -54,15 +54,15 @@ impl Credentials {
         self
     }
 
-    /// Whether no credential is stored.
+    /// Returns whether the server has no credential.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns the public information about the credentials.
-    pub fn note(&self, id: String) -> CredentialNote {
+    pub fn to_note(&self, id: String) -> CredentialNote {
         let authentication = self.0.get("authentication");
-        let kind = authentication.and_then(|it| it.get("type")?.as_str());
+        let kind = authentication.and_then(|value| value.get("type")?.as_str());
         let headers = self.0.get("headers").and_then(Value::as_object);
         CredentialNote {
             id,
@@ -73,15 +73,16 @@ impl Credentials {
 
     /// Returns the authentication of requests.
     pub fn authentication(&self) -> Result<Authentication, CredentialError> {
-        const KEY: &str = "authentication";
-        let Some(value) = self.0.get(KEY) else {
+        const AUTHENTICATION_KEY: &str = "authentication";
+        let Some(value) = self.0.get(AUTHENTICATION_KEY) else {
             return Ok(Authentication::None);
         };
-        let read = serde_path_to_error::deserialize(value);
+        let result = serde_path_to_error::deserialize(value);
         let authentication: Authentication =
-            read.map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
+            result.map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
                 let full_message = error.into_inner().to_string();
-                // Other error messages of `serde_json` could repeat a credential.
+                // All other error messages of `serde_json` are replaced, because they could repeat
+                // a credential.
                 let message = if full_message.starts_with("missing field") {
                     full_message
                 } else {
@@ -89,11 +90,11 @@ impl Credentials {
                      (username, password) or oauth, with the keys of that type"
                         .to_owned()
                 };
-                CredentialError::invalid(KEY, message)
+                CredentialError::invalid(AUTHENTICATION_KEY, message)
             })?;
         let is_empty =
             |secret: &SecretString| secrecy::ExposeSecret::expose_secret(secret).is_empty();
-        let missing = match &authentication {
+        let problem = match &authentication {
             Authentication::Bearer { token } if is_empty(token) => "the token is empty",
             Authentication::ApiKey { key, .. } if is_empty(key) => "the key is empty",
             Authentication::Basic { username, .. } if username.is_empty() => {
@@ -101,22 +102,26 @@ impl Credentials {
             }
             _ => return Ok(authentication),
         };
-        Err(CredentialError::invalid(KEY, missing))
+        Err(CredentialError::invalid(AUTHENTICATION_KEY, problem))
     }
 
     /// Returns the entries of an object with string values.
-    pub fn texts(&self, key: &str) -> Result<Vec<(String, SecretString)>, CredentialError> {
-        let expected = || CredentialError::invalid(key, "expected an object with string values");
+    pub fn secret_entries(
+        &self,
+        key: &str,
+    ) -> Result<Vec<(String, SecretString)>, CredentialError> {
+        let invalid_value =
+            || CredentialError::invalid(key, "expected an object with string values");
         match self.0.get(key) {
             None => Ok(Vec::new()),
             Some(Value::Object(members)) => members
                 .iter()
                 .map(|(name, value)| {
-                    let value = value.as_str().ok_or_else(expected)?;
+                    let value = value.as_str().ok_or_else(invalid_value)?;
                     Ok((name.clone(), SecretString::from(value)))
                 })
                 .collect(),
-            Some(_) => Err(expected()),
+            Some(_) => Err(invalid_value()),
         }
     }
 }

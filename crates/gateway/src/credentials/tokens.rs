@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 use pillion_mcp_client::{Authentication, OAuthConfig, OAuthGrant, ServerConfig, TokenKey};
 use pillion_store::{Vault, VaultTokenStore};
 
-/// The account that OAuth tokens of a server belong to. Tokens of another account are invalid or
-/// belong to another user.
+/// The OAuth account of a server whose tokens a client uses. Tokens of any other account are
+/// invalid for the client or belong to another user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     /// The key of the account in the token store.
@@ -17,7 +17,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Returns the account of a server that uses OAuth.
+    /// Returns the account of a server; `None` if the server does not use OAuth.
     pub fn from_server(server: &ServerConfig) -> Option<Self> {
         let oauth = oauth_config(server)?;
         Some(Self {
@@ -27,8 +27,8 @@ impl Account {
         })
     }
 
-    /// Returns whether a user has consented to the authorization. Other tokens can be obtained
-    /// again without interaction.
+    /// Returns whether the tokens need the consent of a user. Other tokens can be obtained again
+    /// without interaction.
     pub fn is_consented(&self) -> bool {
         self.grant == OAuthGrant::AuthorizationCode
     }
@@ -66,21 +66,26 @@ impl TokenStores {
     /// Returns a token store for a client.
     pub(super) fn issue(&self, vault: Arc<Vault>, owner: TokenOwner) -> Arc<VaultTokenStore> {
         let store = Arc::new(VaultTokenStore::new(vault, owner.identity.clone()));
-        let mut issued = self.0.lock();
-        issued.retain(|issued| issued.store.strong_count() > 0);
-        let weak = Arc::downgrade(&store);
-        issued.push(IssuedTokenStore { owner, store: weak });
+        let mut issued_stores = self.0.lock();
+        issued_stores.retain(|issued_store| issued_store.store.strong_count() > 0);
+        let weak_store = Arc::downgrade(&store);
+        issued_stores.push(IssuedTokenStore {
+            owner,
+            store: weak_store,
+        });
         store
     }
 
-    /// Closes the matching token stores. Tokens in the vault are kept.
+    /// Closes the token stores for whose owner `is_match` returns `true`. Tokens in the vault are
+    /// kept.
     pub(super) async fn close(&self, is_match: impl Fn(&TokenOwner) -> bool) {
         for store in self.find_stores(is_match) {
             store.close().await;
         }
     }
 
-    /// Like [`close`](Self::close), without waiting for tokens that are being saved.
+    /// Closes token stores like [`close`](Self::close), without waiting for tokens that are being
+    /// saved.
     pub(super) fn close_matching(&self, is_match: impl Fn(&TokenOwner) -> bool) {
         for store in self.find_stores(is_match) {
             store.mark_closed();
@@ -88,10 +93,12 @@ impl TokenStores {
     }
 
     fn find_stores(&self, is_match: impl Fn(&TokenOwner) -> bool) -> Vec<Arc<VaultTokenStore>> {
-        let issued = self.0.lock();
-        let matching = issued.iter().filter(|issued| is_match(&issued.owner));
-        matching
-            .filter_map(|issued| issued.store.upgrade())
+        let issued_stores = self.0.lock();
+        let matching_stores = issued_stores
+            .iter()
+            .filter(|issued_store| is_match(&issued_store.owner));
+        matching_stores
+            .filter_map(|issued_store| issued_store.store.upgrade())
             .collect()
     }
 }

@@ -1,4 +1,4 @@
-//! The credentials of single users for MCP servers, stored in the vault.
+//! The credentials of individual users for MCP servers, stored in the vault.
 
 use std::sync::Arc;
 
@@ -26,19 +26,20 @@ pub struct UserCredentials {
 /// logged.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct UserCredential {
-    /// A unique value of each set credential, by which connections with an earlier credential are
-    /// detected.
+    /// A unique value for each credential that is set. A connection with another version uses an
+    /// earlier credential.
     pub(crate) version: String,
     /// The scheme, host and port for which the credential was set. It is never sent anywhere else.
     #[serde(rename = "place")]
     pub(crate) origin: String,
-    /// When the credential was set, in milliseconds since 1970.
+    /// The time at which the credential was set, in milliseconds since 1970.
     pub set_at: i64,
     authentication: Map<String, Value>,
 }
 
 impl UserCredential {
-    /// Creates a credential now; `authentication` has the format of a server's `authentication`.
+    /// Creates a credential that is set at the current time; `authentication` has the format of a
+    /// server's `authentication`.
     ///
     /// # Errors
     /// [`CredentialError::Invalid`] if `authentication` is invalid, `none` or `oauth`.
@@ -56,19 +57,19 @@ impl UserCredential {
         match credential.authentication()? {
             Authentication::None => Err(CredentialError::invalid(
                 key,
-                "the type none is not allowed here",
+                "the type none is not allowed for the credential of a user",
             )),
             Authentication::OAuth(_) => Err(CredentialError::invalid(
                 key,
-                "the type oauth is not allowed here: authorize with `pillion auth login SERVER \
-                 --user NAME`",
+                "the type oauth is not allowed for the credential of a user: authorize with \
+                 `pillion auth login SERVER --user NAME`",
             )),
             _ => Ok(credential),
         }
     }
 
     /// Creates the credential of a user for whom OAuth has obtained tokens.
-    pub fn authorized(origin: String) -> Self {
+    pub fn for_oauth(origin: String) -> Self {
         Self {
             version: Uuid::new_v4().to_string(),
             origin,
@@ -77,7 +78,7 @@ impl UserCredential {
         }
     }
 
-    /// Returns the authentication type, as in the API.
+    /// Returns the name of the authentication type in the REST API.
     pub fn kind(&self) -> &str {
         let kind = self.authentication.get("type").and_then(Value::as_str);
         kind.unwrap_or("none")
@@ -112,7 +113,7 @@ impl UserCredentials {
     }
 
     /// Returns the store for OAuth tokens of a user of the server `id`, with this version of the
-    /// credential. Token stores of other versions save no more tokens.
+    /// credential. Token stores for other versions of the credential save no more tokens.
     pub(crate) fn tokens_of_user(
         &self,
         server: &ServerConfig,
@@ -121,14 +122,14 @@ impl UserCredentials {
         version: &str,
     ) -> Option<Arc<VaultTokenStore>> {
         self.close_other_tokens(id, user, Some(version));
-        self.token_store(server, identity_of(id, user), version)
+        self.token_store(server, format_identity(id, user), version)
     }
 
     /// Prevents token stores for this user of the server `id` from saving tokens, except those of
-    /// the credential version `current`.
-    pub(crate) fn close_other_tokens(&self, id: &str, user: &str, current: Option<&str>) {
-        let identity = identity_of(id, user);
-        let is_current = |owner: &TokenOwner| Some(owner.version.as_str()) == current;
+    /// the credential version `current_version`.
+    pub(crate) fn close_other_tokens(&self, id: &str, user: &str, current_version: Option<&str>) {
+        let identity = format_identity(id, user);
+        let is_current = |owner: &TokenOwner| Some(owner.version.as_str()) == current_version;
         self.tokens
             .close_matching(|owner| owner.identity == identity && !is_current(owner));
     }
@@ -148,27 +149,30 @@ impl UserCredentials {
         Some(self.tokens.issue(self.vault()?, owner))
     }
 
-    /// Closes the token stores of servers themselves that match by server label and key. The tokens
-    /// of users are unaffected.
+    /// Closes the servers' own token stores for which `is_match` returns `true`, given the server's
+    /// label and the key. The token stores of users are unaffected.
     pub async fn close_tokens_of_servers(&self, is_match: impl Fn(&str, &TokenKey) -> bool) {
-        let is_servers =
-            |it: &TokenOwner| it.identity.is_empty() && is_match(it.server.as_str(), &it.key);
-        self.tokens.close(is_servers).await;
+        let is_server_owned = |owner: &TokenOwner| {
+            owner.identity.is_empty() && is_match(owner.server.as_str(), &owner.key)
+        };
+        self.tokens.close(is_server_owned).await;
     }
 
     /// Like [`close_tokens_of_servers`](Self::close_tokens_of_servers) for one key; also removes
     /// the tokens under this key from the vault.
     pub async fn forget_tokens_of_server(&self, key: &TokenKey) -> Result<(), CredentialError> {
-        self.close_tokens_of_servers(|_, it| it == key).await;
+        self.close_tokens_of_servers(|_, other_key| other_key == key)
+            .await;
         let vault = self.vault().ok_or(CredentialError::NoKey)?;
         Ok(VaultTokenStore::new(vault, "").forget(Some(key)).await?)
     }
 
-    /// Closes the token stores of users whose server id matches.
+    /// Closes the token stores of users for whose server id `is_match` returns `true`.
     pub async fn close_tokens_of_users(&self, is_match: impl Fn(&str) -> bool) {
-        let is_users =
-            |it: &TokenOwner| parse_id(&it.identity).is_some_and(|[server, _]| is_match(&server));
-        self.tokens.close(is_users).await;
+        let is_user_owned = |owner: &TokenOwner| {
+            parse_id(&owner.identity).is_some_and(|[server, _]| is_match(&server))
+        };
+        self.tokens.close(is_user_owned).await;
     }
 
     /// Returns the user's credential for the server `server`; `None` without a vault.
@@ -180,9 +184,9 @@ impl UserCredentials {
         let Some(vault) = self.vault() else {
             return Ok(None);
         };
-        let id = identity_of(server, user);
-        let found = vault.get(SecretKind::UserCredential, &id).await?;
-        found.map(|secret| read(&secret)).transpose()
+        let id = format_identity(server, user);
+        let secret = vault.get(SecretKind::UserCredential, &id).await?;
+        secret.map(|secret| parse_credential(&secret)).transpose()
     }
 
     /// Stores a credential, and replaces the previous one, including its OAuth tokens.
@@ -194,11 +198,12 @@ impl UserCredentials {
     ) -> Result<(), CredentialError> {
         let vault = self.vault().ok_or(CredentialError::NoKey)?;
         let text = serde_json::to_string(credential).map_err(|_| CredentialError::Unreadable)?;
-        let id = identity_of(server, user);
+        let id = format_identity(server, user);
         let secret = SecretString::from(text);
         vault.put(SecretKind::UserCredential, &id, &secret).await?;
         if !credential.is_oauth() {
-            self.forget_tokens(vault, identity_of(server, user)).await?;
+            self.forget_tokens(vault, format_identity(server, user))
+                .await?;
         }
         Ok(())
     }
@@ -209,12 +214,13 @@ impl UserCredentials {
     /// [`CredentialError::NoUserCredential`]: the user has no credential for the server.
     pub async fn remove(&self, server: &str, user: &str) -> Result<(), CredentialError> {
         let vault = self.vault().ok_or(CredentialError::NoKey)?;
-        let id = identity_of(server, user);
+        let id = format_identity(server, user);
         if vault.get(SecretKind::UserCredential, &id).await?.is_none() {
             return Err(CredentialError::NoUserCredential);
         }
         vault.remove(SecretKind::UserCredential, &id).await?;
-        self.forget_tokens(vault, identity_of(server, user)).await
+        self.forget_tokens(vault, format_identity(server, user))
+            .await
     }
 
     /// Removes all OAuth authorizations of users for the server `server`.
@@ -227,13 +233,14 @@ impl UserCredentials {
         Ok(())
     }
 
-    /// Removes the tokens after closing their stores, so that no client saves them again.
+    /// Removes a user's tokens. The token stores are closed first, so that no client saves the
+    /// tokens again.
     async fn forget_tokens(
         &self,
         vault: Arc<Vault>,
         identity: String,
     ) -> Result<(), CredentialError> {
-        self.tokens.close(|it| it.identity == identity).await;
+        self.tokens.close(|owner| owner.identity == identity).await;
         Ok(VaultTokenStore::new(vault, identity).forget(None).await?)
     }
 
@@ -245,17 +252,17 @@ impl UserCredentials {
         let Some(vault) = self.vault() else {
             return Ok(Vec::new());
         };
-        let mut all = Vec::new();
+        let mut credentials = Vec::new();
         for id in vault.ids(SecretKind::UserCredential).await? {
             if let Some([owner_server, user]) = parse_id(&id)
                 && owner_server == server
                 && let Some(credential) = self.get(server, &user).await?
             {
-                all.push((user, credential));
+                credentials.push((user, credential));
             }
         }
-        all.sort_by(|one, other| one.0.cmp(&other.0));
-        Ok(all)
+        credentials.sort_by(|left, right| left.0.cmp(&right.0));
+        Ok(credentials)
     }
 }
 
@@ -284,7 +291,7 @@ fn belongs_to(secret_id: &SecretId, server: &str) -> bool {
 
 /// Returns the id of a user's credential in the vault, which is also the owner of the user's OAuth
 /// tokens in the format of [`VaultTokenStore`].
-pub fn identity_of(server: &str, user: &str) -> String {
+pub fn format_identity(server: &str, user: &str) -> String {
     json!([server, user]).to_string()
 }
 
@@ -292,8 +299,8 @@ fn parse_id(id: &str) -> Option<[String; 2]> {
     serde_json::from_str(id).ok()
 }
 
-fn read(secret: &SecretString) -> Result<UserCredential, CredentialError> {
-    // The error of `serde_json` could contain a part of the credential.
+fn parse_credential(secret: &SecretString) -> Result<UserCredential, CredentialError> {
+    // The error of `serde_json` is dropped, because it could contain a part of the credential.
     serde_json::from_str(secret.expose_secret()).map_err(|_| CredentialError::Unreadable)
 }
 

@@ -35,8 +35,8 @@ fn unoffered(name: &str) -> Arc<dyn Tool> {
 #[derive(Default)]
 struct Bench {
     registry: Arc<ToolRegistry>,
-    events: Arc<Bus>,
-    registered: Registered,
+    events: Arc<EventBus>,
+    registered: RegisteredTools,
 }
 
 impl Bench {
@@ -178,7 +178,7 @@ async fn p_a_name_that_another_tool_takes_over_has_changed() {
     ]);
     registry.unregister("c");
     let gone = ToolChanges {
-        removed: vec!["c".to_owned()],
+        removed_names: vec!["c".to_owned()],
         ..ToolChanges::default()
     };
     gone.publish(None, &registry, &bench.events);

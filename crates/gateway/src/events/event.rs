@@ -8,7 +8,7 @@ use pillion_mcp_client::shortened;
 use pillion_wire::MAX_ID_BYTES;
 use serde_json::{Value, json};
 
-use super::Bus;
+use super::EventBus;
 use crate::client_text::truncate_input;
 use crate::timestamp::format_timestamp;
 
@@ -55,7 +55,7 @@ pub enum Event<'a> {
         /// Why the last request failed.
         error: Option<&'a str>,
     },
-    /// The tools of an MCP server have changed. Without `server`: the tools of workers, of the
+    /// The tools of an MCP server have changed. If `server` is `None`, the tools of workers, of the
     /// configuration, or of the folder of WebAssembly components have changed.
     ToolsChanged {
         /// The label of the server; `None` for tools of no server.
@@ -153,7 +153,7 @@ impl Event<'_> {
         }
     }
 
-    /// Returns the event's data: one line of JSON, without secrets and long values.
+    /// Returns the event's data as one line of JSON, without secrets and long values.
     pub(super) fn data(&self) -> Value {
         let mut data = match self {
             Self::CallPending { call_context, tool } => {
@@ -200,14 +200,16 @@ impl Event<'_> {
                 server,
                 changes:
                     ToolChanges {
-                        added,
-                        removed,
-                        changed,
+                        added_names,
+                        removed_names,
+                        changed_names,
                     },
             } => json!({
-                "server": server, "added": added, "removed": removed, "changed": changed,
+                "server": server, "added": added_names, "removed": removed_names, "changed": changed_names,
             }),
-            Self::ApprovalRequested(record) | Self::ApprovalDecided(record) => approval(record),
+            Self::ApprovalRequested(record) | Self::ApprovalDecided(record) => {
+                approval_data(record)
+            }
             Self::ConfigurationReloaded { error } => {
                 json!({"success": error.is_none(), "error": error})
             }
@@ -218,7 +220,7 @@ impl Event<'_> {
 }
 
 /// Returns an approval without its arguments, which may be long.
-fn approval(record: &ApprovalRecord) -> Value {
+fn approval_data(record: &ApprovalRecord) -> Value {
     let decision = record.decision.as_ref();
     json!({
         "id": record.id,
@@ -229,14 +231,14 @@ fn approval(record: &ApprovalRecord) -> Value {
         "principal": record.principal,
         "status": record.status(Timestamp::now()),
         "expires_at": format_timestamp(record.expires_at),
-        "decided_by": decision.map(|decision| &decision.by),
+        "decided_by": decision.map(|decision| &decision.decider),
         "reason": decision.and_then(|decision| decision.reason.as_deref()),
     })
 }
 
-/// Is notified synchronously that tools have changed.
+/// A listener that is notified synchronously when tools have changed.
 pub trait ToolListener: std::fmt::Debug + Send + Sync {
-    /// Called after each change.
+    /// Called after each change of the tools.
     fn tools_changed(&self);
 }
 
@@ -249,27 +251,29 @@ pub(crate) trait NewToolObserver: std::fmt::Debug + Send + Sync {
 /// The names of added, removed and changed tools.
 #[derive(Debug, Default)]
 pub struct ToolChanges {
-    pub(crate) added: Vec<String>,
-    pub(crate) removed: Vec<String>,
-    pub(crate) changed: Vec<String>,
+    pub(crate) added_names: Vec<String>,
+    pub(crate) removed_names: Vec<String>,
+    pub(crate) changed_names: Vec<String>,
 }
 
 impl ToolChanges {
     pub(crate) fn is_empty(&self) -> bool {
-        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+        self.added_names.is_empty()
+            && self.removed_names.is_empty()
+            && self.changed_names.is_empty()
     }
 
     /// Publishes the changes, if any; `server` is the MCP server of the tools, if they have one. A
     /// removed name counts as changed if `registry` already has another tool with that name.
-    pub(crate) fn publish(mut self, server: Option<&str>, registry: &ToolRegistry, bus: &Bus) {
-        let is_taken_up = |name: &String| {
+    pub(crate) fn publish(mut self, server: Option<&str>, registry: &ToolRegistry, bus: &EventBus) {
+        let has_new_tool = |name: &String| {
             let tool = registry.get(name);
             tool.is_some_and(|tool| tool.is_offered() && tool.name().as_str() == name)
         };
-        let taken_up = self.removed.extract_if(.., |name| is_taken_up(name));
-        self.changed.extend(taken_up);
+        let reused_names = self.removed_names.extract_if(.., |name| has_new_tool(name));
+        self.changed_names.extend(reused_names);
         if !self.is_empty() {
-            bus.observe_added(server, &self.added);
+            bus.notify_new_tool_observer(server, &self.added_names);
             bus.publish(&Event::ToolsChanged {
                 server,
                 changes: self,
@@ -282,12 +286,12 @@ impl ToolChanges {
 const MAX_EVENT_BYTES: usize = 8 * 1024;
 
 /// Maximum size of each text in the first attempt to shorten an event, in bytes. Each further
-/// attempt halves the limits.
+/// attempt halves this limit.
 const MAX_TEXT_BYTES: usize = 2 * 1024;
 const MAX_TEXT_BYTES_PER_ITEM: usize = 32;
 
-/// Serializes the data of an event. If that is too large, texts are shortened, lists have only their
-/// first items, and `truncated` is true.
+/// Serializes the data of an event. If the data is too large, texts are shortened, lists have only
+/// their first items, and `truncated` is true.
 pub(super) fn serialize_limited(mut data: Value) -> String {
     let mut text = data.to_string();
     if text.len() <= MAX_EVENT_BYTES {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use tokio::sync::watch;
 
-use super::{Bus, BusPosition, Event, SerializedEvent};
+use super::{BusPosition, Event, EventBus, SerializedEvent};
 
 /// Approximate size at which events are sent together, in bytes.
 const BATCH_BYTES: usize = 16 * 1024;
@@ -13,70 +13,76 @@ const BATCH_BYTES: usize = 16 * 1024;
 pub struct EventKinds(Option<Vec<&'static str>>);
 
 impl EventKinds {
-    /// Parses a list of kinds, separated by commas; the first part of a name stands for all kinds
-    /// with that part, such as `call` for `call.started`. Returns `None` for an unknown kind.
+    /// Parses a list of kinds, separated by commas; the first part of a kind, such as `call`,
+    /// selects all kinds that begin with that part, such as `call.started`. Returns `None` for an
+    /// unknown kind.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut selected = Vec::new();
+        let mut selected_kinds = Vec::new();
         for name in text
             .split(',')
             .map(str::trim)
             .filter(|name| !name.is_empty())
         {
-            let is_meant = |kind: &&str| {
+            let is_selected = |kind: &&str| {
                 let group = kind.split_once('.').map(|(group, _)| group);
                 *kind == name || group == Some(name)
             };
-            let before = selected.len();
-            selected.extend(Event::KINDS.into_iter().filter(is_meant));
-            if selected.len() == before {
+            let previous_count = selected_kinds.len();
+            selected_kinds.extend(Event::KINDS.into_iter().filter(is_selected));
+            if selected_kinds.len() == previous_count {
                 return None;
             }
         }
-        Some(Self((!selected.is_empty()).then_some(selected)))
+        Some(Self((!selected_kinds.is_empty()).then_some(selected_kinds)))
     }
 
-    fn admit(&self, kind: &str) -> bool {
-        let Self(selected) = self;
-        selected
+    fn admits(&self, kind: &str) -> bool {
+        let Self(selected_kinds) = self;
+        selected_kinds
             .as_ref()
-            .is_none_or(|selected| selected.contains(&kind))
+            .is_none_or(|selected_kinds| selected_kinds.contains(&kind))
     }
 }
 
 /// A listener of the bus. Pending events are stored only in the shared ring.
 #[derive(Debug)]
 pub struct Listener {
-    bus: Arc<Bus>,
-    types: EventKinds,
+    bus: Arc<EventBus>,
+    kinds: EventKinds,
     /// The only user whose calls and approvals the listener receives; `None` for all.
     only_user: Option<String>,
-    news: watch::Receiver<BusPosition>,
+    position: watch::Receiver<BusPosition>,
     /// The number of the next event.
-    next: u64,
-    /// The first message of the stream.
+    next_number: u64,
+    /// The first message of the stream; `None` after it was returned.
     first_message: Option<Bytes>,
 }
 
 impl Listener {
-    pub(super) fn new(bus: Arc<Bus>, last: Option<&str>, types: EventKinds) -> Self {
-        let news = bus.news.subscribe();
-        let now = bus.ring.lock().next;
-        let known = last.map(|last| parse_id(last, &bus.epoch).filter(|number| *number < now));
-        let (next, first_message) = match known {
-            // With this id, a client can resume before it has received an event.
-            None => (now, ready(&bus.epoch, now)),
+    pub(super) fn new(bus: Arc<EventBus>, last_id: Option<&str>, kinds: EventKinds) -> Self {
+        let position = bus.position.subscribe();
+        let end_number = bus.ring.lock().next_number;
+        let last_number = last_id
+            .map(|last_id| parse_id(last_id, &bus.epoch).filter(|number| *number < end_number));
+        let (next_number, first_message) = match last_number {
+            // The `ready` event contains an id, so that a client can resume even if it has received
+            // no other event.
+            None => (end_number, ready_event(&bus.epoch, end_number)),
             Some(Some(number)) => (number + 1, Bytes::from_static(b": again\n\n")),
             Some(None) => {
-                let first = bus.ring.lock().first();
-                (first, reset(&bus.epoch, first, "unknown"))
+                let first_number = bus.ring.lock().first_number();
+                (
+                    first_number,
+                    reset_event(&bus.epoch, first_number, "unknown"),
+                )
             }
         };
         Self {
             bus,
-            types,
+            kinds,
             only_user: None,
-            news,
-            next,
+            position,
+            next_number,
             first_message: Some(first_message),
         }
     }
@@ -89,9 +95,9 @@ impl Listener {
     }
 
     fn may_receive(&self, event: &SerializedEvent) -> bool {
-        let concerns_caller =
+        let is_about_caller =
             event.kind.starts_with("call.") || event.kind.starts_with("approval.");
-        !concerns_caller || self.only_user.is_none() || self.only_user == event.verified_user
+        !is_about_caller || self.only_user.is_none() || self.only_user == event.verified_user
     }
 
     /// Waits for the next events, serialized; returns `None` at the end. Cancel-safe.
@@ -100,37 +106,37 @@ impl Listener {
             return Some(first_message);
         }
         loop {
-            let seen = *self.news.borrow_and_update();
-            if let Some(events) = self.take() {
+            let position = *self.position.borrow_and_update();
+            if let Some(events) = self.take_events() {
                 return Some(events);
             }
-            if seen.is_closed {
+            if position.is_closed {
                 return None;
             }
-            self.news.changed().await.ok()?;
+            self.position.changed().await.ok()?;
         }
     }
 
-    fn take(&mut self) -> Option<Bytes> {
+    fn take_events(&mut self) -> Option<Bytes> {
         let ring = self.bus.ring.lock();
-        let first = ring.first();
-        if self.next < first {
-            let reset = reset(&self.bus.epoch, first, "too_slow");
-            self.next = first;
-            return Some(reset);
+        let first_number = ring.first_number();
+        if self.next_number < first_number {
+            let event = reset_event(&self.bus.epoch, first_number, "too_slow");
+            self.next_number = first_number;
+            return Some(event);
         }
-        let skipped = usize::try_from(self.next - first).unwrap_or(usize::MAX);
-        let mut selected = Vec::new();
-        for event in ring.events.iter().skip(skipped) {
-            self.next = event.number + 1;
-            if self.types.admit(event.kind) && self.may_receive(event) {
-                selected.extend_from_slice(&event.text);
+        let skip_count = usize::try_from(self.next_number - first_number).unwrap_or(usize::MAX);
+        let mut selected_text = Vec::new();
+        for event in ring.events.iter().skip(skip_count) {
+            self.next_number = event.number + 1;
+            if self.kinds.admits(event.kind) && self.may_receive(event) {
+                selected_text.extend_from_slice(&event.text);
             }
-            if selected.len() > BATCH_BYTES {
+            if selected_text.len() > BATCH_BYTES {
                 break;
             }
         }
-        (!selected.is_empty()).then(|| selected.into())
+        (!selected_text.is_empty()).then(|| selected_text.into())
     }
 }
 
@@ -144,14 +150,14 @@ fn parse_id(id: &str, epoch: &str) -> Option<u64> {
     id.strip_prefix(epoch)?.strip_prefix('-')?.parse().ok()
 }
 
-fn ready(epoch: &str, next: u64) -> Bytes {
-    let last = next - 1;
-    format!("retry: 2000\nid: {epoch}-{last}\nevent: ready\ndata: {{}}\n\n").into()
+fn ready_event(epoch: &str, next_number: u64) -> Bytes {
+    let last_number = next_number - 1;
+    format!("retry: 2000\nid: {epoch}-{last_number}\nevent: ready\ndata: {{}}\n\n").into()
 }
 
 /// Returns the event `reset`, which says that events are missing and that the stream continues with
 /// the first available event.
-fn reset(epoch: &str, first: u64, reason: &str) -> Bytes {
-    let last = first - 1;
-    format!("id: {epoch}-{last}\nevent: reset\ndata: {{\"reason\":\"{reason}\"}}\n\n").into()
+fn reset_event(epoch: &str, first_number: u64, reason: &str) -> Bytes {
+    let last_number = first_number - 1;
+    format!("id: {epoch}-{last_number}\nevent: reset\ndata: {{\"reason\":\"{reason}\"}}\n\n").into()
 }

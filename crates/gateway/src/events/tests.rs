@@ -3,7 +3,7 @@ use pillion_core::store::ApprovalRecord;
 use super::*;
 use crate::test_support::approval;
 
-fn publish(bus: &Bus, count: usize) {
+fn publish(bus: &EventBus, count: usize) {
     for _ in 0..count {
         bus.publish(&Event::ConfigurationReloaded { error: None });
     }
@@ -21,7 +21,7 @@ fn last_id(text: &str) -> String {
 
 #[tokio::test]
 async fn a_listener_resumes_after_its_last_event() {
-    let bus = Arc::<Bus>::default();
+    let bus = Arc::<EventBus>::default();
     let mut listener = bus.listen(None, EventKinds::default());
     let hello = next(&mut listener).await;
     assert!(hello.contains("event: ready"), "{hello}");
@@ -42,7 +42,7 @@ async fn a_listener_resumes_after_its_last_event() {
 
 #[tokio::test]
 async fn an_expired_or_unknown_event_id_is_reported() {
-    let bus = Arc::<Bus>::default();
+    let bus = Arc::<EventBus>::default();
     let mut listener = bus.listen(None, EventKinds::default());
     let hello = next(&mut listener).await;
     publish(&bus, MAX_EVENTS + 1);
@@ -71,13 +71,13 @@ async fn an_expired_or_unknown_event_id_is_reported() {
             "{unknown}"
         );
     }
-    assert!(bus.ring.lock().bytes <= MAX_BYTES);
+    assert!(bus.ring.lock().bytes <= MAX_RING_BYTES);
 }
 
 #[tokio::test]
 async fn call_events_are_stored_for_reconnecting_listeners() {
-    let bus = Arc::<Bus>::default();
-    let call = |bus: &Bus| {
+    let bus = Arc::<EventBus>::default();
+    let call = |bus: &EventBus| {
         let call = ToolCall::new("1", "x", serde_json::Value::Null);
         bus.on_started(&call, None, &CallContext::default());
     };
@@ -92,7 +92,7 @@ async fn call_events_are_stored_for_reconnecting_listeners() {
     assert!(next(&mut listener).await.contains("event: call.pending"));
     drop(listener);
     // After `RESUME_TTL` without listeners, calls are no longer recorded, so the listener is reset.
-    bus.last_left.store(0, Ordering::Relaxed);
+    bus.last_disconnected_at.store(0, Ordering::Relaxed);
     call(&bus);
     let mut listener = bus.listen(Some(&last_id(&hello)), EventKinds::default());
     next(&mut listener).await;
@@ -102,7 +102,7 @@ async fn call_events_are_stored_for_reconnecting_listeners() {
 #[tokio::test]
 async fn event_types_are_selected_by_name_and_group() {
     assert!(EventKinds::parse("call,nothing").is_none());
-    let bus = Arc::<Bus>::default();
+    let bus = Arc::<EventBus>::default();
     let mut listener = bus.listen(None, EventKinds::parse("server, approval.decided").unwrap());
     next(&mut listener).await;
     publish(&bus, 3);
@@ -120,7 +120,7 @@ async fn event_types_are_selected_by_name_and_group() {
 
 #[tokio::test]
 async fn l1_a_listener_of_one_user_receives_no_events_of_other_users() {
-    let bus = Arc::<Bus>::default();
+    let bus = Arc::<EventBus>::default();
     let listen = || bus.listen(None, EventKinds::default());
     let mut hers = listen().for_user(Some("alice".to_owned()));
     let mut all = listen();

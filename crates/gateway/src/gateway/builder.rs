@@ -10,11 +10,11 @@ use tokio::sync::watch;
 
 use super::unknown_tools::UnknownTools;
 use super::{Gateway, Shared};
-use crate::accounts::{AccountLimits, REQUEST_VALUES, Usage};
+use crate::accounts::{AccountLimits, REQUEST_VALUE_LIMITS, Usage};
 use crate::approvals::Approvals;
 use crate::credentials::UserCredentials;
-use crate::declared_tools::{self, Registered, StepCheckpoints};
-use crate::events::{Both, ToolListener};
+use crate::declared_tools::{self, RegisteredTools, StepCheckpoints};
+use crate::events::{ObserverPair, ToolListener};
 use crate::models::Models;
 use crate::packs::LoadedPacks;
 use crate::pins::Pins;
@@ -29,7 +29,7 @@ use crate::wasm_tools::WasmTools;
 use crate::workers::Workers;
 use pillion_config::Config;
 
-/// What a [`Gateway`] is built from, besides the configuration.
+/// The parts from which a [`Gateway`] is built, in addition to the configuration.
 pub struct GatewayParts {
     /// The registry, with the built-in tools.
     pub registry: Arc<ToolRegistry>,
@@ -37,34 +37,36 @@ pub struct GatewayParts {
     pub state: Option<State>,
     /// The credentials of users and providers.
     pub credentials: UserCredentials,
-    /// Is notified when tools of workers or WebAssembly components change.
+    /// The listener that is notified when tools of workers or WebAssembly components change.
     pub tool_listener: Arc<dyn ToolListener>,
     /// Whether the optional built-in tools and the packs of the configuration are registered.
     pub has_all_tools: bool,
 }
 
-/// What a reload applies.
+/// The parts of the configuration that a reload applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReloadScope {
     /// The whole configuration.
-    Everything,
-    /// The configuration without its built-in tools, packs and declared tools, which stay.
-    Servers,
+    WholeConfig,
+    /// Everything except built-in tools, packs and declared tools, which are not changed.
+    WithoutTools,
 }
 
 /// The limit of detached requests of all principals together, as a multiple of one principal's
 /// limit.
-const PRINCIPALS_IN_TOTAL: usize = 4;
+const TOTAL_LIMIT_FACTOR: usize = 4;
 
 /// Builds the parts of a gateway from a configuration.
-pub(super) struct Builder<'c>(pub(super) &'c Config);
+pub(super) struct GatewayBuilder<'c>(pub(super) &'c Config);
 
-impl Builder<'_> {
+impl GatewayBuilder<'_> {
     /// Sets the limits that the configuration may change while requests run.
     fn set_limits(&self, process: &Process) {
-        process.detached.set_limits(self.detached_limits());
-        let max_waiting = self.0.approvals.max_waiting.get();
-        process.pending.set_max_waiting(max_waiting);
+        process.detached_requests.set_limits(self.detached_limits());
+        let max_waiting_callers = self.0.approvals.max_waiting.get();
+        process
+            .pending_decisions
+            .set_max_waiting(max_waiting_callers);
     }
 
     /// Returns the limits of requests that continue without their clients.
@@ -77,8 +79,8 @@ impl Builder<'_> {
                 bytes,
             },
             total: Usage {
-                count: http.max_detached.get().saturating_mul(PRINCIPALS_IN_TOTAL),
-                bytes: bytes.saturating_mul(PRINCIPALS_IN_TOTAL as u64),
+                count: http.max_detached.get().saturating_mul(TOTAL_LIMIT_FACTOR),
+                bytes: bytes.saturating_mul(TOTAL_LIMIT_FACTOR as u64),
             },
         }
     }
@@ -94,7 +96,7 @@ impl Builder<'_> {
         } = parts;
         let process = Arc::new(Process::new(Telemetry::start(&self.0.telemetry)));
         self.set_limits(&process);
-        process.request_values.set_limits(REQUEST_VALUES);
+        process.request_values.set_limits(REQUEST_VALUE_LIMITS);
         let results = self.results(state.as_ref());
         let approvals = self.approvals(state.as_ref(), &process);
         let hooks = self.hooks(state.as_ref(), results.as_ref(), &process, &approvals);
@@ -125,14 +127,14 @@ impl Builder<'_> {
             &self.0.wasm_tools,
         );
         let checkpoints = self.checkpoints(state.as_ref());
-        let (loaded_packs, tools) = self.tools_of(
+        let (loaded_packs, tools) = self.configured_tools(
             &LoadedPacks::default(),
             &models,
             state.as_ref().filter(|_| has_all_tools),
             &credentials,
             &checkpoints,
         );
-        let registered = Registered::default().replace_tools(tools, &registry, None);
+        let registered_tools = RegisteredTools::default().replace_tools(tools, &registry, None);
         self.set_up_builtins(&registry);
         let executor = Executor::with_hooks(registry, self.0.executor_config(), hooks);
         Gateway::new(Shared {
@@ -147,83 +149,93 @@ impl Builder<'_> {
             unknown_tools: Arc::new(UnknownTools::new(self.0)),
             workers,
             wasm_tools,
-            registered,
+            registered_tools,
             has_all_tools,
             checkpoints,
             loaded_packs,
             process,
-            used: watch::Sender::new(()),
+            drop_signal: watch::Sender::new(()),
         })
     }
 
-    /// Builds the gateway that replaces the gateway with the parts `old`.
-    pub(super) async fn reload(&self, old: &Shared, scope: ReloadScope) -> Gateway {
+    /// Builds the gateway that replaces the gateway with the parts `old_parts`.
+    pub(super) async fn reload(&self, old_parts: &Shared, scope: ReloadScope) -> Gateway {
         let config = self.0;
-        let upstreams = old
+        let upstreams = old_parts
             .upstreams
             .reload(&config.mcp_servers, config.mcp.clone())
             .await;
-        old.process
+        old_parts
+            .process
             .metrics
             .tools
             .record_servers(upstreams.listings());
-        self.set_limits(&old.process);
-        old.workers.reconfigure(&config.workers);
-        old.wasm_tools.reconfigure(&config.wasm_tools);
-        // A checkpoint store in memory must survive the reload.
-        let checkpoints = match &old.state {
+        self.set_limits(&old_parts.process);
+        old_parts.workers.reconfigure(&config.workers);
+        old_parts.wasm_tools.reconfigure(&config.wasm_tools);
+        // Without a store, the previous gateway's checkpoint store is reused, because the
+        // checkpoints in memory must survive the reload.
+        let checkpoints = match &old_parts.state {
             Some(state) => self.checkpoints(Some(state)),
-            None => Arc::clone(&old.checkpoints),
+            None => Arc::clone(&old_parts.checkpoints),
         };
-        let credentials = old.credentials.clone();
+        let credentials = old_parts.credentials.clone();
         let models = Arc::new(Models::new(config, &credentials));
-        let (mut loaded_packs, mut registered) = (old.loaded_packs.clone(), old.registered.clone());
-        if scope == ReloadScope::Everything {
-            let state = old.state.as_ref().filter(|_| old.has_all_tools);
-            let (registry, events) = (old.executor.registry(), &old.process.events);
+        let (mut loaded_packs, mut registered_tools) = (
+            old_parts.loaded_packs.clone(),
+            old_parts.registered_tools.clone(),
+        );
+        if scope == ReloadScope::WholeConfig {
+            let state = old_parts.state.as_ref().filter(|_| old_parts.has_all_tools);
+            let (registry, events) = (old_parts.executor.registry(), &old_parts.process.events);
             let tools;
-            (loaded_packs, tools) = self.tools_of(
-                &old.loaded_packs,
+            (loaded_packs, tools) = self.configured_tools(
+                &old_parts.loaded_packs,
                 &models,
                 state,
                 &credentials,
                 &checkpoints,
             );
-            registered = old.registered.replace_tools(tools, registry, Some(events));
+            registered_tools =
+                old_parts
+                    .registered_tools
+                    .replace_tools(tools, registry, Some(events));
             self.set_up_builtins(registry);
         }
-        let results = self.results(old.state.as_ref());
-        let approvals = self.approvals(old.state.as_ref(), &old.process);
+        let results = self.results(old_parts.state.as_ref());
+        let approvals = self.approvals(old_parts.state.as_ref(), &old_parts.process);
         let hooks = self.hooks(
-            old.state.as_ref(),
+            old_parts.state.as_ref(),
             results.as_ref(),
-            &old.process,
+            &old_parts.process,
             &approvals,
         );
         Gateway::new(Shared {
-            executor: old.executor.reconfigured(config.executor_config(), hooks),
+            executor: old_parts
+                .executor
+                .reconfigured(config.executor_config(), hooks),
             upstreams,
             approvals,
-            state: old.state.clone(),
+            state: old_parts.state.clone(),
             credentials,
             results,
             models,
             tool_keys: ToolKeys::new(&config.builtins),
             unknown_tools: Arc::new(UnknownTools::new(config)),
-            workers: Arc::clone(&old.workers),
-            wasm_tools: Arc::clone(&old.wasm_tools),
-            registered,
-            has_all_tools: old.has_all_tools,
+            workers: Arc::clone(&old_parts.workers),
+            wasm_tools: Arc::clone(&old_parts.wasm_tools),
+            registered_tools,
+            has_all_tools: old_parts.has_all_tools,
             checkpoints,
             loaded_packs,
-            process: Arc::clone(&old.process),
-            used: watch::Sender::new(()),
+            process: Arc::clone(&old_parts.process),
+            drop_signal: watch::Sender::new(()),
         })
     }
 
-    /// Returns the packs and all tools of the configuration; without `state`, only the declared
-    /// tools.
-    fn tools_of(
+    /// Returns the packs and all tools of the configuration. Without `state`, returns
+    /// `loaded_packs` unchanged, and only the declared tools.
+    fn configured_tools(
         &self,
         loaded_packs: &LoadedPacks,
         models: &Models,
@@ -237,7 +249,7 @@ impl Builder<'_> {
                 declared_tools::build(&self.0.declared, checkpoints),
             );
         };
-        let mut tools = tools::configured(self.0, Some(state.store()), credentials);
+        let mut tools = tools::build_configured(self.0, Some(state.store()), credentials);
         let (loaded_packs, pack_tools) = loaded_packs.reload(self.0, models, state.store());
         tools.extend(pack_tools);
         tools.extend(declared_tools::build(&self.0.declared, checkpoints));
@@ -246,8 +258,8 @@ impl Builder<'_> {
 
     /// Applies the settings and aliases of the built-in tools in the registry.
     fn set_up_builtins(&self, registry: &ToolRegistry) {
-        let zone = self.0.builtins.time_zone.as_deref();
-        if let Err(error) = tools::set_time_zone(registry, zone) {
+        let time_zone = self.0.builtins.time_zone.as_deref();
+        if let Err(error) = tools::set_time_zone(registry, time_zone) {
             tracing::error!(%error, "Cannot set the time zone of the built-in tools");
         }
         if let Err(error) = pillion_builtins::set_aliases(registry) {
@@ -260,8 +272,9 @@ impl Builder<'_> {
     }
 
     fn approvals(&self, state: Option<&State>, process: &Process) -> Approvals {
-        let (pending, events) = (Arc::clone(&process.pending), Arc::clone(&process.events));
-        Approvals::new(self.0, state.map(State::store), pending, events)
+        let decisions = Arc::clone(&process.pending_decisions);
+        let events = Arc::clone(&process.events);
+        Approvals::new(self.0, state.map(State::store), decisions, events)
     }
 
     fn results(&self, state: Option<&State>) -> Option<Arc<Results>> {
@@ -281,8 +294,8 @@ impl Builder<'_> {
         let events: Arc<dyn Observer> = Arc::clone(&process.events) as _;
         ExecutorHooks {
             approver: Some(Arc::new(approvals.clone())),
-            journal: state.map(|state| state.journal(self.0, process.calls.clone())),
-            observer: Some(Arc::new(Both(metrics, events))),
+            journal: state.map(|state| state.journal(self.0, process.call_tasks.clone())),
+            observer: Some(Arc::new(ObserverPair(metrics, events))),
             tracer: process.telemetry.clone().map(|telemetry| telemetry as _),
             result_store: results
                 .map(|results| Arc::<Results>::clone(results) as Arc<dyn ResultStore>),

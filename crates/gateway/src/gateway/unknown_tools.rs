@@ -8,15 +8,16 @@ use pillion_core::tool::ToolOrigin;
 use crate::events::NewToolObserver;
 use pillion_config::Config;
 
-/// The tool names in settings, checked against the existing tools: limits, approvals and
-/// permissions under a wrong tool name have no effect.
+/// Checks the tool names in settings against the existing tools, because a limit, an approval rule
+/// or a permission for a misspelled tool name has no effect.
 #[derive(Debug)]
 pub(super) struct UnknownTools {
-    /// The names that have matched no tool and were not logged yet.
-    pending: Mutex<Vec<NamedTool>>,
-    /// The prefix of the tools of each MCP server that has one, in lower case.
+    /// The names in settings that have matched no tool and were not logged yet.
+    unmatched_names: Mutex<Vec<NamedTool>>,
+    /// The tool prefixes of the MCP servers that have one, in lower case, by the server's label.
     prefixes: BTreeMap<String, String>,
-    were_all_logged: AtomicBool,
+    /// Whether the warning about names in settings that match no tool was logged.
+    were_missing_logged: AtomicBool,
 }
 
 /// A tool name in a setting.
@@ -24,60 +25,62 @@ pub(super) struct UnknownTools {
 struct NamedTool {
     setting: String,
     name: String,
-    /// Whether the setting applies to names that differ in case.
-    in_any_case: bool,
+    /// Whether the setting also applies to names that differ in case.
+    ignores_case: bool,
 }
 
 impl NamedTool {
     fn matches(&self, tool: &str) -> bool {
-        self.name == tool || (self.in_any_case && self.name.eq_ignore_ascii_case(tool))
+        self.name == tool || (self.ignores_case && self.name.eq_ignore_ascii_case(tool))
     }
 }
 
 impl UnknownTools {
     pub(super) fn new(config: &Config) -> Self {
-        let named = |setting: String, name: &String, in_any_case| NamedTool {
+        let to_named_tool = |setting: String, name: &String, ignores_case| NamedTool {
             setting,
             name: name.clone(),
-            in_any_case,
+            ignores_case,
         };
-        let sections = config
-            .tools
-            .iter()
-            .map(|(name, section)| named(format!("[tools.{name}]"), name, section.in_any_case));
+        let section_names = config.tools.iter().map(|(name, section)| {
+            to_named_tool(format!("[tools.{name}]"), name, section.is_case_insensitive)
+        });
         let trusted_tools = config.approvals.trusted_tools.iter();
-        let trusted = trusted_tools
-            .map(|name| named(format!("approvals.trusted_tools '{name}'"), name, false));
-        let models = config.models.iter().flat_map(|model| {
+        let trusted_names = trusted_tools
+            .map(|name| to_named_tool(format!("approvals.trusted_tools '{name}'"), name, false));
+        let model_names = config.models.iter().flat_map(|model| {
             let id = &model.config.id;
-            let enabled = model.config.tools.enabled_tools.iter();
-            enabled.map(move |name| {
-                named(
+            let enabled_tools = model.config.tools.enabled_tools.iter();
+            enabled_tools.map(move |name| {
+                to_named_tool(
                     format!("enabled_tools '{name}' of model '{id}'"),
                     name,
                     false,
                 )
             })
         });
-        let mut pending: Vec<_> = sections.chain(trusted).chain(models).collect();
-        pending.sort();
-        pending.dedup();
+        let mut unmatched_names: Vec<_> = section_names
+            .chain(trusted_names)
+            .chain(model_names)
+            .collect();
+        unmatched_names.sort();
+        unmatched_names.dedup();
         let servers = config.mcp_servers.iter();
         let prefixes = servers.map(|server| {
             let prefix = server.tool_prefix().to_ascii_lowercase();
             (server.label().to_owned(), prefix)
         });
         Self {
-            were_all_logged: AtomicBool::new(pending.is_empty()),
-            pending: Mutex::new(pending),
+            were_missing_logged: AtomicBool::new(unmatched_names.is_empty()),
+            unmatched_names: Mutex::new(unmatched_names),
             prefixes: prefixes.filter(|(_, prefix)| !prefix.is_empty()).collect(),
         }
     }
 
-    /// Logs, once, the names that no tool has. Must be called when the tools of all MCP servers are
-    /// known.
-    pub(super) fn log_missing(&self, registry: &ToolRegistry) {
-        for NamedTool { setting, name, .. } in self.take_missing(registry) {
+    /// Logs, once, the names in settings that match no tool. Must be called when the tools of all
+    /// MCP servers are known.
+    pub(super) fn log_missing_names(&self, registry: &ToolRegistry) {
+        for NamedTool { setting, name, .. } in self.take_missing_names(registry) {
             tracing::warn!(
                 tool.name = name,
                 "The configuration has {setting}, but there is no tool with this name"
@@ -85,7 +88,7 @@ impl UnknownTools {
         }
     }
 
-    /// Checks the names against the registered tools of MCP servers.
+    /// Checks the names in settings against the registered tools of MCP servers.
     pub(super) fn check_servers(&self, registry: &ToolRegistry) {
         let mut servers: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for tool in registry.tools(None) {
@@ -99,56 +102,65 @@ impl UnknownTools {
         }
     }
 
-    /// Returns the names without a tool on the first call, and nothing on later calls.
-    fn take_missing(&self, registry: &ToolRegistry) -> Vec<NamedTool> {
-        if self.were_all_logged.load(Ordering::Relaxed)
-            || self.were_all_logged.swap(true, Ordering::Relaxed)
+    /// Returns the names in settings that match no tool on the first call, and nothing on later
+    /// calls.
+    fn take_missing_names(&self, registry: &ToolRegistry) -> Vec<NamedTool> {
+        if self.were_missing_logged.load(Ordering::Relaxed)
+            || self.were_missing_logged.swap(true, Ordering::Relaxed)
         {
             return Vec::new();
         }
-        let mut pending = std::mem::take(&mut *self.pending.lock());
-        pending.retain(|named| {
-            if named.in_any_case {
-                !registry.contains_in_any_case(&named.name)
+        let mut unmatched_names = std::mem::take(&mut *self.unmatched_names.lock());
+        unmatched_names.retain(|named_tool| {
+            if named_tool.ignores_case {
+                !registry.contains_in_any_case(&named_tool.name)
             } else {
-                !registry.contains(&named.name)
+                !registry.contains(&named_tool.name)
             }
         });
-        pending
+        unmatched_names
     }
 
     /// Removes the pending names that match an added tool. Also removes and returns the names that
-    /// are probably misspelled: those that differ from an added tool only in case, and those with
-    /// the server's prefix but no matching tool. Each comes with the reason.
-    fn take_misspelled(&self, server: Option<&str>, added: &[String]) -> Vec<(NamedTool, String)> {
+    /// are probably misspelled: names that differ from an added tool only in case, and names that
+    /// begin with the prefix of the added tools' server but match no tool. Returns each name with
+    /// the reason.
+    fn take_misspelled_names(
+        &self,
+        server: Option<&str>,
+        added_tools: &[String],
+    ) -> Vec<(NamedTool, String)> {
         let prefix = server.and_then(|server| Some((server, self.prefixes.get(server)?)));
-        let mut misspelled = Vec::new();
-        self.pending.lock().retain(|named| {
-            if added.iter().any(|tool| named.matches(tool)) {
+        let mut misspelled_names = Vec::new();
+        self.unmatched_names.lock().retain(|named_tool| {
+            if added_tools.iter().any(|tool| named_tool.matches(tool)) {
                 return false;
             }
-            let alike = added
+            let similar_tool = added_tools
                 .iter()
-                .find(|tool| tool.eq_ignore_ascii_case(&named.name));
-            let reason = match (alike, prefix) {
+                .find(|tool| tool.eq_ignore_ascii_case(&named_tool.name));
+            let reason = match (similar_tool, prefix) {
                 (Some(tool), _) => format!("the tool is called '{tool}'"),
                 (None, Some((server, prefix)))
-                    if named.name.to_ascii_lowercase().starts_with(prefix.as_str()) =>
+                    if named_tool
+                        .name
+                        .to_ascii_lowercase()
+                        .starts_with(prefix.as_str()) =>
                 {
                     format!("the MCP server '{server}' has no tool with this name")
                 }
                 _ => return true,
             };
-            misspelled.push((named.clone(), reason));
+            misspelled_names.push((named_tool.clone(), reason));
             false
         });
-        misspelled
+        misspelled_names
     }
 }
 
 impl NewToolObserver for UnknownTools {
     fn tools_added(&self, server: Option<&str>, names: &[String]) {
-        for (NamedTool { setting, name, .. }, reason) in self.take_misspelled(server, names) {
+        for (NamedTool { setting, name, .. }, reason) in self.take_misspelled_names(server, names) {
             tracing::warn!(
                 tool.name = name,
                 "The configuration has {setting}, but {reason}"
@@ -169,7 +181,7 @@ mod tests {
         let config = Config::parse(text, "pillion.toml").unwrap();
         let registry = crate::tools::registry().unwrap();
         let unknown_tools = UnknownTools::new(&config);
-        let missing = unknown_tools.take_missing(&registry);
+        let missing = unknown_tools.take_missing_names(&registry);
         let named = missing.iter().map(|named| (&*named.setting, &*named.name));
         assert_eq!(
             named.collect::<Vec<_>>(),
@@ -179,8 +191,8 @@ mod tests {
                 ("enabled_tools 'roll_dyce' of model 'm'", "roll_dyce"),
             ]
         );
-        assert!(unknown_tools.were_all_logged.load(Ordering::Relaxed));
-        assert!(unknown_tools.take_missing(&registry).is_empty());
+        assert!(unknown_tools.were_missing_logged.load(Ordering::Relaxed));
+        assert!(unknown_tools.take_missing_names(&registry).is_empty());
     }
 
     #[test]
@@ -200,7 +212,7 @@ mod tests {
         let misspelled = |server: Option<&str>, names: &[&str]| {
             let names: Vec<_> = names.iter().map(ToString::to_string).collect();
             unknown_tools
-                .take_misspelled(server, &names)
+                .take_misspelled_names(server, &names)
                 .into_iter()
                 .map(|(named, reason)| (named.name, reason))
                 .collect::<Vec<_>>()
@@ -223,7 +235,7 @@ mod tests {
             [of("ECHO", "the tool is called 'echo'")]
         );
         let registry = crate::tools::registry().unwrap();
-        let missing = unknown_tools.take_missing(&registry);
+        let missing = unknown_tools.take_missing_names(&registry);
         assert_eq!(missing.len(), 1);
         assert_eq!(missing[0].name, "down_x");
     }

@@ -5,62 +5,64 @@ use pillion_core::store::{Store, StoreError};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// Interval at which the sizes are read from the store again, because responses expire and other
-/// processes store responses.
+/// Interval at which the sizes of stored responses are read from the store again, because responses
+/// expire and other processes store responses.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The bytes of stored responses by principal, counted in memory so that a new response does not
-/// require a sum over the store.
+/// The number of bytes of each principal's stored responses, counted in memory so that storing a
+/// response does not require a sum over the store.
 #[derive(Debug, Default)]
-pub(super) struct ResponseBytes(Mutex<Option<Counted>>);
+pub(super) struct ResponseBytes(Mutex<Option<ByteCounts>>);
 
 #[derive(Debug)]
-struct Counted {
-    by_principal: HashMap<Option<String>, u64>,
-    at: Instant,
+struct ByteCounts {
+    bytes_by_principal: HashMap<Option<String>, u64>,
+    read_at: Instant,
 }
 
 /// Returns the scope of a key in the store: principal and user.
-pub fn scope(principal: Option<&str>, user: Option<&str>) -> String {
+pub fn format_scope(principal: Option<&str>, user: Option<&str>) -> String {
     serde_json::json!([principal, user]).to_string()
 }
 
 impl ResponseBytes {
-    /// Counts a response if it fits into `max` together with the other responses of its principal.
-    /// Returns whether it fits.
+    /// Counts a response if the responses of its principal, with this response, have at most
+    /// `max_bytes` bytes. Returns whether the response was counted.
     pub(super) async fn admit(
         &self,
         store: &dyn Store,
         principal: Option<&str>,
         bytes: u64,
-        max: u64,
+        max_bytes: u64,
     ) -> Result<bool, StoreError> {
-        let mut cached = self.0.lock().await;
-        let counted = match &mut *cached {
-            Some(counted) if counted.at.elapsed() < REFRESH_INTERVAL => counted,
-            outdated => outdated.insert(read(store).await?),
+        let mut cached_counts = self.0.lock().await;
+        let counts = match &mut *cached_counts {
+            Some(counts) if counts.read_at.elapsed() < REFRESH_INTERVAL => counts,
+            outdated => outdated.insert(read_counts(store).await?),
         };
-        let stored = counted
-            .by_principal
+        let stored_bytes = counts
+            .bytes_by_principal
             .entry(principal.map(str::to_owned))
             .or_default();
-        let fits = stored.saturating_add(bytes) <= max;
-        if fits {
-            *stored += bytes;
+        let is_within_limit = stored_bytes.saturating_add(bytes) <= max_bytes;
+        if is_within_limit {
+            *stored_bytes += bytes;
         }
-        Ok(fits)
+        Ok(is_within_limit)
     }
 }
 
-async fn read(store: &dyn Store) -> Result<Counted, StoreError> {
-    let mut by_principal = HashMap::new();
+async fn read_counts(store: &dyn Store) -> Result<ByteCounts, StoreError> {
+    let mut bytes_by_principal = HashMap::new();
     for (scope, bytes) in store.key_bytes().await? {
         let (principal, _): (Option<String>, Option<String>) =
             serde_json::from_str(&scope).unwrap_or_default();
-        *by_principal.entry(principal).or_default() += bytes;
+        *bytes_by_principal.entry(principal).or_default() += bytes;
     }
-    let at = Instant::now();
-    Ok(Counted { by_principal, at })
+    Ok(ByteCounts {
+        bytes_by_principal,
+        read_at: Instant::now(),
+    })
 }
 
 #[cfg(test)]
@@ -78,7 +80,7 @@ mod tests {
         let expires_at = now.plus(Duration::from_secs(3600));
         for (user, result) in [(None, "1234"), (Some("alice"), "5678")] {
             let key = IdempotencyKey {
-                scope: scope(ci, user),
+                scope: format_scope(ci, user),
                 key: "k".to_owned(),
             };
             store.claim_key(&key, "f", now, expires_at).await.unwrap();

@@ -13,10 +13,10 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{Latency, Metrics, System};
+use super::{LatencyHistogram, Metrics, SystemMetrics};
 use crate::connections::ServerReport;
 
-/// The content type: OpenMetrics, which Prometheus prefers.
+/// The content type of OpenMetrics, which Prometheus prefers.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A snapshot of all metrics for `/metrics`.
@@ -27,7 +27,7 @@ pub struct Scrape {
     /// The known state of each MCP server.
     pub servers: Vec<ServerReport>,
     /// The values of the operating system for the process.
-    pub system: System,
+    pub system: SystemMetrics,
     /// The number of registered tools.
     pub tools: usize,
     /// The numbers of running and waiting calls.
@@ -44,7 +44,7 @@ impl Scrape {
     /// Returns the metrics as text.
     ///
     /// # Errors
-    /// Never fails: the buffer is in memory.
+    /// Never fails, because the text is written to a buffer in memory.
     pub fn to_text(&self) -> Result<String, fmt::Error> {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.clone()));
@@ -73,7 +73,7 @@ impl Collector for Scrape {
 
 impl Scrape {
     fn encode_calls(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let tools = self.metrics.tools.all();
+        let tools = self.metrics.tools.snapshot();
         let outcomes = tools.iter().flat_map(|(tool, stats)| {
             let outcomes = stats.outcomes().filter(|(_, count)| *count > 0);
             outcomes.map(move |(outcome, count)| {
@@ -82,17 +82,17 @@ impl Scrape {
             })
         });
         let help = "Finished tool calls, by outcome";
-        counters(encoder, "pillion_tool_calls", help, outcomes)?;
+        encode_counters(encoder, "pillion_tool_calls", help, outcomes)?;
         let (name, help) = ("pillion_tool_call_duration", "Duration of tool calls");
-        let mut family = histograms(encoder, name, help)?;
+        let mut family = begin_histograms(encoder, name, help)?;
         for (tool, stats) in &tools {
             let labels = [("tool", tool.as_str())];
-            histogram(family.encode_family(&labels)?, &stats.latency)?;
+            encode_histogram(family.encode_family(&labels)?, &stats.latency)?;
         }
         let in_flight = self.metrics.tools.in_flight();
         let help = "Tool calls that are running or waiting";
-        gauge(encoder, "pillion_tool_calls_in_flight", help, in_flight)?;
-        gauge(encoder, "pillion_tools", "Registered tools", self.tools)
+        encode_gauge(encoder, "pillion_tool_calls_in_flight", help, in_flight)?;
+        encode_gauge(encoder, "pillion_tools", "Registered tools", self.tools)
     }
 
     fn encode_executor(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -104,58 +104,61 @@ impl Scrape {
             misses,
         } = self.cache;
         let help = "Tool calls that hold a slot";
-        gauge(encoder, "pillion_tool_calls_running", help, running)?;
+        encode_gauge(encoder, "pillion_tool_calls_running", help, running)?;
         let help = "Tool calls that wait for a slot";
-        gauge(encoder, "pillion_tool_calls_queued", help, queued)?;
+        encode_gauge(encoder, "pillion_tool_calls_queued", help, queued)?;
         let help = "Cached tool results";
-        gauge(encoder, "pillion_result_cache_entries", help, entries)?;
+        encode_gauge(encoder, "pillion_result_cache_entries", help, entries)?;
         let help = "Size of the cached tool results, in bytes";
-        gauge(encoder, "pillion_result_cache_bytes", help, bytes)?;
+        encode_gauge(encoder, "pillion_result_cache_bytes", help, bytes)?;
         let lookups = [("hit", hits), ("miss", misses)];
         let outcomes = lookups.map(|(outcome, count)| ([("outcome", outcome)], count));
         let help = "Result cache lookups, by outcome";
-        counters(encoder, "pillion_result_cache_lookups", help, outcomes)
+        encode_counters(encoder, "pillion_result_cache_lookups", help, outcomes)
     }
 
     fn encode_http(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let requests = &self.metrics.requests;
-        let counts = requests.all().into_iter().map(|(seen, count)| {
+        let counts = requests.counts().into_iter().map(|(request, count)| {
             let labels = [
-                ("method", seen.method.to_owned()),
-                ("route", seen.route),
-                ("status", seen.status.to_string()),
+                ("method", request.method.to_owned()),
+                ("route", request.route),
+                ("status", request.status.to_string()),
             ];
             (labels, count)
         });
         let help = "HTTP requests, by method, route and status";
-        counters(encoder, "pillion_http_requests", help, counts)?;
+        encode_counters(encoder, "pillion_http_requests", help, counts)?;
         let name = "pillion_http_request_duration";
         let help = "Time until the head of the response to an HTTP request";
-        histogram(histograms(encoder, name, help)?, &requests.latency)?;
+        encode_histogram(begin_histograms(encoder, name, help)?, &requests.latency)?;
 
-        let both = [("unix", &self.metrics.unix), ("tcp", &self.metrics.tcp)];
-        let open = both.map(|(transport, all)| ([("transport", transport)], all.open()));
+        let listeners = [("unix", &self.metrics.unix), ("tcp", &self.metrics.tcp)];
+        let open_counts =
+            listeners.map(|(transport, stats)| ([("transport", transport)], stats.open()));
         let help = "Open connections, by transport";
-        gauges(encoder, "pillion_connections", help, open)?;
-        let totals = both.into_iter().flat_map(|(transport, all)| {
+        encode_gauges(encoder, "pillion_connections", help, open_counts)?;
+        let totals = listeners.into_iter().flat_map(|(transport, stats)| {
             let labels = |outcome| [("transport", transport), ("outcome", outcome)];
-            all.totals()
+            stats
+                .totals()
                 .map(|(outcome, count)| (labels(outcome), count))
         });
-        let help = "Connections that were accepted, and of these refused and cut off";
-        counters(encoder, "pillion_connections_accepted", help, totals)
+        let help = "Accepted connections, and how many of them were refused or cut off";
+        encode_counters(encoder, "pillion_connections_accepted", help, totals)
     }
 
     fn encode_servers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let labels = |server: &ServerReport| [("server", server.label.clone())];
-        let contacted = self.servers.iter().filter(|server| server.was_contacted);
-        let up = contacted.map(|server| (labels(server), u64::from(server.error.is_none())));
+        let contacted_servers = self.servers.iter().filter(|server| server.was_contacted);
+        let statuses =
+            contacted_servers.map(|server| (labels(server), u64::from(server.error.is_none())));
         let help = "Whether the last tool discovery of an MCP server succeeded";
-        gauges(encoder, "pillion_upstream_up", help, up)?;
+        encode_gauges(encoder, "pillion_upstream_up", help, statuses)?;
         let servers = self.servers.iter();
         let tools = servers.map(|server| (labels(server), server.tools as u64));
         let help = "Tools that an MCP server offers";
-        gauges(encoder, "pillion_upstream_tools", help, tools)?;
+        encode_gauges(encoder, "pillion_upstream_tools", help, tools)?;
         let reloads = [
             ("success", &self.metrics.reloads),
             ("failure", &self.metrics.failed_reloads),
@@ -163,24 +166,24 @@ impl Scrape {
         let outcomes =
             reloads.map(|(outcome, count)| ([("outcome", outcome)], count.load(Ordering::Relaxed)));
         let help = "Configuration reloads, by outcome";
-        counters(encoder, "pillion_config_reloads", help, outcomes)
+        encode_counters(encoder, "pillion_config_reloads", help, outcomes)
     }
 
     /// Encodes the counters of packs. For example, the counter `llm.parse.failed` of the pack
     /// `tabletop` becomes `pillion_tabletop_llm_parse_failed_total`.
     fn encode_packs(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        for (pack, all) in &self.packs {
-            for (name, count) in all.with_prefix("") {
+        for (pack, pack_counters) in &self.packs {
+            for (name, count) in pack_counters.with_prefix("") {
                 let family = format!("pillion_{pack}_{}", name.replace('.', "_"));
                 let help = format!("Counter {name} of the pack {pack}");
-                counter(encoder, &family, &help, &count)?;
+                encode_counter(encoder, &family, &help, &count)?;
             }
         }
         Ok(())
     }
 
     fn encode_system(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let System {
+        let SystemMetrics {
             resident_bytes,
             virtual_bytes,
             threads,
@@ -188,36 +191,41 @@ impl Scrape {
             max_descriptors,
             processor_time,
         } = self.system;
-        let resident = ("process_resident_memory_bytes", "Resident memory, in bytes");
+        let resident_memory = ("process_resident_memory_bytes", "Resident memory, in bytes");
         let address_space = ("process_virtual_memory_bytes", "Virtual memory, in bytes");
-        let open = ("process_open_fds", "Open file descriptors");
-        let max = ("process_max_fds", "Maximum number of open file descriptors");
+        let open_files = ("process_open_fds", "Open file descriptors");
+        let max_files = ("process_max_fds", "Maximum number of open file descriptors");
         for ((name, help), value) in [
-            (resident, resident_bytes),
+            (resident_memory, resident_bytes),
             (address_space, virtual_bytes),
             (("process_threads", "Threads"), threads),
-            (open, open_descriptors),
-            (max, max_descriptors),
+            (open_files, open_descriptors),
+            (max_files, max_descriptors),
         ] {
             if let Some(value) = value {
-                gauge(encoder, name, help, value)?;
+                encode_gauge(encoder, name, help, value)?;
             }
         }
-        if let Some(time) = processor_time {
+        if let Some(cpu_time) = processor_time {
             let help = "CPU time in user and kernel mode, in seconds";
-            counter(encoder, "process_cpu_seconds", help, &time.as_secs_f64())?;
+            encode_counter(
+                encoder,
+                "process_cpu_seconds",
+                help,
+                &cpu_time.as_secs_f64(),
+            )?;
         }
         let started_at = self.metrics.started_at();
-        let started = started_at.duration_since(SystemTime::UNIX_EPOCH);
+        let since_epoch = started_at.duration_since(SystemTime::UNIX_EPOCH);
         let (name, help) = (
             "process_start_time_seconds",
             "Start time of the process, in seconds since the Unix epoch",
         );
         encoder
             .encode_descriptor(name, help, None, MetricType::Gauge)?
-            .encode_gauge(&started.unwrap_or_default().as_secs_f64())?;
+            .encode_gauge(&since_epoch.unwrap_or_default().as_secs_f64())?;
         let help = "Records of calls that were lost in damaged files of the store";
-        counter(
+        encode_counter(
             encoder,
             "pillion_store_lost_records",
             help,
@@ -234,7 +242,7 @@ impl Scrape {
     }
 }
 
-fn counter(
+fn encode_counter(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
@@ -246,7 +254,7 @@ fn counter(
 }
 
 /// Encodes a family of counters, each with its labels.
-fn counters(
+fn encode_counters(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
@@ -260,7 +268,7 @@ fn counters(
     Ok(())
 }
 
-fn gauge(
+fn encode_gauge(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
@@ -272,7 +280,7 @@ fn gauge(
 }
 
 /// Encodes a family of gauges, each with its labels.
-fn gauges(
+fn encode_gauges(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
@@ -286,7 +294,7 @@ fn gauges(
     Ok(())
 }
 
-fn histograms<'a>(
+fn begin_histograms<'a>(
     encoder: &'a mut DescriptorEncoder<'_>,
     name: &'a str,
     help: &str,
@@ -294,7 +302,7 @@ fn histograms<'a>(
     encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)
 }
 
-fn histogram(mut metric: MetricEncoder<'_>, latency: &Latency) -> fmt::Result {
+fn encode_histogram(mut metric: MetricEncoder<'_>, latency: &LatencyHistogram) -> fmt::Result {
     let (sum, count) = (latency.sum_seconds(), latency.count());
     metric.encode_histogram::<NoLabels>(sum, count, &latency.buckets(), None)
 }
@@ -322,7 +330,7 @@ mod tests {
                 error: Some("no".to_owned()),
                 ..ServerReport::default()
             }],
-            system: System::look(),
+            system: SystemMetrics::read(),
             tools: 3,
             load: QueueLoad {
                 running: 5,

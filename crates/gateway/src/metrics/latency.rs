@@ -8,29 +8,30 @@ pub const BUCKET_BOUNDS_SECONDS: [f64; 15] = [
     30.0,
 ];
 
-/// The number of equal parts in which a bucket is counted, for percentiles.
-const PARTS: usize = 16;
+/// The number of equal parts into which each bucket is divided for estimating percentiles.
+const PARTS_PER_BUCKET: usize = 16;
 
 /// A histogram of durations.
 #[derive(Debug)]
-pub struct Latency {
-    /// The parts of one bucket per bound, and of one for longer durations.
-    buckets: [[AtomicU64; PARTS]; BUCKET_BOUNDS_SECONDS.len() + 1],
-    micros: AtomicU64,
+pub struct LatencyHistogram {
+    /// The count of each part of each bucket. The last bucket is for durations above the last
+    /// bound.
+    buckets: [[AtomicU64; PARTS_PER_BUCKET]; BUCKET_BOUNDS_SECONDS.len() + 1],
+    total_micros: AtomicU64,
     max_micros: AtomicU64,
 }
 
-impl Default for Latency {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         Self {
             buckets: std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))),
-            micros: AtomicU64::new(0),
+            total_micros: AtomicU64::new(0),
             max_micros: AtomicU64::new(0),
         }
     }
 }
 
-impl Latency {
+impl LatencyHistogram {
     /// Adds a duration.
     pub fn add(&self, elapsed: Duration) {
         let seconds = elapsed.as_secs_f64();
@@ -38,92 +39,95 @@ impl Latency {
             .iter()
             .position(|bound| seconds <= *bound)
             .unwrap_or(BUCKET_BOUNDS_SECONDS.len());
-        self.buckets[bucket][part_of(bucket, seconds)].fetch_add(1, Ordering::Relaxed);
+        self.buckets[bucket][part_index(bucket, seconds)].fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
-        self.micros.fetch_add(micros, Ordering::Relaxed);
+        self.total_micros.fetch_add(micros, Ordering::Relaxed);
         self.max_micros.fetch_max(micros, Ordering::Relaxed);
     }
 
-    /// Returns the counts with the upper bounds of their buckets, not cumulative; the last bound is
-    /// infinite.
+    /// Returns the count of each bucket with the bucket's upper bound. The counts are not
+    /// cumulative, and the last bound is infinite.
     #[must_use]
     pub fn buckets(&self) -> Vec<(f64, u64)> {
         let bounds = BUCKET_BOUNDS_SECONDS.iter().copied().chain([f64::INFINITY]);
         let counts = self
             .buckets
             .iter()
-            .map(|parts| parts.iter().map(load).sum());
+            .map(|parts| parts.iter().map(load_count).sum());
         bounds.zip(counts).collect()
     }
 
     /// Returns the number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.buckets.iter().flatten().map(load).sum()
+        self.buckets.iter().flatten().map(load_count).sum()
     }
 
     /// Returns the sum of all durations, in seconds.
     #[must_use]
     pub fn sum_seconds(&self) -> f64 {
-        Duration::from_micros(self.micros.load(Ordering::Relaxed)).as_secs_f64()
+        Duration::from_micros(self.total_micros.load(Ordering::Relaxed)).as_secs_f64()
     }
 
-    /// Estimates a percentile (0 to 1) from the parts of the buckets, in seconds: within a third of
-    /// the true duration if that is more than 0.1 ms; `None` without durations. A duration above
-    /// the last bound counts as the longest recorded duration.
+    /// Estimates a percentile (0 to 1), in seconds; `None` without durations. The estimate differs
+    /// by at most a third from a true duration of more than 0.1 ms. A duration above the last bound
+    /// counts as the longest recorded duration.
     #[must_use]
-    pub fn percentile(&self, share: f64) -> Option<f64> {
-        let counts: Vec<u64> = self.buckets.iter().flatten().map(load).collect();
-        let total: u64 = counts.iter().sum();
-        if total == 0 {
+    pub fn percentile(&self, fraction: f64) -> Option<f64> {
+        let counts: Vec<u64> = self.buckets.iter().flatten().map(load_count).collect();
+        let total_count: u64 = counts.iter().sum();
+        if total_count == 0 {
             return None;
         }
-        let max = Duration::from_micros(load(&self.max_micros)).as_secs_f64();
-        let mut remaining = share * precise(total);
+        let max_seconds = Duration::from_micros(load_count(&self.max_micros)).as_secs_f64();
+        let mut remaining_count = fraction * to_f64(total_count);
         for (index, count) in counts.into_iter().enumerate() {
-            let count = precise(count);
-            if count > 0.0 && count >= remaining {
-                let (bucket, part) = (index / PARTS, index % PARTS);
-                let (lower, upper) = bounds_of(bucket).unwrap_or((max, max));
-                let width = (upper - lower) / precise(PARTS as u64);
-                let estimate = lower + width * (precise(part as u64) + remaining / count);
-                return Some(estimate.min(max));
+            let count = to_f64(count);
+            if count > 0.0 && count >= remaining_count {
+                let (bucket, part) = (index / PARTS_PER_BUCKET, index % PARTS_PER_BUCKET);
+                let (lower_bound, upper_bound) =
+                    bucket_bounds(bucket).unwrap_or((max_seconds, max_seconds));
+                let width = (upper_bound - lower_bound) / to_f64(PARTS_PER_BUCKET as u64);
+                let estimate =
+                    lower_bound + width * (to_f64(part as u64) + remaining_count / count);
+                return Some(estimate.min(max_seconds));
             }
-            remaining -= count;
+            remaining_count -= count;
         }
-        Some(max)
+        Some(max_seconds)
     }
 }
 
 /// Returns the bounds of a bucket, in seconds; `None` for the last, which has no upper bound.
-fn bounds_of(bucket: usize) -> Option<(f64, f64)> {
-    let upper = *BUCKET_BOUNDS_SECONDS.get(bucket)?;
-    let lower = bucket
+fn bucket_bounds(bucket: usize) -> Option<(f64, f64)> {
+    let upper_bound = *BUCKET_BOUNDS_SECONDS.get(bucket)?;
+    let lower_bound = bucket
         .checked_sub(1)
-        .map_or(0.0, |below| BUCKET_BOUNDS_SECONDS[below]);
-    Some((lower, upper))
+        .map_or(0.0, |lower_index| BUCKET_BOUNDS_SECONDS[lower_index]);
+    Some((lower_bound, upper_bound))
 }
 
-/// Returns the part of a bucket that a duration belongs to.
-fn part_of(bucket: usize, seconds: f64) -> usize {
-    let Some((lower, upper)) = bounds_of(bucket) else {
+/// Returns the index of the part of a bucket that a duration belongs to.
+fn part_index(bucket: usize, seconds: f64) -> usize {
+    let Some((lower_bound, upper_bound)) = bucket_bounds(bucket) else {
         return 0;
     };
-    let part = (seconds - lower) / (upper - lower) * precise(PARTS as u64);
+    let position =
+        (seconds - lower_bound) / (upper_bound - lower_bound) * to_f64(PARTS_PER_BUCKET as u64);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "between 0 and the number of parts"
     )]
-    (part as usize).min(PARTS - 1)
+    (position as usize).min(PARTS_PER_BUCKET - 1)
 }
 
-fn load(count: &AtomicU64) -> u64 {
+fn load_count(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-fn precise(count: u64) -> f64 {
+fn to_f64(count: u64) -> f64 {
     count as f64
 }
 
@@ -133,7 +137,7 @@ mod tests {
 
     #[test]
     fn m1_percentiles_are_near_the_durations() {
-        let latency = Latency::default();
+        let latency = LatencyHistogram::default();
         assert_eq!(latency.percentile(0.5), None);
         for millis in [1, 1, 1, 1, 1, 1, 1, 1, 1, 400] {
             latency.add(Duration::from_millis(millis));
@@ -154,7 +158,7 @@ mod tests {
             .map(|step| 1.02_f64.powi(step))
             .take_while(|it| *it < 3e8)
         {
-            let latency = Latency::default();
+            let latency = LatencyHistogram::default();
             let duration = Duration::from_secs_f64(micros / 1e6 + 1e-4);
             latency.add(duration);
             latency.add(duration);

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 
-use super::Latency;
+use super::LatencyHistogram;
 
-/// HTTP requests by method, route and status.
+/// Counts HTTP requests by method, route and status, and measures their latency.
 #[derive(Debug, Default)]
-pub struct Requests {
+pub struct RequestMetrics {
     counts: RwLock<BTreeMap<RequestLabels, Arc<AtomicU64>>>,
-    /// The time to the response head, for all requests together.
-    pub latency: Latency,
+    /// The times from receiving a request to its response head, for all requests together.
+    pub latency: LatencyHistogram,
 }
 
 /// The labels of a request. The route is a pattern, so the number of label sets is bounded.
@@ -26,7 +26,7 @@ pub struct RequestLabels {
     pub status: u16,
 }
 
-impl Requests {
+impl RequestMetrics {
     /// Counts a request.
     pub fn add(&self, method: &str, route: &str, status: u16, elapsed: Duration) {
         let labels = RequestLabels {
@@ -48,7 +48,7 @@ impl Requests {
 
     /// Returns all counts.
     #[must_use]
-    pub fn all(&self) -> Vec<(RequestLabels, u64)> {
+    pub fn counts(&self) -> Vec<(RequestLabels, u64)> {
         let counts = self.counts.read();
         let pairs = counts.iter();
         pairs
@@ -57,8 +57,11 @@ impl Requests {
     }
 }
 
-/// Returns the name of a known method; clients may invent others.
+/// Returns the name of a known HTTP method; `None` for any other method, which may be arbitrary
+/// text of a client.
 pub(crate) fn known_method(method: &str) -> Option<&'static str> {
-    const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
-    METHODS.into_iter().find(|known| *known == method)
+    const HTTP_METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
+    HTTP_METHODS
+        .into_iter()
+        .find(|known_method| *known_method == method)
 }

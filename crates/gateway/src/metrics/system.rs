@@ -3,7 +3,7 @@ use std::time::Duration;
 /// The operating system's values for this process (Linux: `/proc/self`). Unavailable values are
 /// `None`.
 #[derive(Debug, Clone, Default)]
-pub struct System {
+pub struct SystemMetrics {
     /// Resident memory, in bytes.
     pub resident_bytes: Option<u64>,
     /// Virtual memory, in bytes.
@@ -18,30 +18,30 @@ pub struct System {
     pub processor_time: Option<Duration>,
 }
 
-impl System {
+impl SystemMetrics {
     /// Reads the current values.
     #[must_use]
-    pub fn look() -> Self {
+    pub fn read() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let number = |key: &str| {
+        let read_number = |key: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(key))?;
             line.split_whitespace().next()?.parse::<u64>().ok()
         };
         let entries = std::fs::read_dir("/proc/self/fd");
-        // One of the descriptors is that of the directory itself.
+        // One descriptor is subtracted: that of the directory `/proc/self/fd` itself.
         let descriptors = entries.map(|entries| (entries.count() as u64).saturating_sub(1));
         Self {
-            resident_bytes: number("VmRSS:").map(|kilobytes| kilobytes * 1024),
-            virtual_bytes: number("VmSize:").map(|kilobytes| kilobytes * 1024),
-            threads: number("Threads:"),
+            resident_bytes: read_number("VmRSS:").map(|kilobytes| kilobytes * 1024),
+            virtual_bytes: read_number("VmSize:").map(|kilobytes| kilobytes * 1024),
+            threads: read_number("Threads:"),
             open_descriptors: descriptors.ok(),
-            max_descriptors: max_descriptors(),
-            processor_time: processor_time(),
+            max_descriptors: read_max_descriptors(),
+            processor_time: read_processor_time(),
         }
     }
 }
 
-fn max_descriptors() -> Option<u64> {
+fn read_max_descriptors() -> Option<u64> {
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits
         .lines()
@@ -49,10 +49,13 @@ fn max_descriptors() -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-fn processor_time() -> Option<Duration> {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    let seconds = u64::try_from(time.tv_sec).ok()?;
-    Some(Duration::new(seconds, u32::try_from(time.tv_nsec).ok()?))
+fn read_processor_time() -> Option<Duration> {
+    let cpu_time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let seconds = u64::try_from(cpu_time.tv_sec).ok()?;
+    Some(Duration::new(
+        seconds,
+        u32::try_from(cpu_time.tv_nsec).ok()?,
+    ))
 }
 
 #[cfg(test)]
@@ -61,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_process_has_memory_threads_and_descriptors() {
-        let system = System::look();
+        let system = SystemMetrics::read();
         assert!(system.resident_bytes.unwrap() > 100_000, "{system:?}");
         assert!(system.threads.unwrap() > 0);
         assert!(system.open_descriptors.unwrap() > 2);

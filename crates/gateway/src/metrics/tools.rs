@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use pillion_core::executor::{ObservedCall, Observer};
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolOrigin, ToolResult};
 
-use super::Latency;
+use super::LatencyHistogram;
 
 /// Maximum number of tools that are counted by name; further tools count as [`OTHER_TOOLS`].
 pub const MAX_TOOLS: usize = 2000;
@@ -15,7 +15,7 @@ pub const MAX_TOOLS: usize = 2000;
 /// The name under which calls of unknown tools count.
 const UNKNOWN_TOOL: &str = "(unknown)";
 
-/// The name under which calls count when there are too many names.
+/// The name under which calls of known tools count when [`MAX_TOOLS`] names are in use.
 const OTHER_TOOLS: &str = "(other)";
 
 /// The outcome of a call: success or an error code.
@@ -24,7 +24,7 @@ pub struct Outcome(usize);
 
 impl Outcome {
     /// The names of all outcomes.
-    pub const NAMES: [&'static str; 10] = [
+    pub const OUTCOME_NAMES: [&'static str; 10] = [
         "success",
         "invalid_input",
         "not_found",
@@ -39,9 +39,11 @@ impl Outcome {
 
     fn from_code(code: Option<ErrorCode>) -> Self {
         let name = code.map_or("success", ErrorCode::as_str);
-        let index = Self::NAMES.iter().position(|known| *known == name);
-        // A code that is not in `NAMES` counts as an internal error.
-        Self(index.unwrap_or(Self::NAMES.len() - 1))
+        let index = Self::OUTCOME_NAMES
+            .iter()
+            .position(|known_name| *known_name == name);
+        // A code that is not in `OUTCOME_NAMES` counts as an internal error.
+        Self(index.unwrap_or(Self::OUTCOME_NAMES.len() - 1))
     }
 }
 
@@ -50,9 +52,9 @@ impl Outcome {
 pub struct ToolStats {
     /// The label of the tool's MCP server.
     pub server: Option<String>,
-    outcomes: [AtomicU64; Outcome::NAMES.len()],
+    outcomes: [AtomicU64; Outcome::OUTCOME_NAMES.len()],
     /// The durations of finished calls.
-    pub latency: Latency,
+    pub latency: LatencyHistogram,
 }
 
 impl ToolStats {
@@ -67,7 +69,7 @@ impl ToolStats {
             .outcomes
             .iter()
             .map(|count| count.load(Ordering::Relaxed));
-        Outcome::NAMES.iter().copied().zip(counts)
+        Outcome::OUTCOME_NAMES.iter().copied().zip(counts)
     }
 
     /// Returns the number of finished calls, and of those the number of failed calls.
@@ -82,14 +84,14 @@ impl ToolStats {
 
 /// Counts the calls of all tools over all APIs, as an observer of the executor.
 #[derive(Debug, Default)]
-pub struct Tools {
-    by_name: RwLock<BTreeMap<String, Arc<ToolStats>>>,
+pub struct ToolMetrics {
+    stats_by_name: RwLock<BTreeMap<String, Arc<ToolStats>>>,
     /// The labels of MCP servers that list their tools for each user.
     per_user_servers: RwLock<HashSet<String>>,
     in_flight: AtomicI64,
 }
 
-impl Tools {
+impl ToolMetrics {
     /// Returns the number of calls that run, or wait for a permit or an approval.
     #[must_use]
     pub fn in_flight(&self) -> i64 {
@@ -98,30 +100,31 @@ impl Tools {
 
     /// Returns the statistics of each called tool, by name.
     #[must_use]
-    pub fn all(&self) -> Vec<(String, Arc<ToolStats>)> {
-        let tools = self.by_name.read();
+    pub fn snapshot(&self) -> Vec<(String, Arc<ToolStats>)> {
+        let tools = self.stats_by_name.read();
         let pairs = tools
             .iter()
             .map(|(name, stats)| (name.clone(), Arc::clone(stats)));
         pairs.collect()
     }
 
-    /// Records which MCP servers, by label, list the same tools for all users. Tool names of other
-    /// servers are private to their users, so all tools of such a server count as one. Earlier
-    /// records of other servers stay.
+    /// Records, for each MCP server by label, whether it lists the same tools for all users. The
+    /// tool names of a server that lists its tools for each user are private to the users, so the
+    /// calls of all tools of such a server are counted together. Records of servers that are not in
+    /// `servers` stay.
     pub fn record_servers(&self, servers: impl IntoIterator<Item = (String, bool)>) {
-        let mut per_user = self.per_user_servers.write();
-        for (label, lists_for_all) in servers {
-            if lists_for_all {
-                per_user.remove(&label);
+        let mut per_user_servers = self.per_user_servers.write();
+        for (label, lists_for_all_users) in servers {
+            if lists_for_all_users {
+                per_user_servers.remove(&label);
             } else {
-                per_user.insert(label);
+                per_user_servers.insert(label);
             }
         }
     }
 
     /// Returns the name under which calls of a tool count.
-    fn name_of(&self, tool: &str, origin: Option<&ToolOrigin>) -> String {
+    fn counted_name(&self, tool: &str, origin: Option<&ToolOrigin>) -> String {
         match origin {
             // Callers can invent names, so only names of known tools are stored.
             None => UNKNOWN_TOOL.to_owned(),
@@ -134,11 +137,11 @@ impl Tools {
         }
     }
 
-    fn stats_of(&self, name: &str, origin: Option<&ToolOrigin>) -> Arc<ToolStats> {
-        if let Some(stats) = self.by_name.read().get(name) {
+    fn tool_stats(&self, name: &str, origin: Option<&ToolOrigin>) -> Arc<ToolStats> {
+        if let Some(stats) = self.stats_by_name.read().get(name) {
             return Arc::clone(stats);
         }
-        let mut tools = self.by_name.write();
+        let mut tools = self.stats_by_name.write();
         let (name, server) = match origin {
             _ if tools.len() >= MAX_TOOLS => (OTHER_TOOLS, None),
             Some(ToolOrigin::Mcp { server_label, .. }) => (name, Some(server_label.clone())),
@@ -154,7 +157,7 @@ impl Tools {
     }
 }
 
-impl Observer for Tools {
+impl Observer for ToolMetrics {
     fn on_started(&self, _: &ToolCall, _: Option<&ToolOrigin>, _: &CallContext) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
     }
@@ -167,8 +170,8 @@ impl Observer for Tools {
         _: &CallContext,
     ) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
-        let name = self.name_of(&result.tool_name, origin);
-        let stats = self.stats_of(&name, origin);
+        let name = self.counted_name(&result.tool_name, origin);
+        let stats = self.tool_stats(&name, origin);
         stats.add(Outcome::from_code(result.error_code), elapsed);
     }
 
@@ -189,7 +192,7 @@ mod tests {
 
     #[test]
     fn m1_unknown_names_count_as_one_name() {
-        let tools = Tools::default();
+        let tools = ToolMetrics::default();
         let context = CallContext::default();
         for name in ["a", "b"] {
             let call = ToolCall::new("1", name, serde_json::json!({}));
@@ -197,7 +200,7 @@ mod tests {
             let result = ToolResult::failure("1", name, ErrorCode::NotFound, "no");
             tools.on_finished(&result, None, Duration::ZERO, &context);
         }
-        let all = tools.all();
+        let all = tools.snapshot();
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].0, UNKNOWN_TOOL);
         assert_eq!(all[0].1.calls_and_failures(), (2, 2));
@@ -206,7 +209,7 @@ mod tests {
 
     #[test]
     fn l1_tools_of_a_users_server_count_as_one_tool_of_the_server() {
-        let tools = Tools::default();
+        let tools = ToolMetrics::default();
         let context = CallContext::default();
         let origin = |label: &str| ToolOrigin::Mcp {
             server_label: label.to_owned(),
@@ -221,18 +224,18 @@ mod tests {
         call("mail", "mail_alices_diary");
         call("mail", "mail_bobs_diary");
         call("dice", "dice_roll");
-        let names = || tools.all().into_iter().map(|(name, _)| name);
+        let names = || tools.snapshot().into_iter().map(|(name, _)| name);
         assert_eq!(
             names().collect::<Vec<_>>(),
             ["(users' of mail)", "dice_roll"]
         );
-        let all = tools.all().into_iter();
+        let all = tools.snapshot().into_iter();
         let servers: Vec<_> = all.map(|(_, tool)| tool.server.clone()).collect();
         assert_eq!(servers, [Some("mail".to_owned()), Some("dice".to_owned())]);
         // A call may finish after its server was removed.
         tools.record_servers([("dice".to_owned(), true)]);
         call("mail", "mail_carols_diary");
-        assert_eq!(tools.all().len(), 2);
+        assert_eq!(tools.snapshot().len(), 2);
         tools.record_servers([("mail".to_owned(), true)]);
         call("mail", "mail_send");
         assert!(names().any(|name| name == "mail_send"));
@@ -240,7 +243,7 @@ mod tests {
 
     #[test]
     fn m1_every_error_code_has_a_separate_counter() {
-        for (index, name) in Outcome::NAMES.iter().enumerate().skip(1) {
+        for (index, name) in Outcome::OUTCOME_NAMES.iter().enumerate().skip(1) {
             let code = serde_json::from_value(serde_json::json!(name)).unwrap();
             assert_eq!(Outcome::from_code(Some(code)), Outcome(index));
         }
@@ -248,15 +251,15 @@ mod tests {
 
     #[test]
     fn m1_the_number_of_names_is_limited() {
-        let tools = Tools::default();
+        let tools = ToolMetrics::default();
         for n in 0..MAX_TOOLS + 50 {
             tools
-                .stats_of(&format!("tool_{n}"), None)
+                .tool_stats(&format!("tool_{n}"), None)
                 .add(Outcome::from_code(None), Duration::ZERO);
         }
-        assert_eq!(tools.all().len(), MAX_TOOLS + 1);
+        assert_eq!(tools.snapshot().len(), MAX_TOOLS + 1);
         assert_eq!(
-            tools.stats_of("one more", None).calls_and_failures(),
+            tools.tool_stats("one more", None).calls_and_failures(),
             (50, 0)
         );
     }

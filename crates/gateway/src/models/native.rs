@@ -1,7 +1,7 @@
 //! MCP servers that a model's provider calls directly. The provider receives only those tools that
-//! the model and the caller may see. For a tool that needs approval, the provider asks before each
-//! call, which then passes through the executor like any other call, except that the provider runs
-//! the tool.
+//! the model and the caller may see. For a tool that needs approval, the provider requests approval
+//! before each call. The call then passes through the executor like any other call, except that the
+//! provider runs the tool.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ pub(super) struct NativeEndpoint {
 impl NativeEndpoint {
     pub(super) fn from_section(section: &McpServerSection) -> Option<Self> {
         let description = section.server.description.trim();
-        let native = section.settings.native.as_ref();
+        let native_settings = section.settings.native.as_ref();
         let server = NativeMcpServer {
             description: (!description.is_empty()).then(|| description.to_owned()),
-            token: native.and_then(|native| native.token.clone()),
+            token: native_settings.and_then(|settings| settings.token.clone()),
             ..NativeMcpServer::new(section.label(), native_url(section)?.as_str())
         };
         Some(Self { server })
@@ -42,25 +42,26 @@ impl NativeEndpoint {
 #[derive(Debug, Default)]
 pub struct NativeTools {
     servers: Vec<NativeServer>,
-    /// Overrides of the tools that the provider calls, which the executor runs to permit a call.
+    /// Replacements of the tools that the provider calls. The executor runs a replacement, which
+    /// does nothing, to decide whether the provider may call the tool.
     overrides: CallerOnlyTools,
 }
 
 impl NativeTools {
-    /// Selects the tools that the provider calls directly from `tools`, which the model may see. If
-    /// the provider cannot ask for permission, tools that need approval are not selected, and the
-    /// sidecar runs them.
+    /// From `tools`, the tools that the model may see, selects those that the provider calls by
+    /// itself. If the provider cannot request approval, does not select tools that need approval;
+    /// the sidecar runs these tools.
     pub fn for_model(model: &Model, executor: &Executor, tools: &[Arc<RegisteredTool>]) -> Self {
-        let mut native = Self::default();
+        let mut native_tools = Self::default();
         let Some(api) = model.api else {
-            return native;
+            return native_tools;
         };
         let can_request_approval = api.api().requests_approval();
-        for endpoint in &model.native {
+        for endpoint in &model.native_endpoints {
             let mut names = Vec::new();
-            let mut without_approval = Vec::new();
+            let mut names_without_approval = Vec::new();
             for tool in tools {
-                let Some(server_tool) = endpoint.name_of(tool) else {
+                let Some(server_tool) = endpoint.server_tool_name(tool) else {
                     continue;
                 };
                 let needs_approval = executor.requires_approval(tool);
@@ -68,33 +69,33 @@ impl NativeTools {
                     continue;
                 }
                 if !needs_approval {
-                    without_approval.push(server_tool.clone());
+                    names_without_approval.push(server_tool.clone());
                 }
                 names.push((server_tool, tool.name().to_string()));
-                native.add_override(api, tool);
+                native_tools.add_override(api, tool);
             }
             if names.is_empty() {
                 continue;
             }
-            let allowed = names
+            let allowed_names = names
                 .iter()
                 .map(|(server_tool, _)| server_tool.clone())
                 .collect();
             let server = NativeMcpServer {
-                allowed_tools: Some(allowed),
-                require_approval: match without_approval.len() {
+                allowed_tools: Some(allowed_names),
+                require_approval: match names_without_approval.len() {
                     0 => NativeApproval::Always,
                     count if count == names.len() => NativeApproval::Never,
-                    _ => NativeApproval::Except(without_approval),
+                    _ => NativeApproval::Except(names_without_approval),
                 },
                 ..endpoint.server.clone()
             };
-            native.servers.push(NativeServer {
+            native_tools.servers.push(NativeServer {
                 server,
                 tools: names,
             });
         }
-        native
+        native_tools
     }
 
     fn add_override(&mut self, api: Provider, tool: &RegisteredTool) {
@@ -105,8 +106,8 @@ impl NativeTools {
             api,
         };
         let name = tool.name().clone();
-        let registered = tool.with_tool(Arc::new(tool_override));
-        self.overrides.insert(name, Arc::new(registered));
+        let registered_override = tool.with_tool(Arc::new(tool_override));
+        self.overrides.insert(name, Arc::new(registered_override));
     }
 
     /// Returns whether the provider calls the tool with this name directly.
@@ -119,8 +120,8 @@ impl NativeTools {
         if self.servers.is_empty() {
             return (Vec::new(), Arc::new(executor));
         }
-        let runner = Runner {
-            permits: executor.with_overrides(Arc::new(self.overrides)),
+        let runner = NativeToolRunner {
+            permit_executor: executor.with_overrides(Arc::new(self.overrides)),
             executor,
         };
         (self.servers, Arc::new(runner))
@@ -128,27 +129,27 @@ impl NativeTools {
 }
 
 impl NativeEndpoint {
-    /// Returns the tool's name on the server, if the tool belongs to the server.
-    fn name_of(&self, tool: &RegisteredTool) -> Option<String> {
+    /// Returns the tool's name on the server, if this server has the tool.
+    fn server_tool_name(&self, tool: &RegisteredTool) -> Option<String> {
         let ToolOrigin::Mcp { server_label, .. } = tool.origin() else {
             return None;
         };
-        let is_ours = *server_label == self.server.label;
+        let is_on_server = *server_label == self.server.label;
         let server_tool = tool.tool().name_on_server();
-        server_tool.filter(|_| is_ours).map(str::to_owned)
+        server_tool.filter(|_| is_on_server).map(str::to_owned)
     }
 }
 
-/// Runs a chat's calls, and decides on the calls that the provider asks for.
-struct Runner {
+/// Runs a chat's calls, and approves or denies the calls for which the provider requests approval.
+struct NativeToolRunner {
     executor: Executor,
     /// A copy of `executor` that checks and records the provider's own calls without running their
     /// tools.
-    permits: Executor,
+    permit_executor: Executor,
 }
 
 #[async_trait]
-impl ToolRunner for Runner {
+impl ToolRunner for NativeToolRunner {
     fn canonical_name(&self, name: &str) -> Option<String> {
         ToolRunner::canonical_name(&self.executor, name)
     }
@@ -162,11 +163,12 @@ impl ToolRunner for Runner {
     }
 
     async fn permit(&self, call: ToolCall, context: &CallContext) -> ToolResult {
-        self.permits.execute_one(call, context).await
+        self.permit_executor.execute_one(call, context).await
     }
 }
 
-/// Overrides a tool that the provider calls: the executor does everything except run the tool.
+/// Replaces a tool that the provider calls, so that the executor checks and records the call
+/// without running the tool.
 struct ToolOverride {
     definition: ToolDefinition,
     origin: ToolOrigin,
@@ -187,8 +189,8 @@ impl Tool for ToolOverride {
         self.digest.clone()
     }
 
-    /// Acts as the provider, so that approvals and cached results are not shared with the sidecar's
-    /// own calls.
+    /// Returns the provider as the acting identity, so that approvals and cached results are not
+    /// shared with the sidecar's own calls.
     fn acting_identity(&self, _context: &CallContext) -> Option<ActingIdentityFuture> {
         let name = format!("provider {}", self.api);
         Some(Box::pin(async move {
@@ -196,7 +198,8 @@ impl Tool for ToolOverride {
         }))
     }
 
-    /// The provider calls the tool with its own arguments, which an approver cannot change.
+    /// Returns `false`, because the provider calls the tool with its own arguments, which an
+    /// approver cannot change.
     fn accepts_edited_arguments(&self) -> bool {
         false
     }

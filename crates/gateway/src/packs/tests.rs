@@ -53,7 +53,7 @@ impl Bench {
     }
 
     fn streams(&self) -> Vec<Arc<EventStream>> {
-        self.loaded_packs.offered.streams().cloned().collect()
+        self.loaded_packs.offered_packs.streams().cloned().collect()
     }
 }
 
@@ -125,7 +125,7 @@ async fn k2_streams_and_counters_survive_reloads() {
     bench.gates().await;
     let event = tokio::time::timeout(std::time::Duration::from_secs(20), listener.next()).await;
     assert!(event.is_ok());
-    let counters = bench.loaded_packs.offered.counters();
+    let counters = bench.loaded_packs.offered_packs.counters();
     let rejected = counters[0].1.with_prefix("orchestrator.action.rejected");
     assert_eq!(rejected, [("orchestrator.action.rejected", 1)]);
 }

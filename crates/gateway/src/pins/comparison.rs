@@ -7,9 +7,10 @@ use pillion_core::compute;
 use pillion_core::store::{PinOwner, Store, StoreError, Timestamp, ToolPin};
 
 use super::definition::Definition;
-use super::likeness::Renames;
+use super::renames::Renames;
 use super::{
-    PinRules, is_never_accepted, log_new, new_pin, pending, renamed_pin, size, waiting_pin,
+    PinRules, is_never_accepted, log_new_pin, new_pin, pending_definition, pin_bytes, renamed_pin,
+    waiting_pin,
 };
 
 /// Maximum number of pins of one owner; further tools count as changed.
@@ -21,48 +22,49 @@ const MAX_PIN_BYTES: usize = 32 * 1024 * 1024;
 
 /// The tools of a list that differ from the pins, by their names on the server.
 #[derive(Debug, Default)]
-pub(super) struct Unaccepted {
-    /// Tools with another definition or another name.
-    changed: HashSet<String>,
+pub(super) struct UnacceptedTools {
+    /// The names of tools whose definition or name has changed.
+    changed_names: HashSet<String>,
     /// The names of tools that were added.
-    new: HashSet<String>,
+    new_names: HashSet<String>,
 }
 
-impl Unaccepted {
-    pub(super) fn blocked_by(self, rules: PinRules) -> HashSet<String> {
-        let mut blocked = HashSet::new();
-        if rules.changed == PinPolicy::Block {
-            blocked.extend(self.changed);
+impl UnacceptedTools {
+    pub(super) fn select_blocked_names(self, rules: PinRules) -> HashSet<String> {
+        let mut blocked_names = HashSet::new();
+        if rules.on_change == PinPolicy::Block {
+            blocked_names.extend(self.changed_names);
         }
-        if rules.new == NewToolPolicy::Block {
-            blocked.extend(self.new);
+        if rules.on_new_tool == NewToolPolicy::Block {
+            blocked_names.extend(self.new_names);
         }
-        blocked
+        blocked_names
     }
 }
 
 /// The pins of one owner, with their size.
 struct OwnedPins {
-    by_tool: HashMap<String, ToolPin>,
+    pins_by_tool: HashMap<String, ToolPin>,
     bytes: usize,
 }
 
 impl OwnedPins {
-    /// Returns whether the pins have room when `size` bytes replace `replaced` bytes.
-    fn have_room(&self, replaced: usize, size: usize) -> bool {
-        self.bytes - replaced + size <= MAX_PIN_BYTES
+    /// Returns whether the pins fit into the size limit when `size` bytes replace `replaced_bytes`
+    /// bytes.
+    fn has_room(&self, replaced_bytes: usize, size: usize) -> bool {
+        self.bytes - replaced_bytes + size <= MAX_PIN_BYTES
     }
 }
 
 /// The comparison of one list of tools with the pins of their owner.
-struct Comparison<'a> {
+struct PinComparison<'a> {
     store: &'a dyn Store,
     owner: PinOwner<'a>,
     rules: PinRules,
-    /// Whether the owner has no pins to compare the list with, so that the list is accepted.
-    is_first: bool,
+    /// Whether the owner has no pins yet, so that all tools of the list are accepted.
+    is_first_list: bool,
     pins: OwnedPins,
-    found: Unaccepted,
+    unaccepted_tools: UnacceptedTools,
     is_full: bool,
 }
 
@@ -72,22 +74,22 @@ pub(super) async fn compare(
     owner: PinOwner<'_>,
     rules: PinRules,
     definitions: Vec<Definition>,
-) -> Result<Unaccepted, StoreError> {
+) -> Result<UnacceptedTools, StoreError> {
     let pins = store.pins(owner).await?;
-    let is_first = pins.is_empty();
-    let (pins, compared) = find_predecessors(owner, pins, definitions).await;
-    let mut comparison = Comparison {
+    let is_first_list = pins.is_empty();
+    let (pins, definitions_with_predecessors) = find_predecessors(owner, pins, definitions).await;
+    let mut comparison = PinComparison {
         store,
         owner,
         rules,
-        is_first,
+        is_first_list,
         pins,
-        found: Unaccepted::default(),
+        unaccepted_tools: UnacceptedTools::default(),
         is_full: false,
     };
-    for (definition, predecessor) in compared {
+    for (definition, predecessor) in definitions_with_predecessors {
         comparison
-            .check(&definition, predecessor.as_deref())
+            .compare_tool(&definition, predecessor.as_deref())
             .await?;
     }
     if comparison.is_full {
@@ -97,113 +99,120 @@ pub(super) async fn compare(
             "The pins of an MCP server are full: further definitions count as changed"
         );
     }
-    Ok(comparison.found)
+    Ok(comparison.unaccepted_tools)
 }
 
-impl Comparison<'_> {
-    /// Compares one tool; `predecessor` is its previous name.
-    async fn check(
+impl PinComparison<'_> {
+    /// Compares one tool with its pin; `predecessor` is the tool's name before it was renamed.
+    async fn compare_tool(
         &mut self,
         definition: &Definition,
         predecessor: Option<&str>,
     ) -> Result<(), StoreError> {
         let Definition { name, hash, .. } = definition;
-        if !self.pins.by_tool.contains_key(name) && !self.add(definition, predecessor).await? {
-            self.has_no_room(name, true);
+        if !self.pins.pins_by_tool.contains_key(name)
+            && !self.add_pin(definition, predecessor).await?
+        {
+            self.count_as_changed(name, true);
             return Ok(());
         }
-        let pin = &self.pins.by_tool[name];
-        let known = pin.pending.as_ref();
+        let pin = &self.pins.pins_by_tool[name];
+        let pending_pin = pin.pending.as_ref();
         if pin.hash == *hash {
-            if known.is_some() && !self.found.changed.contains(name) {
+            if pending_pin.is_some() && !self.unaccepted_tools.changed_names.contains(name) {
                 self.store.set_pending_pin(self.owner, name, None).await?;
             }
             return Ok(());
         }
         let is_new = is_never_accepted(pin);
-        if known.is_none_or(|pending| pending.hash != *hash) {
-            let replaced = known.map_or(0, |pending| pending.definition.len());
-            if !self.pins.have_room(replaced, definition.text.len()) {
-                self.has_no_room(name, is_new);
+        if pending_pin.is_none_or(|pending| pending.hash != *hash) {
+            let replaced_bytes = pending_pin.map_or(0, |pending| pending.definition.len());
+            if !self.pins.has_room(replaced_bytes, definition.text.len()) {
+                self.count_as_changed(name, is_new);
                 return Ok(());
             }
-            self.pins.bytes = self.pins.bytes - replaced + definition.text.len();
-            let pending = pending(definition);
-            let noted = self.store.set_pending_pin(self.owner, name, Some(&pending));
-            noted.await?;
+            self.pins.bytes = self.pins.bytes - replaced_bytes + definition.text.len();
+            let new_pending_definition = pending_definition(definition);
+            let pin_update =
+                self.store
+                    .set_pending_pin(self.owner, name, Some(&new_pending_definition));
+            pin_update.await?;
             tracing::warn!(
                 server.label = self.owner.server, user = self.owner.user, tool.name = %name,
                 "The definition of a pinned tool has changed: see `pillion pins diff`"
             );
         }
         if !is_new {
-            self.found.changed.insert(name.clone());
-        } else if self.rules.new == NewToolPolicy::Block {
-            self.found.new.insert(name.clone());
+            self.unaccepted_tools.changed_names.insert(name.clone());
+        } else if self.rules.on_new_tool == NewToolPolicy::Block {
+            self.unaccepted_tools.new_names.insert(name.clone());
         } else {
-            // The tool was blocked under a rule that no longer applies.
+            // The tool is accepted now, because the rule that blocked it no longer applies.
             let now = Timestamp::now();
             self.store.accept_pin(self.owner, name, hash, now).await?;
         }
         Ok(())
     }
 
-    /// Pins a tool that has no pin. Returns whether there was room.
-    async fn add(
+    /// Pins a tool that has no pin. Returns whether the limits of the pins allowed another pin.
+    async fn add_pin(
         &mut self,
         definition: &Definition,
         predecessor: Option<&str>,
     ) -> Result<bool, StoreError> {
         let Self { pins, owner, .. } = self;
-        let new = match predecessor.and_then(|predecessor| pins.by_tool.get(predecessor)) {
+        let added_pin = match predecessor.and_then(|predecessor| pins.pins_by_tool.get(predecessor))
+        {
             Some(predecessor) => renamed_pin(predecessor, definition),
-            None if self.is_first || self.rules.new == NewToolPolicy::Accept => {
+            None if self.is_first_list || self.rules.on_new_tool == NewToolPolicy::Accept => {
                 new_pin(*owner, definition)
             }
             None => waiting_pin(*owner, definition),
         };
-        if pins.by_tool.len() >= MAX_PINS || !pins.have_room(0, size(&new)) {
+        if pins.pins_by_tool.len() >= MAX_PINS || !pins.has_room(0, pin_bytes(&added_pin)) {
             return Ok(false);
         }
-        log_new(&new, predecessor);
-        let pin = self.store.insert_pin(&new).await?;
-        pins.bytes += size(&pin);
-        pins.by_tool.insert(definition.name.clone(), pin);
+        log_new_pin(&added_pin, predecessor);
+        let stored_pin = self.store.insert_pin(&added_pin).await?;
+        pins.bytes += pin_bytes(&stored_pin);
+        pins.pins_by_tool
+            .insert(definition.name.clone(), stored_pin);
         Ok(true)
     }
 
-    /// Counts a tool whose definition does not fit as changed, and as added if it `is_new`.
-    fn has_no_room(&mut self, name: &str, is_new: bool) {
+    /// Counts a tool whose definition exceeds the limits of the pins as changed, and also as added
+    /// if `is_new`.
+    fn count_as_changed(&mut self, name: &str, is_new: bool) {
         self.is_full = true;
-        self.found.changed.insert(name.to_owned());
+        self.unaccepted_tools.changed_names.insert(name.to_owned());
         if is_new {
-            self.found.new.insert(name.to_owned());
+            self.unaccepted_tools.new_names.insert(name.to_owned());
         }
     }
 }
 
-/// Returns the pins of the owner, and for each definition of a renamed tool the tool's previous
-/// name.
+/// Returns the pins of the owner, and each definition with the tool's previous name, if the tool
+/// was renamed.
 async fn find_predecessors(
     owner: PinOwner<'_>,
     pins: Vec<ToolPin>,
     definitions: Vec<Definition>,
 ) -> (OwnedPins, Vec<(Definition, Option<String>)>) {
-    let pinned = pins.iter().map(size).sum::<usize>();
-    let listed = definitions
+    let pinned_bytes = pins.iter().map(pin_bytes).sum::<usize>();
+    let listed_bytes = definitions
         .iter()
         .map(|definition| definition.text.len())
         .sum::<usize>();
-    compute::run(owner.server, pinned + listed, move || {
-        let by_tool: HashMap<_, _> = pins
+    compute::run(owner.server, pinned_bytes + listed_bytes, move || {
+        let pins_by_tool: HashMap<_, _> = pins
             .into_iter()
             .map(|pin| (pin.tool.clone(), pin))
             .collect();
-        let mut renames = Renames::new(&by_tool, &definitions);
-        let compared = definitions
+        let mut renames = Renames::new(&pins_by_tool, &definitions);
+        let definitions_with_predecessors = definitions
             .into_iter()
             .map(|definition| {
-                let is_new = !by_tool.contains_key(&definition.name);
+                let is_new = !pins_by_tool.contains_key(&definition.name);
                 let predecessor = is_new
                     .then(|| renames.find_predecessor(&definition))
                     .flatten()
@@ -211,8 +220,14 @@ async fn find_predecessors(
                 (definition, predecessor)
             })
             .collect();
-        let bytes = pinned;
-        (OwnedPins { by_tool, bytes }, compared)
+        let bytes = pinned_bytes;
+        (
+            OwnedPins {
+                pins_by_tool,
+                bytes,
+            },
+            definitions_with_predecessors,
+        )
     })
     .await
 }

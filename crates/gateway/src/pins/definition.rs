@@ -1,8 +1,8 @@
 use pillion_core::digest::sha256_hex;
 use serde_json::Value;
 
-/// The member of an entry of `tools/list` that is not part of the tool's definition: metadata, which
-/// may differ in each list.
+/// The member of an entry of `tools/list` that is not part of the tool's definition, because it
+/// contains metadata that may differ in each list.
 const UNPINNED_MEMBER: &str = "_meta";
 
 /// The definition of an offered tool in a canonical form.
@@ -16,7 +16,7 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
-    /// Reads the definition from a checked entry of `tools/list`.
+    /// Reads the definition from a validated entry of `tools/list`.
     pub(crate) fn new(name: &str, mut entry: Value) -> Self {
         if let Some(members) = entry.as_object_mut() {
             members.retain(|member, value| member != UNPINNED_MEMBER && !value.is_null());

@@ -1,44 +1,57 @@
 use pillion_wire::PinChange;
 use serde_json::Value;
 
-/// Maximum length of a path whose members are compared, in bytes. Each difference has its own path,
-/// and a name may be long.
+/// Maximum length of a path whose members are compared, in bytes. The length is limited, because
+/// each difference repeats its path, and a name may be long.
 const MAX_PATH_BYTES: usize = 1_000;
 
 /// Returns the differences between two definitions, by path.
-pub fn between(before: &str, after: &str) -> Vec<PinChange> {
+pub fn find_differences(old_definition: &str, new_definition: &str) -> Vec<PinChange> {
     let parse = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
     let mut changes = Vec::new();
-    compare("", Some(&parse(before)), Some(&parse(after)), &mut changes);
+    compare(
+        "",
+        Some(&parse(old_definition)),
+        Some(&parse(new_definition)),
+        &mut changes,
+    );
     changes
 }
 
 fn compare(
     path: &str,
-    before: Option<&Value>,
-    after: Option<&Value>,
+    old_value: Option<&Value>,
+    new_value: Option<&Value>,
     changes: &mut Vec<PinChange>,
 ) {
-    if before == after {
+    if old_value == new_value {
         return;
     }
-    if let (Some(Value::Object(old)), Some(Value::Object(new))) = (before, after)
+    if let (Some(Value::Object(old_members)), Some(Value::Object(new_members))) =
+        (old_value, new_value)
         && path.len() <= MAX_PATH_BYTES
     {
-        let fresh = new.keys().filter(|key| !old.contains_key(*key));
-        for key in old.keys().chain(fresh) {
-            let path = match path {
+        let added_keys = new_members
+            .keys()
+            .filter(|key| !old_members.contains_key(*key));
+        for key in old_members.keys().chain(added_keys) {
+            let member_path = match path {
                 "" => key.clone(),
                 path => format!("{path}.{key}"),
             };
-            compare(&path, old.get(key), new.get(key), changes);
+            compare(
+                &member_path,
+                old_members.get(key),
+                new_members.get(key),
+                changes,
+            );
         }
         return;
     }
     changes.push(PinChange {
         path: path.to_owned(),
-        before: before.cloned(),
-        after: after.cloned(),
+        before: old_value.cloned(),
+        after: new_value.cloned(),
     });
 }
 
@@ -51,7 +64,7 @@ mod tests {
     fn each_difference_is_named() {
         let before = json!({"description": "a", "inputSchema": {"type": "object", "gone": 1}});
         let after = json!({"description": "b", "inputSchema": {"type": "object", "new": [2]}});
-        let changes = between(&before.to_string(), &after.to_string());
+        let changes = find_differences(&before.to_string(), &after.to_string());
         let found: Vec<_> = changes
             .iter()
             .map(|change| (change.path.as_str(), &change.before, &change.after))
@@ -64,7 +77,7 @@ mod tests {
                 ("inputSchema.new", &None, &Some(json!([2]))),
             ]
         );
-        assert!(between("{}", "{}").is_empty());
+        assert!(find_differences("{}", "{}").is_empty());
         let name = "n".repeat(500_000);
         let many = |value: u32| {
             let members: serde_json::Map<_, _> = (0..5_000)
@@ -72,6 +85,6 @@ mod tests {
                 .collect();
             json!({(name.clone()): members}).to_string()
         };
-        assert_eq!(between(&many(1), &many(2)).len(), 1);
+        assert_eq!(find_differences(&many(1), &many(2)).len(), 1);
     }
 }

@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 pub(super) const UNFINISHED_SUFFIX: &str = ".part";
 
 /// Maximum length of the header line, in bytes.
-const MAX_HEADER_LEN: u64 = 16 * 1024;
+const MAX_HEADER_BYTES: u64 = 16 * 1024;
 
 /// Maximum size of the pieces in which a result is read, in bytes.
 const MAX_PIECE_BYTES: u64 = 64 * 1024;
@@ -37,7 +37,7 @@ pub struct OpenedResult {
     pub header: Header,
     /// The size of the result, in bytes.
     pub bytes: u64,
-    pub(super) since: SystemTime,
+    pub(super) modified_at: SystemTime,
     file: File,
     /// The offset of the result in the file, in bytes.
     start: u64,
@@ -51,30 +51,30 @@ struct FileRange {
 }
 
 impl FileRange {
-    /// Reads the next piece, and returns the piece and the rest of the range.
+    /// Reads the next piece, and returns the piece and the unread rest of the range.
     async fn next_piece(mut self) -> io::Result<(Bytes, Self)> {
         let length = self.bytes.min(MAX_PIECE_BYTES);
-        let read = move || {
+        let read_piece = move || {
             let mut piece = vec![0; usize::try_from(length).map_err(io::Error::other)?];
             self.file.read_exact_at(&mut piece, self.start)?;
             self.start += length;
             self.bytes -= length;
             Ok((piece.into(), self))
         };
-        spawn_blocking(read).await.map_err(io::Error::other)?
+        spawn_blocking(read_piece).await.map_err(io::Error::other)?
     }
 }
 
 /// Returns the content of a result and its media type: a string as text, any other value as JSON,
 /// together with `data` if present.
-pub(super) fn content(output: &ToolOutput) -> (Vec<u8>, &'static str) {
-    const JSON: &str = "application/json";
+pub(super) fn serialize_content(output: &ToolOutput) -> (Vec<u8>, &'static str) {
+    const JSON_MEDIA_TYPE: &str = "application/json";
     match (&output.result, &output.data) {
         (Value::String(text), None) => (text.clone().into_bytes(), "text/plain; charset=utf-8"),
-        (result, None) => (result.to_string().into_bytes(), JSON),
+        (result, None) => (result.to_string().into_bytes(), JSON_MEDIA_TYPE),
         (result, Some(data)) => {
-            let both = json!({"result": result, "data": data});
-            (both.to_string().into_bytes(), JSON)
+            let object = json!({"result": result, "data": data});
+            (object.to_string().into_bytes(), JSON_MEDIA_TYPE)
         }
     }
 }
@@ -83,13 +83,13 @@ pub(super) fn content(output: &ToolOutput) -> (Vec<u8>, &'static str) {
 pub(super) fn write(path: &Path, header: &Header, content: &[u8]) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(UNFINISHED_SUFFIX);
-    let unfinished = Path::new(&name);
-    let written =
-        write_all(unfinished, header, content).and_then(|()| fs::rename(unfinished, path));
-    if written.is_err() {
-        drop(fs::remove_file(unfinished));
+    let unfinished_path = Path::new(&name);
+    let result = write_all(unfinished_path, header, content)
+        .and_then(|()| fs::rename(unfinished_path, path));
+    if result.is_err() {
+        drop(fs::remove_file(unfinished_path));
     }
-    written
+    result
 }
 
 /// Creates a file that only the sidecar's user can read.
@@ -101,9 +101,9 @@ pub(super) fn create(path: &Path) -> io::Result<File> {
 
 fn write_all(path: &Path, header: &Header, content: &[u8]) -> io::Result<()> {
     let mut file = create(path)?;
-    let mut first = serde_json::to_vec(header)?;
-    first.push(b'\n');
-    file.write_all(&first)?;
+    let mut header_line = serde_json::to_vec(header)?;
+    header_line.push(b'\n');
+    file.write_all(&header_line)?;
     file.write_all(content)
 }
 
@@ -111,15 +111,15 @@ impl OpenedResult {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
-        let mut first = Vec::new();
-        let mut reader = BufReader::new(&file).take(MAX_HEADER_LEN);
-        reader.read_until(b'\n', &mut first)?;
-        let header = serde_json::from_slice(&first)?;
-        let start = first.len() as u64;
+        let mut header_line = Vec::new();
+        let mut reader = BufReader::new(&file).take(MAX_HEADER_BYTES);
+        reader.read_until(b'\n', &mut header_line)?;
+        let header = serde_json::from_slice(&header_line)?;
+        let start = header_line.len() as u64;
         Ok(Self {
             header,
             bytes: metadata.len().saturating_sub(start),
-            since: metadata.modified()?,
+            modified_at: metadata.modified()?,
             start,
             file,
         })
@@ -140,14 +140,14 @@ impl OpenedResult {
             start: start + range.start,
             bytes: range.end - range.start,
         };
-        let first;
-        (first, rest) = rest.next_piece().await?;
+        let first_piece;
+        (first_piece, rest) = rest.next_piece().await?;
         let pieces = try_unfold(rest, async |rest| {
             if rest.bytes == 0 {
                 return Ok(None);
             }
             rest.next_piece().await.map(Some)
         });
-        Ok(stream::once(ready(Ok(first))).chain(Box::pin(pieces)))
+        Ok(stream::once(ready(Ok(first_piece))).chain(Box::pin(pieces)))
     }
 }

@@ -10,7 +10,7 @@ use crate::test_support::tool;
 fn results(path: &Path, ttl: Duration, max_bytes: u64) -> Results {
     let directory = ResultDirectory {
         path: Arc::new(path.join("results")),
-        writing: Arc::default(),
+        write_lock: Arc::default(),
         health: Arc::default(),
     };
     let section = ResultsSection {
@@ -77,9 +77,9 @@ async fn l1_a_stored_result_has_mode_0600_and_only_its_owner_can_read_it() {
     assert_eq!(stored.url, format!("/api/v1/results/{}", stored.id));
     assert_eq!(text(&results, &stored.id).await.unwrap(), "first\nsecond");
     let found = results.find(&stored.id).await.unwrap().unwrap();
-    assert!(found.header.is_of(&CallContext::for_user("alice")));
-    assert!(!found.header.is_of(&CallContext::for_user("bob")));
-    assert!(!found.header.is_of(&CallContext {
+    assert!(found.header.belongs_to(&CallContext::for_user("alice")));
+    assert!(!found.header.belongs_to(&CallContext::for_user("bob")));
+    assert!(!found.header.belongs_to(&CallContext {
         principal: Some("token:ci".to_owned()),
         ..CallContext::for_user("alice")
     }));
@@ -137,7 +137,7 @@ async fn c5_a_full_disk_is_a_clear_failure() {
 async fn a_result_that_cannot_be_written_in_time_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let results = results(directory.path(), HOUR, 1_000_000);
-    let writing = Arc::clone(&results.directory.writing);
+    let writing = Arc::clone(&results.directory.write_lock);
     let is_locked = Arc::new(tokio::sync::Notify::new());
     let locked = Arc::clone(&is_locked);
     let (release, released) = std::sync::mpsc::sync_channel::<()>(1);

@@ -19,7 +19,7 @@ const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(600);
 /// will never run.
 const APPROVED_CALL_TTL: Duration = Duration::from_secs(60);
 
-/// Time for which invalid approvals are kept.
+/// Time for which approvals are kept after they are no longer valid.
 const INVALID_APPROVAL_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Removes old records at intervals. The ages of records follow the store's [`ClockHistory`], so a
@@ -64,8 +64,8 @@ impl CleanUp {
 
     async fn clean_up(&self, clock: &ClockHistory) {
         self.remove_results(clock).await;
-        // Repeated at intervals, because an earlier process that was not handed over may have
-        // ended.
+        // The check for interrupted calls is repeated at each interval, because an earlier process
+        // that is missing from `predecessors` may have ended unnoticed, with unfinished calls.
         if let Err(error) = interrupt_calls(&self.store, &self.runs).await {
             tracing::warn!(%error, "Cannot mark interrupted calls in the call log");
         }
@@ -74,19 +74,20 @@ impl CleanUp {
             Ok(calls) => tracing::info!(calls, "Removed old calls from the call log"),
             Err(error) => tracing::warn!(%error, "Cannot remove old calls from the call log"),
         }
-        if let Some(before) = clock.before(self.chat_ttl)
-            && let Err(error) = self.store.remove_old_chats(before).await
+        if let Some(cutoff) = clock.cutoff_for_age(self.chat_ttl)
+            && let Err(error) = self.store.remove_old_chats(cutoff).await
         {
             tracing::warn!(%error, "Cannot remove old chats");
         }
         let now = clock.settled_time(Timestamp::now());
-        let cancelled = self
+        let cancel_calls = self
             .store
             .cancel_undecided(now.minus(APPROVED_CALL_TTL), now);
-        if let Err(error) = cancelled.await {
+        if let Err(error) = cancel_calls.await {
             tracing::warn!(
                 %error,
-                "Cannot cancel calls whose approval has expired, or was used without the call running"
+                "Cannot cancel the calls whose approval has expired, or was used although the call \
+                 never started"
             );
         }
         if let Err(error) = self.remove_expired(clock).await {
@@ -99,45 +100,57 @@ impl CleanUp {
 
     async fn remove_results(&self, clock: &ClockHistory) {
         let Some(results) = &self.results else { return };
-        let finished = clock.before(results.ttl());
-        let unfinished = clock.before(UNFINISHED_FILE_TTL);
-        let finished = finished.map_or(UNIX_EPOCH, system_time);
-        let unfinished = unfinished.map_or(UNIX_EPOCH, system_time);
-        results.clean_up(finished, unfinished).await;
+        let stored_before = clock.cutoff_for_age(results.ttl());
+        let unfinished_before = clock.cutoff_for_age(UNFINISHED_FILE_TTL);
+        results
+            .clean_up(
+                stored_before.map_or(UNIX_EPOCH, system_time),
+                unfinished_before.map_or(UNIX_EPOCH, system_time),
+            )
+            .await;
     }
 
     async fn remove_calls(&self, clock: &ClockHistory) -> Result<u64, StoreError> {
-        let mut removed = 0;
+        let mut removed_calls = 0;
         if let Some(age) = self.retention.max_age {
-            removed += self.store.remove_expired_calls(age, clock).await?;
+            removed_calls += self.store.remove_expired_calls(age, clock).await?;
         }
-        let sizes = Retention {
+        let size_limits = Retention {
             max_age: None,
             ..self.retention.clone()
         };
-        let pruned = self.store.prune_calls(&sizes, Timestamp::now()).await?;
-        Ok(removed + pruned.calls)
+        let prune_result = self
+            .store
+            .prune_calls(&size_limits, Timestamp::now())
+            .await?;
+        Ok(removed_calls + prune_result.calls)
     }
 
     async fn remove_expired(&self, clock: &ClockHistory) -> Result<(), StoreError> {
-        // Unfinished keys are kept for longer, counted from the same time.
-        let keys = clock.expired(self.key_ttl);
-        let unfinished_keys = clock.expired(self.key_ttl + UNFINISHED_KEY_TTL);
-        if let Some(keys) = keys.zip(unfinished_keys).map(|(one, other)| one.min(other)) {
-            self.store.remove_expired_keys(keys).await?;
+        // One query removes all idempotency keys that expired before a given time. Keys of
+        // unfinished requests are kept longer, so the earlier of the two times is used.
+        let expired_until = clock.expired_until(self.key_ttl);
+        let unfinished_keys = clock.expired_until(self.key_ttl + UNFINISHED_KEY_TTL);
+        if let Some(expired_until) = expired_until
+            .zip(unfinished_keys)
+            .map(|(left, right)| left.min(right))
+        {
+            self.store.remove_expired_keys(expired_until).await?;
         }
-        if let Some(expired) = clock.expired(self.approval_ttl) {
-            self.store.remove_expired_step_checkpoints(expired).await?;
+        if let Some(expired_before) = clock.expired_until(self.approval_ttl) {
+            self.store
+                .remove_expired_step_checkpoints(expired_before)
+                .await?;
         }
-        if let Some(before) = clock.before(self.approval_ttl + INVALID_APPROVAL_TTL) {
-            let expired = before.plus(self.approval_ttl);
-            self.store.remove_expired_approvals(expired).await?;
+        if let Some(cutoff) = clock.cutoff_for_age(self.approval_ttl + INVALID_APPROVAL_TTL) {
+            let expired_before = cutoff.plus(self.approval_ttl);
+            self.store.remove_expired_approvals(expired_before).await?;
         }
         Ok(())
     }
 }
 
 fn system_time(at: Timestamp) -> SystemTime {
-    let since = Duration::from_millis(u64::try_from(at.as_millis()).unwrap_or(0));
-    UNIX_EPOCH + since
+    let since_epoch = Duration::from_millis(u64::try_from(at.as_millis()).unwrap_or(0));
+    UNIX_EPOCH + since_epoch
 }

@@ -4,14 +4,14 @@ use pillion_core::store::{SettingsStore, StoreError};
 use uuid::Uuid;
 
 /// The store's setting that holds the id, as a JSON string.
-const SETTING: &str = "store.id";
+const STORE_ID_SETTING: &str = "store.id";
 
 /// Returns the store's id, or `None` if the store has none.
 ///
 /// # Errors
 /// Fails only if the store cannot be read.
 pub async fn read(store: &impl SettingsStore) -> Result<Option<String>, StoreError> {
-    let json = store.setting(SETTING).await?;
+    let json = store.setting(STORE_ID_SETTING).await?;
     Ok(json.and_then(|json| serde_json::from_str(&json).ok()))
 }
 
@@ -26,7 +26,7 @@ pub(super) async fn load_or_create(
         return Ok(Some(id));
     }
     let json = serde_json::Value::from(Uuid::new_v4().to_string()).to_string();
-    store.add_setting(SETTING, &json).await?;
-    // Another process may have created the id at the same time.
+    store.add_setting(STORE_ID_SETTING, &json).await?;
+    // The stored id is read again, because another process may have created an id at the same time.
     read(store).await
 }

@@ -7,16 +7,17 @@ use pillion_egress::EndpointClient;
 use tokio::runtime::Handle;
 use url::Url;
 
-/// The HTTP client for the library's exporter, which runs on its own thread without a runtime.
+/// The HTTP client for the exporter of the OpenTelemetry library, which runs on its own thread
+/// without an async runtime.
 #[derive(Debug)]
-pub(super) struct Collector {
+pub(super) struct CollectorClient {
     client: EndpointClient,
     runtime: Handle,
-    /// Whether the collector fails and the failure was logged.
+    /// Whether the last export to the collector failed, so that the failure is already logged.
     is_failing: AtomicBool,
 }
 
-impl Collector {
+impl CollectorClient {
     /// Creates a client that sends its requests in `runtime`.
     pub(super) fn new(
         url: Url,
@@ -30,8 +31,8 @@ impl Collector {
         })
     }
 
-    /// Logs once that spans are lost, and once that the collector accepts spans again.
-    fn note(&self, failure: Option<&str>) {
+    /// Logs the first failure after a success, and the first success after a failure.
+    fn log_change(&self, failure: Option<&str>) {
         let was_failing = self.is_failing.swap(failure.is_some(), Ordering::Relaxed);
         match failure {
             Some(error) if !was_failing => {
@@ -47,20 +48,24 @@ impl Collector {
 }
 
 #[async_trait]
-impl HttpClient for Collector {
+impl HttpClient for CollectorClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let client = self.client.clone();
         let (head, body) = request.into_parts();
         let request = self.runtime.spawn(async move {
-            let sent = client.post(head.headers, body).await;
-            sent.map_err(|error| error.to_string())
+            let result = client.post(head.headers, body).await;
+            result.map_err(|error| error.to_string())
         });
-        let sent = request.await.unwrap_or_else(|_| Err("stopped".to_owned()));
-        match &sent {
-            Ok(response) if response.status().is_success() => self.note(None),
-            Ok(response) => self.note(Some(&format!("status {}", response.status().as_u16()))),
-            Err(error) => self.note(Some(error)),
+        let result = request
+            .await
+            .unwrap_or_else(|_| Err("the runtime that sends the traces was stopped".to_owned()));
+        match &result {
+            Ok(response) if response.status().is_success() => self.log_change(None),
+            Ok(response) => {
+                self.log_change(Some(&format!("status {}", response.status().as_u16())));
+            }
+            Err(error) => self.log_change(Some(error)),
         }
-        sent.map_err(HttpError::from)
+        result.map_err(HttpError::from)
     }
 }

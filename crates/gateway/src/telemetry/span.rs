@@ -15,28 +15,28 @@ use super::Telemetry;
 use crate::client_text::truncate_input;
 use crate::metrics::known_method;
 
-/// A span that ends when dropped.
+/// An OpenTelemetry span, which ends when this value is dropped.
 pub struct Span {
     span: opentelemetry_sdk::trace::Span,
     started_at: SystemTime,
     /// The start on the monotonic clock, because the system clock may be set while the span runs.
-    started: Instant,
+    start_instant: Instant,
 }
 
 impl Telemetry {
     /// Starts a span as a child of `parent`, or as the root of a new trace.
-    pub(crate) fn span(
+    pub(crate) fn start_span(
         &self,
         name: String,
         kind: SpanKind,
         parent: Option<&TraceContext>,
         attributes: Vec<KeyValue>,
     ) -> Span {
-        self.linked_span(name, kind, parent, None, attributes)
+        self.start_linked_span(name, kind, parent, None, attributes)
     }
 
-    /// Like [`span`](Self::span), with a link to a related span.
-    pub(crate) fn linked_span(
+    /// Starts a span like [`start_span`](Self::start_span), with a link to a related span.
+    pub(crate) fn start_linked_span(
         &self,
         name: String,
         kind: SpanKind,
@@ -44,9 +44,9 @@ impl Telemetry {
         link: Option<&TraceContext>,
         attributes: Vec<KeyValue>,
     ) -> Span {
-        let remote = parent.and_then(span_context);
-        let parent = remote.map_or_else(Context::new, |remote| {
-            Context::new().with_remote_span_context(remote)
+        let remote_context = parent.and_then(span_context);
+        let parent_context = remote_context.map_or_else(Context::new, |remote_context| {
+            Context::new().with_remote_span_context(remote_context)
         });
         let started_at = SystemTime::now();
         let mut builder = self.tracer.span_builder(name);
@@ -58,9 +58,9 @@ impl Telemetry {
             builder = builder.with_links(vec![Link::with_context(link)]);
         }
         Span {
-            span: self.tracer.build_with_context(builder, &parent),
+            span: self.tracer.build_with_context(builder, &parent_context),
             started_at,
-            started: Instant::now(),
+            start_instant: Instant::now(),
         }
     }
 }
@@ -90,8 +90,9 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        let end = self.started_at.checked_add(self.started.elapsed());
-        self.span.end_with_timestamp(end.unwrap_or(self.started_at));
+        let ended_at = self.started_at.checked_add(self.start_instant.elapsed());
+        self.span
+            .end_with_timestamp(ended_at.unwrap_or(self.started_at));
     }
 }
 
@@ -110,8 +111,9 @@ fn span_context(trace: &TraceContext) -> Option<SpanContext> {
     ))
 }
 
-/// The MCP methods that spans are named after. Other methods are arbitrary text of a client.
-const METHODS: [&str; 13] = [
+/// The MCP methods that spans are named after. Other methods are not used in names, because they
+/// are arbitrary text of a client.
+const MCP_METHODS: [&str; 13] = [
     "initialize",
     "ping",
     "server/discover",
@@ -129,7 +131,7 @@ const METHODS: [&str; 13] = [
 
 impl Telemetry {
     /// Starts the span of an incoming HTTP request.
-    pub fn http_request(
+    pub fn start_http_span(
         &self,
         method: &str,
         route: &str,
@@ -143,12 +145,12 @@ impl Telemetry {
             KeyValue::new("pillion.request_id", id.to_owned()),
         ];
         let name = format!("{method} {route}");
-        self.span(name, SpanKind::Server, parent, attributes)
+        self.start_span(name, SpanKind::Server, parent, attributes)
     }
 
     /// Starts the span of an incoming MCP request, as a child of the span in its `_meta`, or else
     /// of the HTTP request's span. `tool` must be an existing tool.
-    pub fn mcp_request(
+    pub fn start_mcp_span(
         &self,
         method: &str,
         tool: Option<&str>,
@@ -156,8 +158,10 @@ impl Telemetry {
         meta_trace: Option<&TraceContext>,
         http_trace: Option<&TraceContext>,
     ) -> Span {
-        let method = METHODS.iter().find(|known| **known == method);
-        let method = *method.unwrap_or(&"other");
+        let known_method = MCP_METHODS
+            .iter()
+            .find(|known_method| **known_method == method);
+        let method = *known_method.unwrap_or(&"other");
         let mut attributes = vec![
             KeyValue::new("mcp.method.name", method),
             KeyValue::new("mcp.protocol.version", version),
@@ -169,11 +173,11 @@ impl Telemetry {
         }
         let link = meta_trace.and(http_trace);
         let parent = meta_trace.or(http_trace);
-        self.linked_span(name, SpanKind::Server, parent, link, attributes)
+        self.start_linked_span(name, SpanKind::Server, parent, link, attributes)
     }
 
     /// Starts the span of a request to an MCP server. `tool` is the tool's name on the server.
-    pub(crate) fn upstream(
+    pub(crate) fn start_upstream_span(
         &self,
         server: &ServerConfig,
         method: &str,
@@ -201,13 +205,13 @@ impl Telemetry {
             attributes.push(KeyValue::new("gen_ai.operation.name", "execute_tool"));
             attributes.push(KeyValue::new("gen_ai.tool.name", tool.to_owned()));
         }
-        self.span(name, SpanKind::Client, parent, attributes)
+        self.start_span(name, SpanKind::Client, parent, attributes)
     }
 }
 
 impl Span {
     /// Records the response status of an HTTP request.
-    pub fn http_status(&mut self, status: u16) {
+    pub fn set_http_status(&mut self, status: u16) {
         self.set("http.response.status_code", i64::from(status));
         if status >= 500 {
             self.fail(status.to_string());
@@ -242,7 +246,8 @@ impl Tracer for Telemetry {
             KeyValue::new("gen_ai.tool.type", "function"),
             KeyValue::new("gen_ai.tool.call.id", truncate_input(&call.id)),
         ];
-        // A span name contains only existing tools: other names are arbitrary text of the caller.
+        // A span name contains only names of existing tools, because other names are arbitrary text
+        // of the caller.
         let mut name = "execute_tool".to_owned();
         if let Some(origin) = origin {
             name = format!("execute_tool {}", call.name);
@@ -252,15 +257,15 @@ impl Tracer for Telemetry {
             }
         }
         let parent = context.trace.as_ref();
-        let span = self.span(name, SpanKind::Internal, parent, attributes);
-        Box::new(Running(Some(span)))
+        let span = self.start_span(name, SpanKind::Internal, parent, attributes);
+        Box::new(RunningCallSpan(Some(span)))
     }
 }
 
 /// The span of a running call.
-struct Running(Option<Span>);
+struct RunningCallSpan(Option<Span>);
 
-impl CallSpan for Running {
+impl CallSpan for RunningCallSpan {
     fn context(&self) -> Option<TraceContext> {
         self.0.as_ref().and_then(Span::context)
     }
@@ -272,7 +277,7 @@ impl CallSpan for Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCallSpan {
     fn drop(&mut self) {
         if let Some(span) = &mut self.0 {
             span.fail(ErrorCode::Cancelled.as_str());

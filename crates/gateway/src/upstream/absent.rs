@@ -8,14 +8,14 @@ use pillion_wire::UnavailableServer;
 
 /// A tool of an unavailable server, of which only the name is known.
 #[derive(Debug)]
-pub struct Absent {
+pub struct UnavailableTool {
     /// The origin that the tool would have.
     pub origin: ToolOrigin,
     /// The server, and why it is unavailable.
     pub server: UnavailableServer,
 }
 
-impl Absent {
+impl UnavailableTool {
     /// Returns the reason why the tool with this name cannot be called.
     pub fn reason(&self, name: &str) -> String {
         let UnavailableServer { label, error } = &self.server;

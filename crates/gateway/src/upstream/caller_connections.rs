@@ -1,22 +1,26 @@
 //! Connections with a server under its own credential or under the credential of the calling user.
+//! Each connection routes requests and log messages of the server to the client that they belong
+//! to.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use pillion_config::{CredentialPolicy, McpServerSection};
 use pillion_core::tool::{ActingIdentity, CallContext, ErrorCode, Link, ToolFailure};
-use pillion_mcp_client::ServerConfig;
+use pillion_mcp_client::{Callbacks, McpClient, RpcError, ServerConfig};
+use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
 
-use super::connection::UpstreamConnection;
-use crate::credentials::{UserCredential, UserCredentials, file_id, origin_of};
+use crate::calling_client::link::{self, ClientLink};
+use crate::credentials::{UserCredential, UserCredentials, file_id, url_origin};
 
 /// Interval at which unused user connections, and those whose credential was changed or removed,
 /// are closed.
-pub const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Maximum number of user connections per server. Above the limit, the least recently used
 /// connection is closed.
@@ -39,31 +43,32 @@ pub struct CallerConnections {
     server_id: String,
     section: Arc<McpServerSection>,
     /// The connection under the server's own credential.
-    shared: Arc<UpstreamConnection>,
+    shared_connection: Arc<UpstreamConnection>,
     /// Whether the server was disconnected manually and must not be used.
     is_closed: AtomicBool,
     credentials: UserCredentials,
-    /// The connections of single users, by name.
+    /// The connections with the credentials of individual users, by the user's name.
     users: Mutex<HashMap<String, UserConnection>>,
 }
 
-/// The connection of a user.
+/// A connection to the MCP server with the credential of one user.
 #[derive(Debug)]
 struct UserConnection {
-    /// The version of the credential.
+    /// The version of the user's credential that the connection uses.
     version: String,
     connection: Arc<UpstreamConnection>,
-    used: Instant,
+    last_used_at: Instant,
 }
 
-/// The identity under which a call is sent.
-enum Acting<'a> {
+/// The identity under which a call is sent to the server.
+enum ActingAs<'a> {
     Server,
     User(&'a str, Box<UserCredential>),
 }
 
-impl Acting<'_> {
-    /// Returns the kind of identity, which stays the same when a credential is renewed.
+impl ActingAs<'_> {
+    /// Returns a text that names the owner of the identity, which does not change when the owner's
+    /// credential is renewed.
     fn identity(&self) -> &'static str {
         match self {
             Self::Server => "the server itself",
@@ -75,14 +80,14 @@ impl Acting<'_> {
 impl CallerConnections {
     pub(super) fn new(
         section: &Arc<McpServerSection>,
-        shared: &Arc<UpstreamConnection>,
+        shared_connection: &Arc<UpstreamConnection>,
         credentials: &UserCredentials,
     ) -> Self {
         let id = section.id.clone();
         Self {
             server_id: id.unwrap_or_else(|| file_id(section.label())),
             section: Arc::clone(section),
-            shared: Arc::clone(shared),
+            shared_connection: Arc::clone(shared_connection),
             is_closed: AtomicBool::new(false),
             credentials: credentials.clone(),
             users: Mutex::default(),
@@ -94,7 +99,8 @@ impl CallerConnections {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// Marks the server as disconnected manually. Returns `true` if the server was open.
+    /// Marks the server as disconnected manually. Returns `false` if the server was already
+    /// disconnected.
     pub(super) fn close(&self) -> bool {
         !self.is_closed.swap(true, Ordering::AcqRel)
     }
@@ -106,28 +112,31 @@ impl CallerConnections {
 
     /// Removes and returns all connections of users.
     pub(super) fn take_all(&self) -> Vec<Arc<UpstreamConnection>> {
-        let users = std::mem::take(&mut *self.users.lock());
-        users.into_values().map(|user| user.connection).collect()
+        let connections = std::mem::take(&mut *self.users.lock());
+        connections
+            .into_values()
+            .map(|user| user.connection)
+            .collect()
     }
 
-    /// Closes a user's connection after its running calls. Its token stores save no more OAuth
-    /// tokens.
+    /// Closes a user's connection after its running calls. The token stores of the connection save
+    /// no more OAuth tokens.
     pub(super) fn forget(&self, user: &str) {
         self.remove(&mut self.users.lock(), user, None);
     }
 
-    /// Closes a user's connection after its running calls. Token stores of other credential versions
-    /// than `current` save no more OAuth tokens.
+    /// Closes a user's connection after its running calls. Token stores of other credential
+    /// versions than `current_version` save no more OAuth tokens.
     fn remove(
         &self,
         users: &mut HashMap<String, UserConnection>,
         user: &str,
-        current: Option<&str>,
+        current_version: Option<&str>,
     ) {
         let credentials = &self.credentials;
-        credentials.close_other_tokens(&self.server_id, user, current);
-        if let Some(removed) = users.remove(user) {
-            close_when_unused(removed.connection);
+        credentials.close_other_tokens(&self.server_id, user, current_version);
+        if let Some(removed_connection) = users.remove(user) {
+            close_when_unused(removed_connection.connection);
         }
     }
 
@@ -154,32 +163,35 @@ impl CallerConnections {
         {
             return Ok(Arc::clone(connection));
         }
-        let acting = self.acting(context).await?;
-        self.check_identity(context, &acting)?;
-        self.for_identity(&acting)
+        let acting_as = self.resolve_identity(context).await?;
+        self.check_identity(context, &acting_as)?;
+        self.connection_for_identity(&acting_as)
     }
 
-    fn for_identity(&self, acting: &Acting<'_>) -> Result<Arc<UpstreamConnection>, ToolFailure> {
-        match acting {
-            Acting::Server => Ok(Arc::clone(&self.shared)),
-            Acting::User(user, credential) => self.user_connection(user, credential),
+    fn connection_for_identity(
+        &self,
+        acting_as: &ActingAs<'_>,
+    ) -> Result<Arc<UpstreamConnection>, ToolFailure> {
+        match acting_as {
+            ActingAs::Server => Ok(Arc::clone(&self.shared_connection)),
+            ActingAs::User(user, credential) => self.user_connection(user, credential),
         }
     }
 
     /// Returns the identity under which a call of this caller is sent, and the connection.
     ///
     /// # Errors
-    /// As for [`for_caller`](Self::for_caller).
+    /// The same errors as [`for_caller`](Self::for_caller).
     pub(super) async fn acting_identity(
         &self,
         context: &CallContext,
     ) -> Result<ActingIdentity, ToolFailure> {
-        let acting = self.acting(context).await?;
-        let connection = self.for_identity(&acting)?;
-        let identity = acting.identity();
-        let credential = match acting {
-            Acting::Server => identity.to_owned(),
-            Acting::User(_, credential) => credential.version,
+        let acting_as = self.resolve_identity(context).await?;
+        let connection = self.connection_for_identity(&acting_as)?;
+        let identity = acting_as.identity();
+        let credential = match acting_as {
+            ActingAs::Server => identity.to_owned(),
+            ActingAs::User(_, credential) => credential.version,
         };
         Ok(ActingIdentity {
             connection: Some(Link::new(connection)),
@@ -192,71 +204,77 @@ impl CallerConnections {
     fn check_identity(
         &self,
         context: &CallContext,
-        acting: &Acting<'_>,
+        acting_as: &ActingAs<'_>,
     ) -> Result<(), ToolFailure> {
-        let Some(before) = &context.acting_identity else {
+        let Some(admitted_identity) = &context.acting_identity else {
             return Ok(());
         };
-        if before.identity == acting.identity() {
+        if admitted_identity.identity == acting_as.identity() {
             return Ok(());
         }
         let label = self.section.label();
         let user = context.user.as_deref().unwrap_or_default();
-        let what = match acting {
-            Acting::Server => "no longer has a credential",
-            Acting::User(..) => "has a credential now",
+        let change = match acting_as {
+            ActingAs::Server => "no longer has a credential",
+            ActingAs::User(..) => "has a credential now",
         };
         let message = format!(
             "The credential for MCP server '{label}' changed after the call was admitted: '{user}' \
-             {what}. Send the call again"
+             {change}. Send the call again"
         );
         Err(ToolFailure::new(ErrorCode::Denied, message))
     }
 
-    async fn acting<'a>(&self, context: &'a CallContext) -> Result<Acting<'a>, ToolFailure> {
+    async fn resolve_identity<'a>(
+        &self,
+        context: &'a CallContext,
+    ) -> Result<ActingAs<'a>, ToolFailure> {
         let policy = self.section.settings.credential;
         if policy == CredentialPolicy::Shared {
-            return Ok(Acting::Server);
+            return Ok(ActingAs::Server);
         }
         let label = self.section.label();
-        let without = |why: String| match policy {
+        let act_without_credential = |reason: String| match policy {
             CredentialPolicy::PerUser => Err(ToolFailure::new(
                 ErrorCode::Denied,
-                format!("MCP server '{label}' needs a credential of the user: {why}"),
+                format!("MCP server '{label}' needs a credential of the user: {reason}"),
             )),
-            _ => Ok(Acting::Server),
+            _ => Ok(ActingAs::Server),
         };
         let Some(user) = context.user.as_deref() else {
-            return without("the call names no user".to_owned());
+            return act_without_credential("the call names no user".to_owned());
         };
-        let Some(user) = context.verified_user().filter(|verified| *verified == user) else {
-            return without(format!(
+        let Some(user) = context
+            .verified_user()
+            .filter(|verified_user| *verified_user == user)
+        else {
+            return act_without_credential(format!(
                 "the caller may not act for '{user}' (see `pillion tokens create --user`)"
             ));
         };
-        let read = self.credentials.get(&self.server_id, user).await;
-        let found = read.map_err(|error| {
+        let lookup = self.credentials.get(&self.server_id, user).await;
+        let credential = lookup.map_err(|error| {
             tracing::error!(server.label = label, %error, "Cannot read the credential of a user");
             ToolFailure::new(
                 ErrorCode::Unavailable,
                 format!("The credential of '{user}' for MCP server '{label}' cannot be read"),
             )
         })?;
-        let origin = self.section.server.url().map(origin_of);
-        match found {
+        let origin = self.section.server.url().map(url_origin);
+        match credential {
             Some(credential) if origin.as_ref() == Some(&credential.origin) => {
-                Ok(Acting::User(user, Box::new(credential)))
+                Ok(ActingAs::User(user, Box::new(credential)))
             }
             Some(credential) => {
                 self.remove(&mut self.users.lock(), user, Some(&credential.version));
-                without(format!(
+                act_without_credential(format!(
                     "the credential of '{user}' was set for another URL; set it again with \
                      `pillion servers credentials set`"
                 ))
             }
             None => {
                 self.forget(user);
-                without(format!(
+                act_without_credential(format!(
                     "'{user}' has no credential (see `pillion servers credentials set`)"
                 ))
             }
@@ -264,12 +282,12 @@ impl CallerConnections {
     }
 
     /// Returns the server's configuration with the user's credential.
-    fn server_for(
+    fn config_with_credential(
         &self,
         user: &str,
         credential: &UserCredential,
     ) -> Result<ServerConfig, ToolFailure> {
-        let unusable = || {
+        let unusable_error = || {
             let label = self.section.label();
             let message = format!(
                 "The credential of '{user}' cannot be used for MCP server '{label}': set it again"
@@ -281,11 +299,11 @@ impl CallerConnections {
             let credentials = &self.credentials;
             let tokens =
                 credentials.tokens_of_user(&server, &self.server_id, user, &credential.version);
-            server.authorization.token_store = Some(tokens.ok_or_else(unusable)?);
+            server.authorization.token_store = Some(tokens.ok_or_else(unusable_error)?);
         } else {
-            server.authentication = credential.authentication().map_err(|_| unusable())?;
+            server.authentication = credential.authentication().map_err(|_| unusable_error())?;
         }
-        server.validate().map_err(|_| unusable())?;
+        server.validate().map_err(|_| unusable_error())?;
         Ok(server)
     }
 
@@ -297,41 +315,44 @@ impl CallerConnections {
     ) -> Result<Arc<UpstreamConnection>, ToolFailure> {
         let mut users = self.users.lock();
         let now = Instant::now();
-        if let Some(known) = users.get_mut(user)
-            && known.version == credential.version
+        if let Some(user_connection) = users.get_mut(user)
+            && user_connection.version == credential.version
         {
-            known.used = now;
-            return Ok(Arc::clone(&known.connection));
+            user_connection.last_used_at = now;
+            return Ok(Arc::clone(&user_connection.connection));
         }
-        let connection = Arc::new(UpstreamConnection::to(self.server_for(user, credential)?));
-        let created = UserConnection {
+        let connection = Arc::new(UpstreamConnection::new(
+            self.config_with_credential(user, credential)?,
+        ));
+        let new_connection = UserConnection {
             version: credential.version.clone(),
             connection: Arc::clone(&connection),
-            used: now,
+            last_used_at: now,
         };
-        let mut closed = users.insert(user.to_owned(), created);
+        let mut unneeded_connection = users.insert(user.to_owned(), new_connection);
         if users.len() > MAX_USER_CONNECTIONS {
-            let others = users.iter().filter(|(name, _)| *name != user);
-            let oldest = others
-                .min_by_key(|(_, other)| other.used)
+            let other_connections = users.iter().filter(|(name, _)| *name != user);
+            let oldest_user = other_connections
+                .min_by_key(|(_, other_connection)| other_connection.last_used_at)
                 .map(|(name, _)| name.clone());
-            closed = oldest.and_then(|name| users.remove(&name));
+            unneeded_connection = oldest_user.and_then(|name| users.remove(&name));
         }
-        if let Some(closed) = closed {
-            close_when_unused(closed.connection);
+        if let Some(unneeded_connection) = unneeded_connection {
+            close_when_unused(unneeded_connection.connection);
         }
         Ok(connection)
     }
 
-    /// Closes idle user connections. Also closes those whose credential was changed or removed by
-    /// another process, or while the connection was being created. Running calls finish first.
-    pub(super) async fn sweep(&self) {
+    /// Closes idle user connections. Also closes connections whose credential was changed or
+    /// removed by another process, or while the connection was being created. Running calls finish
+    /// first.
+    pub(super) async fn close_idle_connections(&self) {
         let versions: Vec<_> = {
             let mut users = self.users.lock();
             let is_idle =
-                |_: &String, user: &mut UserConnection| user.used.elapsed() > IDLE_TIMEOUT;
-            for (_, idle) in users.extract_if(is_idle) {
-                close_when_unused(idle.connection);
+                |_: &String, user: &mut UserConnection| user.last_used_at.elapsed() > IDLE_TIMEOUT;
+            for (_, idle_connection) in users.extract_if(is_idle) {
+                close_when_unused(idle_connection.connection);
             }
             let pairs = users.iter();
             pairs
@@ -342,14 +363,16 @@ impl CallerConnections {
             match self.credentials.get(&self.server_id, &user).await {
                 Ok(Some(credential)) if credential.version == version => {}
                 Ok(credential) => {
-                    let current = credential.map(|credential| credential.version);
+                    let current_version = credential.map(|credential| credential.version);
                     let mut users = self.users.lock();
-                    let is_outdated = |known: &UserConnection| known.version == version;
+                    let is_outdated =
+                        |user_connection: &UserConnection| user_connection.version == version;
                     if users.get(&user).is_some_and(is_outdated) {
-                        self.remove(&mut users, &user, current.as_deref());
+                        self.remove(&mut users, &user, current_version.as_deref());
                     }
                 }
-                // The next caller gets this error.
+                // The error is only logged here, because the user's next call fails with the same
+                // error.
                 Err(error) => tracing::debug!(%error, "Cannot read the credential of a user"),
             }
         }
@@ -359,55 +382,173 @@ impl CallerConnections {
 /// Ends a session when its calls have finished.
 fn close_when_unused(connection: Arc<UpstreamConnection>) {
     tokio::spawn(async move {
-        let since = Instant::now();
-        while Arc::strong_count(&connection) > 1 && since.elapsed() < LAST_CALLS_TIMEOUT {
+        let started_at = Instant::now();
+        while Arc::strong_count(&connection) > 1 && started_at.elapsed() < LAST_CALLS_TIMEOUT {
             sleep(Duration::from_millis(250)).await;
         }
         connection.client.disconnect().await;
     });
 }
 
-#[cfg(test)]
-mod tests {
-    use pillion_config::ServerSettings;
-    use pillion_store::{MasterKey, Vault};
-    use serde_json::json;
+/// A connection with a server under one credential, which is the server's own or a user's.
+/// Connections never share a session, server-initiated messages or tool lists.
+#[derive(Debug)]
+pub struct UpstreamConnection {
+    pub client: McpClient,
+    router: Arc<ServerRequestRouter>,
+}
 
-    use super::*;
-    use crate::test_support::memory_store;
-
-    #[tokio::test]
-    async fn l1_removing_a_credential_closes_its_unused_connection() {
-        let store = memory_store().await;
-        let vault = Vault::open(store, MasterKey::generate()).await.unwrap();
-        let credentials = UserCredentials::default();
-        credentials.set_vault(Some(Arc::new(vault)));
-        let definition = json!({"label": "far", "url": "http://127.0.0.1:9/"});
-        let server: ServerConfig = serde_json::from_value(definition).unwrap();
-        let shared = Arc::new(UpstreamConnection::to(server.clone()));
-        let section = McpServerSection::new(ServerSettings::default(), server, "far");
-        let connections = CallerConnections::new(&Arc::new(section), &shared, &credentials);
-        let server_id = &connections.server_id;
-        for user in ["alice", "bob", "carol"] {
-            let bearer = json!({"type": "bearer", "token": user});
-            let credential = UserCredential::new("place".to_owned(), bearer).unwrap();
-            credentials.put(server_id, user, &credential).await.unwrap();
-            connections.user_connection(user, &credential).unwrap();
+impl UpstreamConnection {
+    /// Creates a connection with `server`, without I/O.
+    pub(super) fn new(server: ServerConfig) -> Self {
+        let router = Arc::new(ServerRequestRouter::default());
+        Self {
+            client: McpClient::with_callbacks(server, router.callbacks()),
+            router,
         }
-        let connected = || {
-            let mut names: Vec<_> = connections.users.lock().keys().cloned().collect();
-            names.sort();
-            names
-        };
-        connections.sweep().await;
-        assert_eq!(connected(), ["alice", "bob", "carol"]);
-        // Removing the credential in the store, as another process would, notifies no part of this
-        // process.
-        credentials.remove(server_id, "alice").await.unwrap();
-        let bearer = json!({"type": "bearer", "token": "another"});
-        let other = UserCredential::new("place".to_owned(), bearer).unwrap();
-        credentials.put(server_id, "bob", &other).await.unwrap();
-        connections.sweep().await;
-        assert_eq!(connected(), ["carol"]);
+    }
+
+    /// Runs `forwarding`, which forwards a request to the server. Until it ends, messages that the
+    /// server initiates are sent to the client at `link`, or to no client if `link` is `None`.
+    pub fn route_messages<T>(
+        &self,
+        link: Option<Arc<ClientLink>>,
+        forwarding: impl Future<Output = T>,
+    ) -> impl Future<Output = T> {
+        // The future is boxed, because an async function reserves memory for each inner future
+        // twice.
+        self.router.route_messages(link, Box::pin(forwarding))
     }
 }
+
+tokio::task_local! {
+    /// The client request that the current task forwards; `None` for a call without an MCP client.
+    static CURRENT_LINK: Option<Arc<ClientLink>>;
+}
+
+/// The client requests that are in progress on one server, to route server-initiated messages to
+/// the client that made the request.
+///
+/// Over HTTP, a message that belongs to a request arrives in the response stream of that request,
+/// and so in its task. A message on another stream names no request: it is routed to a client only
+/// if all requests in progress belong to that client. If there are several clients, or calls over
+/// REST or in a chat, a request of the server is rejected, because another user must not see it.
+#[derive(Debug, Default)]
+struct ServerRequestRouter {
+    running_requests: Mutex<RunningRequests>,
+}
+
+#[derive(Debug, Default)]
+struct RunningRequests {
+    links: Vec<Weak<ClientLink>>,
+    /// Number of calls in progress without an MCP client.
+    calls_without_link: usize,
+}
+
+impl ServerRequestRouter {
+    /// Returns the callbacks for the server's requests and notifications, which forward them to the
+    /// client that they belong to.
+    fn callbacks(self: &Arc<Self>) -> Callbacks {
+        let forward = |method: &'static str| {
+            let router = Arc::clone(self);
+            move |params: Box<RawValue>| {
+                // The link is read now, because the future may be polled in another task.
+                let link = router.current_link();
+                async move { forward_request(link, method, params).await }
+            }
+        };
+        let router = Arc::clone(self);
+        Callbacks::new()
+            .on_sampling(forward("sampling/createMessage"))
+            .on_elicitation(forward("elicitation/create"))
+            .on_roots(forward("roots/list"))
+            .on_notification_without_listening(move |notification| {
+                if notification.method == "notifications/message"
+                    && let Some(link) = router.current_link()
+                {
+                    link.forward_log(&notification.params);
+                }
+            })
+    }
+
+    /// Forwards a request of the client at `link`, or of a caller without an MCP client.
+    async fn route_messages<T>(
+        &self,
+        link: Option<Arc<ClientLink>>,
+        forwarding: impl Future<Output = T>,
+    ) -> T {
+        let registration = self.register(link.as_ref());
+        let outcome = CURRENT_LINK.scope(link, forwarding).await;
+        drop(registration);
+        outcome
+    }
+
+    fn register(&self, link: Option<&Arc<ClientLink>>) -> RequestRegistration<'_> {
+        let mut running_requests = self.running_requests.lock();
+        match link {
+            Some(link) => running_requests.links.push(Arc::downgrade(link)),
+            None => running_requests.calls_without_link += 1,
+        }
+        RequestRegistration {
+            router: self,
+            link: link.map(Arc::downgrade),
+        }
+    }
+
+    fn current_link(&self) -> Option<Arc<ClientLink>> {
+        match CURRENT_LINK.try_with(Option::clone) {
+            Ok(link) => link,
+            Err(_) => self.only_client_link(),
+        }
+    }
+
+    fn only_client_link(&self) -> Option<Arc<ClientLink>> {
+        let running_requests = self.running_requests.lock();
+        if running_requests.calls_without_link > 0 {
+            return None;
+        }
+        let mut links = running_requests.links.iter().filter_map(Weak::upgrade);
+        let first_link = links.next()?;
+        let owner = first_link.requester.owner;
+        links.try_fold(first_link, |_, link| {
+            (link.requester.owner == owner).then_some(link)
+        })
+    }
+}
+
+/// The registration of a request in progress, which lasts until the value is dropped.
+struct RequestRegistration<'a> {
+    router: &'a ServerRequestRouter,
+    link: Option<Weak<ClientLink>>,
+}
+
+impl Drop for RequestRegistration<'_> {
+    fn drop(&mut self) {
+        let mut running_requests = self.router.running_requests.lock();
+        let Some(link) = &self.link else {
+            running_requests.calls_without_link -= 1;
+            return;
+        };
+        if let Some(index) = running_requests
+            .links
+            .iter()
+            .position(|other| other.ptr_eq(link))
+        {
+            running_requests.links.remove(index);
+        }
+    }
+}
+
+async fn forward_request(
+    link: Option<Arc<ClientLink>>,
+    method: &str,
+    params: Box<RawValue>,
+) -> Result<Value, RpcError> {
+    match link {
+        Some(link) => link.send_request(method, params).await,
+        None => Err(link::unsupported_method(method)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ use super::discovery_state::{DiscoveryState, backoff, time_until_stale};
 use super::listing::list_tools;
 use super::offer::{CheckedTool, ListedTools, RawTool, check_tools};
 use super::server::Server;
-use super::{Blocked, UpstreamTool, Upstreams};
+use super::{BlockedTool, UpstreamTool, Upstreams};
 use crate::connections::ConnectionStatus;
 use crate::events::{Event, ToolChanges};
 
@@ -28,11 +28,11 @@ const BACKOFF_FACTOR: u32 = 10;
 
 /// Why `tools/list` is sent to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(super) enum ListReason {
     /// A client lists the tools of all servers.
-    List,
-    /// A client uses this server: `tools/list` is sent even after a recent failure.
-    Use,
+    ToolList,
+    /// A client uses this server, so `tools/list` is sent even after a recent failure.
+    ServerUse,
 }
 
 impl Upstreams {
@@ -42,37 +42,47 @@ impl Upstreams {
         let mut latest = self.latest();
         loop {
             let servers = latest.servers.iter();
-            join_all(servers.map(|server| latest.ask(server, Reason::List))).await;
-            latest.was_tried.store(true, Ordering::Release);
+            join_all(servers.map(|server| latest.list_if_due(server, ListReason::ToolList))).await;
+            latest.has_tried_discovery.store(true, Ordering::Release);
             match latest.successor.get() {
                 Some(successor) => latest = successor,
-                None => return latest.unavailable(),
+                None => return latest.unavailable_servers(),
             }
         }
     }
 
     /// Lists a server's tools if necessary. A caller that arrives during a request waits for that
     /// request and for at most one more: the first that starts after the caller's arrival.
-    pub(super) async fn ask(&self, server: &Arc<Server>, reason: Reason) {
-        // `SeqCst`, so that this read is ordered with `Server::expire` and with the reads below.
-        let begun = server.list_requests.begun.load(Ordering::SeqCst);
+    pub(super) async fn list_if_due(&self, server: &Arc<Server>, reason: ListReason) {
+        // The ordering is `SeqCst`, so that this read is ordered with `Server::expire` and with the
+        // reads below.
+        let started_requests = server.list_requests.last_started.load(Ordering::SeqCst);
         let mut state = server.state.lock().await;
-        if state.is_closed || server.list_requests.ended.load(Ordering::SeqCst) > begun {
+        if state.is_closed
+            || server.list_requests.last_finished.load(Ordering::SeqCst) > started_requests
+        {
             return;
         }
-        let number = server.list_requests.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let number = server
+            .list_requests
+            .last_started
+            .fetch_add(1, Ordering::SeqCst)
+            + 1;
         if server.has_shared_list() {
-            // Kept in `state` until the server responds, because the caller's future may be
-            // dropped.
+            // The stale flag and the change flag stay in `state` until the server responds, because
+            // the caller's future may be dropped.
             state.is_stale |= server.take_stale_flag();
             state.has_changed |= server.take_change_flag();
             let is_due = state.is_due(&server.notification_pause);
-            if is_due || (reason == Reason::Use && state.failures > 0) {
+            if is_due || (reason == ListReason::ServerUse && state.failures > 0) {
                 self.send_list_request(server, &mut state, is_due, reason)
                     .await;
             }
         }
-        server.list_requests.ended.store(number, Ordering::SeqCst);
+        server
+            .list_requests
+            .last_finished
+            .store(number, Ordering::SeqCst);
     }
 
     async fn send_list_request(
@@ -80,41 +90,52 @@ impl Upstreams {
         server: &Arc<Server>,
         state: &mut DiscoveryState,
         is_due: bool,
-        reason: Reason,
+        reason: ListReason,
     ) {
         if server.report.status() != ConnectionStatus::Connected {
             self.publish_status(server, ConnectionStatus::Connecting, None);
         }
-        let client = &server.shared.client;
-        if reason == Reason::Use {
-            client.end_pause();
+        let client = &server.shared_connection.client;
+        if reason == ListReason::ServerUse {
+            client.end_backoff();
         }
-        let since = Instant::now();
-        let listed = list_tools(server, client, self.times.discovery_timeout).await;
-        let took = since.elapsed();
+        let started_at = Instant::now();
+        let result = list_tools(server, client, self.section.discovery_timeout).await;
+        let duration = started_at.elapsed();
         self.wait_for_same_prefix(server).await;
-        // The server may have been disconnected in the meantime.
+        // The server's response is dropped if the server was disconnected in the meantime.
         if server.is_closed() {
             return;
         }
-        let rules = server.pin_rules(&self.times);
+        let rules = server.pin_rules(&self.section);
         if server.listed_names.is_unknown() {
-            let pinned = self.pins.names(&server.label, rules).await;
-            server.listed_names.set_pinned(pinned);
+            let pinned_names = self.pins.names(&server.label, rules).await;
+            server.listed_names.set_pinned(pinned_names);
         }
-        match listed {
+        match result {
             Ok(tools) => {
                 let tools = Arc::new(tools);
-                let (checked, definitions) = check_tools(server, &tools).await;
+                let (checked_tools, definitions) = check_tools(server, &tools).await;
                 let names = definitions.iter().map(|definition| definition.name.clone());
                 server.listed_names.add(names);
-                let pinned = server.pinned(None);
-                match self.pins.blocked(pinned, rules, definitions).await {
-                    Ok(blocked) => {
+                let owner = server.pin_owner(None);
+                match self
+                    .pins
+                    .find_blocked_names(owner, rules, definitions)
+                    .await
+                {
+                    Ok(blocked_names) => {
                         if server.is_closed() {
                             return;
                         }
-                        self.accept(server, &tools, state, checked, &blocked, took);
+                        self.accept(
+                            server,
+                            &tools,
+                            state,
+                            checked_tools,
+                            &blocked_names,
+                            duration,
+                        );
                     }
                     Err(error) => self.record_failure(server, state, error, is_due),
                 }
@@ -124,29 +145,32 @@ impl Upstreams {
     }
 
     /// Waits until the earlier servers with the same tool prefix have listed their tools: if two
-    /// servers have a tool of one name, the first server in the configuration provides it,
-    /// whichever responds first.
+    /// servers have a tool with the same name, the server that is first in the configuration
+    /// provides it, even if it responds later.
     async fn wait_for_same_prefix(&self, server: &Arc<Server>) {
-        let before = self
+        let earlier_servers = self
             .servers
             .iter()
-            .take_while(|other| !Arc::ptr_eq(other, server));
-        for other in before.filter(|other| other.tool_prefix == server.tool_prefix) {
-            // With a timeout, because another configuration may order the servers differently.
-            drop(timeout(self.times.discovery_timeout, other.state.lock()).await);
+            .take_while(|earlier_server| !Arc::ptr_eq(earlier_server, server));
+        for earlier_server in earlier_servers
+            .filter(|earlier_server| earlier_server.tool_prefix == server.tool_prefix)
+        {
+            // Waiting for the lock has a timeout to prevent a deadlock: during a reload, two
+            // configurations share the servers and may lock them in different orders.
+            drop(timeout(self.section.discovery_timeout, earlier_server.state.lock()).await);
         }
     }
 
     /// Returns the servers whose last request failed.
-    pub(super) fn unavailable(&self) -> Vec<UnavailableServer> {
+    pub(super) fn unavailable_servers(&self) -> Vec<UnavailableServer> {
         let servers = self.servers.iter();
         servers
             .filter_map(|server| {
-                let closed = server.is_closed().then(|| NOT_CONNECTED_MESSAGE.to_owned());
+                let closed_error = server.is_closed().then(|| NOT_CONNECTED_MESSAGE.to_owned());
                 let report = server.report.get();
                 Some(UnavailableServer {
                     label: report.label,
-                    error: closed.or(report.error)?,
+                    error: closed_error.or(report.error)?,
                 })
             })
             .collect()
@@ -164,7 +188,7 @@ impl Upstreams {
             "The connection status of an MCP server changed"
         );
         if status == ConnectionStatus::Connected {
-            self.listeners.connections.connected(&server.label);
+            self.listeners.connections.notify_connected(&server.label);
         }
         self.listeners.events.publish(&Event::ServerStatus {
             server: &server.label,
@@ -173,33 +197,37 @@ impl Upstreams {
         });
     }
 
-    /// Publishes the differences to the previously offered tools, if any.
+    /// Publishes the differences between the previously and the currently offered tools, if any.
     fn publish_tool_changes(
         &self,
         server: &Arc<Server>,
-        registered: &[(ToolName, Arc<UpstreamTool>)],
+        registered_tools: &[(ToolName, Arc<UpstreamTool>)],
     ) {
-        let known = self.offered.tools.read();
-        let before: IndexMap<&ToolName, &Arc<UpstreamTool>> = known
+        let offered_tools = self.server_tools.tools.read();
+        let previous_tools: IndexMap<&ToolName, &Arc<UpstreamTool>> = offered_tools
             .iter()
             .filter(|(_, tool)| Arc::ptr_eq(tool.server(), server))
             .collect();
-        let now: IndexMap<&ToolName, &Arc<UpstreamTool>> =
-            registered.iter().map(|(name, tool)| (name, tool)).collect();
-        let names = |of: &IndexMap<&'_ ToolName, _>, is_meant: &dyn Fn(&ToolName) -> bool| {
-            let names = of.keys().filter(|name| is_meant(name));
+        let current_tools: IndexMap<&ToolName, &Arc<UpstreamTool>> = registered_tools
+            .iter()
+            .map(|(name, tool)| (name, tool))
+            .collect();
+        let select_names = |tools: &IndexMap<&'_ ToolName, _>,
+                            is_selected: &dyn Fn(&ToolName) -> bool| {
+            let names = tools.keys().filter(|name| is_selected(name));
             names.map(ToString::to_string).collect::<Vec<_>>()
         };
-        let added = names(&now, &|name| !before.contains_key(name));
-        let removed = names(&before, &|name| !now.contains_key(name));
-        let changed = names(&now, &|name| {
-            before
+        let added_names = select_names(&current_tools, &|name| !previous_tools.contains_key(name));
+        let removed_names =
+            select_names(&previous_tools, &|name| !current_tools.contains_key(name));
+        let changed_names = select_names(&current_tools, &|name| {
+            previous_tools
                 .get(name)
-                .is_some_and(|tool| !tool.is_same(now[name]))
+                .is_some_and(|tool| !tool.is_same(current_tools[name]))
         });
-        for name in added.iter().chain(&changed) {
-            let name_now = ToolName::new(name.as_str()).ok();
-            let tool = name_now.and_then(|name| now.get(&name).copied());
+        for name in added_names.iter().chain(&changed_names) {
+            let tool_name = ToolName::new(name.as_str()).ok();
+            let tool = tool_name.and_then(|name| current_tools.get(&name).copied());
             for warning in tool.map_or(&[][..], |tool| tool.warnings()) {
                 tracing::warn!(
                     server.label = server.label,
@@ -210,9 +238,9 @@ impl Upstreams {
             }
         }
         let changes = ToolChanges {
-            added,
-            removed,
-            changed,
+            added_names,
+            removed_names,
+            changed_names,
         };
         changes.publish(Some(&server.label), &self.registry, &self.listeners.events);
     }
@@ -220,51 +248,60 @@ impl Upstreams {
     fn accept(
         &self,
         server: &Arc<Server>,
-        raw: &[RawTool],
+        raw_tools: &[RawTool],
         state: &mut DiscoveryState,
         tools: Vec<CheckedTool>,
-        blocked: &HashSet<String>,
-        took: Duration,
+        blocked_names: &HashSet<String>,
+        duration: Duration,
     ) {
         if server.report.status() != ConnectionStatus::Connected {
             self.publish_status(server, ConnectionStatus::Connected, None);
         }
-        let registration = self.offered.registration.lock();
-        let offer = ListedTools {
+        let registration = self.server_tools.registration.lock();
+        let listed_tools = ListedTools {
             upstreams: self.latest(),
             server,
-            raw,
+            raw_tools,
         };
-        let now_blocked = blocked.iter().map(|tool| {
+        let blocked_by_name = blocked_names.iter().map(|tool| {
             let (server, tool) = (Arc::clone(server), tool.clone());
-            let blocked = Blocked { server, tool };
-            (blocked.name(), blocked)
+            let blocked_tool = BlockedTool { server, tool };
+            (blocked_tool.name(), blocked_tool)
         });
-        let owners = &offer.upstreams.owners;
-        let now_blocked: IndexMap<String, Blocked> = now_blocked
+        let owners = &listed_tools.upstreams.owners;
+        let blocked_by_name: IndexMap<String, BlockedTool> = blocked_by_name
             .filter(|(name, _)| owners.may_offer(&server.label, name))
             .collect();
         // A tool is blocked before it is unregistered, so that its name is never unknown.
-        self.offered.blocked.write().extend(now_blocked.clone());
-        let registered = offer.register(tools, blocked, &state.tools);
-        self.offered.blocked.write().retain(|name, other| {
-            !Arc::ptr_eq(&other.server, server) || now_blocked.contains_key(name)
-        });
-        let names = registered.iter().map(|(name, _)| name.clone()).collect();
-        self.publish_tool_changes(server, &registered);
+        self.server_tools
+            .blocked_tools
+            .write()
+            .extend(blocked_by_name.clone());
+        let registered_tools = listed_tools.register(tools, blocked_names, &state.tools);
+        self.server_tools
+            .blocked_tools
+            .write()
+            .retain(|name, other_blocked| {
+                !Arc::ptr_eq(&other_blocked.server, server) || blocked_by_name.contains_key(name)
+            });
+        let names = registered_tools
+            .iter()
+            .map(|(name, _)| name.clone())
+            .collect();
+        self.publish_tool_changes(server, &registered_tools);
         {
-            let mut known = self.offered.tools.write();
-            known.retain(|_, tool| !Arc::ptr_eq(tool.server(), server));
-            known.extend(registered);
+            let mut offered_tools = self.server_tools.tools.write();
+            offered_tools.retain(|_, tool| !Arc::ptr_eq(tool.server(), server));
+            offered_tools.extend(registered_tools);
         }
         drop(registration);
         // The first request includes connecting, and does not count as slow.
-        let is_slow = took > SLOW_LIST_THRESHOLD && state.next.is_some();
-        let paused_until = is_slow.then(|| Instant::now() + took * BACKOFF_FACTOR);
+        let is_slow = duration > SLOW_LIST_THRESHOLD && state.next_request_at.is_some();
+        let paused_until = is_slow.then(|| Instant::now() + duration * BACKOFF_FACTOR);
         server.notification_pause.set(paused_until);
         *state = DiscoveryState {
             tools: names,
-            next: Some(Instant::now() + time_until_stale(&self.times)),
+            next_request_at: Some(Instant::now() + time_until_stale(&self.section)),
             ..DiscoveryState::default()
         };
         let tools = state.tools.len();
@@ -277,7 +314,8 @@ impl Upstreams {
         );
     }
 
-    /// Records a failure. If the request was only for a call, the backoff of lists is not extended.
+    /// Records a failed request. If the request was made only for a call, the time until clients
+    /// that list tools cause the next request is not extended.
     fn record_failure(
         &self,
         server: &Server,
@@ -285,7 +323,7 @@ impl Upstreams {
         error: String,
         was_due: bool,
     ) {
-        // Logged once for each reason, not for each attempt.
+        // A failure is logged once for each reason, not for each attempt.
         if server.report.get().error.as_ref() != Some(&error) {
             self.publish_status(server, ConnectionStatus::Error, Some(&error));
             tracing::warn!(server.label = server.label, %error, "Failed to list MCP tools");
@@ -295,7 +333,7 @@ impl Upstreams {
             return;
         }
         state.is_stale = false;
-        state.next = Some(Instant::now() + backoff(&self.times, state.failures));
+        state.next_request_at = Some(Instant::now() + backoff(&self.section, state.failures));
         state.failures += 1;
     }
 }

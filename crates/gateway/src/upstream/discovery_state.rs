@@ -1,4 +1,4 @@
-//! When the tools of a server are listed next.
+//! Decides when the tools of a server are listed next.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use tokio::time::Instant;
 pub(super) struct DiscoveryState {
     /// The names under which the server's tools are registered.
     pub(super) tools: Vec<ToolName>,
-    /// When to list the tools next; `None` for now.
-    pub(super) next: Option<Instant>,
+    /// The time of the next `tools/list`; `None` if the tools can be listed now.
+    pub(super) next_request_at: Option<Instant>,
     /// Number of failed attempts since the last success.
     pub(super) failures: u32,
     /// Whether the list must be requested now, even if it is fresh.
@@ -28,28 +28,29 @@ pub(super) struct DiscoveryState {
 /// Counts the requests for a server's tools.
 #[derive(Debug, Default)]
 pub(super) struct ListRequestCounts {
-    pub(super) begun: AtomicU64,
+    /// The number of the last started request.
+    pub(super) last_started: AtomicU64,
     /// The number of the last finished request.
-    pub(super) ended: AtomicU64,
+    pub(super) last_finished: AtomicU64,
 }
 
 /// Returns the time after which a list is stale; far in the future if lists never become stale.
-pub(super) fn time_until_stale(times: &McpSection) -> Duration {
+pub(super) fn time_until_stale(section: &McpSection) -> Duration {
     const FAR_FUTURE: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-    if times.refresh_after.is_zero() {
+    if section.refresh_after.is_zero() {
         FAR_FUTURE
     } else {
-        times.refresh_after
+        section.refresh_after
     }
 }
 
-/// Returns the pause before the next attempt for a server that had failed `failures` times before
-/// its last failure.
-pub(super) fn backoff(times: &McpSection, failures: u32) -> Duration {
+/// Returns the pause before the next attempt to list a server's tools, after the failure that
+/// followed `failures` earlier failures.
+pub(super) fn backoff(section: &McpSection, failures: u32) -> Duration {
     /// Maximum pause for a server that fails repeatedly.
-    const MAX_PAUSE: Duration = Duration::from_secs(300);
-    let pause = times.retry_after.saturating_mul(1 << failures.min(16));
-    pause.min(MAX_PAUSE.max(times.retry_after))
+    const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(300);
+    let pause = section.retry_after.saturating_mul(1 << failures.min(16));
+    pause.min(MAX_RETRY_INTERVAL.max(section.retry_after))
 }
 
 impl DiscoveryState {
@@ -63,13 +64,15 @@ impl DiscoveryState {
     pub(super) fn is_due(&self, notification_pause: &NotificationPause) -> bool {
         self.is_stale
             || (self.has_changed && self.honors_notifications(notification_pause))
-            || self.next.is_none_or(|next| Instant::now() >= next)
+            || self
+                .next_request_at
+                .is_none_or(|next_request_at| Instant::now() >= next_request_at)
     }
 
     /// Returns whether a change notification is honored. Notifications of failing servers and, for
     /// a while, of slow servers are ignored.
     fn honors_notifications(&self, notification_pause: &NotificationPause) -> bool {
-        self.failures == 0 && notification_pause.until().is_none()
+        self.failures == 0 && notification_pause.paused_until().is_none()
     }
 }
 
@@ -79,15 +82,15 @@ impl DiscoveryState {
 pub struct NotificationPause(Mutex<Option<Instant>>);
 
 impl NotificationPause {
-    /// Ignores notifications until `until`; `None` honors them.
-    pub(super) fn set(&self, until: Option<Instant>) {
-        *self.0.lock() = until;
+    /// Ignores notifications until `paused_until`. With `None`, notifications are honored.
+    pub(super) fn set(&self, paused_until: Option<Instant>) {
+        *self.0.lock() = paused_until;
     }
 
-    /// Returns the time until which notifications are ignored, or `None` if it is over.
-    pub fn until(&self) -> Option<Instant> {
-        let until = *self.0.lock();
-        until.filter(|until| *until > Instant::now())
+    /// Returns the time until which notifications are ignored, or `None` if the pause is over.
+    pub fn paused_until(&self) -> Option<Instant> {
+        let paused_until = *self.0.lock();
+        paused_until.filter(|time| *time > Instant::now())
     }
 }
 
@@ -99,7 +102,7 @@ mod tests {
     async fn list_changes_are_honored_unless_the_server_fails_or_is_slow() {
         let far = Some(Instant::now() + Duration::from_secs(3600));
         let known = DiscoveryState {
-            next: far,
+            next_request_at: far,
             ..DiscoveryState::default()
         };
         let notification_pause = NotificationPause::default();

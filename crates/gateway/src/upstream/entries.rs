@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use crate::client_text::truncate_input;
 
 /// Maximum number of logged problems of one server.
-const MAX_REPORTED: usize = 1_000;
+const MAX_REPORTED_PROBLEMS: usize = 1_000;
 
 /// Maximum number of logged repairs of one entry.
 const MAX_REPORTED_REPAIRS: usize = 10;
@@ -25,7 +25,7 @@ const MAX_REPORTED_REPAIRS: usize = 10;
 pub struct EntryChecker {
     /// The label of the server.
     label: String,
-    reported: Mutex<HashSet<u64>>,
+    reported_hashes: Mutex<HashSet<u64>>,
     hasher: RandomState,
 }
 
@@ -33,7 +33,7 @@ pub struct EntryChecker {
 pub struct OfferedEntry {
     /// The name, URI or URI template on the server.
     pub id: String,
-    /// The entry as raw JSON, because parsed members take many times the memory.
+    /// The entry as raw JSON, because parsed members take many times as much memory.
     pub entry: Box<RawValue>,
 }
 
@@ -41,7 +41,7 @@ impl EntryChecker {
     pub(super) fn new(label: String) -> Self {
         Self {
             label,
-            reported: Mutex::default(),
+            reported_hashes: Mutex::default(),
             hasher: RandomState::new(),
         }
     }
@@ -51,48 +51,53 @@ impl EntryChecker {
     pub async fn check_list(
         self: &Arc<Self>,
         kind: EntryKind,
-        listed: Vec<Box<RawValue>>,
+        raw_entries: Vec<Box<RawValue>>,
     ) -> Vec<OfferedEntry> {
-        let bytes = listed.iter().map(|entry| entry.get().len()).sum();
+        let bytes = raw_entries.iter().map(|entry| entry.get().len()).sum();
         let checker = Arc::clone(self);
         compute::run(&self.label, bytes, move || {
-            let entries = listed.iter();
-            let offered = entries.filter_map(|entry| {
+            let entries = raw_entries.iter();
+            let offered_entries = entries.filter_map(|entry| {
                 let CheckedEntry { id, entry, .. } = checker.check(kind, entry)?;
                 Some(OfferedEntry { id, entry })
             });
-            offered.collect()
+            offered_entries.collect()
         })
         .await
     }
 
     /// Returns an entry of a list in a form that every client can read, or `None`, with a warning,
     /// if the entry cannot be repaired.
-    pub(super) fn check(&self, kind: EntryKind, listed: &RawValue) -> Option<CheckedEntry> {
-        match kind.check(listed) {
-            Ok(checked) => {
-                let repairs = checked.repairs.iter().take(MAX_REPORTED_REPAIRS);
-                self.report_problems(kind, listed, "was repaired", repairs);
-                Some(checked)
+    pub(super) fn check(&self, kind: EntryKind, raw_entry: &RawValue) -> Option<CheckedEntry> {
+        match kind.check(raw_entry) {
+            Ok(checked_entry) => {
+                let repairs = checked_entry.repairs.iter().take(MAX_REPORTED_REPAIRS);
+                self.report_problems(kind, raw_entry, "was repaired", repairs);
+                Some(checked_entry)
             }
             Err(error) => {
-                self.report_dropped(kind, listed, &error);
+                self.report_dropped_entry(kind, raw_entry, &error);
                 None
             }
         }
     }
 
     /// Logs a warning, once, that an entry is not offered.
-    pub(super) fn report_dropped(&self, kind: EntryKind, listed: &RawValue, reason: &dyn Display) {
-        self.report_problems(kind, listed, "was dropped", [&reason.to_string()]);
+    pub(super) fn report_dropped_entry(
+        &self,
+        kind: EntryKind,
+        raw_entry: &RawValue,
+        reason: &dyn Display,
+    ) {
+        self.report_problems(kind, raw_entry, "was dropped", [&reason.to_string()]);
     }
 
     /// Logs a warning, once, that a tool or prompt is not offered because its name belongs to
     /// another owner.
     pub fn report_name_conflict(&self, kind: EntryKind, entry: &str, conflict: &str) {
-        let listed = serde_json::json!({"name": entry}).to_string();
-        if let Ok(listed) = RawValue::from_string(listed) {
-            self.report_dropped(kind, &listed, &conflict);
+        let text = serde_json::json!({"name": entry}).to_string();
+        if let Ok(raw_entry) = RawValue::from_string(text) {
+            self.report_dropped_entry(kind, &raw_entry, &conflict);
         }
     }
 
@@ -100,18 +105,19 @@ impl EntryChecker {
     fn report_problems<'a>(
         &self,
         kind: EntryKind,
-        listed: &RawValue,
+        raw_entry: &RawValue,
         outcome: &str,
         reasons: impl IntoIterator<Item = &'a String>,
     ) {
         let mut reasons = reasons.into_iter().peekable();
-        // Reading the entry's name parses the whole entry.
-        if reasons.peek().is_none() || self.reported.lock().len() >= MAX_REPORTED {
+        // The name is read only if a problem is to be logged, because reading it parses the whole
+        // entry.
+        if reasons.peek().is_none() || self.reported_hashes.lock().len() >= MAX_REPORTED_PROBLEMS {
             return;
         }
-        let entry = name_of(kind, listed);
+        let entry_name = log_name(kind, raw_entry);
         for reason in reasons {
-            if !self.is_new(&(kind, &entry, reason)) {
+            if !self.is_new(&(kind, &entry_name, reason)) {
                 continue;
             }
             // The server's text is escaped, so that it cannot forge log lines.
@@ -119,23 +125,25 @@ impl EntryChecker {
             let (label, kind) = (&self.label, kind.as_str());
             tracing::warn!(
                 server.label = label,
-                entry,
+                entry = entry_name,
                 reason,
-                "The {kind} {entry} of MCP server `{label}` {outcome}: {reason}"
+                "The {kind} {entry_name} of MCP server `{label}` {outcome}: {reason}"
             );
         }
     }
 
-    /// Returns whether to log a problem: if it was not logged before and the limit is not reached.
+    /// Returns whether to log a problem, which is the case if the problem was not logged before and
+    /// the limit is not reached.
     fn is_new(&self, problem: &(EntryKind, &str, &str)) -> bool {
-        let mut reported = self.reported.lock();
-        reported.len() < MAX_REPORTED && reported.insert(self.hasher.hash_one(problem))
+        let mut reported_hashes = self.reported_hashes.lock();
+        reported_hashes.len() < MAX_REPORTED_PROBLEMS
+            && reported_hashes.insert(self.hasher.hash_one(problem))
     }
 }
 
 /// Returns the name of an entry in the log: its identifier, or else the beginning of its JSON.
-fn name_of(kind: EntryKind, listed: &RawValue) -> String {
-    let entry: Option<Value> = serde_json::from_str(listed.get()).ok();
+fn log_name(kind: EntryKind, raw_entry: &RawValue) -> String {
+    let entry: Option<Value> = serde_json::from_str(raw_entry.get()).ok();
     let members = [kind.id_member(), "name", "title", "uri"];
     let name = entry.as_ref().and_then(|entry| {
         let mut names = members
@@ -143,5 +151,8 @@ fn name_of(kind: EntryKind, listed: &RawValue) -> String {
             .filter_map(|member| entry.get(member)?.as_str());
         names.next()
     });
-    format!("{:?}", truncate_input(name.unwrap_or_else(|| listed.get())))
+    format!(
+        "{:?}",
+        truncate_input(name.unwrap_or_else(|| raw_entry.get()))
+    )
 }

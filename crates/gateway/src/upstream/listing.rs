@@ -13,7 +13,7 @@ use super::Server;
 /// Pause before the first immediate retry of a tool list; doubled for each further retry.
 const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Timeout of a request for resources whose result is not used.
+/// Timeout of the `resources/list` request whose result is ignored.
 const RESOURCES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Requests the tools within `limit`, with the configured number of immediate retries.
@@ -22,38 +22,38 @@ pub(super) async fn list_tools(
     client: &McpClient,
     limit: Duration,
 ) -> Result<Vec<Box<RawValue>>, String> {
-    let _asking = server.report.begin_request();
-    let mut wait = MIN_RETRY_INTERVAL;
-    let mut error = None;
-    let tried = timeout(limit, async {
+    let _request_guard = server.report.begin_request();
+    let mut retry_interval = MIN_RETRY_INTERVAL;
+    let mut last_error = None;
+    let attempts_result = timeout(limit, async {
         for attempt in 0..=server.section.settings.retry_attempts {
             if attempt > 0 {
-                tokio::time::sleep(wait).await;
-                wait *= 2;
+                tokio::time::sleep(retry_interval).await;
+                retry_interval *= 2;
             }
             match client.list_tools().await {
                 Ok(tools) => return Some(tools),
-                Err(failure) => error = Some(failure.to_string()),
+                Err(error) => last_error = Some(error.to_string()),
             }
         }
         None
     })
     .await;
-    match (tried, error) {
+    match (attempts_result, last_error) {
         (Ok(Some(tools)), _) => {
             list_resources(server, client).await;
             Ok(tools)
         }
         (_, Some(error)) => Err(error),
-        (_, None) => Err(not_listed_within(limit)),
+        (_, None) => Err(list_timeout_error(limit)),
     }
 }
 
-/// Lists the resources of a server that has resources, if the configuration pins a revision
-/// whose clients did so after connecting. The result is ignored.
+/// Lists the resources of a server that has resources, if the configuration pins a protocol
+/// revision whose clients listed resources after connecting. The result is ignored.
 async fn list_resources(server: &Server, client: &McpClient) {
-    let pinned = server.section.server.protocol_version;
-    if !pinned.is_some_and(|version| version.supports(Feature::ResourcesAfterTools)) {
+    let pinned_version = server.section.server.protocol_version;
+    if !pinned_version.is_some_and(|version| version.supports(Feature::ResourcesAfterTools)) {
         return;
     }
     let Ok(connection) = client.connection().await else {
@@ -83,17 +83,17 @@ async fn list_resources(server: &Server, client: &McpClient) {
 
 #[derive(Deserialize)]
 struct HandshakeResult {
-    capabilities: HasResources,
+    capabilities: ListedCapabilities,
 }
 
 #[derive(Deserialize)]
-struct HasResources {
+struct ListedCapabilities {
     #[serde(default)]
     resources: Option<IgnoredAny>,
 }
 
 /// Returns the error of a server that did not list its tools in time.
-pub(super) fn not_listed_within(limit: Duration) -> String {
+pub(super) fn list_timeout_error(limit: Duration) -> String {
     let seconds = limit.as_secs_f64();
     format!("the server did not list its tools within {seconds:.1}s")
 }

@@ -1,5 +1,5 @@
-//! Decides which MCP server owns a name: the rule for tools, prompts, and the names that MCP clients
-//! see.
+//! Decides which MCP server owns the name of a tool or prompt, and the name under which MCP clients
+//! see a tool.
 
 use pillion_config::McpServerSection;
 
@@ -10,11 +10,11 @@ use pillion_config::McpServerSection;
 /// disabled keeps its names.
 #[derive(Debug, Default)]
 pub(super) struct NameOwners {
-    /// The servers with a prefix, those with the longest prefixes first. Of servers with one prefix,
-    /// the enabled servers first, then in the order of the configuration.
+    /// The servers with a prefix, those with the longest prefixes first. Servers with the same
+    /// prefix are in the order of the configuration, with the enabled servers first.
     owners: Vec<PrefixOwner>,
     /// The labels of the servers without a prefix, which own no names.
-    without_prefix: Vec<String>,
+    labels_without_prefix: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -34,53 +34,56 @@ impl NameOwners {
             label: section.label().to_owned(),
             is_configured: section.settings.tool_prefix.is_some(),
         });
-        let (mut owners, without_prefix): (Vec<_>, Vec<_>) =
+        let (mut owners, owners_without_prefix): (Vec<_>, Vec<_>) =
             owners.partition(|owner| !owner.prefix.is_empty());
-        owners.sort_by(|one, other| {
-            let by_length = other.prefix.len().cmp(&one.prefix.len());
-            by_length.then_with(|| one.prefix.cmp(&other.prefix))
+        owners.sort_by(|left, right| {
+            let length_order = right.prefix.len().cmp(&left.prefix.len());
+            length_order.then_with(|| left.prefix.cmp(&right.prefix))
         });
-        let without_prefix = without_prefix.into_iter().map(|owner| owner.label);
+        let labels_without_prefix = owners_without_prefix.into_iter().map(|owner| owner.label);
         Self {
             owners,
-            without_prefix: without_prefix.collect(),
+            labels_without_prefix: labels_without_prefix.collect(),
         }
     }
 
     /// Returns the label of the server that owns a name, or `None` if the name begins with no
     /// server's prefix.
     pub(super) fn owner(&self, name: &str) -> Option<&str> {
-        self.group(name).first().map(|owner| owner.label.as_str())
+        self.owners_of_name(name)
+            .first()
+            .map(|owner| owner.label.as_str())
     }
 
     /// Returns whether the server with this label owns a name, alone or with others. Servers for
     /// which the configuration sets the same prefix share its names. If several servers have the
     /// same default prefix, which is derived from the label, only the first owns its names.
     pub(super) fn owns(&self, label: &str, name: &str) -> bool {
-        let group = self.group(name);
-        let Some(first) = group.first() else {
+        let group = self.owners_of_name(name);
+        let Some(first_owner) = group.first() else {
             return false;
         };
-        let mut sharing = group.iter().filter(|owner| owner.is_configured);
-        first.label == label
-            || (first.is_configured && sharing.any(|sharing| sharing.label == label))
+        let mut sharing_owners = group.iter().filter(|owner| owner.is_configured);
+        first_owner.label == label
+            || (first_owner.is_configured && sharing_owners.any(|owner| owner.label == label))
     }
 
     /// Returns whether a server may offer a tool or prompt under this name: the server owns the
-    /// name, or no server does.
+    /// name, or no server owns it.
     pub(super) fn may_offer(&self, label: &str, name: &str) -> bool {
-        self.group(name).is_empty() || self.owns(label, name)
+        self.owners_of_name(name).is_empty() || self.owns(label, name)
     }
 
-    /// Returns whether the server `label` takes a name that `other` may offer as well: of servers
-    /// with one prefix, or without a prefix, the first one in the configuration does.
-    pub(super) fn takes_precedence(&self, label: &str, other: &str, name: &str) -> bool {
-        let labels: Vec<_> = match self.group(name) {
-            [] => self.without_prefix.iter().collect(),
+    /// Returns whether the server `label` takes precedence for a name that the server `other_label`
+    /// may offer as well. Of servers with the same prefix, or without a prefix, the first in the
+    /// configuration takes precedence.
+    pub(super) fn takes_precedence(&self, label: &str, other_label: &str, name: &str) -> bool {
+        let labels: Vec<_> = match self.owners_of_name(name) {
+            [] => self.labels_without_prefix.iter().collect(),
             group => group.iter().map(|owner| &owner.label).collect(),
         };
-        let rank = |label: &str| labels.iter().position(|known| *known == label);
-        match (rank(label), rank(other)) {
+        let rank = |label: &str| labels.iter().position(|owner_label| *owner_label == label);
+        match (rank(label), rank(other_label)) {
             (Some(rank), Some(other_rank)) => rank < other_rank,
             (Some(_), None) => true,
             (None, _) => false,
@@ -88,14 +91,14 @@ impl NameOwners {
     }
 
     /// Returns the servers with the longest prefix that the name begins with.
-    fn group(&self, name: &str) -> &[PrefixOwner] {
+    fn owners_of_name(&self, name: &str) -> &[PrefixOwner] {
         let mut prefixes = self.owners.iter();
         let Some(start) = prefixes.position(|owner| name.starts_with(&owner.prefix)) else {
             return &[];
         };
         let rest = &self.owners[start..];
-        let mut others = rest.iter();
-        let end = others.position(|owner| owner.prefix != rest[0].prefix);
+        let mut following_owners = rest.iter();
+        let end = following_owners.position(|owner| owner.prefix != rest[0].prefix);
         &rest[..end.unwrap_or(rest.len())]
     }
 }

@@ -11,101 +11,112 @@ use pillion_wire::UnavailableServer;
 use tokio::sync::Semaphore;
 use tracing::Instrument;
 
-use super::discovery::Reason;
-use super::listing::not_listed_within;
-use super::{Absent, Own, Server, Upstreams};
+use super::discovery::ListReason;
+use super::listing::list_timeout_error;
+use super::{CallerTools, Server, UnavailableTool, Upstreams};
 
-/// Permits for requests for tools that continue after the deadlines of the calls that began them. A
-/// few are enough: later calls wait for these requests instead of starting their own.
-static CONTINUED: Semaphore = Semaphore::const_new(16);
+/// Permits for `tools/list` requests that continue after the deadline of the call that started the
+/// request. A few permits are enough, because later calls wait for these requests instead of
+/// starting their own.
+static BACKGROUND_PERMITS: Semaphore = Semaphore::const_new(16);
 
 /// Returns the output of `work`, or `None` after `limit`. Then `work` continues without its caller,
 /// so that a later call finds the outcome.
-async fn within<T>(limit: Duration, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+async fn run_with_timeout<T>(
+    limit: Duration,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
     let mut work = Box::pin(work);
-    if let Ok(done) = timeout(limit, &mut work).await {
-        return Some(done);
+    if let Ok(output) = timeout(limit, &mut work).await {
+        return Some(output);
     }
-    if let Ok(permit) = CONTINUED.try_acquire() {
-        let continued = async move {
+    if let Ok(permit) = BACKGROUND_PERMITS.try_acquire() {
+        let background_work = async move {
             work.await;
             drop(permit);
         };
-        tokio::spawn(continued.in_current_span());
+        tokio::spawn(background_work.in_current_span());
     }
     None
 }
 
 impl Upstreams {
-    /// As [`discover_named`](Self::discover_named), within `limit`: servers that have not responded
-    /// by then are unavailable.
-    pub async fn discover_named_within(
+    /// Like [`discover_owners`](Self::discover_owners), but treats servers that have not responded
+    /// within `limit` as unavailable.
+    pub async fn discover_owners_with_timeout(
         self: &Arc<Self>,
         names: &[String],
         limit: Duration,
     ) -> Vec<UnavailableServer> {
-        let (upstreams, sought) = (Arc::clone(self), names.to_vec());
-        let discovery = async move { upstreams.discover_named(&sought).await };
-        let Some(unavailable) = within(limit, discovery).await else {
+        let (upstreams, owned_names) = (Arc::clone(self), names.to_vec());
+        let discovery = async move { upstreams.discover_owners(&owned_names).await };
+        let Some(unavailable_servers) = run_with_timeout(limit, discovery).await else {
             let latest = self.latest();
             let is_listing = |server: &Arc<Server>| server.state.try_lock().is_err();
-            return latest.unanswered(names, limit, is_listing);
+            return latest.with_unanswered(names, limit, is_listing);
         };
-        unavailable
+        unavailable_servers
     }
 
-    /// As [`user_tools_named`](Self::user_tools_named), within `limit`: servers that have not
-    /// responded by then are unavailable.
-    pub async fn user_tools_named_within(
+    /// Like [`find_user_tools`](Self::find_user_tools), but treats servers that have not responded
+    /// within `limit` as unavailable.
+    pub async fn find_user_tools_with_timeout(
         self: &Arc<Self>,
         context: &CallContext,
         names: &[String],
         limit: Duration,
-    ) -> Own {
+    ) -> CallerTools {
         let (upstreams, context) = (Arc::clone(self), context.clone());
-        let sought = names.to_vec();
-        let listing = async move { upstreams.user_tools_named(&context, &sought).await };
-        let Some(own) = within(limit, listing).await else {
+        let owned_names = names.to_vec();
+        let listing = async move { upstreams.find_user_tools(&context, &owned_names).await };
+        let Some(caller_tools) = run_with_timeout(limit, listing).await else {
             let latest = self.latest();
-            let lists_for_user = |server: &Arc<Server>| !server.lists_for_all();
-            let mut own = Own::default();
-            own.unavailable = latest.unanswered(names, limit, lists_for_user);
-            return own;
+            let lists_for_user = |server: &Arc<Server>| !server.lists_for_all_users();
+            let mut caller_tools = CallerTools::default();
+            caller_tools.unavailable_servers = latest.with_unanswered(names, limit, lists_for_user);
+            return caller_tools;
         };
-        own
+        caller_tools
     }
 
-    /// Returns the unavailable servers, and those servers without a response within `limit` that
-    /// may have one of the tools `names`.
-    fn unanswered(
+    /// Returns the unavailable servers. A server that has not responded within `limit` and may have
+    /// one of the tools `names` counts as unavailable.
+    fn with_unanswered(
         &self,
         names: &[String],
         limit: Duration,
         is_listing: impl Fn(&Arc<Server>) -> bool,
     ) -> Vec<UnavailableServer> {
-        let mut unavailable = self.unavailable();
+        let mut unavailable_servers = self.unavailable_servers();
         let servers = self.servers.iter().filter(|server| {
             let may_have = |name: &String| server.tool_prefix.is_empty() || self.owns(server, name);
             names.iter().any(may_have) && is_listing(server)
         });
-        add_unanswered(&mut unavailable, servers, limit);
-        unavailable
+        add_unresponsive_servers(&mut unavailable_servers, servers, limit);
+        unavailable_servers
     }
 
     /// Lists the tools of the servers that own one of the names, even after a recent failure. If a
     /// name has no owner, or a server has no prefix, lists the tools of every server whose list is
     /// missing or stale. Returns the servers that failed.
-    pub async fn discover_named(&self, names: &[String]) -> Vec<UnavailableServer> {
+    pub async fn discover_owners(&self, names: &[String]) -> Vec<UnavailableServer> {
         let latest = self.latest();
-        let named = latest.owners_of(names);
-        join_all(named.iter().map(|server| latest.ask(server, Reason::Use))).await;
+        let named_servers = latest.servers_owning(names);
+        join_all(
+            named_servers
+                .iter()
+                .map(|server| latest.list_if_due(server, ListReason::ServerUse)),
+        )
+        .await;
         let is_named = |name: &String| {
-            latest.registry.contains(name) || named.iter().any(|server| latest.owns(server, name))
+            latest.registry.contains(name)
+                || named_servers.iter().any(|server| latest.owns(server, name))
         };
-        // Without a prefix, the tools of a server may have any name.
+        // All servers are queried if one of them has no prefix, because its tools may have any
+        // name.
         let has_any_name = |server: &Arc<Server>| server.tool_prefix.is_empty();
         if names.iter().all(is_named) && !latest.servers.iter().any(has_any_name) {
-            return latest.unavailable();
+            return latest.unavailable_servers();
         }
         latest.discover().await
     }
@@ -116,7 +127,7 @@ impl Upstreams {
     }
 
     /// Returns the servers that own one of the names.
-    pub(super) fn owners_of(&self, names: &[String]) -> Vec<Arc<Server>> {
+    pub(super) fn servers_owning(&self, names: &[String]) -> Vec<Arc<Server>> {
         let servers = self.servers.iter();
         servers
             .filter(|server| names.iter().any(|name| self.owns(server, name)))
@@ -124,39 +135,42 @@ impl Upstreams {
             .collect()
     }
 
-    /// Returns the tool with this name as an absent tool, if one of these unavailable servers owns
-    /// the name.
-    pub fn absent<'a>(
+    /// Returns the tool with this name as an unavailable tool, if one of these unavailable servers
+    /// owns the name.
+    pub fn unavailable_tool<'a>(
         &self,
         name: &str,
-        unavailable: impl IntoIterator<Item = &'a UnavailableServer>,
-    ) -> Option<Absent> {
+        unavailable_servers: impl IntoIterator<Item = &'a UnavailableServer>,
+    ) -> Option<UnavailableTool> {
         let latest = self.latest();
-        let mut unavailable = unavailable.into_iter();
-        unavailable.find_map(|unavailable| {
+        let mut unavailable_servers = unavailable_servers.into_iter();
+        unavailable_servers.find_map(|unavailable_server| {
             let mut servers = latest.servers.iter();
-            let server = servers.find(|server| server.label == unavailable.label)?;
-            latest.owns(server, name).then(|| Absent {
+            let server = servers.find(|server| server.label == unavailable_server.label)?;
+            latest.owns(server, name).then(|| UnavailableTool {
                 origin: server.origin(),
-                server: unavailable.clone(),
+                server: unavailable_server.clone(),
             })
         })
     }
 }
 
-impl Own {
-    /// For a composed tool: adds failing tools for those names that begin with the prefix of an
-    /// unavailable server.
+impl CallerTools {
+    /// Adds tools whose calls always fail, for those of `names` that begin with the prefix of an
+    /// unavailable server, so that a composed tool reports why its steps cannot run.
     pub fn add_unavailable(&mut self, upstreams: &Upstreams, names: &[String]) {
-        let unavailable = upstreams.latest().unavailable();
+        let unavailable_servers = upstreams.latest().unavailable_servers();
         let tools = Arc::make_mut(&mut self.tools);
         for name in names
             .iter()
             .filter(|name| !upstreams.registry.contains(name))
         {
-            let absent = upstreams.absent(name, unavailable.iter().chain(&self.unavailable));
-            let tool = absent
-                .and_then(|absent| absent.to_tool(name))
+            let unavailable_tool = upstreams.unavailable_tool(
+                name,
+                unavailable_servers.iter().chain(&self.unavailable_servers),
+            );
+            let tool = unavailable_tool
+                .and_then(|unavailable_tool| unavailable_tool.to_tool(name))
                 .and_then(|tool| RegisteredTool::new(tool).ok());
             if let Some(tool) = tool.filter(|tool| !tools.contains_key(tool.name())) {
                 tools.insert(tool.name().clone(), Arc::new(tool));
@@ -165,57 +179,68 @@ impl Own {
     }
 }
 
-/// Allowance of a list beyond the timeout of one request to a server. A list that waits for another
-/// client's request does not wait for a second request.
-const LIST_ALLOWANCE: Duration = Duration::from_millis(500);
+/// Time by which listing the tools of all servers may exceed the timeout of one request. This time
+/// is enough to wait for a request of another client, but not for a further request.
+const LIST_GRACE_PERIOD: Duration = Duration::from_millis(500);
 
 impl Upstreams {
     /// Returns the maximum time to list what all servers offer.
     pub fn list_timeout(&self) -> Duration {
-        self.times.discovery_timeout.saturating_add(LIST_ALLOWANCE)
+        self.section
+            .discovery_timeout
+            .saturating_add(LIST_GRACE_PERIOD)
     }
 
     /// Lists the tools of every server whose list is missing or stale: the shared tools and, at the
-    /// same time, those that only this caller has. Returns the servers that failed, and the
-    /// caller's own tools. Servers that do not respond within `limit` are unavailable; requests for
-    /// shared tools then go on.
-    pub async fn list_within(
+    /// same time, the caller's per-user tools. Returns the servers that failed, and the per-user
+    /// tools. Servers that do not respond within `limit` are unavailable; the requests for shared
+    /// tools continue in the background.
+    pub async fn list_with_timeout(
         self: &Arc<Self>,
         limit: Duration,
         context: &CallContext,
-    ) -> (Vec<UnavailableServer>, Own) {
-        let mut unavailable = Vec::new();
-        let shared = async {
+    ) -> (Vec<UnavailableServer>, CallerTools) {
+        let mut unavailable_servers = Vec::new();
+        let shared_listing = async {
             let upstreams = Arc::clone(self);
             let discovery = async move { upstreams.discover().await };
-            unavailable = match within(limit, discovery).await {
-                Some(unavailable) => unavailable,
+            unavailable_servers = match run_with_timeout(limit, discovery).await {
+                Some(unavailable_servers) => unavailable_servers,
                 None => {
                     let latest = self.latest();
-                    let mut unavailable = latest.unavailable();
+                    let mut unavailable_servers = latest.unavailable_servers();
                     let servers = latest.servers.iter();
                     let is_listing = |server: &&Arc<Server>| server.state.try_lock().is_err();
-                    add_unanswered(&mut unavailable, servers.filter(is_listing), limit);
-                    unavailable
+                    add_unresponsive_servers(
+                        &mut unavailable_servers,
+                        servers.filter(is_listing),
+                        limit,
+                    );
+                    unavailable_servers
                 }
             };
         };
-        let own = self.own_within(limit, context, shared).await;
-        (unavailable, own)
+        let caller_tools = self
+            .caller_tools_with_timeout(limit, context, shared_listing)
+            .await;
+        (unavailable_servers, caller_tools)
     }
 }
 
 /// Adds the servers that have not responded within `limit` to the unavailable servers.
-fn add_unanswered<'a>(
-    unavailable: &mut Vec<UnavailableServer>,
+fn add_unresponsive_servers<'a>(
+    unavailable_servers: &mut Vec<UnavailableServer>,
     servers: impl Iterator<Item = &'a Arc<Server>>,
     limit: Duration,
 ) {
     for server in servers {
-        if unavailable.iter().all(|other| other.label != server.label) {
-            unavailable.push(UnavailableServer {
+        if unavailable_servers
+            .iter()
+            .all(|other| other.label != server.label)
+        {
+            unavailable_servers.push(UnavailableServer {
                 label: server.label.clone(),
-                error: not_listed_within(limit),
+                error: list_timeout_error(limit),
             });
         }
     }

@@ -14,51 +14,55 @@ use crate::pins::Definition;
 /// A tool as its server described it.
 pub(super) type RawTool = Box<RawValue>;
 
-/// A tool whose definition and schema were checked.
+/// A tool whose definition and schema were validated.
 #[derive(Debug, Clone)]
 pub(super) struct CheckedTool {
-    pub(super) upstream: Arc<UpstreamTool>,
-    pub(super) registered: Arc<RegisteredTool>,
+    pub(super) upstream_tool: Arc<UpstreamTool>,
+    pub(super) registered_tool: Arc<RegisteredTool>,
     /// The tool's index in the server's list.
     index: usize,
 }
 
-/// Returns the tools of a list that can be offered, with their definitions, and logs the problems of
-/// the others. The list is checked on another thread: the size of a schema does not limit the time
-/// of compiling the schema.
+/// Returns the tools of a list that can be offered, with their definitions, and logs the problems
+/// of the others. The list is checked on another thread, because even a small schema may take long
+/// to compile.
 pub(super) async fn check_tools(
     server: &Arc<Server>,
     tools: &Arc<Vec<RawTool>>,
 ) -> (Vec<CheckedTool>, Vec<Definition>) {
     let (thread_server, tools) = (Arc::clone(server), Arc::clone(tools));
     compute::run(&server.label, usize::MAX, move || {
-        let time = SchemaCheckTime::start();
+        let check_time = SchemaCheckTime::start();
         let tools = tools.iter().enumerate();
-        let checked = tools.filter_map(|(index, raw)| check_tool(&thread_server, raw, index, time));
-        checked.unzip()
+        let checked_tools = tools.filter_map(|(index, raw_tool)| {
+            check_tool(&thread_server, raw_tool, index, check_time)
+        });
+        checked_tools.unzip()
     })
     .await
 }
 
 fn check_tool(
     server: &Arc<Server>,
-    raw: &RawTool,
+    raw_tool: &RawTool,
     index: usize,
-    time: SchemaCheckTime,
+    check_time: SchemaCheckTime,
 ) -> Option<(CheckedTool, Definition)> {
-    let (upstream, definition) = UpstreamTool::read(server, raw)?;
-    match RegisteredTool::for_list(Arc::clone(&upstream) as Arc<dyn Tool>, time) {
+    let (upstream_tool, definition) = UpstreamTool::parse(server, raw_tool)?;
+    match RegisteredTool::for_list(Arc::clone(&upstream_tool) as Arc<dyn Tool>, check_time) {
         Ok(registered) => {
-            let registered = Arc::new(registered);
+            let registered_tool = Arc::new(registered);
             let tool = CheckedTool {
-                upstream,
-                registered,
+                upstream_tool,
+                registered_tool,
                 index,
             };
             Some((tool, definition))
         }
         Err(error) => {
-            server.entries.report_dropped(EntryKind::Tool, raw, &error);
+            server
+                .entries
+                .report_dropped_entry(EntryKind::Tool, raw_tool, &error);
             None
         }
     }
@@ -66,104 +70,105 @@ fn check_tool(
 
 /// The tools of one server, to be registered.
 pub(super) struct ListedTools<'a> {
-    /// The servers of the current configuration, which decide who owns a name.
+    /// The servers of the current configuration, which determines the owners of tool names.
     pub(super) upstreams: &'a Upstreams,
     pub(super) server: &'a Arc<Server>,
-    pub(super) raw: &'a [RawTool],
+    pub(super) raw_tools: &'a [RawTool],
 }
 
 impl ListedTools<'_> {
     /// Registers all tools that are not blocked, each under its prefixed name, and unregisters the
-    /// tools in `before` that the server no longer lists. A tool that cannot be registered is
+    /// tools `previous_names` that the server no longer lists. A tool that cannot be registered is
     /// skipped with a warning. Returns the registered tools.
     pub(super) fn register(
         &self,
         tools: Vec<CheckedTool>,
-        blocked: &HashSet<String>,
-        before: &[ToolName],
+        blocked_names: &HashSet<String>,
+        previous_names: &[ToolName],
     ) -> Vec<(ToolName, Arc<UpstreamTool>)> {
-        let tools = self.with_distinct_names(tools);
-        let registered: Vec<_> = tools
+        let tools = self.skip_same_names(tools);
+        let registered_tools: Vec<_> = tools
             .into_iter()
-            .filter_map(|tool| self.register_one(tool, blocked))
+            .filter_map(|tool| self.register_tool(tool, blocked_names))
             .collect();
-        let names: HashSet<_> = registered.iter().map(|(name, _)| name).collect();
-        let gone = before.iter().filter(|name| !names.contains(name));
+        let names: HashSet<_> = registered_tools.iter().map(|(name, _)| name).collect();
+        let unlisted_names = previous_names.iter().filter(|name| !names.contains(name));
         let registry = &self.upstreams.registry;
-        self.server.unregister(gone.map(ToolName::as_str), registry);
-        registered
+        self.server
+            .unregister(unlisted_names.map(ToolName::as_str), registry);
+        registered_tools
     }
 
     /// Skips each tool whose name had to be changed and is now the name of another tool in the
     /// list.
-    fn with_distinct_names(&self, mut tools: Vec<CheckedTool>) -> Vec<CheckedTool> {
+    fn skip_same_names(&self, mut tools: Vec<CheckedTool>) -> Vec<CheckedTool> {
         let is_unchanged = |tool: &CheckedTool| {
-            let name = tool.registered.name().as_str();
-            name.strip_prefix(self.server.tool_prefix()) == Some(tool.upstream.remote_name())
+            let name = tool.registered_tool.name().as_str();
+            name.strip_prefix(self.server.tool_prefix()) == Some(tool.upstream_tool.remote_name())
         };
-        let unchanged = tools.iter().filter(|tool| is_unchanged(tool));
-        let mut taken: HashSet<_> = unchanged
-            .map(|tool| tool.registered.name().clone())
+        let unchanged_tools = tools.iter().filter(|tool| is_unchanged(tool));
+        let mut used_names: HashSet<_> = unchanged_tools
+            .map(|tool| tool.registered_tool.name().clone())
             .collect();
         tools.retain(|tool| {
-            let name = tool.registered.name();
-            let is_distinct = is_unchanged(tool) || taken.insert(name.clone());
-            if let (false, Some(raw)) = (is_distinct, self.raw.get(tool.index)) {
+            let name = tool.registered_tool.name();
+            let is_distinct = is_unchanged(tool) || used_names.insert(name.clone());
+            if let (false, Some(raw_tool)) = (is_distinct, self.raw_tools.get(tool.index)) {
                 let conflict = format!("another tool of the server has the name {name}");
                 self.server
                     .entries
-                    .report_dropped(EntryKind::Tool, raw, &conflict);
+                    .report_dropped_entry(EntryKind::Tool, raw_tool, &conflict);
             }
             is_distinct
         });
         tools
     }
 
-    fn register_one(
+    fn register_tool(
         &self,
         tool: CheckedTool,
-        blocked: &HashSet<String>,
+        blocked_names: &HashSet<String>,
     ) -> Option<(ToolName, Arc<UpstreamTool>)> {
         let CheckedTool {
-            upstream,
-            registered,
+            upstream_tool,
+            registered_tool,
             index,
         } = tool;
-        if blocked.contains(upstream.remote_name()) {
+        if blocked_names.contains(upstream_tool.remote_name()) {
             return None;
         }
-        let warn = |reason: &dyn std::fmt::Display| {
-            if let Some(raw) = self.raw.get(index) {
+        let report_reason = |reason: &dyn std::fmt::Display| {
+            if let Some(raw_tool) = self.raw_tools.get(index) {
                 self.server
                     .entries
-                    .report_dropped(EntryKind::Tool, raw, reason);
+                    .report_dropped_entry(EntryKind::Tool, raw_tool, reason);
             }
         };
-        let name = registered.name().clone();
+        let name = registered_tool.name().clone();
         if let Some(conflict) = self.upstreams.name_conflict(self.server, name.as_str()) {
             self.server.record_name_conflict();
-            warn(&conflict);
+            report_reason(&conflict);
             return None;
         }
-        let mut holder_of_name = None;
+        let mut name_holder = None;
         let is_replaceable = |holder: &RegisteredTool| {
             let is_replaceable = self.may_replace(holder);
             if !is_replaceable {
-                holder_of_name = Some(holder.origin().clone());
+                name_holder = Some(holder.origin().clone());
             }
             is_replaceable
         };
         let registry = &self.upstreams.registry;
-        let outcome = registry.register_checked(registered, is_replaceable);
-        match (outcome, holder_of_name) {
-            (Ok(_), _) => return Some((name, upstream)),
+        let outcome = registry.register_checked(registered_tool, is_replaceable);
+        match (outcome, name_holder) {
+            (Ok(_), _) => return Some((name, upstream_tool)),
             (Err(_), Some(ToolOrigin::Mcp { server_label, .. })) => {
                 self.server.record_name_conflict();
-                warn(&format_args!(
+                report_reason(&format_args!(
                     "the name {name} belongs to MCP server `{server_label}`"
                 ));
             }
-            (Err(error), _) => warn(&error),
+            (Err(error), _) => report_reason(&error),
         }
         None
     }

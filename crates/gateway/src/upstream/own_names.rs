@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pillion_core::tool::ToolName;
 use pillion_wire::UnavailableServer;
 
-use super::{Absent, Own, Server, UpstreamTool, Upstreams};
+use super::{CallerTools, Server, UnavailableTool, UpstreamTool, Upstreams};
 
 impl Upstreams {
     /// Returns why a server may not offer a tool under the registered name `name`, or `None` if it
@@ -26,63 +26,67 @@ impl Upstreams {
     pub fn owner_conflict(&self, server: &Server, name: &str) -> Option<String> {
         let owners = &self.owners;
         let owner = owners.owner(name)?;
-        let belongs_to = || format!("the name {name} belongs to MCP server `{owner}`");
-        (!owners.may_offer(&server.label, name)).then(belongs_to)
+        let conflict = || format!("the name {name} belongs to MCP server `{owner}`");
+        (!owners.may_offer(&server.label, name)).then(conflict)
     }
 
-    /// Returns whether MCP clients may use the server's own name for a tool: the configuration sets
-    /// no prefix for the server, and no other tool or server has the name or could have it.
+    /// Returns whether MCP clients may use the server's own name for a tool. They may if the
+    /// configuration sets no prefix for the server, and no other tool or server has the name or
+    /// could have it.
     ///
-    /// Never depends on which servers are reachable: a server that has not listed its tools yet, and
-    /// whose pins are unknown, could have any name.
+    /// The result does not depend on which servers are reachable, because a server that has not
+    /// listed its tools yet, and whose pins are unknown, could have any name.
     pub fn allows_own_name(&self, tool: &UpstreamTool) -> bool {
         let (server, name) = (tool.server(), tool.remote_name());
         let latest = self.latest();
         if server.configured_prefix.is_some() || latest.registry.contains(name) {
             return false;
         }
-        // Another tool of this server has or had this name, with its prefix.
+        // The name is not allowed, because another tool of this server has or had the same name as
+        // its registered name, which includes the prefix.
         let is_prefixed_name = server.has_listed_without_prefix(name);
         if is_prefixed_name || latest.name_conflict(server, name).is_some() {
             return false;
         }
-        let mut others = latest.servers.iter();
-        others.all(|other| Arc::ptr_eq(other, server) || !other.may_have_own_name(name))
+        let mut servers = latest.servers.iter();
+        servers.all(|other_server| {
+            Arc::ptr_eq(other_server, server) || !other_server.may_have_own_name(name)
+        })
     }
 
     /// Returns the registered name of the tool that MCP clients know by its server's own name.
-    pub fn only_named(&self, own_name: &str) -> Option<ToolName> {
-        let tools = self.offered.tools.read();
-        let found = tools.iter().find(|(name, tool)| {
+    pub fn find_registered_name(&self, own_name: &str) -> Option<ToolName> {
+        let tools = self.server_tools.tools.read();
+        let named_tool = tools.iter().find(|(name, tool)| {
             tool.remote_name() == own_name
                 && self.allows_own_name(tool)
                 && self.is_registered(name, tool)
         });
-        found.map(|(name, _)| name.clone())
+        named_tool.map(|(name, _)| name.clone())
     }
 
-    /// Returns the tool `own_name` as an absent tool of a server that has not listed its tools yet,
-    /// if that server is the reason why MCP clients may not use another server's own name.
-    pub fn absent_own_name(
+    /// Returns the tool `own_name` as an unavailable tool of a server that has not listed its tools
+    /// yet, if that server is the reason why MCP clients may not use another server's own name.
+    pub fn unavailable_own_name(
         &self,
         own_name: &str,
-        unavailable: &[UnavailableServer],
-    ) -> Option<Absent> {
+        unavailable_servers: &[UnavailableServer],
+    ) -> Option<UnavailableTool> {
         let latest = self.latest();
-        let server = latest.unlisted_for(own_name)?;
-        let failed = unavailable
+        let server = latest.unlisted_server(own_name)?;
+        let unavailable_server = unavailable_servers
             .iter()
-            .find(|failed| failed.label == server.label)?;
-        Some(Absent {
+            .find(|unavailable_server| unavailable_server.label == server.label)?;
+        Some(UnavailableTool {
             origin: server.origin(),
-            server: failed.clone(),
+            server: unavailable_server.clone(),
         })
     }
 
-    /// Returns the first server that could have a tool with this own name because its tools are
-    /// unknown, if another server has such a tool.
-    fn unlisted_for(&self, own_name: &str) -> Option<&Arc<Server>> {
-        let tools = self.offered.tools.read();
+    /// Returns the first server whose tools are unknown and that could have a tool with this own
+    /// name. Returns `None` if no other server has a tool with this own name.
+    fn unlisted_server(&self, own_name: &str) -> Option<&Arc<Server>> {
+        let tools = self.server_tools.tools.read();
         let is_named = |tool: &Arc<UpstreamTool>| {
             tool.remote_name() == own_name && tool.server().configured_prefix.is_none()
         };
@@ -94,10 +98,10 @@ impl Upstreams {
     }
 }
 
-impl Own {
+impl CallerTools {
     /// Returns whether MCP clients may use the server's own name for one of the caller's tools.
     pub fn allows_own_name(&self, upstreams: &Upstreams, tool: &UpstreamTool) -> bool {
-        let is_other = |label: &String| *label != tool.server().label;
-        !self.unlisted.iter().any(is_other) && upstreams.allows_own_name(tool)
+        let is_other_server = |label: &String| *label != tool.server().label;
+        !self.unlisted_labels.iter().any(is_other_server) && upstreams.allows_own_name(tool)
     }
 }

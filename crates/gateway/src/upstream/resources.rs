@@ -13,13 +13,13 @@ use serde_json::{Map, Value, json};
 use super::Server;
 use crate::calling_client::message::INTERNAL_ERROR;
 
-/// JSON-RPC error codes with which servers report an unknown resource or missing support for
+/// JSON-RPC error codes with which servers report that a resource is unknown or that they have no
 /// resources.
 const NOT_FOUND_CODES: [i64; 3] = [-32601, -32602, -32002];
 
 /// The result of `resources/read`.
 #[derive(Debug, Default, Deserialize)]
-pub struct Reading {
+pub struct ReadResourceResult {
     /// The contents as the server sent them: each has a `text`, or a `blob` in Base64.
     pub contents: Vec<Map<String, Value>>,
 }
@@ -28,44 +28,52 @@ pub struct Reading {
 /// are dropped with a warning.
 ///
 /// # Errors
-/// As for [`for_caller`](super::CallerConnections::for_caller), or the server's error.
+/// The same errors as [`for_caller`](super::CallerConnections::for_caller), and the server's error.
 pub async fn list(
     server: &Server,
     context: &CallContext,
 ) -> Result<Vec<Box<RawValue>>, ToolFailure> {
     let connection = server.connections.for_caller(context).await?;
-    let listing = connection.during(None, connection.client.list_resources());
-    let listed = Box::pin(listing)
+    let listing = connection.route_messages(None, connection.client.list_resources());
+    let entries = Box::pin(listing)
         .await
-        .map_err(|error| failure(server, error_code(error.class()), &error))?;
-    let offered = server.entries.check_list(EntryKind::Resource, listed).await;
-    Ok(offered.into_iter().map(|offered| offered.entry).collect())
+        .map_err(|error| to_failure(server, error_code(error.class()), &error))?;
+    let offered_entries = server
+        .entries
+        .check_list(EntryKind::Resource, entries)
+        .await;
+    Ok(offered_entries
+        .into_iter()
+        .map(|offered_entry| offered_entry.entry)
+        .collect())
 }
 
 /// Returns the contents of a resource.
 ///
 /// # Errors
-/// As for [`for_caller`](super::CallerConnections::for_caller), or the server's error: `not_found` if the
-/// server has no such resource.
+/// The same errors as [`for_caller`](super::CallerConnections::for_caller), and the server's error:
+/// `not_found` if the server has no such resource.
 pub async fn read(
     server: &Server,
     uri: &str,
     context: &CallContext,
-) -> Result<Reading, ToolFailure> {
-    const METHOD: &str = "resources/read";
+) -> Result<ReadResourceResult, ToolFailure> {
+    const READ_METHOD: &str = "resources/read";
     let connection = server.connections.for_caller(context).await?;
-    let (span, trace) = server.span(METHOD, None, context.trace.as_ref());
+    let (span, trace) = server.start_span(READ_METHOD, None, context.trace.as_ref());
     let mut options = RequestOptions::default();
     options.meta = trace.map(|trace| trace.to_meta()).unwrap_or_default();
     let params = json!({ "uri": uri });
-    let request = connection.client.request_with(METHOD, &params, &options);
-    let outcome = connection.during(None, request).await;
+    let request = connection
+        .client
+        .request_with_options(READ_METHOD, &params, &options);
+    let outcome = connection.route_messages(None, request).await;
     if let Some(span) = span {
-        let failed = |error: &McpError| match error.rpc_error() {
+        let to_rpc_error = |error: &McpError| match error.rpc_error() {
             Some(error) => error.clone(),
             None => RpcError::new(INTERNAL_ERROR, error.to_string()),
         };
-        span.end_request_span(&outcome.as_ref().map_err(failed));
+        span.end_request_span(&outcome.as_ref().map_err(to_rpc_error));
     }
     let result = outcome.map_err(|error| {
         let is_not_found = |error: &RpcError| NOT_FOUND_CODES.contains(&error.code);
@@ -74,16 +82,17 @@ pub async fn read(
         } else {
             error_code(error.class())
         };
-        failure(server, code, &error)
+        to_failure(server, code, &error)
     })?;
     let bytes = result.get().len();
-    let read = move || serde_json::from_str(result.get());
-    let reading = compute::run(&server.label, bytes, read).await;
-    reading.map_err(|error| failure(server, ErrorCode::InternalError, &error))
+    let parse = move || serde_json::from_str(result.get());
+    let contents = compute::run(&server.label, bytes, parse).await;
+    contents.map_err(|error| to_failure(server, ErrorCode::InternalError, &error))
 }
 
-fn failure(server: &Server, code: ErrorCode, error: &dyn std::fmt::Display) -> ToolFailure {
-    let error = error.to_string();
-    let error = shortened(&error, MAX_ERROR_TEXT_BYTES);
-    ToolFailure::new(code, format!("MCP server '{}': {error}", server.label))
+fn to_failure(server: &Server, code: ErrorCode, error: &dyn std::fmt::Display) -> ToolFailure {
+    let text = error.to_string();
+    let shortened_text = shortened(&text, MAX_ERROR_TEXT_BYTES);
+    let message = format!("MCP server '{}': {shortened_text}", server.label);
+    ToolFailure::new(code, message)
 }

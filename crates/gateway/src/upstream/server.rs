@@ -1,4 +1,4 @@
-//! One MCP server: its connections, and what the rest of the sidecar may know of the server.
+//! An MCP server with its connections, the names of its tools and its public state.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,8 +12,7 @@ use pillion_core::tool::{ToolOrigin, TraceContext};
 use pillion_mcp_client::Authentication;
 
 use super::Listeners;
-use super::caller_connections::CallerConnections;
-use super::connection::UpstreamConnection;
+use super::caller_connections::{CallerConnections, UpstreamConnection};
 use super::discovery_state::{DiscoveryState, ListRequestCounts, NotificationPause};
 use super::entries::EntryChecker;
 use crate::connections::CurrentReport;
@@ -32,7 +31,7 @@ pub struct Server {
     /// The prefix that the configuration sets explicitly.
     pub configured_prefix: Option<String>,
     /// The connection under the server's own credential.
-    pub shared: Arc<UpstreamConnection>,
+    pub shared_connection: Arc<UpstreamConnection>,
     /// Chooses the connection of a call.
     pub connections: CallerConnections,
     /// Whether the next discovery must request the list, even if the list is fresh.
@@ -66,12 +65,12 @@ impl Server {
     ) -> Self {
         let section = Arc::new(section.clone());
         let label = section.label().to_owned();
-        let shared = Arc::new(UpstreamConnection::to(section.server.clone()));
+        let shared_connection = Arc::new(UpstreamConnection::new(section.server.clone()));
         Self {
             tool_prefix: section.tool_prefix(),
             configured_prefix: section.settings.tool_prefix.clone(),
-            connections: CallerConnections::new(&section, &shared, credentials),
-            shared,
+            connections: CallerConnections::new(&section, &shared_connection, credentials),
+            shared_connection,
             is_stale: AtomicBool::new(false),
             has_changed: AtomicBool::new(false),
             notification_pause: NotificationPause::default(),
@@ -88,19 +87,20 @@ impl Server {
         }
     }
 
-    /// Returns the owner of the pins of tools that the server lists for everyone or for this user.
-    pub(super) fn pinned<'a>(&'a self, user: Option<&'a str>) -> PinOwner<'a> {
+    /// Returns the owner of pins: the server and, for tools that the server lists for a single
+    /// user, that user.
+    pub(super) fn pin_owner<'a>(&'a self, user: Option<&'a str>) -> PinOwner<'a> {
         PinOwner {
             server: &self.label,
             user,
         }
     }
 
-    /// Returns what happens to tools that changed or were added.
+    /// Returns the policies for the server's tools that have changed or were added.
     pub(super) fn pin_rules(&self, defaults: &McpSection) -> PinRules {
         PinRules {
-            changed: self.section.settings.pin.unwrap_or(defaults.pin),
-            new: self
+            on_change: self.section.settings.pin.unwrap_or(defaults.pin),
+            on_new_tool: self
                 .section
                 .settings
                 .new_tools
@@ -118,15 +118,16 @@ impl Server {
 
     /// Starts the span of a request to the server, if telemetry is enabled. Also returns the trace
     /// context to send with the request: the span's, or else `parent`.
-    pub fn span(
+    pub fn start_span(
         &self,
         method: &str,
         tool: Option<&str>,
         parent: Option<&TraceContext>,
     ) -> (Option<Span>, Option<TraceContext>) {
         let telemetry = self.telemetry.as_ref();
-        let span = telemetry
-            .map(|telemetry| telemetry.upstream(&self.section.server, method, tool, parent));
+        let span = telemetry.map(|telemetry| {
+            telemetry.start_upstream_span(&self.section.server, method, tool, parent)
+        });
         let trace = span.as_ref().and_then(Span::context);
         (span, trace.or_else(|| parent.cloned()))
     }
@@ -139,13 +140,14 @@ impl Server {
     /// Marks the tool list as stale: the next discovery requests the list even if it is fresh or
     /// the server has recently failed.
     pub(crate) fn expire(&self) {
-        // `SeqCst`, so that this write is ordered with the counters in `list_requests`.
+        // The ordering is `SeqCst`, so that this write is ordered with the counters in
+        // `list_requests`.
         self.is_stale.store(true, Ordering::SeqCst);
         self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Records that the server has notified of a changed list.
-    pub fn list_has_changed(&self) {
+    pub fn record_list_change(&self) {
         self.has_changed.store(true, Ordering::SeqCst);
     }
 
@@ -155,7 +157,7 @@ impl Server {
     }
 
     /// Takes the change flag: returns `true` once after
-    /// [`list_has_changed`](Self::list_has_changed).
+    /// [`record_list_change`](Self::record_list_change).
     pub(super) fn take_change_flag(&self) -> bool {
         self.has_changed.swap(false, Ordering::SeqCst)
     }
@@ -177,12 +179,13 @@ impl Server {
         names: impl IntoIterator<Item = &'a str>,
         registry: &ToolRegistry,
     ) {
-        let is_own = |name: &&str| {
+        let is_from_server = |name: &&str| {
             let holder = registry.get(name);
             holder.is_some_and(|holder| self.is_origin(holder.origin()))
         };
-        // Collected first, because the registry is locked while it iterates over the names.
-        let names: Vec<_> = names.into_iter().filter(is_own).collect();
+        // The names are collected first, because the registry is locked while it iterates over
+        // them.
+        let names: Vec<_> = names.into_iter().filter(is_from_server).collect();
         registry.unregister_all(names);
     }
 
@@ -196,8 +199,8 @@ impl Server {
         self.connections.is_closed()
     }
 
-    /// Marks the server as disconnected manually, and resets its public status. Returns `true` if
-    /// the server was open.
+    /// Marks the server as disconnected manually, and resets its public status. Returns `false` if
+    /// the server was already disconnected.
     pub(super) fn close(&self) -> bool {
         let was_open = self.connections.close();
         self.report.reset();
@@ -206,30 +209,35 @@ impl Server {
 
     /// Marks the server as usable again.
     pub(super) fn open(&self) {
-        self.shared.client.reopen();
+        self.shared_connection.client.reopen();
         self.connections.open();
     }
 
     /// Ends all sessions with the server.
     pub(super) async fn disconnect(&self) {
         let mut connections = self.connections.take_all();
-        connections.push(Arc::clone(&self.shared));
-        join_all(connections.iter().map(|it| it.client.disconnect())).await;
+        connections.push(Arc::clone(&self.shared_connection));
+        join_all(
+            connections
+                .iter()
+                .map(|connection| connection.client.disconnect()),
+        )
+        .await;
     }
 
-    /// Returns whether the server lists its tools once for all users: if calls may use the server's
-    /// own credential, or if there is one for listing.
-    pub fn lists_for_all(&self) -> bool {
-        let has_own = !matches!(
+    /// Returns whether the server lists its tools once for all users, which is the case if calls
+    /// may use the server's own credential, or if there is a credential for listing tools.
+    pub fn lists_for_all_users(&self) -> bool {
+        let has_credential = !matches!(
             self.section.server.authentication,
             Authentication::None | Authentication::OAuth(_)
         );
-        self.section.settings.credential != CredentialPolicy::PerUser || has_own
+        self.section.settings.credential != CredentialPolicy::PerUser || has_credential
     }
 
     /// Returns whether discovery requests the shared list of this server.
     pub(super) fn has_shared_list(&self) -> bool {
-        self.lists_for_all() && !self.is_closed()
+        self.lists_for_all_users() && !self.is_closed()
     }
 
     /// Returns whether calls may use the credentials of users.
@@ -244,7 +252,7 @@ impl Server {
 
     /// Returns whether the tools that the server lists for all users are unknown.
     pub(super) fn is_unlisted(&self) -> bool {
-        self.lists_for_all() && self.listed_names.is_unknown()
+        self.lists_for_all_users() && self.listed_names.is_unknown()
     }
 
     /// Returns whether the server has, or could have, a tool that clients know by this name.
@@ -254,16 +262,17 @@ impl Server {
 
     /// Returns whether the server has listed the tool of this registered name.
     pub(super) fn has_listed_without_prefix(&self, name: &str) -> bool {
-        let rest = name.strip_prefix(&self.tool_prefix);
-        rest.is_some_and(|rest| self.listed_names.contains(rest))
+        let remote_name = name.strip_prefix(&self.tool_prefix);
+        remote_name.is_some_and(|remote_name| self.listed_names.contains(remote_name))
     }
 }
 
 /// Maximum number of names that are remembered in addition to those of the latest list.
-const MAX_REMEMBERED: usize = 10_000;
+const MAX_REMEMBERED_NAMES: usize = 10_000;
 
 /// The names that a server has given its tools. A name stays known while the server is unreachable,
-/// and after the server has listed fewer tools, so that no other server takes it meanwhile.
+/// and after the server no longer lists the tool, so that no other server takes the name in the
+/// meantime.
 #[derive(Debug, Default)]
 pub(super) struct ListedNames(RwLock<KnownNames>);
 
@@ -279,28 +288,30 @@ enum KnownNames {
 impl ListedNames {
     /// Adds the names of a list.
     pub(super) fn add(&self, names: impl IntoIterator<Item = String>) {
-        let mut known = self.0.write();
+        let mut known_names = self.0.write();
         let mut names: HashSet<_> = names.into_iter().collect();
-        if let KnownNames::Pinned(before) | KnownNames::Listed(before) = &mut *known
-            && before.len().saturating_add(names.len()) <= MAX_REMEMBERED
+        if let KnownNames::Pinned(earlier_names) | KnownNames::Listed(earlier_names) =
+            &mut *known_names
+            && earlier_names.len().saturating_add(names.len()) <= MAX_REMEMBERED_NAMES
         {
-            names.extend(before.drain());
+            names.extend(earlier_names.drain());
         }
-        *known = KnownNames::Listed(names);
+        *known_names = KnownNames::Listed(names);
     }
 
     /// Sets the names of the server's pins, if they are known and the server has not listed its
-    /// tools. A server without pins has never listed its tools, so that no client knows its names.
+    /// tools yet. A server without pins has never listed its tools, so no client knows their names.
     pub(super) fn set_pinned(&self, names: Option<HashSet<String>>) {
-        let mut known = self.0.write();
+        let mut known_names = self.0.write();
         if let Some(names) = names
-            && !matches!(*known, KnownNames::Listed(_))
+            && !matches!(*known_names, KnownNames::Listed(_))
         {
-            *known = KnownNames::Pinned(names);
+            *known_names = KnownNames::Pinned(names);
         }
     }
 
-    /// Returns whether the names are unknown: there was no list yet, and no pins are known.
+    /// Returns whether the server's names are unknown, which is the case if the server has not
+    /// listed its tools yet and no pins are known.
     pub(super) fn is_unknown(&self) -> bool {
         matches!(*self.0.read(), KnownNames::Unknown)
     }

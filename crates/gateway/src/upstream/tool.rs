@@ -18,10 +18,10 @@ use crate::pins::{self, Definition};
 /// unchanged.
 #[derive(Debug)]
 pub struct UpstreamTool {
-    inner: Arc<McpTool>,
+    mcp_tool: Arc<McpTool>,
     server: Arc<Server>,
     /// The entry of `tools/list`, as the server wrote it, with necessary repairs.
-    listed: ListedTool,
+    listed_tool: ListedTool,
     /// The SHA-256 hash of the definition, which pins compare.
     hash: String,
     /// Warnings about hidden text in the definition.
@@ -29,16 +29,19 @@ pub struct UpstreamTool {
 }
 
 impl UpstreamTool {
-    /// Reads a tool and its definition from an entry of `tools/list`. Returns `None`, with a warning,
-    /// if the tool cannot be offered.
-    pub(super) fn read(server: &Arc<Server>, listed: &RawValue) -> Option<(Arc<Self>, Definition)> {
-        let entry = server.entries.check(EntryKind::Tool, listed)?;
+    /// Reads a tool and its definition from an entry of `tools/list`. Returns `None`, with a
+    /// warning, if the tool cannot be offered.
+    pub(super) fn parse(
+        server: &Arc<Server>,
+        raw_entry: &RawValue,
+    ) -> Option<(Arc<Self>, Definition)> {
+        let entry = server.entries.check(EntryKind::Tool, raw_entry)?;
         match Self::new(server, entry) {
             Ok((tool, definition)) => Some((Arc::new(tool), definition)),
             Err(error) => {
                 server
                     .entries
-                    .report_dropped(EntryKind::Tool, listed, &error);
+                    .report_dropped_entry(EntryKind::Tool, raw_entry, &error);
                 None
             }
         }
@@ -48,28 +51,28 @@ impl UpstreamTool {
         server: &Arc<Server>,
         CheckedEntry { entry, value, .. }: CheckedEntry,
     ) -> Result<(Self, Definition), McpToolError> {
-        let client = server.shared.client.clone();
-        let inner = McpTool::from_listed(client, &server.tool_prefix, &entry)?;
-        let warnings = pins::warnings(&value);
-        let definition = Definition::new(inner.remote_name(), value);
+        let client = server.shared_connection.client.clone();
+        let mcp_tool = McpTool::from_listed(client, &server.tool_prefix, &entry)?;
+        let warnings = pins::find_warnings(&value);
+        let definition = Definition::new(mcp_tool.remote_name(), value);
         let tool = Self {
-            inner: Arc::new(inner),
+            mcp_tool: Arc::new(mcp_tool),
             server: Arc::clone(server),
             hash: definition.hash.clone(),
             warnings,
-            listed: ListedTool::new(&entry)?,
+            listed_tool: ListedTool::new(&entry)?,
         };
         Ok((tool, definition))
     }
 
     /// Returns the tool's name on the server.
     pub fn remote_name(&self) -> &str {
-        self.inner.remote_name()
+        self.mcp_tool.remote_name()
     }
 
     /// Returns whether both tools have the same `tools/list` entry.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.listed.is_same(&other.listed)
+        self.listed_tool.is_same(&other.listed_tool)
     }
 
     /// Returns the warnings about hidden text in the definition.
@@ -84,20 +87,20 @@ impl UpstreamTool {
 
     /// Returns the entry of `tools/list` under another name, in the form for clients of the
     /// revision `version`.
-    pub fn listed_as(
+    pub fn to_entry(
         &self,
         name: &str,
         version: ProtocolVersion,
     ) -> Result<Box<RawValue>, serde_json::Error> {
-        self.listed.to_entry(name, version)
+        self.listed_tool.to_entry(name, version)
     }
 
     /// Returns the size of the entry of `tools/list`, in bytes.
     pub fn listed_bytes(&self) -> usize {
-        self.listed.size()
+        self.listed_tool.size()
     }
 
-    async fn ask(
+    async fn send_call(
         &self,
         arguments: JsonObject,
         context: CallContext,
@@ -111,28 +114,28 @@ impl UpstreamTool {
                     let trace = context.trace.as_ref();
                     let is_approved = context.approval_id.is_some();
                     let name = self.remote_name();
-                    let params = link.tool_call(trace, name, &arguments, is_approved);
+                    let params = link.forwarded_call(trace, name, &arguments, is_approved);
                     let options = link.options();
-                    self.inner.forward(client, &params, &options).await
+                    self.mcp_tool.forward(client, &params, &options).await
                 }
                 None => {
-                    self.inner
+                    self.mcp_tool
                         .call_with_client(client, &arguments, context)
                         .await
                 }
             }
         };
-        connection.during(link.clone(), call).await
+        connection.route_messages(link.clone(), call).await
     }
 }
 
 impl Tool for UpstreamTool {
     fn definition(&self) -> &ToolDefinition {
-        self.inner.definition()
+        self.mcp_tool.definition()
     }
 
     fn origin(&self) -> ToolOrigin {
-        self.inner.origin()
+        self.mcp_tool.origin()
     }
 
     fn acting_identity(&self, context: &CallContext) -> Option<ActingIdentityFuture> {
@@ -149,23 +152,23 @@ impl Tool for UpstreamTool {
         Some(self.remote_name())
     }
 
-    /// Returns a digest of the server's endpoint and the tool's definition.
+    /// Returns a digest that identifies the server's endpoint and the tool's definition.
     fn digest(&self) -> Option<String> {
         let endpoint = self.server.section.server.endpoint_digest();
         Some(sha256_hex(&format!("{endpoint} {}", self.hash)))
     }
 
     fn forwarded(&self, context: &CallContext) -> Result<Option<ForwardedParameters>, ToolFailure> {
-        link_of(context).map_or(Ok(None), |link| link.forwarded())
+        client_link(context).map_or(Ok(None), |link| link.forwarded_params())
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
-        let link = link_of(&context).cloned();
+        let link = client_link(&context).cloned();
         let (tool, parent) = (Some(self.remote_name()), context.trace.as_ref());
-        let (span, trace) = self.server.span("tools/call", tool, parent);
+        let (span, trace) = self.server.start_span("tools/call", tool, parent);
         let context = CallContext { trace, ..context };
         Box::pin(async move {
-            let outcome = self.ask(arguments, context, link).await;
+            let outcome = self.send_call(arguments, context, link).await;
             if let Some(span) = span {
                 span.end_tool_span(&outcome);
             }
@@ -174,9 +177,9 @@ impl Tool for UpstreamTool {
     }
 }
 
-/// Returns the link to the client whose request is forwarded: the client's own request, not a call
-/// that a composed tool makes.
-fn link_of(context: &CallContext) -> Option<&Arc<ClientLink>> {
+/// Returns the link to the client if the client's own request is forwarded, and not a call that a
+/// composed tool makes.
+fn client_link(context: &CallContext) -> Option<&Arc<ClientLink>> {
     let link = context.link.as_ref().filter(|_| context.nesting.is_none());
     link.and_then(|link| link.get::<Arc<ClientLink>>())
 }

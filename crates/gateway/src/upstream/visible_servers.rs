@@ -1,4 +1,4 @@
-//! Decides whose resources and prompts a caller may see.
+//! Decides which servers' resources and prompts a caller may see.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct VisibleServers {
 }
 
 impl VisibleServers {
-    /// Whether the server is visible.
+    /// Returns whether the caller may see the resources and prompts of this server.
     pub fn has(&self, server: &Arc<Server>) -> bool {
         let servers = self.servers.as_ref();
         servers.is_none_or(|servers| servers.contains(&address(server)))
@@ -31,29 +31,29 @@ fn address(server: &Arc<Server>) -> usize {
 }
 
 impl Upstreams {
-    /// Returns the servers that are visible to this caller. Lists the tools of the servers first if
-    /// the decision depends on them.
+    /// Returns the servers that are visible to this caller. First lists the tools of the servers,
+    /// if the visibility of a server depends on its tools.
     pub async fn visible_servers(
         self: &Arc<Self>,
         context: &CallContext,
         visibility: &Visibility,
     ) -> VisibleServers {
-        if visibility.is_all() {
+        if visibility.has_all_tools() {
             return VisibleServers { servers: None };
         }
         let mut visible_servers = HashSet::new();
-        let mut undecided = false;
+        let mut needs_listing = false;
         for server in &self.latest().servers {
             let prefix = server.tool_prefix();
             if visibility.is_name_visible(prefix, prefix, &server.origin()) {
                 visible_servers.insert(address(server));
             } else {
-                undecided = true;
+                needs_listing = true;
             }
         }
-        if undecided {
-            let (_, own) = self.list_within(self.list_timeout(), context).await;
-            for (name, tool) in self.tools().iter().chain(&own.listed) {
+        if needs_listing {
+            let (_, caller_tools) = self.list_with_timeout(self.list_timeout(), context).await;
+            for (name, tool) in self.tools().iter().chain(&caller_tools.listed_tools) {
                 let server = tool.server();
                 if visibility.is_name_visible(name.as_str(), tool.remote_name(), &server.origin()) {
                     visible_servers.insert(address(server));

@@ -5,30 +5,36 @@ use std::task::{Context, Poll, ready};
 use axum::body::{Body, Bytes, HttpBody};
 use http_body::{Frame, SizeHint};
 
-use super::{ConnectionBytes, CountedBytes, Hold, MIN_COUNTED_BYTES};
+use super::{ConnectionBytes, CountedBytes, CountedHold, MIN_COUNTED_BYTES};
 
-/// A response body whose buffers are counted until they are freed.
+/// A response body whose buffers count toward the memory limit until they are freed.
 pub(super) struct CountedBody {
     body: Body,
-    count: Count,
+    counting_mode: CountingMode,
 }
 
-enum Count {
+enum CountingMode {
     /// The whole body is in memory.
-    Whole(Arc<Hold>),
+    WholeBody(Arc<CountedHold>),
     /// Parts are created while the client reads.
-    Parts(ConnectionBytes),
+    BodyParts(ConnectionBytes),
 }
 
 impl CountedBody {
-    pub(super) fn whole(body: Body, hold: Arc<Hold>) -> Self {
-        let count = Count::Whole(hold);
-        Self { body, count }
+    pub(super) fn for_whole(body: Body, hold: Arc<CountedHold>) -> Self {
+        let counting_mode = CountingMode::WholeBody(hold);
+        Self {
+            body,
+            counting_mode,
+        }
     }
 
-    pub(super) fn parts(body: Body, connection: ConnectionBytes) -> Self {
-        let count = Count::Parts(connection);
-        Self { body, count }
+    pub(super) fn for_parts(body: Body, connection: ConnectionBytes) -> Self {
+        let counting_mode = CountingMode::BodyParts(connection);
+        Self {
+            body,
+            counting_mode,
+        }
     }
 
     pub(super) fn into_body(self) -> Body {
@@ -47,16 +53,16 @@ impl HttpBody for CountedBody {
         let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(context)) else {
             return Poll::Ready(None);
         };
-        let count = &self.count;
+        let counting_mode = &self.counting_mode;
         Poll::Ready(Some(frame.map(|frame| {
-            frame.map_data(|bytes| match count {
-                Count::Whole(hold) => counted(bytes, Arc::clone(hold)),
-                Count::Parts(connection) => {
+            frame.map_data(|bytes| match counting_mode {
+                CountingMode::WholeBody(hold) => count_bytes(bytes, Arc::clone(hold)),
+                CountingMode::BodyParts(connection) => {
                     let length = bytes.len() as u64;
                     if length < MIN_COUNTED_BYTES {
                         bytes
                     } else {
-                        counted(bytes, Arc::new(connection.hold_part(length)))
+                        count_bytes(bytes, Arc::new(connection.hold_part(length)))
                     }
                 }
             })
@@ -74,13 +80,14 @@ impl HttpBody for CountedBody {
 
 impl Drop for CountedBody {
     fn drop(&mut self) {
-        if let Count::Parts(connection) = &self.count {
-            // Calls of the stream may have reserved bytes that no event has used.
+        if let CountingMode::BodyParts(connection) = &self.counting_mode {
+            // At its end, the stream releases the bytes that its calls have reserved and its events
+            // have not used.
             connection.begin_request();
         }
     }
 }
 
-fn counted(bytes: Bytes, hold: Arc<Hold>) -> Bytes {
+fn count_bytes(bytes: Bytes, hold: Arc<CountedHold>) -> Bytes {
     Bytes::from_owner(CountedBytes { bytes, _hold: hold })
 }

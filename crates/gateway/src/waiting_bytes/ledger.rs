@@ -4,12 +4,12 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Maximum bytes of one principal, as a multiple of the free bytes. A principal alone may have 6/7
-/// of the limit, so there is room for others at any time ("dynamic thresholds", Choudhury and
-/// Hahne, 1998).
-const MAX_SHARE: u64 = 6;
+/// Maximum number of bytes that one principal may hold, as a multiple of the bytes that no
+/// principal holds. A single active principal can hold at most 6/7 of the limit, so that memory
+/// always remains for others ("dynamic thresholds", Choudhury and Hahne, 1998).
+const MAX_SHARE_FACTOR: u64 = 6;
 
-/// The response bytes of each principal, and the claims that wait for free bytes.
+/// The response bytes of each principal, and the claims that wait for memory.
 #[derive(Default)]
 pub(super) struct Ledger {
     pub(super) limit: u64,
@@ -19,36 +19,36 @@ pub(super) struct Ledger {
     /// The claims that wait, in order of arrival.
     claims: BTreeMap<u64, QueuedClaim>,
     /// The connections whose clients read nothing, by connection number.
-    stalled: BTreeMap<u64, StalledConnection>,
+    stalled_connections: BTreeMap<u64, StalledConnection>,
 }
 
-pub(super) enum Claim {
+pub(super) enum ClaimOutcome {
     Granted,
-    /// The id of the claim, and the receiver of the message that the claim is granted.
+    /// The claim waits. Contains its id, and a receiver that is notified when the claim is granted.
     Waiting(u64, oneshot::Receiver<()>),
 }
 
 struct QueuedClaim {
     principal: Arc<str>,
     bytes: u64,
-    granted: oneshot::Sender<()>,
+    grant_sender: oneshot::Sender<()>,
 }
 
 struct StalledConnection {
     principal: Arc<str>,
-    since: Instant,
+    stalled_since: Instant,
     bytes: u64,
     /// Whether the connection is about to close.
     is_closing: bool,
 }
 
-/// Why a claim does not fit.
+/// Why the bytes of a claim do not fit into the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Obstacle {
+enum ClaimObstacle {
     /// The principal has used up its share.
-    Share,
-    /// The responses of all principals together have too many bytes.
-    Total,
+    PrincipalShare,
+    /// The claim would exceed the limit of the responses of all principals together.
+    TotalLimit,
 }
 
 impl Ledger {
@@ -56,7 +56,7 @@ impl Ledger {
         self.total
     }
 
-    /// Counts bytes, even above the limit.
+    /// Counts response bytes of a principal, even above the limit.
     pub(super) fn add(&mut self, principal: &Arc<str>, bytes: u64) {
         if bytes > 0 {
             self.total += bytes;
@@ -64,40 +64,42 @@ impl Ledger {
         }
     }
 
-    /// Releases bytes, and grants claims that fit now.
+    /// Releases counted bytes of a principal, and grants waiting claims that now fit into the
+    /// limits.
     pub(super) fn subtract(&mut self, principal: &Arc<str>, bytes: u64) {
         if bytes == 0 {
             return;
         }
         self.total -= bytes;
-        if let Some(held) = self.principals.get_mut(principal) {
-            *held -= bytes;
-            if *held == 0 {
+        if let Some(held_bytes) = self.principals.get_mut(principal) {
+            *held_bytes -= bytes;
+            if *held_bytes == 0 {
                 self.principals.remove(principal);
             }
         }
-        self.grant();
+        self.grant_claims();
     }
 
-    pub(super) fn claim(&mut self, principal: &Arc<str>, bytes: u64) -> Claim {
-        let (granted, grant) = oneshot::channel();
+    pub(super) fn claim(&mut self, principal: &Arc<str>, bytes: u64) -> ClaimOutcome {
+        let (grant_sender, grant_receiver) = oneshot::channel();
         let claim_id = self.next_claim_id;
         self.next_claim_id += 1;
         let claim = QueuedClaim {
             principal: Arc::clone(principal),
             bytes,
-            granted,
+            grant_sender,
         };
         self.claims.insert(claim_id, claim);
-        self.grant();
+        self.grant_claims();
         if self.claims.contains_key(&claim_id) {
-            Claim::Waiting(claim_id, grant)
+            ClaimOutcome::Waiting(claim_id, grant_receiver)
         } else {
-            Claim::Granted
+            ClaimOutcome::Granted
         }
     }
 
-    /// Grants a claim only if it fits now and no other claim of the principal waits.
+    /// Grants a claim if it fits into the limits now and no other claim of the principal waits.
+    /// Returns whether the claim was granted.
     pub(super) fn try_claim(&mut self, principal: &Arc<str>, bytes: u64) -> bool {
         let is_granted = !self.has_claims(principal) && self.obstacle(principal, bytes).is_none();
         if is_granted {
@@ -106,7 +108,7 @@ impl Ledger {
         is_granted
     }
 
-    /// Returns whether a principal has bytes, or claims that wait.
+    /// Returns whether a principal has counted bytes or waiting claims.
     pub(super) fn is_used_by(&self, principal: &str) -> bool {
         self.principals.contains_key(principal) || self.has_claims(principal)
     }
@@ -119,124 +121,139 @@ impl Ledger {
     /// Withdraws a claim; if it was granted, releases its bytes.
     pub(super) fn withdraw(&mut self, claim_id: u64, principal: &Arc<str>, bytes: u64) {
         match self.claims.remove(&claim_id) {
-            Some(_) => self.grant(),
+            Some(_) => self.grant_claims(),
             None => self.subtract(principal, bytes),
         }
     }
 
-    /// Grants the claims that fit, in order of arrival. A claim that does not fit delays only the
-    /// later claims of its own principal: otherwise two principals could block all others.
-    fn grant(&mut self) {
-        let mut blocked: Vec<Arc<str>> = Vec::new();
-        let mut fitting = Vec::new();
+    /// Grants the claims that fit into the limits, in order of arrival. A claim that does not fit
+    /// delays only the later claims of its own principal, because otherwise two principals could
+    /// block all others.
+    fn grant_claims(&mut self) {
+        let mut blocked_principals: Vec<Arc<str>> = Vec::new();
+        let mut granted_claims = Vec::new();
         let claim_ids: Vec<u64> = self.claims.keys().copied().collect();
         for claim_id in claim_ids {
             let Some(claim) = self.claims.get(&claim_id) else {
                 continue;
             };
-            if blocked.contains(&claim.principal) {
+            if blocked_principals.contains(&claim.principal) {
                 continue;
             }
             let (principal, bytes) = (Arc::clone(&claim.principal), claim.bytes);
             match self.obstacle(&principal, bytes) {
                 None => {
                     self.add(&principal, bytes);
-                    fitting.extend(self.claims.remove(&claim_id));
+                    granted_claims.extend(self.claims.remove(&claim_id));
                 }
-                Some(_) => blocked.push(principal),
+                Some(_) => blocked_principals.push(principal),
             }
         }
-        for claim in fitting {
-            // Without a receiver, the claim is granted at once or withdrawn.
-            let _ = claim.granted.send(());
+        for claim in granted_claims {
+            // A send error is ignored: it means that the receiver was dropped, and dropping it
+            // withdraws the claim.
+            let _ = claim.grant_sender.send(());
         }
     }
 
-    /// Returns why `bytes` more bytes of a principal do not fit, if so. A response that is larger
-    /// than half of the limit counts as half of the limit, so that it can be delivered at all.
-    fn obstacle(&self, principal: &str, bytes: u64) -> Option<Obstacle> {
+    /// Returns why `bytes` more bytes of a principal do not fit into the limits, or `None` if they
+    /// fit. A response that is larger than half of the limit counts as half of the limit, so that
+    /// it can be delivered at all.
+    fn obstacle(&self, principal: &str, bytes: u64) -> Option<ClaimObstacle> {
         let bytes = bytes.min(self.limit / 2);
         let total = self.total + bytes;
-        let held = self.principals.get(principal).copied().unwrap_or(0);
-        // Checked first, because a principal that has used up its share waits for its own
-        // responses.
-        if held > 0 && held + bytes > MAX_SHARE * self.limit.saturating_sub(total) {
-            return Some(Obstacle::Share);
+        let held_bytes = self.principals.get(principal).copied().unwrap_or(0);
+        // The share is checked first, because a principal that has used up its share waits for its
+        // own responses.
+        if held_bytes > 0
+            && held_bytes + bytes > MAX_SHARE_FACTOR * self.limit.saturating_sub(total)
+        {
+            return Some(ClaimObstacle::PrincipalShare);
         }
-        (total > self.limit).then_some(Obstacle::Total)
+        (total > self.limit).then_some(ClaimObstacle::TotalLimit)
     }
 
-    /// Records that the client of a connection has read nothing since `since`. Returns whether the
-    /// connection must be closed.
-    pub(super) fn note_stall(
+    /// Records that the client of a connection has read nothing since `stalled_since`. Returns
+    /// whether the connection must be closed.
+    pub(super) fn record_stall(
         &mut self,
         number: u64,
         principal: &Arc<str>,
         bytes: u64,
-        since: Instant,
+        stalled_since: Instant,
     ) -> bool {
-        if self.stalled.values().any(|stalled| stalled.is_closing) {
+        if self
+            .stalled_connections
+            .values()
+            .any(|connection| connection.is_closing)
+        {
             return false;
         }
-        let stalled = StalledConnection {
+        let connection = StalledConnection {
             principal: Arc::clone(principal),
-            since,
+            stalled_since,
             bytes,
             is_closing: false,
         };
-        self.stalled.insert(number, stalled);
+        self.stalled_connections.insert(number, connection);
         let is_closing = self.next_to_close() == Some(number);
-        if let Some(stalled) = self.stalled.get_mut(&number) {
-            stalled.is_closing = is_closing;
+        if let Some(connection) = self.stalled_connections.get_mut(&number) {
+            connection.is_closing = is_closing;
         }
         is_closing
     }
 
     pub(super) fn clear_stall(&mut self, number: u64) {
-        self.stalled.remove(&number);
+        self.stalled_connections.remove(&number);
     }
 
-    /// Returns the connection to close so that a waiting claim fits: the connection that has
-    /// stalled for the longest time, of the principal whose share is used up, or else of the
-    /// principal with the most bytes.
+    /// Returns the connection to close so that a waiting claim fits. If the share of the claim's
+    /// principal is used up, selects among the principal's own connections, otherwise among those
+    /// of the principal with the most bytes. Among these, selects the connection that has stalled
+    /// for the longest time.
     fn next_to_close(&self) -> Option<u64> {
-        let mut blocked: Vec<&str> = Vec::new();
+        let mut blocked_principals: Vec<&str> = Vec::new();
         for claim in self.claims.values() {
-            if blocked.contains(&&*claim.principal) {
+            if blocked_principals.contains(&&*claim.principal) {
                 continue;
             }
-            let victim = match self.obstacle(&claim.principal, claim.bytes) {
+            let connection_number = match self.obstacle(&claim.principal, claim.bytes) {
                 None => None,
-                Some(Obstacle::Share) => self.longest_stalled(&claim.principal),
-                Some(Obstacle::Total) => return self.longest_stalled_of_largest(),
+                Some(ClaimObstacle::PrincipalShare) => self.longest_stalled(&claim.principal),
+                Some(ClaimObstacle::TotalLimit) => return self.longest_stalled_of_largest(),
             };
-            if victim.is_some() {
-                return victim;
+            if connection_number.is_some() {
+                return connection_number;
             }
-            blocked.push(&claim.principal);
+            blocked_principals.push(&claim.principal);
         }
         // The total may exceed the limit, because `Ledger::add` has no limit.
-        let is_over = self.total > self.limit;
-        is_over.then(|| self.longest_stalled_of_largest()).flatten()
+        let exceeds_limit = self.total > self.limit;
+        exceeds_limit
+            .then(|| self.longest_stalled_of_largest())
+            .flatten()
     }
 
     fn longest_stalled_of_largest(&self) -> Option<u64> {
-        let holding = self
-            .stalled
+        let holding_connections = self
+            .stalled_connections
             .values()
             .filter(|connection| connection.bytes > 0);
-        let principals = holding.map(|connection| &connection.principal);
-        let largest = principals.max_by_key(|principal| self.principals.get(*principal))?;
-        self.longest_stalled(largest)
+        let principals = holding_connections.map(|connection| &connection.principal);
+        let largest_principal =
+            principals.max_by_key(|principal| self.principals.get(*principal))?;
+        self.longest_stalled(largest_principal)
     }
 
     fn longest_stalled(&self, principal: &str) -> Option<u64> {
-        let holding = self
-            .stalled
+        let holding_connections = self
+            .stalled_connections
             .iter()
             .filter(|(_, connection)| connection.bytes > 0);
-        let held = holding.filter(|(_, connection)| &*connection.principal == principal);
-        held.min_by_key(|(number, connection)| (connection.since, **number))
+        let own_connections =
+            holding_connections.filter(|(_, connection)| &*connection.principal == principal);
+        own_connections
+            .min_by_key(|(number, connection)| (connection.stalled_since, **number))
             .map(|(number, _)| *number)
     }
 
@@ -247,6 +264,6 @@ impl Ledger {
 
     #[cfg(test)]
     pub(super) fn is_unused(&self) -> bool {
-        self.principals.is_empty() && self.claims.is_empty() && self.stalled.is_empty()
+        self.principals.is_empty() && self.claims.is_empty() && self.stalled_connections.is_empty()
     }
 }

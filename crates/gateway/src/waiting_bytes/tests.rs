@@ -96,7 +96,11 @@ async fn h6_the_client_that_has_stalled_longest_gives_way_to_a_call_that_waits()
     for (one, _) in &stuck {
         assert!(has_room(one, 18 * MIB));
     }
-    let look = || stuck.each_ref().map(|(one, since)| one.note_stall(*since));
+    let look = || {
+        stuck
+            .each_ref()
+            .map(|(one, since)| one.record_stall(*since))
+    };
     // No connection is closed unless a call waits for memory.
     assert_eq!(look(), [false; 3]);
     let next = connect();
@@ -108,12 +112,12 @@ async fn h6_the_client_that_has_stalled_longest_gives_way_to_a_call_that_waits()
     drop(first);
     waiting.await;
     assert_eq!(all.total(), 44 * MIB);
-    assert!(!rest[0].0.note_stall(long_ago(5)) && !rest[1].0.note_stall(long_ago(10)));
+    assert!(!rest[0].0.record_stall(long_ago(5)) && !rest[1].0.record_stall(long_ago(10)));
     // The connection of a client that reads again is not closed.
     let another = reserve(&connect(), 14 * MIB);
     let [(second, _), (third, _)] = rest;
     third.clear_stall();
-    assert!(second.note_stall(long_ago(5)));
+    assert!(second.record_stall(long_ago(5)));
     drop(another);
 }
 
@@ -215,8 +219,8 @@ async fn h6_no_two_principals_stop_another() {
     // Only connections of the hog are closed for the claim of the hog.
     drop(waiting);
     let _waiting = reserve(&hog, 20 * MIB);
-    assert!(!other.note_stall(long_ago(60)));
-    assert!(hog.note_stall(long_ago(5)));
+    assert!(!other.record_stall(long_ago(60)));
+    assert!(hog.record_stall(long_ago(5)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -347,7 +351,7 @@ proptest! {
         let connect = || connection(&all, "0", 64 * MIB);
         let mut connections: Vec<_> = (0..4).map(|_| connect()).collect();
         let mut claims = Vec::new();
-        let mut holds: Vec<Hold> = Vec::new();
+        let mut holds: Vec<CountedHold> = Vec::new();
         for step in steps {
             match step {
                 Step::SetPrincipal(one, name) => connections[one].set_principal(&name.to_string()),
@@ -357,7 +361,7 @@ proptest! {
                 Step::Release(one, bytes) => connections[one].0.release_reserved(bytes),
                 Step::Hold(one, bytes) => holds.push(connections[one].hold(bytes)),
                 Step::HoldPart(one, bytes) => holds.push(connections[one].hold_part(bytes)),
-                Step::NoteStall(one) => drop(connections[one].note_stall(Instant::now())),
+                Step::NoteStall(one) => drop(connections[one].record_stall(Instant::now())),
                 Step::ClearStall(one) => connections[one].clear_stall(),
                 Step::Reconnect(one) => connections[one] = connect(),
                 Step::Poll(index) => {
@@ -380,7 +384,7 @@ proptest! {
                     .filter(|hold| hold.connection.0.number == one.0.number)
                     .map(|hold| hold.bytes)
                     .sum();
-                let reserved = one.0.reserved.load(Ordering::Relaxed);
+                let reserved = one.0.reserved_bytes.load(Ordering::Relaxed);
                 prop_assert_eq!(one.0.bytes.load(Ordering::Relaxed), own + reserved);
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pillion_core::registry::ToolRegistry;
 use pillion_wire::InvalidTool;
 
-use crate::events::{Bus, ToolListener};
+use crate::events::{EventBus, ToolListener};
 use pillion_config::WasmToolsSection;
 
 /// An empty set of tools.
@@ -17,7 +17,7 @@ impl WasmTools {
     pub fn new(
         _registry: Arc<ToolRegistry>,
         _listener: Arc<dyn ToolListener>,
-        _events: Arc<Bus>,
+        _events: Arc<EventBus>,
         _section: &WasmToolsSection,
     ) -> Arc<Self> {
         Arc::new(Self)
@@ -29,7 +29,7 @@ impl WasmTools {
     /// Does nothing.
     pub async fn start(self: &Arc<Self>) {}
 
-    /// Returns no faults.
+    /// Returns an empty list, because this build loads no files.
     pub fn faults(&self) -> Vec<InvalidTool> {
         Vec::new()
     }

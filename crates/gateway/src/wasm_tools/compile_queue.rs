@@ -5,23 +5,24 @@ use pillion_wasm_tools::{LoadedFile, PendingFile};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 
-/// Maximum number of files that are compiled concurrently, including late ones. Compiling uses a
+/// Maximum number of files that are compiled concurrently, including overdue ones. Compiling uses a
 /// CPU and much memory, and cannot be aborted.
-const MAX_CONCURRENT: usize = 3;
+const MAX_CONCURRENT_FILES: usize = 3;
 
-/// Compiles files on blocking threads, one at a time. A late file no longer delays further files.
+/// Compiles files on blocking threads, one at a time. A file that takes too long no longer delays
+/// further files.
 #[derive(Default)]
 pub(super) struct CompileQueue {
-    running: FuturesUnordered<BoxFuture<'static, (u64, CompileProgress)>>,
-    awaited: Option<AwaitedFile>,
-    begun: u64,
+    running_tasks: FuturesUnordered<BoxFuture<'static, (u64, CompileProgress)>>,
+    awaited_file: Option<AwaitedFile>,
+    started_count: u64,
 }
 
 /// The file that is being compiled, for which further files wait.
 struct AwaitedFile {
     number: u64,
     name: String,
-    until: Instant,
+    deadline: Instant,
 }
 
 /// The progress of compiling a file.
@@ -30,33 +31,34 @@ pub(super) enum CompileProgress {
     Finished(Box<LoadedFile>),
     /// Compiling the file with this name panicked.
     Panicked(String),
-    /// Compiling the file with this name takes too long, and continues beside further files.
-    Late(String),
+    /// Compiling the file with this name is overdue. It continues, and no longer delays further
+    /// files.
+    Overdue(String),
 }
 
 impl CompileQueue {
-    /// Returns whether another file may start.
+    /// Returns whether the queue can start to compile another file.
     pub(super) fn has_room(&self) -> bool {
-        self.awaited.is_none() && self.running.len() < MAX_CONCURRENT
+        self.awaited_file.is_none() && self.running_tasks.len() < MAX_CONCURRENT_FILES
     }
 
     /// Returns whether a file is being compiled that further files wait for.
     pub(super) fn is_awaited(&self) -> bool {
-        self.awaited.is_some()
+        self.awaited_file.is_some()
     }
 
-    pub(super) fn begin(&mut self, file: PendingFile) {
-        self.begun += 1;
-        let (number, name) = (self.begun, file.name().to_owned());
-        self.awaited = Some(AwaitedFile {
+    pub(super) fn start(&mut self, file: PendingFile) {
+        self.started_count += 1;
+        let (number, name) = (self.started_count, file.name().to_owned());
+        self.awaited_file = Some(AwaitedFile {
             number,
             name: name.clone(),
-            until: Instant::now() + file.load_timeout(),
+            deadline: Instant::now() + file.load_timeout(),
         });
         let task = spawn_blocking(move || file.load());
-        self.running.push(Box::pin(async move {
+        self.running_tasks.push(Box::pin(async move {
             let progress = match task.await {
-                Ok(taken_up) => CompileProgress::Finished(Box::new(taken_up)),
+                Ok(file) => CompileProgress::Finished(Box::new(file)),
                 Err(error) => {
                     tracing::error!(
                         %error, tool.name = name,
@@ -69,25 +71,25 @@ impl CompileQueue {
         }));
     }
 
-    /// Waits for the next progress of a file; never resolves without files.
+    /// Waits for the next progress of a file; never resolves if no file is being compiled.
     pub(super) async fn next(&mut self) -> CompileProgress {
-        let awaited = self.awaited.as_ref();
-        let deadline = awaited.map(|awaited| (awaited.until, awaited.name.clone()));
-        let late = async move {
-            let Some((until, name)) = deadline else {
+        let awaited_file = self.awaited_file.as_ref();
+        let deadline_and_name = awaited_file.map(|file| (file.deadline, file.name.clone()));
+        let overdue_name = async move {
+            let Some((deadline, name)) = deadline_and_name else {
                 return pending().await;
             };
-            sleep_until(until).await;
+            sleep_until(deadline).await;
             name
         };
         tokio::select! {
-            Some((number, progress)) = self.running.next() => {
-                self.awaited = self.awaited.take().filter(|awaited| awaited.number != number);
+            Some((number, progress)) = self.running_tasks.next() => {
+                self.awaited_file = self.awaited_file.take().filter(|file| file.number != number);
                 progress
             }
-            name = late => {
-                self.awaited = None;
-                CompileProgress::Late(name)
+            name = overdue_name => {
+                self.awaited_file = None;
+                CompileProgress::Overdue(name)
             }
         }
     }

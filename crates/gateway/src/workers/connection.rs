@@ -19,7 +19,7 @@ use super::{WorkerJob, WorkerRegistration, WorkerTool};
 use crate::process::AdmissionWatch;
 use crate::rpc_connection::{self, ConnectionEnd, LineReader, LineWriter};
 
-/// Both directions of a worker's connection.
+/// The receiving and the sending side of a worker's connection.
 struct WorkerStream<S> {
     lines: LineReader<S>,
     writer: LineWriter<S>,
@@ -27,30 +27,31 @@ struct WorkerStream<S> {
 
 impl<S: AsyncRead + AsyncWrite> WorkerStream<S> {
     async fn read(&mut self) -> Result<WorkerMessage, ConnectionEnd> {
-        // One read may buffer many short lines. The budget is consumed before reading, so that no
-        // line is lost if the future is dropped.
+        // The task yields to other tasks regularly, because one read may buffer many short lines.
+        // The task's budget is consumed before reading, so that no line is lost if the future is
+        // dropped.
         consume_budget().await;
-        Ok(message::read(&self.lines.next().await?)?)
+        Ok(message::parse(&self.lines.next().await?)?)
     }
 }
 
 impl WorkerRegistration {
-    /// Sends calls to the worker until its connection ends or `died` resolves, or, between calls,
-    /// until `stopping` resolves or `admission` ends.
-    pub async fn work<S>(
+    /// Sends calls to the worker until its connection ends or `process_end` resolves, or, between
+    /// calls, until `stop_signal` resolves or `admission` is revoked.
+    pub async fn serve_calls<S>(
         mut self,
         stream: S,
-        stopping: impl Future<Output = ()>,
-        died: impl Future<Output = ()>,
+        stop_signal: impl Future<Output = ()>,
+        process_end: impl Future<Output = ()>,
         mut admission: AdmissionWatch,
     ) where
         S: AsyncRead + AsyncWrite,
     {
         let (lines, writer) = rpc_connection::split(stream, self.workers.max_message_bytes());
         let mut connection = WorkerStream { lines, writer };
-        let died = std::pin::pin!(died);
+        let process_end = std::pin::pin!(process_end);
         let end = self
-            .serve(&mut connection, stopping, died, &mut admission)
+            .serve(&mut connection, stop_signal, process_end, &mut admission)
             .await;
         let reason = end.text("worker");
         tracing::debug!(
@@ -63,32 +64,39 @@ impl WorkerRegistration {
     async fn serve<S>(
         &mut self,
         connection: &mut WorkerStream<S>,
-        stopping: impl Future<Output = ()>,
-        mut died: Pin<&mut impl Future<Output = ()>>,
+        stop_signal: impl Future<Output = ()>,
+        mut process_end: Pin<&mut impl Future<Output = ()>>,
         admission: &mut AdmissionWatch,
     ) -> ConnectionEnd
     where
         S: AsyncRead + AsyncWrite,
     {
-        let mut stopping = std::pin::pin!(stopping);
+        let mut stop_signal = std::pin::pin!(stop_signal);
         self.workers.mark_idle(self.id);
         for number in 1.. {
             let (tool, job) = loop {
                 tokio::select! {
                     biased;
-                    () = admission.ended() => return ConnectionEnd::NotAllowed,
+                    () = admission.wait_until_revoked() => return ConnectionEnd::NotAllowed,
                     Some(call) = self.calls.recv() => break call,
-                    received = connection.read() => {
-                        if let Err(end) = self.handle(connection, received).await {
+                    result = connection.read() => {
+                        if let Err(end) = self.handle(connection, result).await {
                             return end;
                         }
                     }
-                    () = &mut stopping => return ConnectionEnd::Stopping,
-                    () = &mut died => return ConnectionEnd::Died,
+                    () = &mut stop_signal => return ConnectionEnd::Stopping,
+                    () = &mut process_end => return ConnectionEnd::ProcessEnded,
                 }
             };
-            let run = self.run(connection, number, &tool, job, died.as_mut(), admission);
-            if let Err(end) = run.await {
+            let call = self.run(
+                connection,
+                number,
+                &tool,
+                job,
+                process_end.as_mut(),
+                admission,
+            );
+            if let Err(end) = call.await {
                 return end;
             }
             self.workers.mark_idle(self.id);
@@ -96,16 +104,16 @@ impl WorkerRegistration {
         ConnectionEnd::Closed
     }
 
-    /// Handles a message of a worker outside of a call.
+    /// Handles a message that a worker sends while it runs no call.
     async fn handle<S>(
         &self,
         connection: &mut WorkerStream<S>,
-        received: Result<WorkerMessage, ConnectionEnd>,
+        result: Result<WorkerMessage, ConnectionEnd>,
     ) -> Result<(), ConnectionEnd>
     where
         S: AsyncRead + AsyncWrite,
     {
-        match received? {
+        match result? {
             WorkerMessage::Ping(id) => {
                 connection
                     .writer
@@ -128,48 +136,51 @@ impl WorkerRegistration {
         id: u64,
         tool: &WorkerTool,
         mut job: Box<WorkerJob>,
-        mut died: Pin<&mut impl Future<Output = ()>>,
+        mut process_end: Pin<&mut impl Future<Output = ()>>,
         admission: &mut AdmissionWatch,
     ) -> Result<(), ConnectionEnd>
     where
         S: AsyncRead + AsyncWrite,
     {
         if job.reply.is_closed() {
-            // The caller gave up before the worker received the call.
+            // The call is dropped, because the caller gave up before the worker received the call.
             return Ok(());
         }
-        let call = message::call(id, tool.name().as_str(), &job);
-        let outcome = tokio::select! {
+        let call = message::call_request(id, tool.name().as_str(), &job);
+        let send_result = tokio::select! {
             biased;
-            written = connection.writer.send(&call) => written,
-            // A partially sent call cannot be withdrawn.
-            () = job.reply.closed() => return Err(ConnectionEnd::Unread),
-            () = &mut died => Err(ConnectionEnd::Died),
+            result = connection.writer.send(&call) => result,
+            // The connection ends, because a partially sent call cannot be withdrawn.
+            () = job.reply.closed() => return Err(ConnectionEnd::CallNotRead),
+            () = &mut process_end => Err(ConnectionEnd::ProcessEnded),
         };
         let mut is_cancelled = false;
-        let mut outcome = outcome.map(|()| None);
+        let mut outcome = send_result.map(|()| None);
         while let Ok(None) = outcome {
-            let received = tokio::select! {
+            let next_message = tokio::select! {
                 biased;
-                received = connection.read() => received,
-                () = &mut died => Err(ConnectionEnd::Died),
-                // The worker need not respond to a cancelled call, so the connection ends now.
-                () = admission.ended(), if is_cancelled => Err(ConnectionEnd::NotAllowed),
+                message = connection.read() => message,
+                () = &mut process_end => Err(ConnectionEnd::ProcessEnded),
+                // The connection does not wait for the response, because the worker need not
+                // respond to a cancelled call.
+                () = admission.wait_until_revoked(), if is_cancelled => Err(ConnectionEnd::NotAllowed),
                 () = job.reply.closed(), if !is_cancelled => {
                     is_cancelled = true;
-                    outcome = connection.writer.send(&message::cancelled(id)).await.map(|()| None);
+                    outcome = connection.writer.send(&message::cancelled_notification(id)).await.map(|()| None);
                     continue;
                 }
             };
-            outcome = match received {
-                Ok(WorkerMessage::Response(to, response)) if to == id => Ok(Some(response)),
-                Ok(WorkerMessage::Progress(of, progress)) => {
-                    if let Some(link) = job.link.as_ref().filter(|_| of == id) {
-                        link.progress(&progress);
+            outcome = match next_message {
+                Ok(WorkerMessage::Response(response_id, response)) if response_id == id => {
+                    Ok(Some(response))
+                }
+                Ok(WorkerMessage::Progress(progress_id, progress)) => {
+                    if let Some(link) = job.link.as_ref().filter(|_| progress_id == id) {
+                        link.forward_progress(&progress);
                     }
                     Ok(None)
                 }
-                received => self.handle(connection, received).await.map(|()| None),
+                message => self.handle(connection, message).await.map(|()| None),
             };
         }
         match outcome {
@@ -186,7 +197,7 @@ impl WorkerRegistration {
                 let message =
                     format!("The worker disconnected during the call to tool '{name}': {text}");
                 let failure = ToolFailure::new(ErrorCode::Unavailable, message);
-                // The caller may have given up.
+                // An error is ignored, because the caller may have given up.
                 drop(job.reply.send(Err(failure)));
                 Err(end)
             }
@@ -197,18 +208,18 @@ impl WorkerRegistration {
 /// Sends the worker's response to the caller.
 fn finish(job: Box<WorkerJob>, response: Result<Box<RawValue>, Value>) {
     let outcome = match response {
-        Err(error) => Err(rpc_connection::failure_of(
+        Err(error) => Err(rpc_connection::parse_failure(
             &error,
             "The worker reported an error",
         )),
         Ok(raw) => match serde_json::from_str::<Value>(raw.get()) {
             Ok(result) => {
-                let outcome = message::outcome(&result);
+                let outcome = message::to_output(&result);
                 let link = job.link.filter(|_| result.get("content").is_some());
-                let readable = link
+                let checked_result = link
                     .and_then(|link| as_call_tool_result(raw, result, link.requester.version).ok());
-                match readable {
-                    Some(readable) => ServerResponse::Result(readable).add_to(outcome),
+                match checked_result {
+                    Some(checked_result) => ServerResponse::Result(checked_result).add_to(outcome),
                     None => outcome,
                 }
             }
@@ -223,29 +234,30 @@ fn finish(job: Box<WorkerJob>, response: Result<Box<RawValue>, Value>) {
 /// Maximum time for reading the last output of an ended process.
 const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Resolves a moment after the process with this id has ended; never resolves if the process cannot
+/// Resolves shortly after the process with this id has ended; never resolves if the process cannot
 /// be observed.
 ///
 /// The connection alone does not show the end: programs that the process has started may have
 /// inherited the connection and keep it open.
-pub fn ended(pid: Option<i32>) -> impl Future<Output = ()> + Send + 'static {
+pub fn wait_for_process_end(pid: Option<i32>) -> impl Future<Output = ()> + Send + 'static {
     let pid = pid.and_then(Pid::from_raw);
-    let watched = pid.map(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK));
+    let process_fd = pid.map(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK));
     async move {
-        let is_over = match watched {
-            Some(Ok(process)) => end_of(process).await.is_ok(),
+        let has_ended = match process_fd {
+            Some(Ok(process)) => wait_until_readable(process).await.is_ok(),
             // The process has already ended.
             Some(Err(error)) => error == Errno::SRCH,
             None => false,
         };
-        if !is_over {
+        if !has_ended {
             std::future::pending::<()>().await;
         }
         tokio::time::sleep(LAST_OUTPUT_TIMEOUT).await;
     }
 }
 
-async fn end_of(process: OwnedFd) -> io::Result<()> {
-    // A pidfd is not a pipe, but becomes readable like one; nothing is read from it.
+async fn wait_until_readable(process: OwnedFd) -> io::Result<()> {
+    // The process file descriptor is treated like a pipe, because it becomes readable when the
+    // process ends. Nothing is read from it.
     Receiver::from_owned_fd_unchecked(process)?.readable().await
 }

@@ -33,8 +33,8 @@ struct ProgressParams {
     progress: ProgressNotification,
 }
 
-pub(super) fn read(line: &str) -> Result<WorkerMessage, serde_json::Error> {
-    let (id, method, params) = match RpcMessage::read(line)? {
+pub(super) fn parse(line: &str) -> Result<WorkerMessage, serde_json::Error> {
+    let (id, method, params) = match RpcMessage::parse(line)? {
         RpcMessage::Call { id, method, params } => (id, method, params),
         RpcMessage::Response(id, response) => return Ok(WorkerMessage::Response(id, response)),
     };
@@ -54,51 +54,52 @@ pub(super) fn read(line: &str) -> Result<WorkerMessage, serde_json::Error> {
 }
 
 /// Returns the request for a call.
-pub(super) fn call(id: u64, tool: &str, job: &WorkerJob) -> String {
-    let mut about = json!({"callId": job.context.call_id});
-    // A tool may trust `user`. A user that the caller merely claims is in another member.
+pub(super) fn call_request(id: u64, tool: &str, job: &WorkerJob) -> String {
+    let mut pillion_meta = json!({"callId": job.context.call_id});
+    // The member `user` contains only a verified user, because a tool may trust it. A user that the
+    // caller merely claims is in another member.
     let context = &job.context;
-    let claimed = context
+    let claimed_user = context
         .user
         .as_deref()
         .filter(|_| !context.is_user_verified);
     for (member, text) in [
         ("user", context.verified_user()),
-        ("claimedUser", claimed),
+        ("claimedUser", claimed_user),
         ("principal", context.principal.as_deref()),
         ("channel", context.channel.as_deref()),
     ] {
         if let Some(text) = text {
-            about[member] = json!(text);
+            pillion_meta[member] = json!(text);
         }
     }
     if let Some(deadline) = context.deadline {
         let remaining = deadline.saturating_duration_since(Instant::now());
-        about["deadlineMs"] = json!(remaining.as_millis());
+        pillion_meta["deadlineMs"] = json!(remaining.as_millis());
     }
     let trace = job.context.trace.as_ref();
     let mut meta = trace.map(TraceContext::to_meta).unwrap_or_default();
-    meta.insert("pillion".to_owned(), about);
+    meta.insert("pillion".to_owned(), pillion_meta);
     let params = json!({"name": tool, "arguments": job.arguments, "_meta": meta});
     rpc_connection::request(id, "tools/call", &params)
 }
 
 /// Returns the notification that a call is cancelled.
-pub(super) fn cancelled(id: u64) -> String {
+pub(super) fn cancelled_notification(id: u64) -> String {
     let params = json!({"requestId": id, "reason": "The caller no longer waits for the result"});
     rpc_connection::notification("notifications/cancelled", &params)
 }
 
-/// Converts a worker's result. Text alone becomes the result, and structured content its data; a
-/// result with other content stays unchanged.
-pub(super) fn outcome(result: &Value) -> Result<ToolOutput, ToolFailure> {
+/// Converts a worker's result. Content that is only text becomes the result, and structured content
+/// becomes the result's data. A result with other content stays unchanged.
+pub(super) fn to_output(result: &Value) -> Result<ToolOutput, ToolFailure> {
     let content = result.get("content").and_then(Value::as_array);
     let blocks = content.map_or(&[][..], Vec::as_slice);
     let texts: Option<Vec<&str>> = blocks
         .iter()
         .map(|block| (block.get("type")? == "text").then(|| block.get("text")?.as_str())?)
         .collect();
-    let structured = result.get("structuredContent");
+    let structured_content = result.get("structuredContent");
     if result.get("isError") == Some(&Value::Bool(true)) {
         let code = result
             .get("errorCode")
@@ -108,7 +109,7 @@ pub(super) fn outcome(result: &Value) -> Result<ToolOutput, ToolFailure> {
             _ => "The tool reported an error".to_owned(),
         };
         let failure = ToolFailure::new(code.unwrap_or(ErrorCode::InternalError), text);
-        return Err(match structured {
+        return Err(match structured_content {
             Some(data) => failure.with_result(data.clone()),
             None => failure,
         });
@@ -116,12 +117,12 @@ pub(super) fn outcome(result: &Value) -> Result<ToolOutput, ToolFailure> {
     let (Some(texts), Some(_)) = (texts, result.as_object()) else {
         return Ok(ToolOutput::value(result.clone()));
     };
-    let text = match (texts.is_empty(), structured) {
+    let text = match (texts.is_empty(), structured_content) {
         (true, Some(data)) => data.to_string(),
         _ => texts.join("\n"),
     };
     Ok(ToolOutput {
-        data: structured.cloned(),
+        data: structured_content.cloned(),
         ..ToolOutput::text(text)
     })
 }

@@ -34,17 +34,23 @@ pub struct Registration {
 #[derive(Debug, thiserror::Error)]
 pub enum RegistrationError {
     /// The name is too short or too long.
-    #[error("The worker's name must have 1 to 100 characters")]
-    Name,
+    #[error("The worker's name must have 1 to 100 characters, and has {length}")]
+    NameLength {
+        /// The length of the name, in characters.
+        length: usize,
+    },
     /// The worker offers no tools or too many.
-    #[error("A worker must offer 1 to {MAX_TOOLS} tools")]
-    Count,
-    /// A tool cannot be read.
+    #[error("A worker must offer 1 to {MAX_TOOLS} tools, and offers {count}")]
+    ToolCount {
+        /// The number of offered tools.
+        count: usize,
+    },
+    /// The definition of a tool cannot be parsed.
     #[error("tools[{index}] is invalid: {source}")]
-    Form {
+    Unreadable {
         /// The tool's index in `tools`.
         index: usize,
-        /// Why the tool cannot be read.
+        /// Why the definition cannot be parsed.
         #[source]
         source: serde_json::Error,
     },
@@ -77,13 +83,13 @@ pub enum RegistrationError {
     Schema(#[source] RegistryError),
     /// Two tools have the same name.
     #[error("The worker offers two tools with the name '{0}'")]
-    Twice(ToolName),
+    DuplicateName(ToolName),
 }
 
 /// The members of a tool that the sidecar uses. MCP clients get the other members unchanged.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct ToolEntry {
     name: String,
     #[serde(default)]
     description: String,
@@ -110,80 +116,93 @@ const SIDECAR_MEMBERS: [&str; 5] = [
     "timeoutMs",
 ];
 
-/// A registration whose tools were checked and can all be registered.
+/// A validated registration, whose tools can all be registered.
 #[derive(Debug)]
 pub struct CheckedRegistration {
     pub(super) name: String,
     pub(super) tools: Vec<CheckedWorkerTool>,
 }
 
-/// A tool of a worker with its checked schema.
+/// A tool of a worker with its validated schema.
 #[derive(Debug, Clone)]
 pub(super) struct CheckedWorkerTool {
     pub(super) tool: Arc<WorkerTool>,
-    pub(super) registered: Arc<RegisteredTool>,
+    pub(super) registered_tool: Arc<RegisteredTool>,
 }
 
 impl Registration {
-    /// Checks that all tools can be registered. That may take long: use
-    /// [`compute`](pillion_core::compute).
+    /// Checks that all tools can be registered. Compiling the schemas may take seconds, so call
+    /// this function through [`compute`](pillion_core::compute).
     ///
     /// # Errors
-    /// [`RegistrationError`].
+    /// [`RegistrationError`]: the worker's name, the number of tools, or a tool is invalid.
     pub fn check(self) -> Result<CheckedRegistration, RegistrationError> {
-        if !(1..=100).contains(&self.name.chars().count()) {
-            return Err(RegistrationError::Name);
+        let length = self.name.chars().count();
+        if !(1..=100).contains(&length) {
+            return Err(RegistrationError::NameLength { length });
         }
-        if !(1..=MAX_TOOLS).contains(&self.tools.len()) {
-            return Err(RegistrationError::Count);
+        let count = self.tools.len();
+        if !(1..=MAX_TOOLS).contains(&count) {
+            return Err(RegistrationError::ToolCount { count });
         }
-        let time = SchemaCheckTime::start();
-        let mut seen = HashSet::new();
+        let check_time = SchemaCheckTime::start();
+        let mut names = HashSet::new();
         let mut tools = Vec::new();
         for (index, entry) in self.tools.into_iter().enumerate() {
-            let tool = Arc::new(read(index, entry)?);
-            if !seen.insert(tool.name().clone()) {
-                return Err(RegistrationError::Twice(tool.name().clone()));
+            let tool = Arc::new(read_tool(index, entry)?);
+            if !names.insert(tool.name().clone()) {
+                return Err(RegistrationError::DuplicateName(tool.name().clone()));
             }
-            let registered = RegisteredTool::for_list(Arc::<WorkerTool>::clone(&tool), time);
-            let registered = Arc::new(registered.map_err(RegistrationError::Schema)?);
-            tools.push(CheckedWorkerTool { tool, registered });
+            let result = RegisteredTool::for_list(Arc::<WorkerTool>::clone(&tool), check_time);
+            let registered_tool = Arc::new(result.map_err(RegistrationError::Schema)?);
+            tools.push(CheckedWorkerTool {
+                tool,
+                registered_tool,
+            });
         }
         let name = self.name;
         Ok(CheckedRegistration { name, tools })
     }
 }
 
-fn read(index: usize, mut listed: Map<String, Value>) -> Result<WorkerTool, RegistrationError> {
-    let entry = Entry::deserialize(&Value::Object(listed.clone()))
-        .map_err(|source| RegistrationError::Form { index, source })?;
-    let mut definition = ToolDefinition::builder(entry.name, entry.description)
+fn read_tool(
+    index: usize,
+    mut members: Map<String, Value>,
+) -> Result<WorkerTool, RegistrationError> {
+    let entry = ToolEntry::deserialize(&Value::Object(members.clone()))
+        .map_err(|source| RegistrationError::Unreadable { index, source })?;
+    let mut builder = ToolDefinition::builder(entry.name, entry.description)
         .requires_confirmation(entry.requires_confirmation)
         .strict(entry.strict);
     if let Some(schema) = entry.input_schema {
-        definition = definition.schema(schema);
+        builder = builder.schema(schema);
     }
     if let Some(category) = entry.category {
-        definition = definition.category(category);
+        builder = builder.category(category);
     }
     if let Some(seconds) = entry.cooldown_seconds {
         let cooldown = Duration::try_from_secs_f64(seconds)
             .ok()
             .filter(|cooldown| *cooldown <= MAX_COOLDOWN)
             .ok_or(RegistrationError::Cooldown { index })?;
-        definition = definition.cooldown(cooldown);
+        builder = builder.cooldown(cooldown);
     }
-    let definition = definition
+    let definition = builder
         .build()
         .map_err(|source| RegistrationError::Definition { index, source })?;
-    let sent = listed.clone();
-    listed.retain(|key, _| !SIDECAR_MEMBERS.contains(&key.as_str()));
-    let form = |source| RegistrationError::Form { index, source };
-    let listed = to_raw_value(&listed).map_err(form)?;
-    let checked = EntryKind::Tool
-        .check(&listed)
+    let original_entry = members.clone();
+    members.retain(|key, _| !SIDECAR_MEMBERS.contains(&key.as_str()));
+    let to_error = |source| RegistrationError::Unreadable { index, source };
+    let raw_entry = to_raw_value(&members).map_err(to_error)?;
+    let checked_entry = EntryKind::Tool
+        .check(&raw_entry)
         .map_err(|source| RegistrationError::Entry { index, source })?;
-    let listed = ListedTool::new(&checked.entry).map_err(form)?;
+    let listed_tool = ListedTool::new(&checked_entry.entry).map_err(to_error)?;
     let timeout = entry.timeout_ms.map(Duration::from_millis);
-    Ok(WorkerTool::new(definition, sent, listed, timeout))
+    Ok(WorkerTool::new(
+        definition,
+        original_entry,
+        listed_tool,
+        timeout,
+    ))
 }

@@ -13,7 +13,7 @@ use super::tool::{WorkerJob, WorkerTool};
 pub(super) struct State {
     /// The workers by id, oldest first.
     pub(super) workers: indexmap::IndexMap<u64, Worker>,
-    pub(super) tools: HashMap<ToolName, Offered>,
+    pub(super) tools: HashMap<ToolName, OfferedTool>,
     pub(super) last_id: u64,
     pub(super) last_job: u64,
 }
@@ -24,26 +24,26 @@ pub(super) struct Worker {
     pub(super) pid: Option<i32>,
     pub(super) tools: HashMap<ToolName, CheckedWorkerTool>,
     pub(super) inbox: mpsc::Sender<(Arc<WorkerTool>, Box<WorkerJob>)>,
-    /// Since when the worker is idle; `None` while it is busy or draining.
+    /// The time at which the worker became idle; `None` while it is busy or draining.
     pub(super) idle_since: Option<Instant>,
     pub(super) is_draining: bool,
     pub(super) calls: u64,
 }
 
-/// A registered tool of workers.
+/// A registered tool that one or more workers offer or have offered.
 #[derive(Debug)]
-pub(super) struct Offered {
+pub(super) struct OfferedTool {
     pub(super) tool: Arc<WorkerTool>,
-    /// The waiting calls of the tool, each with its position in the order of all calls.
-    pub(super) waiting: VecDeque<(u64, Box<WorkerJob>)>,
-    /// The id of the tool's last worker, if that worker has disconnected and no other has the tool;
-    /// `None` while a worker has the tool.
+    /// The waiting calls of the tool, each with its position in the order of all tools' calls.
+    pub(super) waiting_calls: VecDeque<(u64, Box<WorkerJob>)>,
+    /// The id of the tool's last worker, if that worker has disconnected and no other worker has
+    /// the tool; `None` while a worker has the tool.
     pub(super) orphaned_by: Option<u64>,
 }
 
 impl State {
     /// Sends the oldest waiting call to an idle worker.
-    pub(super) fn feed(&mut self, id: u64) {
+    pub(super) fn assign_waiting_call(&mut self, id: u64) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
@@ -51,18 +51,18 @@ impl State {
             return;
         }
         loop {
-            let offered = self
+            let offered_tools = self
                 .tools
                 .values_mut()
-                .filter(|offered| worker.has(&offered.tool));
-            let oldest = offered.min_by_key(|offered| {
+                .filter(|offered_tool| worker.has_tool(&offered_tool.tool));
+            let oldest_tool = offered_tools.min_by_key(|offered| {
                 offered
-                    .waiting
+                    .waiting_calls
                     .front()
                     .map_or(u64::MAX, |(position, _)| *position)
             });
-            let Some((offered, (_, job))) = oldest.and_then(|offered| {
-                let job = offered.waiting.pop_front()?;
+            let Some((offered_tool, (_, job))) = oldest_tool.and_then(|offered| {
+                let job = offered.waiting_calls.pop_front()?;
                 Some((offered, job))
             }) else {
                 return;
@@ -70,7 +70,7 @@ impl State {
             if !job.reply.is_closed() {
                 // Sending never fails: a worker is removed from `workers` before its receiver is
                 // dropped.
-                drop(worker.give(&offered.tool, job));
+                drop(worker.assign(&offered_tool.tool, job));
                 return;
             }
         }
@@ -79,20 +79,20 @@ impl State {
 
 impl Worker {
     /// Returns whether the worker has exactly this tool.
-    pub(super) fn has(&self, tool: &WorkerTool) -> bool {
+    pub(super) fn has_tool(&self, tool: &WorkerTool) -> bool {
         self.tools
             .get(tool.name())
-            .is_some_and(|own| own.tool.is_same(tool))
+            .is_some_and(|worker_tool| worker_tool.tool.is_same(tool))
     }
 
-    pub(super) fn give(
+    pub(super) fn assign(
         &mut self,
         tool: &Arc<WorkerTool>,
         job: Box<WorkerJob>,
     ) -> Result<(), Box<WorkerJob>> {
         self.idle_since = None;
         self.calls += 1;
-        let sent = self.inbox.try_send((Arc::clone(tool), job));
-        sent.map_err(|error| error.into_inner().1)
+        let result = self.inbox.try_send((Arc::clone(tool), job));
+        result.map_err(|error| error.into_inner().1)
     }
 }

@@ -54,8 +54,8 @@ async fn a_call_cancelled_before_it_was_sent_does_not_count_for_the_worker() {
     }
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let process = Process::default();
-    let admission = process.watch(None);
-    let working = worker.work(
+    let admission = process.watch_admission(None);
+    let working = worker.serve_calls(
         theirs,
         std::future::pending(),
         std::future::pending(),

@@ -15,13 +15,13 @@ use super::Workers;
 use crate::calling_client::link::ClientLink;
 use crate::calling_client::listed_tool::ListedTool;
 
-/// A tool of workers. A call waits for an idle worker.
+/// A tool that one or more workers offer. A call waits for an idle worker.
 pub struct WorkerTool {
     definition: ToolDefinition,
-    /// The tool's entry as the worker sent it. Tools with equal entries are the same.
+    /// The tool's entry as the worker sent it. Two workers with equal entries offer the same tool.
     entry: Map<String, Value>,
     /// The entry of `tools/list`.
-    listed: ListedTool,
+    listed_tool: ListedTool,
     timeout: Option<Duration>,
     workers: OnceLock<Weak<Workers>>,
 }
@@ -30,19 +30,19 @@ impl WorkerTool {
     pub(super) fn new(
         definition: ToolDefinition,
         entry: Map<String, Value>,
-        listed: ListedTool,
+        listed_tool: ListedTool,
         timeout: Option<Duration>,
     ) -> Self {
         Self {
             definition,
             entry,
-            listed,
+            listed_tool,
             timeout,
             workers: OnceLock::new(),
         }
     }
 
-    pub(super) fn belongs_to(&self, workers: &Weak<Workers>) {
+    pub(super) fn set_workers(&self, workers: &Weak<Workers>) {
         self.workers.get_or_init(|| Weak::clone(workers));
     }
 
@@ -54,21 +54,21 @@ impl WorkerTool {
     ///
     /// # Errors
     /// If the entry cannot be serialized.
-    pub fn listed_for(&self, version: ProtocolVersion) -> Result<Box<RawValue>, serde_json::Error> {
-        self.listed.to_entry(self.name().as_str(), version)
+    pub fn to_entry(&self, version: ProtocolVersion) -> Result<Box<RawValue>, serde_json::Error> {
+        self.listed_tool.to_entry(self.name().as_str(), version)
     }
 
     /// Returns whether a call that was checked against the tool `other` may be invalid for this
     /// tool.
     pub(super) fn invalidates_calls_of(&self, other: &Self) -> bool {
-        let (own, others) = (&self.definition, &other.definition);
-        own.requires_confirmation() != others.requires_confirmation()
-            || own.input_schema() != others.input_schema()
-            || own.strict() != others.strict()
+        let (definition, other_definition) = (&self.definition, &other.definition);
+        definition.requires_confirmation() != other_definition.requires_confirmation()
+            || definition.input_schema() != other_definition.input_schema()
+            || definition.strict() != other_definition.strict()
     }
 
     /// Returns the error for a call of a tool that has changed since the call was checked.
-    pub(super) fn has_changed(&self) -> ToolFailure {
+    pub(super) fn changed_failure(&self) -> ToolFailure {
         let message = format!(
             "Tool '{}' changed while the call was waiting: send the call again",
             self.name()
@@ -85,18 +85,18 @@ impl WorkerTool {
         arguments: JsonObject,
         context: CallContext,
     ) -> Result<ToolOutput, ToolFailure> {
-        let gone =
+        let stopped_failure =
             || ToolFailure::new(ErrorCode::Unavailable, "The sidecar no longer runs workers");
         let workers = self
             .workers
             .get()
             .and_then(Weak::upgrade)
-            .ok_or_else(gone)?;
+            .ok_or_else(stopped_failure)?;
         let link = context
             .link
             .as_ref()
-            // The worker gets the link only for the client's own request, not for calls of a
-            // composed tool.
+            // The worker gets the link to the client only for the client's own request, not for a
+            // call that a composed tool makes.
             .filter(|_| context.nesting.is_none())
             .and_then(|link| link.get::<Arc<ClientLink>>());
         let (reply, response) = oneshot::channel();
@@ -108,7 +108,7 @@ impl WorkerTool {
         });
         workers.submit(self, job)?;
         drop(workers);
-        response.await.unwrap_or_else(|_| Err(gone()))
+        response.await.unwrap_or_else(|_| Err(stopped_failure()))
     }
 }
 
@@ -121,15 +121,15 @@ impl Tool for WorkerTool {
         self.timeout
     }
 
-    /// The worker also gets the caller's principal. The approval must cover it, because the id of
-    /// an approval for a verified user does not contain the principal.
+    /// Returns the caller's principal, which the worker gets as well. The approval must cover the
+    /// principal, because the id of an approval for a verified user does not contain the principal.
     fn forwarded(&self, context: &CallContext) -> Result<Option<ForwardedParameters>, ToolFailure> {
         let principal = context
             .principal
             .as_ref()
             .filter(|_| context.verified_user().is_some());
         Ok(principal.map(|principal| ForwardedParameters {
-            shown: json!({"principal": principal}),
+            parameters: json!({"principal": principal}),
             digest: principal.clone(),
         }))
     }

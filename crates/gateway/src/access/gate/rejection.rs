@@ -11,13 +11,13 @@ use crate::problem::Problem;
 pub enum AccessRejection {
     /// The server has no TCP listener in the current configuration.
     #[error("This sidecar does not accept requests over TCP")]
-    Closed,
+    TcpDisabled,
     /// `Host` is missing, duplicated or not allowed.
     #[error("The Host header is missing or not allowed: add the host to tcp.allowed_hosts")]
-    Host,
+    BadHost,
     /// The request comes from a web page whose origin is not allowed.
     #[error("Requests from this origin are not allowed: add the origin to tcp.allowed_origins")]
-    Origin,
+    BadOrigin,
     /// The request has no token.
     #[error("The request has no access token: send the header Authorization: Bearer TOKEN")]
     NoToken,
@@ -25,27 +25,27 @@ pub enum AccessRejection {
     #[error("The access token is invalid, expired or revoked")]
     BadToken,
     /// The token is valid, but its scope is insufficient.
-    #[error("The access token does not allow this request: it needs the scope {required}")]
+    #[error("The access token does not allow this request: it needs the scope {required_scope}")]
     Scope {
         /// The scope that the route requires.
-        required: Scope,
+        required_scope: Scope,
     },
     /// The token is valid, but no permit is free for its connection.
     #[error("All tcp.max_connections connections are in use; try again later")]
-    Full,
+    NoFreePermit,
     /// The tokens cannot be checked at present.
-    #[error("Access tokens cannot be checked now")]
+    #[error("Access tokens cannot be checked at present: try again later")]
     CannotCheck(#[source] TokenCheckError),
 }
 
 impl AccessRejection {
-    fn translate(&self) -> (StatusCode, ErrorCode) {
+    fn status_and_code(&self) -> (StatusCode, ErrorCode) {
         match self {
-            Self::Closed | Self::Host | Self::Origin | Self::Scope { .. } => {
+            Self::TcpDisabled | Self::BadHost | Self::BadOrigin | Self::Scope { .. } => {
                 (StatusCode::FORBIDDEN, ErrorCode::Denied)
             }
             Self::NoToken | Self::BadToken => (StatusCode::UNAUTHORIZED, ErrorCode::Denied),
-            Self::Full | Self::CannotCheck(_) => {
+            Self::NoFreePermit | Self::CannotCheck(_) => {
                 (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable)
             }
         }
@@ -56,22 +56,27 @@ impl AccessRejection {
         match self {
             Self::NoToken => Some("Bearer realm=\"pillion\"".to_owned()),
             Self::BadToken => Some("Bearer realm=\"pillion\", error=\"invalid_token\"".to_owned()),
-            Self::Scope { required } => Some(format!(
-                "Bearer realm=\"pillion\", error=\"insufficient_scope\", scope=\"{required}\""
+            Self::Scope { required_scope } => Some(format!(
+                "Bearer realm=\"pillion\", error=\"insufficient_scope\", scope=\"{required_scope}\""
             )),
-            Self::Closed | Self::Host | Self::Origin | Self::Full | Self::CannotCheck(_) => None,
+            Self::TcpDisabled
+            | Self::BadHost
+            | Self::BadOrigin
+            | Self::NoFreePermit
+            | Self::CannotCheck(_) => None,
         }
     }
 
-    /// Returns whether the rejection closes the connection: if the request has not authenticated.
-    fn ends_connection(&self) -> bool {
+    /// Returns whether the connection is closed after the rejection, which is the case if the
+    /// request has not authenticated.
+    fn closes_connection(&self) -> bool {
         match self {
-            Self::Closed
-            | Self::Host
-            | Self::Origin
+            Self::TcpDisabled
+            | Self::BadHost
+            | Self::BadOrigin
             | Self::NoToken
             | Self::BadToken
-            | Self::Full => true,
+            | Self::NoFreePermit => true,
             Self::Scope { .. } | Self::CannotCheck(_) => false,
         }
     }
@@ -79,7 +84,7 @@ impl AccessRejection {
 
 impl IntoResponse for AccessRejection {
     fn into_response(self) -> Response {
-        let (status, code) = self.translate();
+        let (status, code) = self.status_and_code();
         if let Self::CannotCheck(error) = &self {
             tracing::error!(
                 %error,
@@ -88,13 +93,13 @@ impl IntoResponse for AccessRejection {
         }
         let mut problem = Problem::new(status, code, self.to_string());
         if matches!(self, Self::NoToken | Self::BadToken) {
-            problem = problem.called("invalid_api_key");
+            problem = problem.with_openai_code("invalid_api_key");
         }
-        let ends_connection = self.ends_connection();
+        let closes_connection = self.closes_connection();
         let mut response = problem.into_response();
-        if ends_connection {
-            let close = HeaderValue::from_static("close");
-            response.headers_mut().insert(CONNECTION, close);
+        if closes_connection {
+            let close_value = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close_value);
         }
         if let Some(Ok(challenge)) = self.challenge().map(TryInto::try_into) {
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);

@@ -20,7 +20,7 @@ fn gate() -> AccessGate {
 async fn status(request: axum::http::request::Builder) -> u16 {
     let (request, ()) = request.body(()).unwrap().into_parts();
     let required = Scope::required_scope(&request.method, request.uri.path());
-    match gate().enter(&request, required).await {
+    match gate().check_request(&request, required).await {
         Ok(_) => 200,
         Err(rejection) => rejection.into_response().status().as_u16(),
     }

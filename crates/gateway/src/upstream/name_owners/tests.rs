@@ -167,18 +167,18 @@ impl Lists {
             let tool = json!({"name": name, "inputSchema": {"type": "object"}});
             RawValue::from_string(tool.to_string()).unwrap()
         });
-        let raw: Arc<Vec<_>> = Arc::new(raw.collect());
-        let (checked, definitions) = self.runtime.block_on(check_tools(server, &raw));
+        let raw_tools: Arc<Vec<_>> = Arc::new(raw.collect());
+        let (checked, definitions) = self.runtime.block_on(check_tools(server, &raw_tools));
         let names = definitions.iter().map(|definition| definition.name.clone());
         server.listed_names.add(names);
         let list = ListedTools {
             upstreams: &self.upstreams,
             server,
-            raw: &raw,
+            raw_tools: &raw_tools,
         };
         let registered = list.register(checked, &HashSet::new(), &self.before[index]);
         self.before[index] = registered.iter().map(|(name, _)| name.clone()).collect();
-        let mut offered = self.upstreams.offered.tools.write();
+        let mut offered = self.upstreams.server_tools.tools.write();
         offered.retain(|_, tool| !Arc::ptr_eq(tool.server(), server));
         offered.extend(registered);
     }
@@ -229,7 +229,7 @@ proptest! {
             }
             // No name that MCP clients see moves from one tool to another.
             for name in TOOLS {
-                let Some(tool) = lists.upstreams.only_named(name) else { continue };
+                let Some(tool) = lists.upstreams.find_registered_name(name) else { continue };
                 let owner = owners.owner(name).map(str::to_owned);
                 let server = lists.holder(tool.as_str());
                 prop_assert!(owner.is_none() || owner == server, "{name}: {tool}");

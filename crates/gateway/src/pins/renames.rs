@@ -10,32 +10,34 @@ use serde_json::Value;
 
 use super::definition::Definition;
 
-/// Share of a tool's words that another tool has to have, in percent, to count as the same tool.
+/// Minimum share of a tool's words, in percent, that another tool must have to count as the same
+/// tool under another name.
 const MIN_COMMON_PERCENT: usize = 60;
 
 /// Minimum number of words by which tools are compared.
 const MIN_WORDS: usize = 2;
 
-/// Maximum number of words of a definition that are compared: definitions come from servers.
+/// Maximum number of words of a definition that are compared. The number is limited, because a
+/// server chooses the length of its definitions.
 const MAX_WORDS: usize = 256;
 
 /// Maximum number of pairs of definitions that are compared for one list. Further new tools count
 /// as renamed, so that a server cannot evade the comparison with many tools.
 const MAX_PAIRS: usize = 4_000;
 
-/// Minimum length of a word: shorter ones occur in all descriptions.
-const MIN_WORD_LEN: usize = 4;
+/// Minimum length of a word that is compared. Shorter words occur in all descriptions.
+const MIN_WORD_CHARS: usize = 4;
 
 /// The pinned tools that a server no longer lists. New tools of the server are compared with them.
 pub(super) struct Renames {
-    gone: Vec<Likeness>,
+    removed_tools: Vec<ToolFeatures>,
     /// The number of pairs that may still be compared.
-    pairs: usize,
+    remaining_pairs: usize,
 }
 
 /// The parts of a definition by which a tool with another name is recognized.
 #[derive(Debug)]
-struct Likeness {
+struct ToolFeatures {
     name: String,
     /// The name in lower case, without punctuation.
     plain_name: String,
@@ -46,82 +48,97 @@ struct Likeness {
 
 impl Renames {
     pub(super) fn new(pins: &HashMap<String, ToolPin>, definitions: &[Definition]) -> Self {
-        let listed: HashSet<&str> = definitions.iter().map(|it| it.name.as_str()).collect();
-        let has_new = listed.iter().any(|name| !pins.contains_key(*name));
-        // A waiting tool was never accepted, and is no tool's previous name.
-        let is_gone = |pin: &&ToolPin| {
-            has_new && !listed.contains(pin.tool.as_str()) && !super::is_never_accepted(pin)
-        };
-        let mut gone: Vec<_> = pins
-            .values()
-            .filter(is_gone)
-            .map(|pin| Likeness::new(&pin.tool, &pin.definition))
+        let listed_names: HashSet<&str> = definitions
+            .iter()
+            .map(|definition| definition.name.as_str())
             .collect();
-        gone.sort_by(|one, other| one.name.cmp(&other.name));
+        let has_new_tool = listed_names.iter().any(|name| !pins.contains_key(*name));
+        // A tool that waits to be accepted is skipped: no other tool can be its renamed form,
+        // because it was never accepted.
+        let is_removed = |pin: &&ToolPin| {
+            has_new_tool
+                && !listed_names.contains(pin.tool.as_str())
+                && !super::is_never_accepted(pin)
+        };
+        let mut removed_tools: Vec<_> = pins
+            .values()
+            .filter(is_removed)
+            .map(|pin| ToolFeatures::new(&pin.tool, &pin.definition))
+            .collect();
+        removed_tools.sort_by(|left, right| left.name.cmp(&right.name));
         Self {
-            gone,
-            pairs: MAX_PAIRS,
+            removed_tools,
+            remaining_pairs: MAX_PAIRS,
         }
     }
 
-    /// Returns the name of the pinned tool that the new tool is, or may be, under another name.
+    /// Returns the pinned name of the tool that this new tool was, or may have been, before it was
+    /// renamed.
     pub(super) fn find_predecessor(&mut self, definition: &Definition) -> Option<&str> {
-        if self.gone.is_empty() {
+        if self.removed_tools.is_empty() {
             return None;
         }
-        let new = Likeness::new(&definition.name, &definition.text);
-        let is_same = |gone: &&Likeness| {
-            gone.nameless_hash == new.nameless_hash || gone.plain_name == new.plain_name
+        let new_tool = ToolFeatures::new(&definition.name, &definition.text);
+        let is_same = |removed_tool: &&ToolFeatures| {
+            removed_tool.nameless_hash == new_tool.nameless_hash
+                || removed_tool.plain_name == new_tool.plain_name
         };
-        if let Some(gone) = self.gone.iter().find(is_same) {
-            return Some(&gone.name);
+        if let Some(removed_tool) = self.removed_tools.iter().find(is_same) {
+            return Some(&removed_tool.name);
         }
-        let compared = self.gone.len().min(self.pairs);
-        self.pairs -= compared;
-        let (compared, others) = self.gone.split_at(compared);
-        let alike = compared.iter().find(|gone| gone.shares_words_with(&new));
-        Some(&alike.or(others.first())?.name)
+        let compared_count = self.removed_tools.len().min(self.remaining_pairs);
+        self.remaining_pairs -= compared_count;
+        let (compared_tools, other_tools) = self.removed_tools.split_at(compared_count);
+        let similar_tool = compared_tools
+            .iter()
+            .find(|removed_tool| removed_tool.shares_words_with(&new_tool));
+        Some(&similar_tool.or(other_tools.first())?.name)
     }
 }
 
-impl Likeness {
+impl ToolFeatures {
     fn new(name: &str, definition: &str) -> Self {
-        let mut definition: Value = serde_json::from_str(definition).unwrap_or_default();
-        if let Some(members) = definition.as_object_mut() {
+        let mut nameless_definition: Value = serde_json::from_str(definition).unwrap_or_default();
+        if let Some(members) = nameless_definition.as_object_mut() {
             members.remove("name");
             members.remove("title");
         }
         let mut words = HashSet::new();
-        collect_words(&definition, &mut words);
-        let plain = name.chars().filter(|letter| letter.is_alphanumeric());
+        collect_words(&nameless_definition, &mut words);
+        let letters = name.chars().filter(|letter| letter.is_alphanumeric());
         Self {
             name: name.to_owned(),
-            plain_name: plain.flat_map(char::to_lowercase).collect(),
-            nameless_hash: sha256_hex(&definition.to_string()),
+            plain_name: letters.flat_map(char::to_lowercase).collect(),
+            nameless_hash: sha256_hex(&nameless_definition.to_string()),
             words,
         }
     }
 
     /// Returns whether the new tool has most words of this pinned tool. Additional words do not
     /// matter: a renamed tool may have more instructions.
-    fn shares_words_with(&self, new: &Self) -> bool {
-        let common = self.words.iter().filter(|word| new.words.contains(word));
+    fn shares_words_with(&self, new_tool: &Self) -> bool {
+        let common_words = self
+            .words
+            .iter()
+            .filter(|word| new_tool.words.contains(word));
         self.words.len() >= MIN_WORDS
-            && common.count() * 100 >= self.words.len() * MIN_COMMON_PERCENT
+            && common_words.count() * 100 >= self.words.len() * MIN_COMMON_PERCENT
     }
 }
 
 /// Collects the words that a model reads: descriptions, and the names and values of parameters.
 fn collect_words(value: &Value, words: &mut HashSet<u64>) {
-    const TEXTS: [&str; 5] = ["description", "title", "default", "const", "enum"];
+    const TEXT_MEMBERS: [&str; 5] = ["description", "title", "default", "const", "enum"];
     match value {
         Value::Object(members) => {
             for (key, member) in members {
-                if let (true, Value::Object(named)) = (key == "properties", member) {
-                    named.keys().for_each(|name| add_words(name, words));
+                if let (true, Value::Object(properties)) = (key == "properties", member) {
+                    properties.keys().for_each(|name| add_words(name, words));
                 }
                 match member {
-                    Value::String(text) if TEXTS.contains(&key.as_str()) => add_words(text, words),
+                    Value::String(text) if TEXT_MEMBERS.contains(&key.as_str()) => {
+                        add_words(text, words);
+                    }
                     Value::Array(items) if key == "enum" => {
                         let texts = items.iter().filter_map(Value::as_str);
                         texts.for_each(|text| add_words(text, words));
@@ -136,8 +153,8 @@ fn collect_words(value: &Value, words: &mut HashSet<u64>) {
 }
 
 fn add_words(text: &str, words: &mut HashSet<u64>) {
-    let found = text.split(|letter: char| !letter.is_alphanumeric());
-    for word in found.filter(|word| word.chars().count() >= MIN_WORD_LEN) {
+    let all_words = text.split(|letter: char| !letter.is_alphanumeric());
+    for word in all_words.filter(|word| word.chars().count() >= MIN_WORD_CHARS) {
         if words.len() >= MAX_WORDS {
             return;
         }
