@@ -12,14 +12,15 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::Caller;
-use super::list_kind::Kind;
+use super::list_kind::ListKind;
 use super::local;
 use super::resource_not_found::resource_not_found_for;
 use super::template;
 use pillion_gateway::Gateway;
 use pillion_gateway::calling_client::link::ClientLink;
 use pillion_gateway::calling_client::message::{
-    INTERNAL_ERROR, Members, Request, check_identifier, invalid_params, raw, raw_list, unknown,
+    INTERNAL_ERROR, Members, Request, check_identifier, invalid_params, raw, raw_list,
+    unknown_item_error,
 };
 use pillion_gateway::upstream::{OfferedEntry, Server, Upstreams, VisibleServers};
 
@@ -28,39 +29,39 @@ use pillion_gateway::upstream::{OfferedEntry, Server, Upstreams, VisibleServers}
 struct CatalogEntry {
     /// The name, URI or URI template under which clients know the entry.
     id: String,
-    /// The name, URI or URI template on the server.
+    /// The name, URI or URI template that the entry has on its server.
     remote_id: String,
     server: Arc<Server>,
     /// The entry as clients receive it.
-    listed: Arc<RawValue>,
+    json: Arc<RawValue>,
 }
 
-/// Time for which a list counts as fresh when a missing entry is looked up.
+/// Maximum age of a list that is not requested again if a requested entry is missing in the list.
 const FRESH_LIST_TTL: Duration = Duration::from_secs(1);
 
 /// The latest lists of the upstream servers, for routing requests.
 #[derive(Debug, Default)]
 pub struct Catalog {
-    lists: RwLock<HashMap<Kind, RequestedList>>,
-    /// Locked while the list of a kind is requested.
-    refreshing: [tokio::sync::Mutex<()>; 3],
+    lists: RwLock<HashMap<ListKind, RequestedList>>,
+    /// One lock per kind, which is held while the lists of this kind are requested.
+    refresh_locks: [tokio::sync::Mutex<()>; 3],
 }
 
-/// A list, and when it was requested.
+/// The list of one kind, and the time at which the list was requested.
 #[derive(Debug)]
 struct RequestedList {
-    since: Instant,
+    requested_at: Instant,
     entries: Arc<Vec<CatalogEntry>>,
-    /// Whether the servers are the same as when the list was requested. If not, the list only
-    /// provides the previous entries of servers that fail.
+    /// Whether the list was requested from the current servers. After the servers have changed, the
+    /// list only provides the previous entries of servers that fail.
     is_current: bool,
 }
 
 impl Catalog {
-    /// Marks all lists as outdated, because the servers have changed. A server that fails when it
-    /// is listed again keeps its previous entries, so that no other server takes their names and
+    /// Marks all lists as outdated after a change of the servers. A server whose lists cannot be
+    /// requested again keeps its previous entries, so that no other server can take their names and
     /// URIs.
-    pub(super) fn forget(&self) {
+    pub(super) fn mark_outdated(&self) {
         let mut lists = self.lists.write();
         lists.values_mut().for_each(|list| list.is_current = false);
     }
@@ -71,24 +72,25 @@ impl Catalog {
     pub(super) async fn list(
         &self,
         caller: &Caller,
-        kind: Kind,
+        kind: ListKind,
     ) -> Result<Box<RawValue>, RpcError> {
         let pack_entries = local::list(caller, kind).await;
-        let limit = caller.mcp.gateway.upstreams().list_timeout();
-        let refresh = pillion_deadline::timeout(limit, self.refresh(&caller.mcp.gateway, kind));
-        let (visible_servers, entries) = join(visible_servers(caller), refresh).await;
+        let timeout = caller.mcp.gateway.upstreams().list_timeout();
+        let refresh_future =
+            pillion_deadline::timeout(timeout, self.refresh(&caller.mcp.gateway, kind));
+        let (visible_servers, entries) = join(find_visible_servers(caller), refresh_future).await;
         let entries = entries.unwrap_or_else(|_| self.current_list(kind).unwrap_or_default());
-        let bytes = entries.iter().map(|entry| entry.listed.get().len()).sum();
+        let total_bytes = entries.iter().map(|entry| entry.json.get().len()).sum();
         let packs = caller.mcp.gateway.packs().clone();
-        compute::run(&compute_account(caller), bytes, move || {
+        compute::run(&compute_account(caller), total_bytes, move || {
             let belongs_to_pack = |entry: &CatalogEntry| match kind {
-                Kind::Prompts => false,
-                Kind::Resources | Kind::Templates => packs.provider_of(&entry.id).is_some(),
+                ListKind::Prompts => false,
+                ListKind::Resources | ListKind::Templates => packs.provider_of(&entry.id).is_some(),
             };
-            let visible = entries
+            let visible_entries = entries
                 .iter()
                 .filter(|entry| visible_servers.has(&entry.server) && !belongs_to_pack(entry));
-            let server_entries = without_duplicates(visible).map(|entry| &*entry.listed);
+            let server_entries = skip_duplicates(visible_entries).map(|entry| &*entry.json);
             let list: Vec<_> = pack_entries
                 .iter()
                 .map(|entry| &**entry)
@@ -101,68 +103,68 @@ impl Catalog {
 
     /// Requests the list of every server. A server that fails keeps its previous entries. Callers
     /// that arrive during a request share the next request.
-    async fn refresh(&self, gateway: &Gateway, kind: Kind) -> Arc<Vec<CatalogEntry>> {
-        let arrived = Instant::now();
-        let _refreshing = self.refreshing[kind as usize].lock().await;
-        if let Some(list) = self.list_since(kind, Some(arrived)) {
+    async fn refresh(&self, gateway: &Gateway, kind: ListKind) -> Arc<Vec<CatalogEntry>> {
+        let arrived_at = Instant::now();
+        let _refresh_guard = self.refresh_locks[kind as usize].lock().await;
+        if let Some(list) = self.list_since(kind, Some(arrived_at)) {
             return list;
         }
-        let since = Instant::now();
-        let before = self.latest(kind);
+        let requested_at = Instant::now();
+        let previous_entries = self.latest_entries(kind);
         let upstreams = gateway.upstreams();
-        let limit = upstreams.discovery_timeout();
+        let timeout = upstreams.discovery_timeout();
         let servers = upstreams
             .servers()
             .iter()
-            .filter(|server| server.lists_for_all());
+            .filter(|server| server.lists_for_all_users());
         let lists = servers.map(async |server| {
-            let client = &server.shared.client;
-            let listing = async {
+            let client = &server.shared_connection.client;
+            let list_request = async {
                 match kind {
-                    Kind::Prompts => client.list_prompts().await,
-                    Kind::Resources => client.list_resources().await,
-                    Kind::Templates => client.list_resource_templates().await,
+                    ListKind::Prompts => client.list_prompts().await,
+                    ListKind::Resources => client.list_resources().await,
+                    ListKind::Templates => client.list_resource_templates().await,
                 }
             };
-            let list = match pillion_deadline::timeout(limit, listing).await {
+            let list = match pillion_deadline::timeout(timeout, list_request).await {
                 Ok(Ok(list)) => list,
                 Ok(Err(error)) => {
                     tracing::debug!(
                         server.label = server.label, %error,
                         "Cannot list the {} of an MCP server", kind.key()
                     );
-                    return entries_from(&before, server);
+                    return filter_by_server(&previous_entries, server);
                 }
-                Err(_) => return entries_from(&before, server),
+                Err(_) => return filter_by_server(&previous_entries, server),
             };
-            let offered = server.entries.check_list(kind.entry_kind(), list).await;
-            offered
+            let offered_entries = server.entries.check_list(kind.entry_kind(), list).await;
+            offered_entries
                 .into_iter()
-                .map(|offered| CatalogEntry::new(server, offered))
+                .map(|offered_entry| CatalogEntry::new(server, offered_entry))
                 .collect()
         });
         let mut entries = join_all(lists).await.concat();
-        if kind == Kind::Prompts {
-            let bytes = entries.iter().map(|entry| entry.id.len()).sum();
+        if kind == ListKind::Prompts {
+            let total_bytes = entries.iter().map(|entry| entry.id.len()).sum();
             let thread_gateway = gateway.clone();
-            let unique = compute::run("names of prompts", bytes, move || {
+            let rename_task = compute::run("names of prompts", total_bytes, move || {
                 make_names_unique(&mut entries, thread_gateway.upstreams());
                 entries
             });
-            entries = unique.await;
+            entries = rename_task.await;
         }
-        let shared = Arc::new(entries);
+        let shared_entries = Arc::new(entries);
         let list = RequestedList {
-            since,
-            entries: Arc::clone(&shared),
+            requested_at,
+            entries: Arc::clone(&shared_entries),
             is_current: true,
         };
         self.lists.write().insert(kind, list);
-        shared
+        shared_entries
     }
 
     /// Returns the entries of the latest list, even if the servers have changed since.
-    fn latest(&self, kind: Kind) -> Arc<Vec<CatalogEntry>> {
+    fn latest_entries(&self, kind: ListKind) -> Arc<Vec<CatalogEntry>> {
         let lists = self.lists.read();
         lists
             .get(&kind)
@@ -171,41 +173,44 @@ impl Catalog {
     }
 
     /// Returns the latest list of the current servers, if there is one.
-    fn current_list(&self, kind: Kind) -> Option<Arc<Vec<CatalogEntry>>> {
+    fn current_list(&self, kind: ListKind) -> Option<Arc<Vec<CatalogEntry>>> {
         self.list_since(kind, None)
     }
 
     /// Returns the list of the current servers, if it was requested after `since`.
-    fn list_since(&self, kind: Kind, since: Option<Instant>) -> Option<Arc<Vec<CatalogEntry>>> {
+    fn list_since(&self, kind: ListKind, since: Option<Instant>) -> Option<Arc<Vec<CatalogEntry>>> {
         let lists = self.lists.read();
         let list = lists.get(&kind).filter(|list| list.is_current)?;
-        let is_late_enough = since.is_none_or(|since| list.since >= since);
-        is_late_enough.then(|| Arc::clone(&list.entries))
+        let is_recent_enough = since.is_none_or(|since| list.requested_at >= since);
+        is_recent_enough.then(|| Arc::clone(&list.entries))
     }
 
     /// Returns whether the list of this kind was requested within the last second.
-    fn has_fresh_list(&self, kind: Kind) -> bool {
+    fn has_fresh_list(&self, kind: ListKind) -> bool {
         let lists = self.lists.read();
         lists
             .get(&kind)
-            .is_some_and(|list| list.is_current && list.since.elapsed() < FRESH_LIST_TTL)
+            .is_some_and(|list| list.is_current && list.requested_at.elapsed() < FRESH_LIST_TTL)
     }
 
-    /// Returns the first visible matching entry of the latest list, or else of a new list.
+    /// Returns the first entry that matches and that the caller may see, from the latest list or
+    /// else from a newly requested list.
     async fn find(
         &self,
         gateway: &Gateway,
         visible_servers: &VisibleServers,
-        kind: Kind,
-        matches: impl Fn(&CatalogEntry) -> bool,
+        kind: ListKind,
+        is_match: impl Fn(&CatalogEntry) -> bool,
     ) -> Option<CatalogEntry> {
-        let known = self.current_list(kind);
-        match known.and_then(|known| first(&known, visible_servers, &matches)) {
-            Some(found) => Some(found),
-            None => first(
+        let current_list = self.current_list(kind);
+        match current_list
+            .and_then(|current_list| find_first(&current_list, visible_servers, &is_match))
+        {
+            Some(entry) => Some(entry),
+            None => find_first(
                 &self.refresh(gateway, kind).await,
                 visible_servers,
-                &matches,
+                &is_match,
             ),
         }
     }
@@ -218,34 +223,34 @@ impl Catalog {
         link: &Arc<ClientLink>,
     ) -> Result<Box<RawValue>, RpcError> {
         let name = request.text("name")?;
-        let prompt = self.prompt(caller, &name).await?;
+        let prompt = self.find_prompt(caller, &name).await?;
         let remote_name = ("name", raw(&prompt.remote_id)?);
         forward_request(&prompt.server, caller, request, [remote_name], link).await
     }
 
-    async fn prompt(&self, caller: &Caller, name: &str) -> Result<CatalogEntry, RpcError> {
-        let visible_servers = visible_servers(caller).await;
-        let matches = |entry: &CatalogEntry| entry.id == name;
-        let found = self
+    async fn find_prompt(&self, caller: &Caller, name: &str) -> Result<CatalogEntry, RpcError> {
+        let visible_servers = find_visible_servers(caller).await;
+        let is_match = |entry: &CatalogEntry| entry.id == name;
+        let prompt = self
             .find(
                 &caller.mcp.gateway,
                 &visible_servers,
-                Kind::Prompts,
-                matches,
+                ListKind::Prompts,
+                is_match,
             )
             .await;
-        found.ok_or_else(|| unknown("prompt", name))
+        prompt.ok_or_else(|| unknown_item_error("prompt", name))
     }
 
     /// Handles `resources/read`: forwards the request to the server of the resource.
-    pub(super) async fn read(
+    pub(super) async fn read_resource(
         &self,
         caller: &Caller,
         request: &Request,
         link: &Arc<ClientLink>,
     ) -> Result<Box<RawValue>, RpcError> {
         let uri = request.text("uri")?;
-        let owner = self.owner(caller, &uri).await;
+        let owner = self.find_owner(caller, &uri).await;
         let server = owner.ok_or_else(|| resource_not_found_for(link, &uri))?;
         forward_request(&server, caller, request, [], link).await
     }
@@ -253,43 +258,48 @@ impl Catalog {
     /// Returns the server that lists a resource, or else the server with a matching resource
     /// template. Lists take precedence, because a template of any server may match the URI of
     /// another server's resource.
-    pub(super) async fn owner(&self, caller: &Caller, uri: &str) -> Option<Arc<Server>> {
-        let visible_servers = visible_servers(caller).await;
-        let matches = |entry: &CatalogEntry| entry.id == uri;
-        let known = self.current_list(Kind::Resources);
-        let is_new = known.is_none();
-        let listed = match known {
-            Some(known) => known,
-            None => self.refresh(&caller.mcp.gateway, Kind::Resources).await,
+    pub(super) async fn find_owner(&self, caller: &Caller, uri: &str) -> Option<Arc<Server>> {
+        let visible_servers = find_visible_servers(caller).await;
+        let is_match = |entry: &CatalogEntry| entry.id == uri;
+        let current_list = self.current_list(ListKind::Resources);
+        let is_new_list = current_list.is_none();
+        let resources = match current_list {
+            Some(current_list) => current_list,
+            None => self.refresh(&caller.mcp.gateway, ListKind::Resources).await,
         };
-        if let Some(found) = first(&listed, &visible_servers, matches) {
-            return Some(found.server);
+        if let Some(entry) = find_first(&resources, &visible_servers, is_match) {
+            return Some(entry.server);
         }
-        let by_current_template = match self.current_list(Kind::Templates) {
-            Some(known) => with_template(&known, &visible_servers, caller, uri).await,
+        let current_template_entry = match self.current_list(ListKind::Templates) {
+            Some(current_list) => {
+                find_matching_template(&current_list, &visible_servers, caller, uri).await
+            }
             None => None,
         };
-        let by_template = match by_current_template {
-            Some(found) => Some(found),
+        let template_entry = match current_template_entry {
+            Some(entry) => Some(entry),
             None => {
-                let listed = self.refresh(&caller.mcp.gateway, Kind::Templates).await;
-                with_template(&listed, &visible_servers, caller, uri).await
+                let templates = self.refresh(&caller.mcp.gateway, ListKind::Templates).await;
+                find_matching_template(&templates, &visible_servers, caller, uri).await
             }
         };
-        // Another server may list the resource by now; its list takes precedence over a template.
-        let is_sure = by_template.is_some()
+        // Checks the resource lists again before the templates, because another server may list the
+        // resource by now, and its list takes precedence over a template.
+        let is_template_certain = template_entry.is_some()
             && (caller.mcp.gateway.upstreams().servers().len() == 1
-                || self.has_fresh_list(Kind::Resources));
-        let listed = if is_new || is_sure {
+                || self.has_fresh_list(ListKind::Resources));
+        let newly_listed_entry = if is_new_list || is_template_certain {
             None
         } else {
-            first(
-                &self.refresh(&caller.mcp.gateway, Kind::Resources).await,
+            find_first(
+                &self.refresh(&caller.mcp.gateway, ListKind::Resources).await,
                 &visible_servers,
-                matches,
+                is_match,
             )
         };
-        listed.or(by_template).map(|found| found.server)
+        newly_listed_entry
+            .or(template_entry)
+            .map(|entry| entry.server)
     }
 
     /// Handles `completion/complete`: forwards the request to the server of the prompt or template.
@@ -300,7 +310,7 @@ impl Catalog {
         link: &Arc<ClientLink>,
     ) -> Result<Box<RawValue>, RpcError> {
         #[derive(Deserialize)]
-        struct Reference {
+        struct CompletionReference {
             #[serde(rename = "type")]
             kind: String,
             #[serde(default)]
@@ -308,22 +318,23 @@ impl Catalog {
             #[serde(default)]
             uri: String,
         }
-        let wrong = || invalid_params("'ref' must be a reference to a prompt or a resource");
-        let written = request.params.get("ref").ok_or_else(wrong)?;
-        let reference: Reference = serde_json::from_str(written.get()).map_err(|_| wrong())?;
+        let invalid_ref = || invalid_params("'ref' must be a reference to a prompt or a resource");
+        let ref_json = request.params.get("ref").ok_or_else(invalid_ref)?;
+        let reference: CompletionReference =
+            serde_json::from_str(ref_json.get()).map_err(|_| invalid_ref())?;
         check_identifier("ref", &reference.name)?;
         check_identifier("ref", &reference.uri)?;
         match reference.kind.as_str() {
             "ref/prompt" => {
-                let prompt = self.prompt(caller, &reference.name).await?;
-                let mut written: Members =
-                    serde_json::from_str(written.get()).map_err(|_| wrong())?;
-                written.insert("name".to_owned(), raw(&prompt.remote_id)?);
+                let prompt = self.find_prompt(caller, &reference.name).await?;
+                let mut members: Members =
+                    serde_json::from_str(ref_json.get()).map_err(|_| invalid_ref())?;
+                members.insert("name".to_owned(), raw(&prompt.remote_id)?);
                 forward_request(
                     &prompt.server,
                     caller,
                     request,
-                    [("ref", raw(&written)?)],
+                    [("ref", raw(&members)?)],
                     link,
                 )
                 .await
@@ -333,29 +344,29 @@ impl Catalog {
                 if let Some(result) = local::complete(caller, uri) {
                     return result;
                 }
-                let visible_servers = visible_servers(caller).await;
-                let matches = |entry: &CatalogEntry| entry.id == *uri;
+                let visible_servers = find_visible_servers(caller).await;
+                let is_match = |entry: &CatalogEntry| entry.id == *uri;
                 let owner = match self
                     .find(
                         &caller.mcp.gateway,
                         &visible_servers,
-                        Kind::Templates,
-                        matches,
+                        ListKind::Templates,
+                        is_match,
                     )
                     .await
                 {
                     Some(template) => Some(template.server),
-                    None => self.owner(caller, uri).await,
+                    None => self.find_owner(caller, uri).await,
                 };
                 let server = owner.ok_or_else(|| resource_not_found_for(link, uri))?;
                 forward_request(&server, caller, request, [], link).await
             }
-            _ => Err(wrong()),
+            _ => Err(invalid_ref()),
         }
     }
 }
 
-fn entries_from(entries: &[CatalogEntry], server: &Arc<Server>) -> Vec<CatalogEntry> {
+fn filter_by_server(entries: &[CatalogEntry], server: &Arc<Server>) -> Vec<CatalogEntry> {
     entries
         .iter()
         .filter(|entry| Arc::ptr_eq(&entry.server, server))
@@ -369,18 +380,19 @@ impl CatalogEntry {
             remote_id: id.clone(),
             id,
             server: Arc::clone(server),
-            listed: entry.into(),
+            json: entry.into(),
         }
     }
 }
 
-/// Returns the account to which a caller's computations over lists are charged.
+/// Returns the name of the account to which the CPU time for processing lists for a caller is
+/// charged.
 pub(super) fn compute_account(caller: &Caller) -> String {
     format!("list of {:?}", caller.context.principal)
 }
 
 /// Returns the entries without those that have the id of an earlier entry.
-fn without_duplicates<'a>(
+fn skip_duplicates<'a>(
     entries: impl Iterator<Item = &'a CatalogEntry>,
 ) -> impl Iterator<Item = &'a CatalogEntry> {
     let mut seen_ids = HashSet::new();
@@ -400,48 +412,48 @@ fn without_duplicates<'a>(
 
 /// Returns the first visible resource template that may match a URI. Many templates are compared on
 /// another thread.
-async fn with_template(
+async fn find_matching_template(
     entries: &Arc<Vec<CatalogEntry>>,
     visible_servers: &VisibleServers,
     caller: &Caller,
     uri: &str,
 ) -> Option<CatalogEntry> {
     let is_candidate = |entry: &CatalogEntry| {
-        template::starts_like(&entry.id, uri) && visible_servers.has(&entry.server)
+        template::has_same_prefix(&entry.id, uri) && visible_servers.has(&entry.server)
     };
     let candidates: Vec<usize> = (0..entries.len())
         .filter(|&index| is_candidate(&entries[index]))
         .collect();
-    let bytes = candidates
+    let total_bytes = candidates
         .iter()
         .map(|&index| entries[index].id.len() + uri.len())
         .sum();
     let (shared_entries, uri) = (Arc::clone(entries), uri.to_owned());
-    let found = compute::run(&compute_account(caller), bytes, move || {
+    let matching_index = compute::run(&compute_account(caller), total_bytes, move || {
         candidates
             .into_iter()
-            .find(|&index| template::matches(&shared_entries[index].id, &uri))
+            .find(|&index| template::is_match(&shared_entries[index].id, &uri))
     })
     .await;
-    found.map(|index| entries[index].clone())
+    matching_index.map(|index| entries[index].clone())
 }
 
 /// Returns the servers that the caller may see.
-async fn visible_servers(caller: &Caller) -> VisibleServers {
+async fn find_visible_servers(caller: &Caller) -> VisibleServers {
     let upstreams = caller.mcp.gateway.upstreams();
     upstreams
         .visible_servers(&caller.context, &caller.visibility)
         .await
 }
 
-fn first(
+fn find_first(
     entries: &[CatalogEntry],
     visible_servers: &VisibleServers,
-    matches: impl Fn(&CatalogEntry) -> bool,
+    is_match: impl Fn(&CatalogEntry) -> bool,
 ) -> Option<CatalogEntry> {
     let mut entries = entries.iter();
-    let found = entries.find(|entry| visible_servers.has(&entry.server) && matches(entry));
-    found.cloned()
+    let entry = entries.find(|entry| visible_servers.has(&entry.server) && is_match(entry));
+    entry.cloned()
 }
 
 /// Gives each prompt a unique name. The server's prefix is added if the configuration sets one, if
@@ -449,30 +461,30 @@ fn first(
 /// server owns the name. A prompt whose prefixed name another server owns is dropped. URIs cannot
 /// be renamed: of several resources with one URI, the first server's is used.
 fn make_names_unique(prompts: &mut Vec<CatalogEntry>, upstreams: &Upstreams) {
-    let prefixed =
+    let to_prefixed_name =
         |entry: &CatalogEntry| format!("{}{}", entry.server.tool_prefix(), entry.remote_id);
-    let reserved: HashSet<String> = prompts.iter().map(prefixed).collect();
+    let prefixed_names: HashSet<String> = prompts.iter().map(to_prefixed_name).collect();
     let mut name_counts: HashMap<String, usize> = HashMap::new();
     for entry in &*prompts {
         *name_counts.entry(entry.remote_id.clone()).or_default() += 1;
     }
     prompts.retain_mut(|entry| {
         let (server, remote_name) = (&entry.server, &entry.remote_id);
-        let is_free = name_counts[remote_name] == 1
-            && !reserved.contains(remote_name)
+        let is_unique_name = name_counts[remote_name] == 1
+            && !prefixed_names.contains(remote_name)
             && upstreams.owner_conflict(server, remote_name).is_none();
-        if server.configured_prefix.is_none() && is_free {
+        if server.configured_prefix.is_none() && is_unique_name {
             return true;
         }
-        let name = prefixed(entry);
+        let name = to_prefixed_name(entry);
         if let Some(conflict) = upstreams.owner_conflict(server, &name) {
             server
                 .entries
                 .report_name_conflict(EntryKind::Prompt, remote_name, &conflict);
             return false;
         }
-        if let Some(listed) = with_name(&entry.listed, &name) {
-            entry.listed = listed.into();
+        if let Some(renamed_json) = rename_prompt(&entry.json, &name) {
+            entry.json = renamed_json.into();
         }
         entry.id = name;
         true
@@ -480,18 +492,19 @@ fn make_names_unique(prompts: &mut Vec<CatalogEntry>, upstreams: &Upstreams) {
 }
 
 /// Returns the prompt with the name `name`.
-fn with_name(prompt: &RawValue, name: &str) -> Option<Box<RawValue>> {
+fn rename_prompt(prompt: &RawValue, name: &str) -> Option<Box<RawValue>> {
     let mut members: Members = serde_json::from_str(prompt.get()).ok()?;
     members.insert("name".to_owned(), to_raw_value(name).ok()?);
     to_raw_value(&members).ok()
 }
 
-/// Forwards a request to a server, with the members in `instead` replaced in its parameters.
+/// Forwards a request to a server, with the members in `replacements` replaced in its
+/// parameters.
 async fn forward_request<const N: usize>(
     server: &Server,
     caller: &Caller,
     request: &Request,
-    instead: [(&'static str, Box<RawValue>); N],
+    replacements: [(&'static str, Box<RawValue>); N],
     link: &Arc<ClientLink>,
 ) -> Result<Box<RawValue>, RpcError> {
     let connection = server
@@ -499,14 +512,14 @@ async fn forward_request<const N: usize>(
         .for_caller(&caller.context)
         .await
         .map_err(|failure| RpcError::new(INTERNAL_ERROR, failure.message))?;
-    let (span, trace) = server.span(&request.method, None, link.trace());
-    let params = link.params_in(trace.as_ref(), instead);
+    let (span, trace) = server.start_span(&request.method, None, link.trace());
+    let params = link.params_with_trace(trace.as_ref(), replacements);
     let options = link.options();
-    let forwarding = connection
+    let response = connection
         .client
-        .request_with(&request.method, &params, &options);
+        .request_with_options(&request.method, &params, &options);
     let outcome = connection
-        .during(Some(Arc::clone(link)), forwarding)
+        .route_messages(Some(Arc::clone(link)), response)
         .await
         .map_err(|error| rpc_error(server, &error));
     if let Some(span) = span {

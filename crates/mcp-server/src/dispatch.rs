@@ -9,15 +9,15 @@ use serde_json::value::RawValue;
 
 use super::{Caller, local, results, tools};
 use crate::catalog::compute_account;
-use crate::list_kind::Kind;
+use crate::list_kind::ListKind;
 use pillion_gateway::Gateway;
 use pillion_gateway::calling_client::link::ClientLink;
 use pillion_gateway::calling_client::message::{
     METHOD_NOT_FOUND, Request, invalid_params, raw, with_members,
 };
 
-/// The cache members of a result. The result must not be cached: servers may change at any time,
-/// and other clients may have other rights.
+/// The members of a result that forbid clients to cache the result, because servers may change at
+/// any time and other clients may have other rights.
 const NO_CACHE_MEMBERS: [(&str, &str); 2] = [("ttlMs", "0"), ("cacheScope", "\"private\"")];
 const COMPLETE_MEMBER: (&str, &str) = ("resultType", "\"complete\"");
 
@@ -38,19 +38,19 @@ pub(super) async fn handle(
         "tools/call" => request
             .text("name")
             .ok()
-            .filter(|name| is_known(&caller.mcp.gateway, name)),
+            .filter(|name| is_known_tool(&caller.mcp.gateway, name)),
         _ => None,
     };
     let version = link.requester.version.as_str();
-    let span = telemetry.mcp_request(method, tool.as_deref(), version, meta_trace, http_trace);
+    let span = telemetry.start_mcp_span(method, tool.as_deref(), version, meta_trace, http_trace);
     link.set_trace(span.context());
     let outcome = handle_without_span(caller, request, link).await;
     span.end_request_span(&outcome);
     outcome
 }
 
-fn is_known(gateway: &Gateway, tool: &str) -> bool {
-    gateway.registry().contains(tool) || gateway.upstreams().only_named(tool).is_some()
+fn is_known_tool(gateway: &Gateway, tool: &str) -> bool {
+    gateway.registry().contains(tool) || gateway.upstreams().find_registered_name(tool).is_some()
 }
 
 async fn handle_without_span(
@@ -64,30 +64,30 @@ async fn handle_without_span(
     let method = request.method.as_str();
     let result = match method {
         "ping" if !is_stateless => return raw(&json!({})),
-        "server/discover" if is_stateless => raw(&discovered())?,
+        "server/discover" if is_stateless => raw(&create_discover_result())?,
         "tools/list" => {
-            only_page(request)?;
+            check_cursor(request)?;
             tools::list(caller, version).await?
         }
         "tools/call" => tools::call(caller, request, link).await?,
         "prompts/list" => {
-            only_page(request)?;
-            catalog.list(caller, Kind::Prompts).await?
+            check_cursor(request)?;
+            catalog.list(caller, ListKind::Prompts).await?
         }
         "resources/list" => {
-            only_page(request)?;
-            catalog.list(caller, Kind::Resources).await?
+            check_cursor(request)?;
+            catalog.list(caller, ListKind::Resources).await?
         }
         "resources/templates/list" => {
-            only_page(request)?;
-            catalog.list(caller, Kind::Templates).await?
+            check_cursor(request)?;
+            catalog.list(caller, ListKind::Templates).await?
         }
         "prompts/get" => catalog.get_prompt(caller, request, link).await?,
         "resources/read" => match results::read(caller, request).await? {
             Some(result) => result,
             None => match local::read(caller, request, link).await? {
                 Some(result) => result,
-                None => catalog.read(caller, request, link).await?,
+                None => catalog.read_resource(caller, request, link).await?,
             },
         },
         "completion/complete" => catalog.complete(caller, request, link).await?,
@@ -96,39 +96,42 @@ async fn handle_without_span(
     if !is_stateless {
         return Ok(result);
     }
-    // Only final results have cache members; results that request more input do not.
+    // Only the results of lists, `server/discover` and `resources/read` have members about caching.
+    // A result that requests more input has no such members.
     let is_cacheable =
         method.ends_with("/list") || matches!(method, "server/discover" | "resources/read");
-    let bytes = result.get().len();
+    let result_bytes = result.get().len();
     let add_members = move || {
-        let complete = with_members(result, &[COMPLETE_MEMBER]);
+        let complete_result = with_members(result, &[COMPLETE_MEMBER]);
         if is_cacheable {
-            with_members(complete, &NO_CACHE_MEMBERS)
+            with_members(complete_result, &NO_CACHE_MEMBERS)
         } else {
-            complete
+            complete_result
         }
     };
-    Ok(if bytes <= compute::MAX_INLINE_BYTES {
+    Ok(if result_bytes <= compute::MAX_INLINE_BYTES {
         add_members()
     } else {
-        compute::run(&compute_account(caller), bytes, add_members).await
+        compute::run(&compute_account(caller), result_bytes, add_members).await
     })
 }
 
 /// Returns the `DiscoverResult` (MCP 2026-07-28).
-fn discovered() -> serde_json::Value {
+fn create_discover_result() -> serde_json::Value {
     json!({
         "supportedVersions": [pillion_mcp_client::ProtocolVersion::LATEST],
-        "capabilities": super::capabilities(),
-        "_meta": {"io.modelcontextprotocol/serverInfo": super::server_info()},
+        "capabilities": super::create_capabilities(),
+        "_meta": {"io.modelcontextprotocol/serverInfo": super::create_server_info()},
     })
 }
 
 /// Rejects a cursor, because every list is returned as one page. An empty cursor requests the first
 /// page, for clients that always send a cursor.
-fn only_page(request: &Request) -> Result<(), RpcError> {
+fn check_cursor(request: &Request) -> Result<(), RpcError> {
     match request.params.get("cursor").map(|cursor| cursor.get()) {
         None | Some("null" | "\"\"") => Ok(()),
-        Some(_) => Err(invalid_params("Invalid cursor")),
+        Some(_) => Err(invalid_params(
+            "Invalid cursor: each list has one page, so send no cursor",
+        )),
     }
 }

@@ -14,12 +14,12 @@ use pillion_mcp_client::{Feature, ProtocolVersion, RpcError};
 use serde_json::value::RawValue;
 
 use super::Caller;
-use super::stateless::VERSION;
+use super::stateless::VERSION_HEADER;
 use crate::lines::trim_message;
 use pillion_gateway::access::TokenValidity;
 use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Unreadable};
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const JSON_MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A request with the context that all handlers need.
 pub struct Exchange<'a> {
@@ -45,16 +45,16 @@ impl Exchange<'_> {
                 message::PARSE_ERROR,
                 "Parse error: the body is not valid UTF-8",
             );
-            return failed(StatusCode::BAD_REQUEST, None, error);
+            return error_response(StatusCode::BAD_REQUEST, None, error);
         };
-        let trimmed = trim_message(text);
-        if trimmed.starts_with('[') {
-            return legacy::batch(&self, trimmed).await;
+        let trimmed_text = trim_message(text);
+        if trimmed_text.starts_with('[') {
+            return legacy::batch(&self, trimmed_text).await;
         }
         let inbound = match Inbound::parse(text) {
             Ok(inbound) => inbound,
             Err(Unreadable { id, error }) => {
-                return failed(StatusCode::BAD_REQUEST, id.as_deref(), error);
+                return error_response(StatusCode::BAD_REQUEST, id.as_deref(), error);
             }
         };
         if self.is_stateless(&inbound) {
@@ -66,12 +66,12 @@ impl Exchange<'_> {
 
     /// Handles a GET: opens the stream of a session.
     pub fn get(&self) -> Response {
-        self.for_session(legacy::get)
+        self.handle_in_session(legacy::get)
     }
 
     /// Handles a DELETE: ends a session.
     pub fn delete(&self) -> Response {
-        self.for_session(legacy::delete)
+        self.handle_in_session(legacy::delete)
     }
 
     fn reject_origin(&self) -> Option<Response> {
@@ -82,7 +82,7 @@ impl Exchange<'_> {
     }
 
     /// Handles a request that exists only in revisions with sessions.
-    fn for_session(&self, handler: fn(&Self) -> Response) -> Response {
+    fn handle_in_session(&self, handler: fn(&Self) -> Response) -> Response {
         if let Some(rejection) = self.reject_origin() {
             return rejection;
         }
@@ -94,14 +94,17 @@ impl Exchange<'_> {
 
     /// Returns whether the version header names a revision without sessions.
     fn declares_stateless(&self) -> bool {
-        let header = self.headers.get(VERSION).and_then(|it| it.to_str().ok());
+        let header = self
+            .headers
+            .get(VERSION_HEADER)
+            .and_then(|text| text.to_str().ok());
         let version = header.and_then(|version| version.parse::<ProtocolVersion>().ok());
         version.is_some_and(|version| version.supports(Feature::RequestMetadata))
     }
 
-    /// Returns whether a message belongs to a revision without sessions: by its version header, by
-    /// members that only such messages have, or because it names an unknown revision outside of a
-    /// session.
+    /// Returns whether a message belongs to a revision without sessions. This is the case if its
+    /// version header names such a revision, if it has members that only messages of such a
+    /// revision have, or if it names an unknown revision outside of a session.
     fn is_stateless(&self, inbound: &Inbound) -> bool {
         if self.declares_stateless() {
             return true;
@@ -115,48 +118,52 @@ impl Exchange<'_> {
         if request.method == "server/discover" {
             return true;
         }
-        let version = self.headers.get(VERSION).and_then(|it| it.to_str().ok());
-        let is_unknown = version.is_some_and(|it| it.parse::<ProtocolVersion>().is_err());
+        let version = self
+            .headers
+            .get(VERSION_HEADER)
+            .and_then(|text| text.to_str().ok());
+        let is_unknown_version =
+            version.is_some_and(|text| text.parse::<ProtocolVersion>().is_err());
         let meta = request.meta();
         request.method != "initialize"
-            && (is_unknown || meta.contains_key(message::PROTOCOL_VERSION))
+            && (is_unknown_version || meta.contains_key(message::PROTOCOL_VERSION))
     }
 }
 
-/// Returns a response with one message.
-fn json(status: StatusCode, message: axum::body::Bytes) -> Response {
-    (status, [(header::CONTENT_TYPE, JSON)], message).into_response()
+/// Returns an HTTP response whose JSON body is one message.
+fn json_response(status: StatusCode, message: axum::body::Bytes) -> Response {
+    (status, [(header::CONTENT_TYPE, JSON_MEDIA_TYPE)], message).into_response()
 }
 
 /// Returns the response to a request that failed with `error`.
-pub fn failed(status: StatusCode, id: Option<&RawValue>, error: RpcError) -> Response {
-    json(status, message::response(id, &Err(error)))
+pub fn error_response(status: StatusCode, id: Option<&RawValue>, error: RpcError) -> Response {
+    json_response(status, message::response(id, &Err(error)))
 }
 
-/// Returns the response to a message that expects none in MCP: status 202.
-fn accepted() -> Response {
+/// Returns status 202, the response to a POST whose message needs no response in MCP.
+fn accepted_response() -> Response {
     StatusCode::ACCEPTED.into_response()
 }
 
 /// Returns an error response for a missing session, or for a message that the session does not
 /// allow.
-fn invalid(status: StatusCode, code: i64, reason: &str) -> Response {
-    failed(status, None, RpcError::new(code, reason))
+fn error_response_without_id(status: StatusCode, code: i64, reason: &str) -> Response {
+    error_response(status, None, RpcError::new(code, reason))
 }
 
 fn post_only_response() -> Response {
-    let mut response = invalid(
+    let mut response = error_response_without_id(
         StatusCode::METHOD_NOT_ALLOWED,
         INVALID_REQUEST,
-        "This protocol version supports only POST",
+        "Protocol versions without sessions (2026-07-28) support only POST",
     );
-    let allow = HeaderValue::from_static("POST");
-    response.headers_mut().insert(header::ALLOW, allow);
+    let allow_header = HeaderValue::from_static("POST");
+    response.headers_mut().insert(header::ALLOW, allow_header);
     response
 }
 
-/// Returns a response with an event stream.
-fn event_stream(body: Body) -> Response {
+/// Returns an HTTP response whose body is an event stream.
+fn event_stream_response(body: Body) -> Response {
     let headers = [
         (
             header::CONTENT_TYPE,

@@ -5,7 +5,7 @@
 //! handshake and sessions, and the stateless revision 2026-07-28, whose requests carry all
 //! metadata. A request passes through these modules: `http` or `stdio` reads the request and
 //! determines the revision; `dispatch` selects the handler; `tools` and `catalog` handle the
-//! request; `running` collects the messages that the handler sends over its
+//! request; `request_task` collects the messages that the handler sends over its
 //! link to the client, and the result. Results of upstream servers
 //! are forwarded byte for byte, with only those additions that the client's revision requires.
 
@@ -14,14 +14,14 @@ mod catalog;
 mod dispatch;
 pub mod http;
 mod lines;
+mod list_changes;
 mod list_kind;
-mod listening;
 mod local;
 mod outbox;
 mod pack_changes;
+mod request_task;
 mod resource_not_found;
 mod results;
-mod running;
 mod sessions;
 mod source;
 mod stateful;
@@ -42,7 +42,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use catalog::Catalog;
-use listening::Listening;
+use list_changes::ListChanges;
 use pillion_gateway::accounts::PrincipalAccounts;
 use pillion_gateway::calling_client::message;
 use pillion_gateway::events::ToolListener;
@@ -70,7 +70,7 @@ impl McpServer {
         &self.gateway
     }
 
-    /// Returns the state that outlives a request.
+    /// Returns the server's state that outlives single requests.
     #[must_use]
     pub fn state(&self) -> &Arc<McpServerState> {
         &self.state
@@ -81,79 +81,80 @@ impl McpServer {
 #[derive(Debug)]
 pub struct McpServerState {
     sessions: Sessions,
-    suspended: SuspendedRequests,
+    suspended_requests: SuspendedRequests,
     /// The resource subscriptions of each principal.
     subscriptions: Arc<PrincipalAccounts>,
     catalog: Catalog,
-    listening: Listening,
+    list_changes: ListChanges,
     /// Set to `true` at shutdown, to end streams that would otherwise never end.
-    stopping: watch::Sender<bool>,
+    stop_sender: watch::Sender<bool>,
 }
 
 impl Default for McpServerState {
     fn default() -> Self {
         Self {
             sessions: Sessions::default(),
-            suspended: SuspendedRequests::default(),
-            subscriptions: Arc::new(subscriptions::accounts()),
+            suspended_requests: SuspendedRequests::default(),
+            subscriptions: Arc::new(subscriptions::create_accounts()),
             catalog: Catalog::default(),
-            listening: Listening::default(),
-            stopping: watch::Sender::new(false),
+            list_changes: ListChanges::default(),
+            stop_sender: watch::Sender::new(false),
         }
     }
 }
 
 impl McpServerState {
-    /// Applies a new configuration: the lists of the upstream servers are requested again.
+    /// Applies a new configuration, after which the lists of the upstream servers are requested
+    /// again.
     pub fn reconfigure(&self) {
-        self.catalog.forget();
+        self.catalog.mark_outdated();
     }
 
     /// Applies a gateway whose upstream servers or packs have changed.
     pub fn servers_changed(&self, gateway: &Gateway) {
-        self.listening.servers_changed(gateway);
+        self.list_changes.replace_servers(gateway);
         self.offer_packs(gateway.packs());
     }
 
     /// Sets the packs that are offered.
     pub fn offer_packs(&self, packs: &Packs) {
-        self.listening.offer_packs(packs);
+        self.list_changes.offer_packs(packs);
     }
 
     /// Ends all open streams and sessions.
     pub fn stop(&self) {
-        self.stopping.send_replace(true);
+        self.stop_sender.send_replace(true);
         self.sessions.end_all();
     }
 
     /// Returns a future that resolves when the server shuts down.
-    fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut stopping = self.stopping.subscribe();
-        async move { drop(stopping.wait_for(|stopping| *stopping).await) }
+    fn wait_until_stopped(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut stop_receiver = self.stop_sender.subscribe();
+        async move { drop(stop_receiver.wait_for(|is_stopping| *is_stopping).await) }
     }
 }
 
 impl ToolListener for McpServerState {
-    /// Notifies the clients that listen for changes.
+    /// Notifies clients that listen for changes of lists.
     fn tools_changed(&self) {
-        self.listening.tools_changed();
+        self.list_changes.notify_tools_changed();
     }
 }
 
 /// Returns `visibility`, restricted to what the model `model` may see if the client names a model.
-fn narrowed(
+fn restrict_to_model(
     gateway: &Gateway,
     visibility: Visibility,
     model: Option<&str>,
 ) -> Result<Visibility, RpcError> {
-    let Some(id) = model else {
+    let Some(model_id) = model else {
         return Ok(visibility);
     };
-    let model = gateway
+    let named_model = gateway
         .models()
-        .get(id)
-        .ok_or_else(|| message::unknown("model", id))?;
-    Ok(visibility.for_model(Arc::clone(&model.config)))
+        .get(model_id)
+        .ok_or_else(|| message::unknown_item_error("model", model_id))?;
+    Ok(visibility.for_model(Arc::clone(&named_model.config)))
 }
 
 /// The sender of a request to an [`McpServer`]: the user for whom calls are made, and the visible
@@ -162,7 +163,7 @@ fn narrowed(
 #[derive(Debug, Clone)]
 pub struct Caller {
     mcp: McpServer,
-    /// The context of the calls.
+    /// The context in which the tool calls of this caller run.
     pub context: CallContext,
     visibility: Visibility,
 }
@@ -179,8 +180,12 @@ impl Caller {
         model: Option<&str>,
     ) -> Result<Self, RpcError> {
         let gateway = &mcp.gateway;
-        let offered = gateway.upstreams().tools_for_clients().clone();
-        let visibility = narrowed(gateway, visibility.restrict_to_offered(offered), model)?;
+        let offered_tools = gateway.upstreams().tools_for_clients().clone();
+        let visibility = restrict_to_model(
+            gateway,
+            visibility.restrict_to_offered(offered_tools),
+            model,
+        )?;
         let context = CallContext {
             caller: Some("mcp".to_owned()),
             ..context
@@ -219,16 +224,17 @@ struct Owner {
 }
 
 impl Owner {
-    /// Returns the key for quotas: principal and verified user. A claimed user has no quota.
-    fn counted(&self) -> (Option<String>, Option<String>) {
-        let verified = self.user.clone().filter(|_| self.is_user_verified);
-        (self.principal.clone(), verified)
+    /// Returns the key under which quotas are counted: the principal, and the user if verified. An
+    /// unverified user has no separate quota.
+    fn quota_key(&self) -> (Option<String>, Option<String>) {
+        let verified_user = self.user.clone().filter(|_| self.is_user_verified);
+        (self.principal.clone(), verified_user)
     }
 }
 
 /// Returns the server capabilities, which are equal for every client, because the upstream servers'
 /// tools may not be listed yet.
-fn capabilities() -> Map<String, Value> {
+fn create_capabilities() -> Map<String, Value> {
     let capabilities = [
         ("tools", json!({"listChanged": true})),
         ("resources", json!({"subscribe": true, "listChanged": true})),
@@ -243,6 +249,6 @@ fn capabilities() -> Map<String, Value> {
 }
 
 /// Returns the sidecar's `Implementation`.
-fn server_info() -> Value {
+fn create_server_info() -> Value {
     json!({"name": "pillion", "version": env!("CARGO_PKG_VERSION")})
 }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use crate::outbox::Outgoing;
 
 /// Maximum length of a line of a client, in bytes.
-const MAX_LINE_LEN: u64 = 16 * 1024 * 1024;
+const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Reads the next line of a client into `line`. Returns `false` at the end of the input.
 ///
@@ -19,12 +19,15 @@ pub(crate) async fn read_line(
     line: &mut Vec<u8>,
 ) -> io::Result<bool> {
     line.clear();
-    let read = input.take(MAX_LINE_LEN + 1).read_until(b'\n', line).await?;
-    if line.len() as u64 > MAX_LINE_LEN {
+    let read_bytes = input
+        .take(MAX_LINE_BYTES + 1)
+        .read_until(b'\n', line)
+        .await?;
+    if line.len() as u64 > MAX_LINE_BYTES {
         let reason = "a line is longer than 16 MiB";
         return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
     }
-    Ok(read > 0)
+    Ok(read_bytes > 0)
 }
 
 /// Returns the message of a line, without white space and byte order marks. Windows PowerShell and
@@ -40,11 +43,12 @@ pub(crate) async fn write_lines(
 ) -> io::Result<()> {
     while let Some(outgoing) = messages.recv().await {
         let Outgoing { message, _permit } = outgoing.into();
-        // A raw line break in JSON can only occur between tokens.
-        let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
-        // Converts without a copy if the message has no other owner.
+        // Line breaks can be replaced by spaces, because raw line breaks in JSON only occur between
+        // tokens.
+        let is_line_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
+        // The conversion does not copy the message if the message has no other owner.
         let mut line = Vec::from(message);
-        for byte in line.iter_mut().filter(|byte| is_break(byte)) {
+        for byte in line.iter_mut().filter(|byte| is_line_break(byte)) {
             *byte = b' ';
         }
         line.push(b'\n');

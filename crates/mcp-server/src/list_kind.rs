@@ -1,15 +1,15 @@
 use pillion_mcp_client::EntryKind;
 
-/// The kind of a server's list, other than its tools.
+/// The kinds of the lists that a server has in addition to its list of tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum ListKind {
     Prompts,
     Resources,
     Templates,
 }
 
-impl Kind {
-    /// The member of the result that contains the list.
+impl ListKind {
+    /// Returns the member of the result that contains the list.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::Prompts => "prompts",
@@ -18,7 +18,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kind of the list's entries.
+    /// Returns the kind of the entries in a list of this kind.
     pub(super) fn entry_kind(self) -> EntryKind {
         match self {
             Self::Prompts => EntryKind::Prompt,

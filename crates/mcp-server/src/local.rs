@@ -11,36 +11,40 @@ use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Caller;
-use super::list_kind::Kind;
+use super::list_kind::ListKind;
 use super::resource_not_found::{resource_not_found, resource_not_found_for};
 use pillion_gateway::calling_client::link::ClientLink;
 use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request, raw};
 
 const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 
-/// Returns the entries of this kind that the visible packs have.
-pub(super) async fn list(caller: &Caller, kind: Kind) -> Vec<Box<RawValue>> {
+/// Returns the entries of the given kind in the packs that the caller may see.
+pub(super) async fn list(caller: &Caller, kind: ListKind) -> Vec<Box<RawValue>> {
     match kind {
-        Kind::Prompts => Vec::new(),
-        Kind::Resources => entries(&packs(caller).resources(reader(caller)).await),
-        Kind::Templates => entries(&packs(caller).templates()),
+        ListKind::Prompts => Vec::new(),
+        ListKind::Resources => serialize_entries(
+            &find_visible_packs(caller)
+                .resources(create_reader(caller))
+                .await,
+        ),
+        ListKind::Templates => serialize_entries(&find_visible_packs(caller).templates()),
     }
 }
 
-fn entries(list: &[impl Serialize]) -> Vec<Box<RawValue>> {
+fn serialize_entries(list: &[impl Serialize]) -> Vec<Box<RawValue>> {
     list.iter().filter_map(|entry| raw(entry).ok()).collect()
 }
 
 /// Returns the packs that the caller may see. A URI of a hidden pack is never forwarded to a
 /// server.
-fn packs(caller: &Caller) -> Packs {
-    caller.mcp.gateway.packs_for(&caller.visibility)
+fn find_visible_packs(caller: &Caller) -> Packs {
+    caller.mcp.gateway.visible_packs(&caller.visibility)
 }
 
-fn reader(caller: &Caller) -> ResourceReader<'_> {
+fn create_reader(caller: &Caller) -> ResourceReader<'_> {
     ResourceReader {
         context: &caller.context,
-        confined_to: caller.visibility.only_user(),
+        only_user: caller.visibility.only_user(),
     }
 }
 
@@ -54,34 +58,34 @@ pub(super) async fn read(
     if caller.mcp.gateway.packs().provider_of(&uri).is_none() {
         return Ok(None);
     }
-    let packs = packs(caller);
+    let packs = find_visible_packs(caller);
     let provider = packs
         .provider_of(&uri)
         .ok_or_else(|| resource_not_found_for(link, &uri))?;
     let contents = provider
-        .read(&uri, reader(caller))
+        .read(&uri, create_reader(caller))
         .await
         .map_err(|error| match error.code {
             ErrorCode::NotFound => resource_not_found_for(link, &uri),
             _ => RpcError::new(INTERNAL_ERROR, error.message),
         })?;
-    let mut written = json!({"uri": uri, "mimeType": contents.mime_type});
+    let mut content = json!({"uri": uri, "mimeType": contents.mime_type});
     match contents.body {
-        ResourceBody::Text(text) => written["text"] = json!(text),
-        ResourceBody::Bytes(bytes) => written["blob"] = json!(STANDARD.encode(bytes)),
+        ResourceBody::Text(text) => content["text"] = json!(text),
+        ResourceBody::Bytes(bytes) => content["blob"] = json!(STANDARD.encode(bytes)),
         _ => {
             return Err(RpcError::new(
                 INTERNAL_ERROR,
-                "The contents of the resource are neither text nor binary",
+                format!("The contents of the resource '{uri}' are neither text nor binary"),
             ));
         }
     }
-    raw(&json!({"contents": [written]})).map(Some)
+    raw(&json!({"contents": [content]})).map(Some)
 }
 
-/// Returns the `CompleteResult` for a parameter of a pack's template, which is always empty.
+/// Returns the `CompleteResult` for a parameter of a pack's template. The result is always empty.
 pub(super) fn complete(caller: &Caller, uri: &str) -> Option<Result<Box<RawValue>, RpcError>> {
-    let packs = packs(caller);
+    let packs = find_visible_packs(caller);
     let is_template = || {
         let templates = packs.templates();
         templates
@@ -100,7 +104,7 @@ pub(super) fn subscribe(
     notify: impl Fn(&str, &RawValue) + Send + 'static,
 ) -> Option<Result<AbortOnDropHandle<()>, RpcError>> {
     caller.mcp.gateway.packs().provider_of(uri)?;
-    let packs = packs(caller);
+    let packs = find_visible_packs(caller);
     let Some(provider) = packs.provider_of(uri) else {
         return Some(Err(resource_not_found(uri)));
     };
@@ -114,7 +118,7 @@ pub(super) fn subscribe(
             return std::future::pending().await;
         };
         while let Some(change) = changes.next().await {
-            if concerns(&change, &uri) {
+            if is_affected(&change, &uri) {
                 notify(RESOURCE_UPDATED, &params);
             }
         }
@@ -122,9 +126,11 @@ pub(super) fn subscribe(
 }
 
 /// Returns whether a change may affect the contents of the resource.
-fn concerns(change: &ResourceChange, uri: &str) -> bool {
+fn is_affected(change: &ResourceChange, uri: &str) -> bool {
     match change {
-        ResourceChange::Updated(changed) => changed == uri || changed == without_query(uri).0,
+        ResourceChange::Updated(changed_uri) => {
+            changed_uri == uri || changed_uri == without_query(uri).0
+        }
         ResourceChange::Missed => true,
         _ => false,
     }

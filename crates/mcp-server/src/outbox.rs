@@ -8,13 +8,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use pillion_gateway::calling_client::message;
 
 /// Maximum number of messages that wait for a client.
-pub(crate) const MAX_WAITING: usize = 256;
+pub(crate) const MAX_WAITING_MESSAGES: usize = 256;
 
 /// Maximum size of the notifications that wait on an event stream, in bytes.
 const MAX_NOTIFICATION_BYTES: u32 = 256 * 1024;
 
-/// A queue of messages for a client, limited in number and bytes. A message that is larger than the
-/// limit is queued alone. Cheap to clone.
+/// A queue of messages for a client, limited in the number and the total size of messages. A
+/// message that is larger than the limit is queued alone. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Outbox {
     sender: mpsc::Sender<Outgoing>,
@@ -26,7 +26,7 @@ pub(super) struct Outbox {
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(super) message: Bytes,
-    /// The permit for the message's bytes.
+    /// The permit for the message's bytes in the queue.
     pub(super) _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -42,7 +42,7 @@ impl From<Bytes> for Outgoing {
 impl Outbox {
     /// Creates a queue for at most `max_bytes` bytes.
     pub(super) fn new(max_bytes: u32) -> (Self, mpsc::Receiver<Outgoing>) {
-        let (sender, messages) = mpsc::channel(MAX_WAITING);
+        let (sender, messages) = mpsc::channel(MAX_WAITING_MESSAGES);
         let capacity = Arc::new(Semaphore::new(max_bytes as usize));
         let outbox = Self {
             sender,
@@ -57,25 +57,26 @@ impl Outbox {
         Self::new(MAX_NOTIFICATION_BYTES)
     }
 
-    /// Returns the number of permits that a message needs.
-    fn permits(&self, message: &Bytes) -> u32 {
-        let bytes = u32::try_from(message.len()).unwrap_or(u32::MAX);
-        bytes.clamp(1, self.max_bytes)
+    /// Returns the number of permits that a message of this size needs.
+    fn compute_permit_count(&self, message: &Bytes) -> u32 {
+        let message_bytes = u32::try_from(message.len()).unwrap_or(u32::MAX);
+        message_bytes.clamp(1, self.max_bytes)
     }
 
     /// Queues a message as soon as there is room.
     ///
     /// # Errors
-    /// The writer has ended.
+    /// The task that writes the messages has ended.
     pub(super) async fn send(
         &self,
         message: Bytes,
     ) -> Result<(), mpsc::error::SendError<Outgoing>> {
-        let permit = Arc::clone(&self.capacity).acquire_many_owned(self.permits(&message));
-        // The semaphore is never closed.
+        let permit_request =
+            Arc::clone(&self.capacity).acquire_many_owned(self.compute_permit_count(&message));
+        // Acquiring a permit cannot fail, because the semaphore is never closed.
         let outgoing = Outgoing {
             message,
-            _permit: permit.await.ok(),
+            _permit: permit_request.await.ok(),
         };
         self.sender.send(outgoing).await
     }
@@ -91,8 +92,9 @@ impl Outbox {
 
     /// Queues a notification if there is room now. A slow client misses notifications.
     pub(super) fn notify(&self, message: Bytes) {
-        let permit = Arc::clone(&self.capacity).try_acquire_many_owned(self.permits(&message));
-        if let Ok(permit) = permit {
+        let permit_result =
+            Arc::clone(&self.capacity).try_acquire_many_owned(self.compute_permit_count(&message));
+        if let Ok(permit) = permit_result {
             let outgoing = Outgoing {
                 message,
                 _permit: Some(permit),
@@ -101,8 +103,8 @@ impl Outbox {
         }
     }
 
-    /// Queues a short message at once, even above the limit of bytes. Drops the message if too many
-    /// messages are queued.
+    /// Queues a short message at once, even if this exceeds the maximum size of the queue. Drops
+    /// the message if too many messages are queued.
     pub(super) fn send_now(&self, message: Bytes) {
         drop(self.sender.try_send(message.into()));
     }
@@ -131,19 +133,21 @@ mod tests {
 
     #[test]
     fn notifications_that_wait_are_limited_in_bytes_and_number() {
-        let waiting = |sizes: &[usize]| {
+        let waiting_lengths = |sizes: &[usize]| {
             let (outbox, mut messages) = Outbox::new(1_000);
             for size in sizes {
                 outbox.notify(vec![b'x'; *size].into());
             }
-            let waiting = std::iter::from_fn(|| messages.try_recv().ok());
-            waiting.map(|it| it.message.len()).collect::<Vec<_>>()
+            let queued = std::iter::from_fn(|| messages.try_recv().ok());
+            queued
+                .map(|outgoing| outgoing.message.len())
+                .collect::<Vec<_>>()
         };
         // A smaller notification may still fit after one that was dropped.
-        assert_eq!(waiting(&[400, 400, 400, 200, 1]), [400, 400, 200]);
-        assert_eq!(waiting(&[5_000, 1]), [5_000]);
-        assert_eq!(waiting(&[1, 5_000]), [1]);
-        assert_eq!(waiting(&[1; 300]).len(), MAX_WAITING);
+        assert_eq!(waiting_lengths(&[400, 400, 400, 200, 1]), [400, 400, 200]);
+        assert_eq!(waiting_lengths(&[5_000, 1]), [5_000]);
+        assert_eq!(waiting_lengths(&[1, 5_000]), [1]);
+        assert_eq!(waiting_lengths(&[1; 300]).len(), MAX_WAITING_MESSAGES);
         let (outbox, mut messages) = Outbox::new(10);
         for _ in 0..100 {
             outbox.notify(vec![b'x'; 10].into());
@@ -160,11 +164,11 @@ mod tests {
             outbox.send(message.clone()).await.unwrap();
         }
         assert!(outbox.wait_for_room().now_or_never().is_none());
-        let mut next = Box::pin(outbox.send(message.clone()));
-        assert!(next.as_mut().now_or_never().is_none());
+        let mut next_send = Box::pin(outbox.send(message.clone()));
+        assert!(next_send.as_mut().now_or_never().is_none());
         // A message that was written makes room in the queue.
         drop(messages.recv().await.unwrap());
-        next.await.unwrap();
+        next_send.await.unwrap();
         drop(messages);
         assert!(outbox.send(message).await.is_err());
         outbox.wait_for_room().await;

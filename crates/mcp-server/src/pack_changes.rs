@@ -7,7 +7,7 @@ use tokio::sync::watch;
 pub(super) struct PackChangeReceiver {
     packs: watch::Receiver<Packs>,
     visibility: Visibility,
-    changes: Vec<ChangeListener>,
+    listeners: Vec<ChangeListener>,
 }
 
 impl PackChangeReceiver {
@@ -15,7 +15,7 @@ impl PackChangeReceiver {
         let mut receiver = Self {
             packs,
             visibility,
-            changes: Vec::new(),
+            listeners: Vec::new(),
         };
         receiver.watch_packs();
         receiver
@@ -23,38 +23,38 @@ impl PackChangeReceiver {
 
     fn watch_packs(&mut self) {
         let packs = self.visibility.packs(&self.packs.borrow_and_update());
-        let changes = packs.providers().filter_map(|provider| provider.changes());
-        self.changes = changes.collect();
+        let listeners = packs.providers().filter_map(|provider| provider.changes());
+        self.listeners = listeners.collect();
     }
 
     /// Waits until a list of resources has changed. Cancel-safe.
     pub(super) async fn next(&mut self) {
         loop {
-            let pending: Vec<_> = self
-                .changes
+            let pending_changes: Vec<_> = self
+                .listeners
                 .iter_mut()
-                .map(|changes| Box::pin(changes.next()))
+                .map(|listener| Box::pin(listener.next()))
                 .collect();
-            let next = async {
-                if pending.is_empty() {
+            let next_change = async {
+                if pending_changes.is_empty() {
                     std::future::pending().await
                 } else {
-                    futures_util::future::select_all(pending).await
+                    futures_util::future::select_all(pending_changes).await
                 }
             };
-            let received = tokio::select! {
-                (change, index, _) = next => Some((change, index)),
-                // The sender exists as long as the sidecar runs.
+            let change_and_index = tokio::select! {
+                (change, index, _) = next_change => Some((change, index)),
+                // Never happens, because the sender exists as long as the sidecar runs.
                 Ok(()) = self.packs.changed() => None,
             };
-            let Some((change, index)) = received else {
+            let Some((change, index)) = change_and_index else {
                 self.watch_packs();
                 return;
             };
             match change {
                 Some(ResourceChange::ListChanged | ResourceChange::Missed) => return,
                 Some(_) => {}
-                None => drop(self.changes.swap_remove(index)),
+                None => drop(self.listeners.swap_remove(index)),
             }
         }
     }

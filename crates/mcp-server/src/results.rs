@@ -28,16 +28,18 @@ pub(super) async fn read(
     ) else {
         return Ok(None);
     };
-    let unreadable = |error: std::io::Error| {
+    let log_unreadable_result = |error: std::io::Error| {
         tracing::error!(%error, "Cannot read a stored result");
         RpcError::new(INTERNAL_ERROR, "The stored result cannot be read")
     };
-    let stored = results.find(id).await.map_err(unreadable)?;
-    let Some(found) = stored.filter(|found| found.header.is_of(&caller.context)) else {
+    let find_result = results.find(id).await.map_err(log_unreadable_result)?;
+    let Some(stored_result) =
+        find_result.filter(|stored_result| stored_result.header.belongs_to(&caller.context))
+    else {
         return Ok(None);
     };
-    let media_type = found.header.media_type.clone();
-    let size = usize::try_from(found.bytes).unwrap_or(usize::MAX);
+    let media_type = stored_result.header.media_type.clone();
+    let size = usize::try_from(stored_result.bytes).unwrap_or(usize::MAX);
     if let Some(memory) = &caller.context.result_memory
         && !memory.reserve(size, Instant::now() + MEMORY_TIMEOUT).await
     {
@@ -45,35 +47,41 @@ pub(super) async fn read(
                       (http.max_waiting_bytes). Retry after 1 second.";
         return Err(RpcError::new(INTERNAL_ERROR, reason));
     }
-    let all = 0..found.bytes;
-    let pieces = found.read(all).await.map_err(unreadable)?;
-    let append = async |mut bytes: Vec<u8>, piece: Bytes| {
-        bytes.extend_from_slice(&piece);
-        Ok(bytes)
+    let whole_range = 0..stored_result.bytes;
+    let chunks = stored_result
+        .read(whole_range)
+        .await
+        .map_err(log_unreadable_result)?;
+    let append_chunk = async |mut result_bytes: Vec<u8>, chunk: Bytes| {
+        result_bytes.extend_from_slice(&chunk);
+        Ok(result_bytes)
     };
-    let read = pieces.try_fold(Vec::with_capacity(size), append).await;
-    let bytes = read.map_err(unreadable)?;
-    let text = String::from_utf8_lossy(&bytes);
+    let read_result = chunks
+        .try_fold(Vec::with_capacity(size), append_chunk)
+        .await;
+    let result_bytes = read_result.map_err(log_unreadable_result)?;
+    let text = String::from_utf8_lossy(&result_bytes);
     let contents = json!([{"uri": uri, "mimeType": media_type, "text": text}]);
     raw(&json!({ "contents": contents })).map(Some)
 }
 
 /// Adds a resource link to a truncated `CallToolResult`, from which the client can read the
 /// complete result. Does nothing if the client's revision does not support resource links.
-pub(super) fn add_link(result: &mut Value, stored: &Value, version: ProtocolVersion) {
-    // Resource links were introduced in the same revision as the version header.
+pub(super) fn add_link(result: &mut Value, stored_result: &Value, version: ProtocolVersion) {
+    // Clients support resource links if their revision has the version header, because one revision
+    // introduced both.
     if !version.supports(Feature::ProtocolVersionHeader) {
         return;
     }
-    let id = stored["id"].as_str().unwrap_or_default();
-    let link = json!({
+    let id = stored_result["id"].as_str().unwrap_or_default();
+    let resource_link = json!({
         "type": "resource_link",
         "uri": format!("{RESULT_URI_PREFIX}{id}"),
         "name": "The whole result",
-        "mimeType": stored["mediaType"],
-        "size": stored["bytes"],
+        "mimeType": stored_result["mediaType"],
+        "size": stored_result["bytes"],
     });
     if let Some(content) = result["content"].as_array_mut() {
-        content.push(link);
+        content.push(resource_link);
     }
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::Owner;
 use super::outbox::{Outbox, Outgoing};
-use super::subscriptions::Subscribed;
+use super::subscriptions::ResourceSubscription;
 use pillion_gateway::calling_client::capabilities;
 use pillion_gateway::calling_client::link::{LogThreshold, Question, Requester};
 use pillion_gateway::calling_client::message;
@@ -33,7 +33,7 @@ const MAX_SESSIONS_PER_PRINCIPAL: usize = 1_000;
 const SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Maximum number of resource subscriptions per session.
-const MAX_RESOURCES: usize = 1_000;
+pub(super) const MAX_RESOURCES: usize = 1_000;
 
 /// The sessions of HTTP clients. Sessions of clients with their own connection (stdio) are not in
 /// this map and end with the connection.
@@ -63,60 +63,61 @@ pub(super) struct Session {
     owner: Owner,
     capabilities: Arc<Map<String, Value>>,
     log_level: LogThreshold,
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
 }
 
 /// A request of the client in progress.
 #[derive(Debug)]
 struct RunningRequest {
     task: AbortHandle,
-    /// Can be upgraded as long as the client waits for the response.
+    /// A weak pointer that can be upgraded to an `Arc` only as long as the client waits for the
+    /// response.
     client: Weak<AwaitingClient>,
 }
 
-/// Held while the client of a request waits for the response.
+/// A marker that exists as long as the client of a request waits for the response.
 #[derive(Debug, Default)]
 pub(super) struct AwaitingClient;
 
-/// How a client gets the responses to its requests.
+/// The way in which a client gets the responses to its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Responses {
     /// All responses arrive over one stream, so that only their ids distinguish them.
-    OneStream,
-    /// Each response arrives as the response of an HTTP request. Clients that several threads share
-    /// send requests with equal ids at the same time, although MCP forbids this.
-    Separate,
+    SharedStream,
+    /// Each response arrives as the response of an HTTP request. Clients that are shared by several
+    /// threads may send requests with equal ids at the same time, although MCP forbids this.
+    PerRequest,
 }
 
 #[derive(Debug)]
-struct State {
-    last_used: Instant,
+struct SessionState {
+    last_used_at: Instant,
     /// The stream for messages that belong to no request.
     stream: Option<Outbox>,
     /// Requests that were sent to the client and await responses, by id.
-    pending: HashMap<String, oneshot::Sender<Result<Value, RpcError>>>,
+    pending_questions: HashMap<String, oneshot::Sender<Result<Value, RpcError>>>,
     /// The prefix of the ids of requests to the client. The prefix is unique because a client may
     /// have pending requests of two sidecar processes, one of which is shutting down.
     request_prefix: String,
-    questions: u64,
+    question_count: u64,
     /// Requests of the client in progress, by id as the client wrote it. A client may have several
     /// requests with one id, each over its own connection.
-    running: HashMap<String, Vec<RunningRequest>>,
+    running_requests: HashMap<String, Vec<RunningRequest>>,
     /// The tasks of requests that were aborted because the session ended.
-    cut_off: HashSet<task::Id>,
+    aborted_tasks: HashSet<task::Id>,
     has_ended: bool,
-    resources: HashMap<String, Subscribed>,
+    subscriptions: HashMap<String, ResourceSubscription>,
 }
 
-impl State {
+impl SessionState {
     fn is_busy(&mut self) -> bool {
-        self.forget_finished();
+        self.remove_finished();
         let stream = self.stream.as_ref();
-        stream.is_some_and(|stream| !stream.is_closed()) || !self.running.is_empty()
+        stream.is_some_and(|stream| !stream.is_closed()) || !self.running_requests.is_empty()
     }
 
-    fn forget_finished(&mut self) {
-        self.running.retain(|_, requests| {
+    fn remove_finished(&mut self) {
+        self.running_requests.retain(|_, requests| {
             requests.retain(|request| !request.task.is_finished());
             !requests.is_empty()
         });
@@ -124,21 +125,23 @@ impl State {
 }
 
 impl Sessions {
-    /// Stores a session until it is closed, expires, or is evicted because its principal or all
-    /// principals have too many sessions.
+    /// Stores a session until the session is closed or expires, or is evicted because its
+    /// principal, or all principals together, have too many sessions.
     pub(super) fn insert(&self, session: &Arc<Session>) {
         let mut sessions = self.sessions.lock();
         sessions.retain(|_, session| !session.is_expired());
-        let holder = session.holder();
-        let same_principal = sessions.values().filter(|other| other.holder() == holder);
-        let evicted = if same_principal.count() >= self.max_sessions_per_principal {
-            find_evictable_for(&sessions, holder)
+        let principal = session.counted_principal();
+        let principal_sessions = sessions
+            .values()
+            .filter(|other| other.counted_principal() == principal);
+        let evictable_id = if principal_sessions.count() >= self.max_sessions_per_principal {
+            find_evictable_for(&sessions, principal)
         } else if sessions.len() >= self.max_sessions {
             find_evictable(&sessions)
         } else {
             None
         };
-        if let Some(session) = evicted.and_then(|id| sessions.remove(&id)) {
+        if let Some(session) = evictable_id.and_then(|id| sessions.remove(&id)) {
             session.end();
         }
         sessions.insert(session.id, Arc::clone(session));
@@ -149,7 +152,7 @@ impl Sessions {
         let id = Uuid::parse_str(id).ok()?;
         let session = self.sessions.lock().get(&id).cloned()?;
         (session.owner == *owner).then(|| {
-            session.state.lock().last_used = Instant::now();
+            session.state.lock().last_used_at = Instant::now();
             session
         })
     }
@@ -167,7 +170,8 @@ impl Sessions {
     pub(super) fn end_all(&self) {
         let sessions = std::mem::take(&mut *self.sessions.lock());
         for session in sessions.into_values() {
-            // The requests in progress finish with their connections.
+            // Ends only the stream of the session. The requests in progress finish with their
+            // connections.
             session.state.lock().stream = None;
         }
     }
@@ -175,26 +179,30 @@ impl Sessions {
 
 /// Returns the id of the session to evict when there are too many sessions in total.
 fn find_evictable(sessions: &HashMap<Uuid, Arc<Session>>) -> Option<Uuid> {
-    let mut numbers: HashMap<Option<&str>, usize> = HashMap::new();
+    let mut session_counts: HashMap<Option<&str>, usize> = HashMap::new();
     for session in sessions.values() {
-        *numbers.entry(session.holder()).or_default() += 1;
+        *session_counts
+            .entry(session.counted_principal())
+            .or_default() += 1;
     }
-    let highest = numbers.values().copied().max()?;
-    let heaviest = sessions
+    let max_count = session_counts.values().copied().max()?;
+    let candidates = sessions
         .values()
-        .filter(|session| numbers.get(&session.holder()) == Some(&highest));
-    let evicted = heaviest.min_by_key(|session| session.usage())?;
-    Some(evicted.id)
+        .filter(|session| session_counts.get(&session.counted_principal()) == Some(&max_count));
+    let evicted_session = candidates.min_by_key(|session| session.eviction_rank())?;
+    Some(evicted_session.id)
 }
 
 /// Returns the id of the session to evict when a principal has too many sessions.
 fn find_evictable_for(
     sessions: &HashMap<Uuid, Arc<Session>>,
-    holder: Option<&str>,
+    principal: Option<&str>,
 ) -> Option<Uuid> {
-    let same_principal = sessions.values().filter(|it| it.holder() == holder);
-    let evicted = same_principal.min_by_key(|session| session.usage())?;
-    Some(evicted.id)
+    let principal_sessions = sessions
+        .values()
+        .filter(|session| session.counted_principal() == principal);
+    let evicted_session = principal_sessions.min_by_key(|session| session.eviction_rank())?;
+    Some(evicted_session.id)
 }
 
 impl Session {
@@ -209,21 +217,21 @@ impl Session {
             owner,
             capabilities: capabilities::limit_size(capabilities),
             log_level: LogThreshold::new(None),
-            state: Mutex::new(State {
-                last_used: Instant::now(),
+            state: Mutex::new(SessionState {
+                last_used_at: Instant::now(),
                 stream: None,
-                pending: HashMap::new(),
+                pending_questions: HashMap::new(),
                 request_prefix: format!("pillion-{}", Uuid::new_v4().simple()),
-                questions: 0,
-                running: HashMap::new(),
-                cut_off: HashSet::new(),
+                question_count: 0,
+                running_requests: HashMap::new(),
+                aborted_tasks: HashSet::new(),
                 has_ended: false,
-                resources: HashMap::new(),
+                subscriptions: HashMap::new(),
             }),
         }
     }
 
-    /// Returns the requester for a request in this session.
+    /// Returns what upstream servers need to know about the client of a request in this session.
     pub(super) fn requester(&self, can_stream: bool) -> Requester {
         Requester {
             owner: self.id,
@@ -253,23 +261,29 @@ impl Session {
         }
     }
 
-    /// Creates a request to the client for `question`, and registers where the response goes.
-    pub(super) fn ask(&self, question: Question) -> Bytes {
+    /// Registers a server-initiated request to the client, so that the client's response can be
+    /// delivered, and returns the serialized request.
+    pub(super) fn register_question(&self, question: Question) -> Bytes {
         let mut state = self.state.lock();
-        state.pending.retain(|_, reply| !reply.is_closed());
-        state.questions += 1;
-        let id = format!("{}-{}", state.request_prefix, state.questions);
-        state.pending.insert(id.clone(), question.reply);
+        state
+            .pending_questions
+            .retain(|_, response_sender| !response_sender.is_closed());
+        state.question_count += 1;
+        let id = format!("{}-{}", state.request_prefix, state.question_count);
+        state.pending_questions.insert(id.clone(), question.reply);
         message::outgoing(Some(&id), &question.method, &question.params)
     }
 
     /// Delivers the client's response to a request. An unexpected response is ignored.
     pub(super) fn deliver_response(&self, id: &str, outcome: Result<Value, RpcError>) {
         let id: Result<String, _> = serde_json::from_str(id);
-        let reply = id.ok().and_then(|id| self.state.lock().pending.remove(&id));
-        if let Some(reply) = reply {
-            // The receiver no longer exists if the upstream server has given up.
-            let _ = reply.send(outcome);
+        let response_sender = id
+            .ok()
+            .and_then(|id| self.state.lock().pending_questions.remove(&id));
+        if let Some(response_sender) = response_sender {
+            // The error is ignored, because sending fails only if the upstream server no longer
+            // waits for the response.
+            let _ = response_sender.send(outcome);
         }
     }
 
@@ -277,10 +291,10 @@ impl Session {
     /// has ended, aborts the request.
     ///
     /// # Errors
-    /// A request with this id is running, and either the client gets all responses over one stream,
-    /// or it no longer waits for the response to the running request. In the latter case, the
-    /// client repeats a request whose connection it has lost, and the request must not run twice.
-    pub(super) fn begin<T>(
+    /// A request with this id is already running, and one of these conditions holds: the client
+    /// gets all responses over one stream, where equal ids are ambiguous; or the client has lost
+    /// the connection of the running request and repeats the request, which must not run twice.
+    pub(super) fn start_request<T>(
         &self,
         id: &str,
         responses: Responses,
@@ -288,30 +302,30 @@ impl Session {
         start: impl FnOnce() -> (T, AbortHandle),
     ) -> Result<T, RpcError> {
         let mut state = self.state.lock();
-        state.forget_finished();
-        let mut others = state.running.get(id).into_iter().flatten();
-        let is_ambiguous = |other: &RunningRequest| {
-            responses == Responses::OneStream || other.client.strong_count() == 0
+        state.remove_finished();
+        let mut same_id_requests = state.running_requests.get(id).into_iter().flatten();
+        let is_ambiguous = |request: &RunningRequest| {
+            responses == Responses::SharedStream || request.client.strong_count() == 0
         };
-        if others.any(is_ambiguous) {
-            return Err(message::used_id());
+        if same_id_requests.any(is_ambiguous) {
+            return Err(message::used_id_error());
         }
         let (request, task) = start();
         if state.has_ended {
             task.abort();
-            state.cut_off.insert(task.id());
+            state.aborted_tasks.insert(task.id());
         } else {
             let client = Arc::downgrade(client);
-            let running = state.running.entry(id.to_owned()).or_default();
-            running.push(RunningRequest { task, client });
+            let same_id_requests = state.running_requests.entry(id.to_owned()).or_default();
+            same_id_requests.push(RunningRequest { task, client });
         }
         Ok(request)
     }
 
     /// Cancels all running requests with this id.
     pub(super) fn cancel(&self, id: &str) {
-        let cancelled = self.state.lock().running.remove(id);
-        for request in cancelled.iter().flatten() {
+        let cancelled_requests = self.state.lock().running_requests.remove(id);
+        for request in cancelled_requests.iter().flatten() {
             request.task.abort();
         }
     }
@@ -319,51 +333,56 @@ impl Session {
     /// Returns whether the request in this task was aborted because the session ended. The client
     /// has not cancelled the request, and waits for a response.
     pub(super) fn has_aborted(&self, request: task::Id) -> bool {
-        self.state.lock().cut_off.contains(&request)
+        self.state.lock().aborted_tasks.contains(&request)
     }
 
-    /// Adds a resource subscription. Returns `false` if there are too many.
-    pub(super) fn watch(&self, uri: String, subscribed: Subscribed) -> bool {
+    /// Adds a resource subscription. Returns `false` if the session already has the maximum number.
+    pub(super) fn add_subscription(&self, uri: String, subscription: ResourceSubscription) -> bool {
         let mut state = self.state.lock();
-        let fits = state.resources.len() < MAX_RESOURCES || state.resources.contains_key(&uri);
-        if fits {
-            state.resources.insert(uri, subscribed);
+        let has_room =
+            state.subscriptions.len() < MAX_RESOURCES || state.subscriptions.contains_key(&uri);
+        if has_room {
+            state.subscriptions.insert(uri, subscription);
         }
-        fits
+        has_room
     }
 
-    pub(super) fn unwatch(&self, uri: &str) {
-        self.state.lock().resources.remove(uri);
+    pub(super) fn remove_subscription(&self, uri: &str) {
+        self.state.lock().subscriptions.remove(uri);
     }
 
     /// Returns the principal whose number of sessions includes this session. Users are not counted,
     /// because a caller could claim any number of user names.
-    fn holder(&self) -> Option<&str> {
+    fn counted_principal(&self) -> Option<&str> {
         self.owner.principal.as_deref()
     }
 
-    /// Returns whether the session has an open stream or running requests, and when it was last
-    /// used.
-    fn usage(&self) -> (bool, Instant) {
+    /// Returns whether the session has an open stream or running requests, and the time of its last
+    /// use.
+    fn eviction_rank(&self) -> (bool, Instant) {
         let mut state = self.state.lock();
-        (state.is_busy(), state.last_used)
+        (state.is_busy(), state.last_used_at)
     }
 
     fn is_expired(&self) -> bool {
-        let (is_busy, last_used) = self.usage();
-        !is_busy && last_used.elapsed() > SESSION_IDLE_TIMEOUT
+        let (is_busy, last_used_at) = self.eviction_rank();
+        !is_busy && last_used_at.elapsed() > SESSION_IDLE_TIMEOUT
     }
 
-    /// Ends the session: its stream, subscriptions and running requests.
+    /// Ends the session with its stream, its subscriptions and its running requests.
     pub(super) fn end(&self) {
         let state = &mut *self.state.lock();
         state.has_ended = true;
         state.stream = None;
-        state.pending.clear();
-        state.resources.clear();
-        for request in state.running.drain().flat_map(|(_, requests)| requests) {
+        state.pending_questions.clear();
+        state.subscriptions.clear();
+        for request in state
+            .running_requests
+            .drain()
+            .flat_map(|(_, requests)| requests)
+        {
             request.task.abort();
-            state.cut_off.insert(request.task.id());
+            state.aborted_tasks.insert(request.task.id());
         }
     }
 }
@@ -396,64 +415,65 @@ mod tests {
             max_sessions_per_principal: 2,
         };
         let open = || open_session(&sessions, None);
-        let first = open();
+        let first_session = open();
         let endless = || tokio::spawn(std::future::pending::<()>());
         let (cancelled, running, late) = (endless(), endless(), endless());
-        let (of_cancelled, of_running) = (cancelled.id(), running.id());
+        let (cancelled_id, running_id) = (cancelled.id(), running.id());
         let client = Arc::new(AwaitingClient);
-        let begin = |session: &Session, id: &str, task: AbortHandle| {
+        let start_in = |session: &Session, id: &str, task: AbortHandle| {
             let start = || ((), task);
-            let begun = session.begin(id, Responses::Separate, &client, start);
-            begun.unwrap();
+            let start_result = session.start_request(id, Responses::PerRequest, &client, start);
+            start_result.unwrap();
         };
-        let again = endless();
-        let of_again = again.id();
-        begin(&first, "1", cancelled.abort_handle());
-        begin(&first, "2", running.abort_handle());
-        begin(&first, "2", again.abort_handle());
-        first.cancel("1");
-        let second = open();
-        let other = endless();
-        begin(&second, "1", other.abort_handle());
+        let repeated = endless();
+        let repeated_id = repeated.id();
+        start_in(&first_session, "1", cancelled.abort_handle());
+        start_in(&first_session, "2", running.abort_handle());
+        start_in(&first_session, "2", repeated.abort_handle());
+        first_session.cancel("1");
+        let second_session = open();
+        let other_task = endless();
+        start_in(&second_session, "1", other_task.abort_handle());
         let _third = open();
         assert!(running.await.unwrap_err().is_cancelled());
-        assert!(again.await.unwrap_err().is_cancelled());
-        assert!(first.has_aborted(of_running) && first.has_aborted(of_again));
-        let is_aborted = first.has_aborted(of_cancelled);
+        assert!(repeated.await.unwrap_err().is_cancelled());
+        assert!(first_session.has_aborted(running_id) && first_session.has_aborted(repeated_id));
+        let is_aborted = first_session.has_aborted(cancelled_id);
         assert!(!is_aborted, "the client has cancelled it");
-        let of_late = late.id();
-        begin(&first, "3", late.abort_handle());
+        let late_id = late.id();
+        start_in(&first_session, "3", late.abort_handle());
         assert!(late.await.unwrap_err().is_cancelled());
-        assert!(first.has_aborted(of_late));
+        assert!(first_session.has_aborted(late_id));
         assert_eq!(sessions.sessions.lock().len(), 2);
     }
 
     #[tokio::test]
     async fn an_id_may_be_used_again_if_every_client_waits_for_its_own_response() {
         let session = Session::new(ProtocolVersion::V2025_11_25, Map::new(), Owner::default());
-        let begin = |responses, client: &Arc<AwaitingClient>| {
+        let start_request = |responses, client: &Arc<AwaitingClient>| {
             let task = tokio::spawn(std::future::pending::<()>());
-            let started = session.begin("1", responses, client, || ((), task.abort_handle()));
-            if started.is_err() {
+            let start_result =
+                session.start_request("1", responses, client, || ((), task.abort_handle()));
+            if start_result.is_err() {
                 task.abort();
             }
-            started.map(|()| task)
+            start_result.map(|()| task)
         };
-        let (first, second) = (Arc::default(), Arc::default());
+        let (first_client, second_client) = (Arc::default(), Arc::default());
         let running = [
-            begin(Responses::OneStream, &first).unwrap(),
-            begin(Responses::Separate, &second).unwrap(),
+            start_request(Responses::SharedStream, &first_client).unwrap(),
+            start_request(Responses::PerRequest, &second_client).unwrap(),
         ];
-        begin(Responses::OneStream, &second).unwrap_err();
+        start_request(Responses::SharedStream, &second_client).unwrap_err();
         // The client has lost the connection of the first request, and repeats the request.
-        drop(first);
-        begin(Responses::Separate, &second).unwrap_err();
+        drop(first_client);
+        start_request(Responses::PerRequest, &second_client).unwrap_err();
         // A cancellation names only the id, so it cancels both requests.
         session.cancel("1");
         for cancelled in running {
             assert!(cancelled.await.unwrap_err().is_cancelled());
         }
-        let task = begin(Responses::OneStream, &second).unwrap();
+        let task = start_request(Responses::SharedStream, &second_client).unwrap();
         assert!(!task.is_finished());
         task.abort();
     }
@@ -467,25 +487,40 @@ mod tests {
         };
         let open = |principal: &str| open_session(&sessions, Some(principal));
         let is_in_map = |session: &Arc<Session>| is_stored(&sessions, session);
-        let alices = open("alice");
-        let listens = open("eve");
-        let stream = listens.open_stream();
-        let runs = open("eve");
+        let alice_session = open("alice");
+        let listening_session = open("eve");
+        let stream = listening_session.open_stream();
+        let running_session = open("eve");
         let endless = tokio::spawn(std::future::pending::<()>());
         let (client, start) = (Arc::default(), || ((), endless.abort_handle()));
-        runs.begin("1", Responses::Separate, &client, start)
+        running_session
+            .start_request("1", Responses::PerRequest, &client, start)
             .unwrap();
-        let idle = open("eve");
-        let next = open("eve");
-        assert!(!is_in_map(&idle), "it is unused");
-        assert!(is_in_map(&alices) && is_in_map(&listens) && is_in_map(&runs) && is_in_map(&next));
-        let bobs = open("bob");
-        assert!(!is_in_map(&next));
-        assert!(is_in_map(&alices), "Alice has fewer sessions");
+        let idle_session = open("eve");
+        let next_session = open("eve");
+        assert!(!is_in_map(&idle_session), "it is unused");
+        assert!(
+            is_in_map(&alice_session)
+                && is_in_map(&listening_session)
+                && is_in_map(&running_session)
+                && is_in_map(&next_session)
+        );
+        let bob_session = open("bob");
+        assert!(!is_in_map(&next_session));
+        assert!(is_in_map(&alice_session), "Alice has fewer sessions");
         drop(stream);
-        let carols = open("carol");
-        assert!(!is_in_map(&listens), "its stream is closed");
-        assert!([&alices, &bobs, &runs, &carols].into_iter().all(is_in_map));
+        let carol_session = open("carol");
+        assert!(!is_in_map(&listening_session), "its stream is closed");
+        assert!(
+            [
+                &alice_session,
+                &bob_session,
+                &running_session,
+                &carol_session
+            ]
+            .into_iter()
+            .all(is_in_map)
+        );
         assert!(!endless.is_finished());
     }
 
@@ -497,15 +532,19 @@ mod tests {
         };
         let open = |principal: Option<&str>| open_session(&sessions, principal);
         let is_in_map = |session: &Arc<Session>| is_stored(&sessions, session);
-        let alices = open(Some("alice"));
-        let anonymous = open(None);
-        let eves = [(); 3].map(|()| open(Some("eve")));
-        assert_eq!(eves.each_ref().map(is_in_map), [false, true, true]);
-        let listens = eves[1].open_stream();
-        let next = open(Some("eve"));
-        assert_eq!(eves.each_ref().map(is_in_map), [false, true, false]);
-        assert!([&alices, &anonymous, &next].into_iter().all(is_in_map));
-        drop(listens);
+        let alice_session = open(Some("alice"));
+        let anonymous_session = open(None);
+        let eve_sessions = [(); 3].map(|()| open(Some("eve")));
+        assert_eq!(eve_sessions.each_ref().map(is_in_map), [false, true, true]);
+        let listening_session = eve_sessions[1].open_stream();
+        let next_session = open(Some("eve"));
+        assert_eq!(eve_sessions.each_ref().map(is_in_map), [false, true, false]);
+        assert!(
+            [&alice_session, &anonymous_session, &next_session]
+                .into_iter()
+                .all(is_in_map)
+        );
+        drop(listening_session);
     }
 
     #[test]
@@ -516,7 +555,7 @@ mod tests {
             session.push(vec![b'x'; 60_000].into());
         }
         let waiting = std::iter::from_fn(|| stream.try_recv().ok());
-        let bytes: usize = waiting.map(|it| it.message.len()).sum();
+        let bytes: usize = waiting.map(|outgoing| outgoing.message.len()).sum();
         assert_eq!(bytes, 240_000);
     }
 

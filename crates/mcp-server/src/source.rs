@@ -1,4 +1,4 @@
-//! Sources of the messages of a stream.
+//! The sources of the messages that are sent to a client over a stream.
 
 use std::pin::Pin;
 
@@ -9,20 +9,20 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::Caller;
-use super::listening::{Change, ChangeReceiver};
+use super::list_changes::{ChangeReceiver, ListChangeMethod};
 use super::outbox::{Outbox, Outgoing};
 use super::sessions::Session;
-use super::subscriptions::Subscribed;
+use super::subscriptions::ResourceSubscription;
 use pillion_gateway::calling_client::message;
 
 /// A source of the messages that are sent to a client over one stream.
-pub(super) trait Source: Send + 'static {
+pub(super) trait MessageSource: Send + 'static {
     /// Waits for the next message; returns `None` at the end. Cancel-safe.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
-/// The only message of a response that is still being computed; no message if the future returns
-/// `None`.
+/// A source whose only message is a response that is still being computed. The source has no
+/// message if the future returns `None`.
 pub(super) struct PendingResponse(Option<Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>>);
 
 impl PendingResponse {
@@ -30,13 +30,13 @@ impl PendingResponse {
         Self(Some(Box::pin(response)))
     }
 
-    /// Returns whether the message was taken.
+    /// Returns whether the only message was already returned.
     pub(super) fn is_finished(&self) -> bool {
         self.0.is_none()
     }
 }
 
-impl Source for PendingResponse {
+impl MessageSource for PendingResponse {
     async fn next(&mut self) -> Option<Bytes> {
         let message = self.0.as_mut()?.await;
         self.0 = None;
@@ -50,14 +50,14 @@ pub(super) struct MessageListener {
     pub(super) messages: mpsc::Receiver<Outgoing>,
     pub(super) changes: ChangeReceiver,
     /// Returns the notification of a change, or `None` if the client did not request the change.
-    pub(super) to_message: Box<dyn Fn(Change) -> Option<Bytes> + Send>,
-    pub(super) stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+    pub(super) to_message: Box<dyn Fn(ListChangeMethod) -> Option<Bytes> + Send>,
+    pub(super) stop_future: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// The last message, sent when the sidecar stops.
     pub(super) last_message: Option<Bytes>,
     /// Resource subscriptions that end with the stream.
-    pub(super) subscriptions: Vec<Subscribed>,
-    /// A sender of `messages`, which ends when all senders are dropped.
-    pub(super) _open: Option<Outbox>,
+    pub(super) subscriptions: Vec<ResourceSubscription>,
+    /// A sender that keeps `messages` open, because `messages` ends when all senders are dropped.
+    pub(super) _open_outbox: Option<Outbox>,
     pub(super) is_finished: bool,
 }
 
@@ -69,36 +69,40 @@ impl MessageListener {
             changes: caller
                 .mcp
                 .state
-                .listening
+                .list_changes
                 .listen(&caller.mcp.gateway, &caller.visibility),
             to_message: Box::new(|change| Some(message::outgoing(None, change, &json!({})))),
-            stopped: Box::pin(caller.mcp.state.stopped()),
+            stop_future: Box::pin(caller.mcp.state.wait_until_stopped()),
             last_message: None,
             subscriptions: Vec::new(),
-            _open: None,
+            _open_outbox: None,
             is_finished: false,
         }
     }
 }
 
-/// A [`MessageListener`] that is still being opened, because its upstream servers take long.
+/// A [`MessageListener`] that is still being opened. Opening waits for the upstream servers to
+/// accept the subscriptions.
 pub(super) struct OpeningListener {
-    opening: Option<Opening>,
+    opening_future: Option<OpeningFuture>,
     listener: Option<MessageListener>,
     /// The id of the request that opens the listener.
     id: Box<RawValue>,
 }
 
 /// The output is the first message, and the source of all further messages.
-type Opening = Pin<Box<dyn Future<Output = Result<(Bytes, MessageListener), RpcError>> + Send>>;
+type OpeningFuture =
+    Pin<Box<dyn Future<Output = Result<(Bytes, MessageListener), RpcError>> + Send>>;
 
 impl OpeningListener {
     pub(super) fn new(
         id: Box<RawValue>,
-        opening: impl Future<Output = Result<(Bytes, MessageListener), RpcError>> + Send + 'static,
+        opening_future: impl Future<Output = Result<(Bytes, MessageListener), RpcError>>
+        + Send
+        + 'static,
     ) -> Self {
         Self {
-            opening: Some(Box::pin(opening)),
+            opening_future: Some(Box::pin(opening_future)),
             listener: None,
             id,
         }
@@ -106,31 +110,31 @@ impl OpeningListener {
 
     /// Returns the first message, or `None` if the listener is already open. Cancel-safe.
     pub(super) async fn open(&mut self) -> Option<Result<Bytes, RpcError>> {
-        let opened = self.opening.as_mut()?.await;
-        self.opening = None;
-        Some(opened.map(|(first, listener)| {
+        let result = self.opening_future.as_mut()?.await;
+        self.opening_future = None;
+        Some(result.map(|(first_message, listener)| {
             self.listener = Some(listener);
-            first
+            first_message
         }))
     }
 }
 
-impl Source for OpeningListener {
+impl MessageSource for OpeningListener {
     async fn next(&mut self) -> Option<Bytes> {
         match self.open().await {
-            Some(Ok(first)) => Some(first),
+            Some(Ok(first_message)) => Some(first_message),
             Some(Err(error)) => Some(message::response(Some(&self.id), &Err(error))),
             None => self.listener.as_mut()?.next().await,
         }
     }
 }
 
-impl Source for MessageListener {
+impl MessageSource for MessageListener {
     async fn next(&mut self) -> Option<Bytes> {
         while !self.is_finished {
             tokio::select! {
                 biased;
-                () = &mut self.stopped => {
+                () = &mut self.stop_future => {
                     self.is_finished = true;
                     self.subscriptions.clear();
                     return self.last_message.take();

@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, json};
 use tokio::task;
 
-use super::running::{Event, Running};
-use super::sessions::{AwaitingClient, Responses, Session};
-use super::source::Source;
+use super::request_task::{RequestEvent, RequestTask};
+use super::sessions::{AwaitingClient, MAX_RESOURCES, Responses, Session};
+use super::source::MessageSource;
 use super::{Caller, subscriptions};
 use pillion_gateway::Gateway;
 use pillion_gateway::calling_client::message::{
@@ -18,28 +18,28 @@ use pillion_gateway::calling_client::message::{
 };
 
 /// The error code of a request that was aborted by the end of its session.
-const SESSION_ENDED: i64 = -32000;
+const SESSION_ENDED_CODE: i64 = -32000;
 
 /// Handles `initialize`. Returns the new session and the result.
 pub(super) fn initialize(
     caller: &Caller,
     request: &Request,
 ) -> Result<(Arc<Session>, Box<RawValue>), RpcError> {
-    let offered = request.text("protocolVersion")?;
+    let requested_version = request.text("protocolVersion")?;
     let capabilities = match request.params.get("capabilities") {
         None => Map::new(),
         Some(capabilities) => serde_json::from_str(capabilities.get())
             .map_err(|_| invalid_params("'capabilities' must be an object"))?,
     };
-    let version = offered
+    let version = requested_version
         .parse::<ProtocolVersion>()
         .ok()
         .filter(|version| *version <= ProtocolVersion::LATEST_WITH_HANDSHAKE)
         .unwrap_or(ProtocolVersion::LATEST_WITH_HANDSHAKE);
     let result = raw(&json!({
         "protocolVersion": version,
-        "capabilities": super::capabilities(),
-        "serverInfo": super::server_info(),
+        "capabilities": super::create_capabilities(),
+        "serverInfo": super::create_server_info(),
     }))?;
     let session = Session::new(version, capabilities, caller.owner());
     Ok((Arc::new(session), result))
@@ -54,12 +54,13 @@ pub(super) fn handle_message(session: &Session, inbound: Inbound) {
             }
         }
         Inbound::Response { id, outcome } => session.deliver_response(id.get(), outcome),
-        // `notifications/initialized` and unknown notifications.
+        // Ignores `notifications/initialized` and unknown notifications.
         Inbound::Notification { .. } | Inbound::Request(_) => {}
     }
 }
 
-/// Returns whether a request with this method concerns the session itself.
+/// Returns whether a request with this method changes the session: begins it, or sets its log level
+/// or its subscriptions.
 pub(super) fn concerns_session(method: &str) -> bool {
     matches!(
         method,
@@ -67,7 +68,7 @@ pub(super) fn concerns_session(method: &str) -> bool {
     )
 }
 
-/// Handles a request that [concerns the session itself](concerns_session).
+/// Handles a request that [changes the session](concerns_session).
 pub(super) async fn handle_session_request(
     caller: &Caller,
     session: &Arc<Session>,
@@ -75,8 +76,8 @@ pub(super) async fn handle_session_request(
 ) -> Result<Box<RawValue>, RpcError> {
     match request.method.as_str() {
         "logging/setLevel" => set_level(&caller.mcp.gateway, session, request)?,
-        "resources/subscribe" => watch(caller, session, request).await?,
-        "resources/unsubscribe" => session.unwatch(&request.text("uri")?),
+        "resources/subscribe" => subscribe_to_resource(caller, session, request).await?,
+        "resources/unsubscribe" => session.remove_subscription(&request.text("uri")?),
         _ => {
             let reason = "The session is already initialized";
             return Err(RpcError::new(INVALID_REQUEST, reason));
@@ -97,26 +98,30 @@ fn set_level(gateway: &Gateway, session: &Session, request: &Request) -> Result<
     Ok(())
 }
 
-async fn watch(caller: &Caller, session: &Arc<Session>, request: &Request) -> Result<(), RpcError> {
+async fn subscribe_to_resource(
+    caller: &Caller,
+    session: &Arc<Session>,
+    request: &Request,
+) -> Result<(), RpcError> {
     let uri = request.text("uri")?;
-    let weak = Arc::downgrade(session);
+    let weak_session = Arc::downgrade(session);
     let notify = move |method: &str, params: &RawValue| {
-        if let Some(session) = weak.upgrade() {
-            let message = message::outgoing(None, method, &untagged(params));
+        if let Some(session) = weak_session.upgrade() {
+            let message = message::outgoing(None, method, &remove_subscription_id(params));
             session.push(message);
         }
     };
-    let subscribed = subscriptions::subscribe(caller, &uri, notify).await?;
-    if !session.watch(uri, subscribed) {
-        return Err(invalid_params(
-            "The session has too many resource subscriptions",
-        ));
+    let subscription = subscriptions::subscribe(caller, &uri, notify).await?;
+    if !session.add_subscription(uri, subscription) {
+        return Err(invalid_params(format!(
+            "The session already has {MAX_RESOURCES} resource subscriptions, the maximum"
+        )));
     }
     Ok(())
 }
 
 /// Returns the parameters of a notification without the id of Pillion's own subscription.
-fn untagged(params: &RawValue) -> Members {
+fn remove_subscription_id(params: &RawValue) -> Members {
     let mut members: Members = serde_json::from_str(params.get()).unwrap_or_default();
     if let Some(meta) = members.get("_meta")
         && let Ok(mut meta) = serde_json::from_str::<Members>(meta.get())
@@ -131,20 +136,20 @@ fn untagged(params: &RawValue) -> Members {
 }
 
 /// A running request of a session.
-pub(super) struct Answering {
-    running: Option<Running>,
+pub(super) struct RunningSessionRequest {
+    request_task: Option<RequestTask>,
     session: Arc<Session>,
     id: Box<RawValue>,
     /// The id of the task that runs the request.
-    task: task::Id,
+    task_id: task::Id,
     _client: Arc<AwaitingClient>,
 }
 
-impl Answering {
+impl RunningSessionRequest {
     /// Starts a request of a session.
     ///
     /// # Errors
-    /// As for [`Session::begin`].
+    /// The same errors as [`Session::start_request`].
     pub(super) fn start(
         caller: &Caller,
         session: &Arc<Session>,
@@ -154,47 +159,48 @@ impl Answering {
     ) -> Result<Self, RpcError> {
         let id = request.id.clone();
         let requester = session.requester(can_stream);
-        // In revisions with sessions, a disconnect does not cancel a request.
+        // Starts a request that continues after a disconnect, because a disconnect does not cancel
+        // a request in revisions with sessions.
         let start = || {
             let request = Arc::new(request);
-            let running = Running::start_detachable(caller, request, requester);
-            let handle = running.abort_handle();
-            (running, handle)
+            let request_task = RequestTask::start_detachable(caller, request, requester);
+            let handle = request_task.abort_handle();
+            (request_task, handle)
         };
         let client = Arc::default();
-        let running = session.begin(id.get(), responses, &client, start)?;
+        let request_task = session.start_request(id.get(), responses, &client, start)?;
         Ok(Self {
             _client: client,
-            task: running.abort_handle().id(),
-            running: Some(running),
+            task_id: request_task.abort_handle().id(),
+            request_task: Some(request_task),
             session: Arc::clone(session),
             id,
         })
     }
 
-    /// Returns whether the response was taken, so that no further message follows.
+    /// Returns whether the response was already returned, so that no further message follows.
     pub(super) fn is_finished(&self) -> bool {
-        self.running.is_none()
+        self.request_task.is_none()
     }
 }
 
-impl Source for Answering {
+impl MessageSource for RunningSessionRequest {
     async fn next(&mut self) -> Option<Bytes> {
-        match self.running.as_mut()?.next().await {
-            Event::Notice(notice) => Some(notice),
-            Event::Question(question) => Some(self.session.ask(question)),
-            Event::Done(outcome) => {
-                self.running = None;
+        match self.request_task.as_mut()?.next().await {
+            RequestEvent::Notice(notice) => Some(notice),
+            RequestEvent::Question(question) => Some(self.session.register_question(question)),
+            RequestEvent::Done(outcome) => {
+                self.request_task = None;
                 Some(message::response(Some(&self.id), &outcome))
             }
-            Event::Cancelled => {
-                self.running = None;
-                if !self.session.has_aborted(self.task) {
+            RequestEvent::Cancelled => {
+                self.request_task = None;
+                if !self.session.has_aborted(self.task_id) {
                     return None;
                 }
                 let reason = "The session ended before the request was answered; a tool that was \
                               called may have run anyway";
-                let error = RpcError::new(SESSION_ENDED, reason);
+                let error = RpcError::new(SESSION_ENDED_CODE, reason);
                 Some(message::response(Some(&self.id), &Err(error)))
             }
         }
@@ -211,9 +217,9 @@ mod tests {
         let tagged = params(
             r#"{"uri":"a://b","_meta":{"io.modelcontextprotocol/subscriptionId":"x","n":1.0}}"#,
         );
-        let untagged_again = serde_json::to_string(&untagged(&tagged)).unwrap();
-        assert_eq!(untagged_again, r#"{"uri":"a://b","_meta":{"n":1.0}}"#);
+        let remaining_params = serde_json::to_string(&remove_subscription_id(&tagged)).unwrap();
+        assert_eq!(remaining_params, r#"{"uri":"a://b","_meta":{"n":1.0}}"#);
         let tagged = params(r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}"#);
-        assert!(untagged(&tagged).is_empty());
+        assert!(remove_subscription_id(&tagged).is_empty());
     }
 }

@@ -11,59 +11,64 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::outbox::Outbox;
-use super::running::{Event, Running};
-use super::source::{MessageListener, Source};
-use super::suspended::{self, Resumed};
+use super::request_task::{RequestEvent, RequestTask};
+use super::source::{MessageListener, MessageSource};
+use super::suspended::{self, ResumedRequest};
 use super::{Caller, Owner, subscriptions};
 use crate::McpServer;
 use pillion_gateway::Gateway;
 use pillion_gateway::calling_client::capabilities;
 use pillion_gateway::calling_client::link::{LogThreshold, Question, Requester};
 use pillion_gateway::calling_client::message::{
-    self, LOG_LEVEL, Members, PROTOCOL_VERSION, Request, SUBSCRIPTION_ID, error_with,
+    self, LOG_LEVEL, Members, PROTOCOL_VERSION, Request, SUBSCRIPTION_ID, error_with_data,
     invalid_params, parse_log_level,
 };
 
-pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
+pub(super) const UNSUPPORTED_VERSION_CODE: i64 = -32022;
 
-/// The headers that repeat members of a request.
-pub(super) const VERSION: &str = "mcp-protocol-version";
-const METHOD: &str = "mcp-method";
-const NAME: &str = "mcp-name";
+/// The HTTP headers that repeat members of a request.
+pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
+const METHOD_HEADER: &str = "mcp-method";
+const NAME_HEADER: &str = "mcp-name";
 
 /// Maximum number of resources in one subscription.
 const MAX_RESOURCES: usize = 1_000;
 
-/// Reads the requester from the request's `_meta`.
+/// Reads the properties of the client from the request's `_meta`.
 ///
-/// `repeated` checks a value in the message against the HTTP header with the given name.
+/// `check_header` checks a value in the message against the HTTP header with the given name.
 ///
 /// # Errors
 /// Required members are missing, differ from their headers, or name an unsupported revision.
-pub(super) fn requester(
+pub(super) fn parse_requester(
     gateway: &Gateway,
     request: &Request,
     can_stream: bool,
-    repeated: impl Fn(&'static str, &str) -> Result<(), RpcError>,
+    check_header: impl Fn(&'static str, &str) -> Result<(), RpcError>,
 ) -> Result<Requester, RpcError> {
     let meta = request.meta();
-    let version: String = field(&meta, PROTOCOL_VERSION)?;
-    let capabilities: Map<String, Value> = field(&meta, CLIENT_CAPABILITIES)?;
-    repeated(VERSION, &version)?;
-    let parsed = version.parse::<ProtocolVersion>().ok();
-    let supported = parsed.filter(|version| version.supports(Feature::RequestMetadata));
-    let protocol_version = supported.ok_or_else(|| {
+    let version: String = read_meta_member(&meta, PROTOCOL_VERSION)?;
+    let capabilities: Map<String, Value> = read_meta_member(&meta, CLIENT_CAPABILITIES)?;
+    check_header(VERSION_HEADER, &version)?;
+    let parsed_version = version.parse::<ProtocolVersion>().ok();
+    let supported_version =
+        parsed_version.filter(|version| version.supports(Feature::RequestMetadata));
+    let protocol_version = supported_version.ok_or_else(|| {
         let data = json!({"supported": [ProtocolVersion::LATEST], "requested": version});
-        error_with(UNSUPPORTED_VERSION, "Unsupported protocol version", &data)
+        error_with_data(
+            UNSUPPORTED_VERSION_CODE,
+            "Unsupported protocol version",
+            &data,
+        )
     })?;
-    repeated(METHOD, &request.method)?;
+    check_header(METHOD_HEADER, &request.method)?;
     let name = match request.method.as_str() {
         "tools/call" | "prompts/get" => Some("name"),
         "resources/read" => Some("uri"),
         _ => None,
     };
     if let Some(name) = name {
-        repeated(NAME, &request.text(name)?)?;
+        check_header(NAME_HEADER, &request.text(name)?)?;
     }
     if let Some(level) = meta.get(LOG_LEVEL) {
         gateway
@@ -80,17 +85,21 @@ pub(super) fn requester(
     })
 }
 
-fn field<T: serde::de::DeserializeOwned>(meta: &Members, key: &str) -> Result<T, RpcError> {
+fn read_meta_member<T: serde::de::DeserializeOwned>(
+    meta: &Members,
+    key: &str,
+) -> Result<T, RpcError> {
     meta.get(key)
         .and_then(|value| serde_json::from_str(value.get()).ok())
-        .ok_or_else(|| invalid_params(format!("'_meta' must have '{key}'")))
+        .ok_or_else(|| invalid_params(format!("'_meta' must have a valid '{key}'")))
 }
 
-/// A running request of a client without a session, or a question that waits for its response.
-pub(super) struct Answering {
-    running: Option<Running>,
-    /// The question that the client has not answered in this round.
-    unanswered: Option<Question>,
+/// A request of a client without a session. The request is running, or it waits for the client's
+/// response to an input request, such as an elicitation.
+pub(super) struct RunningStatelessRequest {
+    request_task: Option<RequestTask>,
+    /// The input request to which the client's latest request contained no response.
+    unanswered_question: Option<Question>,
     mcp: McpServer,
     owner: Owner,
     request: Arc<Request>,
@@ -101,81 +110,91 @@ pub(super) enum RoundStep {
     Done(Result<Box<RawValue>, RpcError>),
 }
 
-impl Answering {
-    /// Starts a request, or resumes a request that waited for the client.
+impl RunningStatelessRequest {
+    /// Starts a request, or resumes a suspended request that waited for the client's response.
     pub(super) fn start(
         caller: &Caller,
         request: &Arc<Request>,
         requester: Requester,
     ) -> Result<Self, RpcError> {
         let owner = caller.owner();
-        let resumed = caller.mcp.state.suspended.resume(request, &owner)?;
-        let start = || Running::start(caller, Arc::clone(request), requester);
-        let mut answering = Self {
-            running: None,
-            unanswered: None,
+        let resumed_request = caller
+            .mcp
+            .state
+            .suspended_requests
+            .resume(request, &owner)?;
+        let start = || RequestTask::start(caller, Arc::clone(request), requester);
+        let mut running_request = Self {
+            request_task: None,
+            unanswered_question: None,
             mcp: caller.mcp.clone(),
             owner,
             request: Arc::clone(request),
         };
-        match resumed {
-            None => answering.running = Some(start()),
-            Some(Resumed::Running(running)) => answering.running = Some(running),
-            Some(Resumed::Unanswered(running, question)) => {
-                answering.running = Some(running);
-                answering.unanswered = Some(question);
+        match resumed_request {
+            None => running_request.request_task = Some(start()),
+            Some(ResumedRequest::Answered(task)) => running_request.request_task = Some(task),
+            Some(ResumedRequest::Unanswered(task, question)) => {
+                running_request.request_task = Some(task);
+                running_request.unanswered_question = Some(question);
             }
         }
-        Ok(answering)
+        Ok(running_request)
     }
 
-    /// Suspends the request until the client has answered the question.
-    fn hold(&mut self, question: Question) -> Result<Box<RawValue>, RpcError> {
-        let running = self.running.take().ok_or_else(cancelled)?;
-        let accounts = &self.mcp.gateway.process().detached;
-        let suspended = &self.mcp.state.suspended;
-        let held = suspended.hold(accounts, running, question, &self.request, &self.owner)?;
+    /// Suspends the request until the client has responded to the input request `question`.
+    fn suspend(&mut self, question: Question) -> Result<Box<RawValue>, RpcError> {
+        let request_task = self.request_task.take().ok_or_else(cancelled_error)?;
+        let accounts = &self.mcp.gateway.process().detached_requests;
+        let suspended_requests = &self.mcp.state.suspended_requests;
+        let input_required = suspended_requests.suspend(
+            accounts,
+            request_task,
+            question,
+            &self.request,
+            &self.owner,
+        )?;
         suspended::expire_later(&self.mcp.state);
-        Ok(held)
+        Ok(input_required)
     }
 
     /// Waits for the next message or the result.
-    pub(super) async fn step(&mut self) -> RoundStep {
-        if let Some(question) = self.unanswered.take() {
-            return RoundStep::Done(self.hold(question));
+    pub(super) async fn next_step(&mut self) -> RoundStep {
+        if let Some(question) = self.unanswered_question.take() {
+            return RoundStep::Done(self.suspend(question));
         }
-        let Some(running) = &mut self.running else {
-            return RoundStep::Done(Err(cancelled()));
+        let Some(request_task) = &mut self.request_task else {
+            return RoundStep::Done(Err(cancelled_error()));
         };
-        match running.next().await {
-            Event::Notice(notice) => RoundStep::Notice(notice),
-            Event::Done(outcome) => {
-                self.running = None;
+        match request_task.next().await {
+            RequestEvent::Notice(notice) => RoundStep::Notice(notice),
+            RequestEvent::Done(outcome) => {
+                self.request_task = None;
                 RoundStep::Done(outcome)
             }
-            Event::Cancelled => {
-                self.running = None;
-                RoundStep::Done(Err(cancelled()))
+            RequestEvent::Cancelled => {
+                self.request_task = None;
+                RoundStep::Done(Err(cancelled_error()))
             }
-            Event::Question(question) => RoundStep::Done(self.hold(question)),
+            RequestEvent::Question(question) => RoundStep::Done(self.suspend(question)),
         }
     }
 }
 
-impl Source for Answering {
+impl MessageSource for RunningStatelessRequest {
     async fn next(&mut self) -> Option<Bytes> {
-        self.running.as_ref()?;
-        Some(match self.step().await {
+        self.request_task.as_ref()?;
+        Some(match self.next_step().await {
             RoundStep::Notice(notice) => notice,
             RoundStep::Done(outcome) => {
-                self.running = None;
+                self.request_task = None;
                 message::response(Some(&self.request.id), &outcome)
             }
         })
     }
 }
 
-fn cancelled() -> RpcError {
+fn cancelled_error() -> RpcError {
     RpcError::new(message::INTERNAL_ERROR, "The request was cancelled")
 }
 
@@ -185,45 +204,45 @@ pub(super) async fn listen(
     caller: &Caller,
     request: &Request,
 ) -> Result<(Bytes, MessageListener), RpcError> {
-    let requested: SubscriptionFilter = match request.params.get("notifications") {
+    let filter: SubscriptionFilter = match request.params.get("notifications") {
         None => SubscriptionFilter::default(),
-        Some(requested) => serde_json::from_str(requested.get())
+        Some(filter) => serde_json::from_str(filter.get())
             .map_err(|_| invalid_params("'notifications' must be a subscription filter"))?,
     };
-    if requested.resources.len() > MAX_RESOURCES {
+    if filter.resources.len() > MAX_RESOURCES {
         let reason = format!("A client can subscribe to at most {MAX_RESOURCES} resources at once");
         return Err(invalid_params(reason));
     }
     let changes = caller
         .mcp
         .state
-        .listening
+        .list_changes
         .listen(&caller.mcp.gateway, &caller.visibility);
     let (outbox, messages) = Outbox::for_notifications();
     let mut subscriptions = Vec::new();
-    for uri in &requested.resources {
+    for uri in &filter.resources {
         let (outbox, id) = (outbox.clone(), request.id.clone());
         let notify = move |method: &str, params: &RawValue| {
-            outbox.notify(tagged(method, Some(params), &id));
+            outbox.notify(format_subscription_notification(method, Some(params), &id));
         };
         subscriptions.push(subscriptions::subscribe(caller, uri, notify).await?);
     }
     let params = json!({
-        "notifications": &requested,
+        "notifications": &filter,
         "_meta": {SUBSCRIPTION_ID: &request.id},
     });
     let method = "notifications/subscriptions/acknowledged";
-    let acknowledged = message::outgoing(None, method, &params);
+    let acknowledgment = message::outgoing(None, method, &params);
     let id = request.id.clone();
     let to_message = move |change: &'static str| {
         let is_selected = match change {
-            "notifications/tools/list_changed" => requested.tools_list_changed,
-            "notifications/prompts/list_changed" => requested.prompts_list_changed,
-            _ => requested.resources_list_changed,
+            "notifications/tools/list_changed" => filter.tools_list_changed,
+            "notifications/prompts/list_changed" => filter.prompts_list_changed,
+            _ => filter.resources_list_changed,
         };
-        is_selected.then(|| tagged(change, None, &id))
+        is_selected.then(|| format_subscription_notification(change, None, &id))
     };
-    let ended = message::raw(&json!({
+    let final_result = message::raw(&json!({
         "resultType": "complete",
         "_meta": {SUBSCRIPTION_ID: &request.id},
     }));
@@ -231,17 +250,21 @@ pub(super) async fn listen(
         messages,
         changes,
         to_message: Box::new(to_message),
-        stopped: Box::pin(caller.mcp.state.stopped()),
-        last_message: Some(message::response(Some(&request.id), &ended)),
+        stop_future: Box::pin(caller.mcp.state.wait_until_stopped()),
+        last_message: Some(message::response(Some(&request.id), &final_result)),
         subscriptions,
-        _open: Some(outbox),
+        _open_outbox: Some(outbox),
         is_finished: false,
     };
-    Ok((acknowledged, listener))
+    Ok((acknowledgment, listener))
 }
 
 /// Creates a notification that contains the id of its subscription.
-fn tagged(method: &str, params: Option<&RawValue>, id: &RawValue) -> Bytes {
+fn format_subscription_notification(
+    method: &str,
+    params: Option<&RawValue>,
+    id: &RawValue,
+) -> Bytes {
     let mut members: Members = params
         .and_then(|params| serde_json::from_str(params.get()).ok())
         .unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The MCP server over stdio or an upgraded connection, for one client: one message per line.
+//! The MCP server over stdio or an upgraded connection, for one client. Each message is one line.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::task::{AbortHandle, JoinSet, consume_budget};
 use tokio::time::timeout;
 
 use super::sessions::{Responses, Session};
-use super::source::{MessageListener, Source};
+use super::source::{MessageListener, MessageSource};
 use super::{Caller, stateful, stateless};
 use crate::McpServer;
 use crate::lines::{read_line, trim_message, write_lines};
@@ -28,24 +28,26 @@ use pillion_gateway::calling_client::message::{
 };
 use pillion_gateway::visibility::Visibility;
 
-/// The protocol name of an HTTP connection that is upgraded to these messages.
+/// The protocol name in the `Upgrade` header of an HTTP connection that then carries MCP messages,
+/// one per line.
 pub const PROTOCOL: &str = "pillion-mcp";
 
 /// The notification that the sidecar is shutting down and accepts no more connections. New requests
 /// must be sent over a new connection; responses to earlier requests still arrive. Only Pillion's
 /// stdio bridge receives this notification, never an MCP client.
-pub(crate) const DRAINING: &str = "notifications/pillion/draining";
+pub(crate) const DRAINING_METHOD: &str = "notifications/pillion/draining";
 
 /// Maximum size of all messages that wait to be written, in bytes.
 const MAX_WAITING_BYTES: u32 = 32 * 1024 * 1024;
 
-/// Maximum number of concurrent requests of one client. Further input is read only when a request
-/// has finished.
-const MAX_RUNNING: usize = 1_000;
+/// Maximum number of concurrent requests of one client. At the maximum, further input is read only
+/// when a request has finished.
+const MAX_RUNNING_REQUESTS: usize = 1_000;
 
 /// Maximum size of the concurrent requests and subscriptions of one client, in KiB. Further
-/// requests are rejected instead of delayed: finishing a request may require the client's response
-/// to a question, so the input must still be read.
+/// requests are rejected instead of delayed: a running request may wait for the client's response
+/// to a server-initiated request, such as an elicitation, so Pillion must continue to read the
+/// client's input.
 const MAX_RUNNING_KIB: usize = 64 * 1024;
 
 /// Maximum number of concurrent subscriptions of one client.
@@ -58,16 +60,16 @@ const LAST_CALLS_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct StdioShutdown<A, U> {
     /// Maximum time to finish running requests after the client has closed its input.
     pub grace: Duration,
-    /// Resolves to a message for the client, which is sent at once.
+    /// A future that resolves to a message for the client, which is then sent at once.
     pub announcement: A,
-    /// Resolves when the client may send no more requests. Running requests may finish within a
-    /// timeout.
-    pub unwelcome: U,
+    /// A future that resolves when the client may send no more requests. Running requests may
+    /// finish within a timeout.
+    pub access_ended: U,
 }
 
 /// One client with its own pair of streams.
 pub struct Client {
-    current: Box<dyn Fn() -> McpServer + Send + Sync>,
+    current_server: Box<dyn Fn() -> McpServer + Send + Sync>,
     context: CallContext,
     visibility: Visibility,
     model: Option<String>,
@@ -75,18 +77,18 @@ pub struct Client {
 
 impl Client {
     /// Creates a client whose calls run in `context`, restricted to what `model` may see of
-    /// `visibility`. `current` returns the server of the current configuration.
+    /// `visibility`. `current_server` returns the server of the current configuration.
     ///
     /// # Errors
     /// `visibility` names a model that does not exist.
     pub fn new(
-        current: impl Fn() -> McpServer + Send + Sync + 'static,
+        current_server: impl Fn() -> McpServer + Send + Sync + 'static,
         context: CallContext,
         visibility: Visibility,
         model: Option<String>,
     ) -> Result<Self, RpcError> {
         let client = Self {
-            current: Box::new(current),
+            current_server: Box::new(current_server),
             context,
             visibility,
             model,
@@ -98,7 +100,12 @@ impl Client {
     /// Returns the client as a caller of the current [`McpServer`].
     fn as_caller(&self) -> Result<Caller, RpcError> {
         let (context, visibility) = (self.context.clone(), self.visibility.clone());
-        Caller::new((self.current)(), context, visibility, self.model.as_deref())
+        Caller::new(
+            (self.current_server)(),
+            context,
+            visibility,
+            self.model.as_deref(),
+        )
     }
 
     /// Serves the client until it closes `input` and its requests have finished or timed out.
@@ -109,48 +116,50 @@ impl Client {
         self,
         input: impl AsyncBufRead + Unpin,
         output: impl AsyncWrite + Unpin,
-        endings: StdioShutdown<impl Future<Output = Bytes>, impl Future<Output = ()>>,
+        shutdown: StdioShutdown<impl Future<Output = Bytes>, impl Future<Output = ()>>,
     ) -> std::io::Result<()> {
         let StdioShutdown {
             mut grace,
             announcement,
-            unwelcome,
-        } = endings;
+            access_ended,
+        } = shutdown;
         let (outbox, messages) = Outbox::new(MAX_WAITING_BYTES);
-        let state: Arc<Mutex<State>> = Arc::default();
-        let weak = outbox.downgrade();
-        let conversation = Conversation {
+        let state: Arc<Mutex<ConnectionState>> = Arc::default();
+        let weak_outbox = outbox.downgrade();
+        let conversation = StdioConversation {
             client: self,
-            out: outbox,
+            outbox,
             state: Arc::clone(&state),
             running_kib: Arc::new(Semaphore::new(MAX_RUNNING_KIB)),
         };
-        let written = Notify::new();
-        let writing = async {
+        let write_finished = Notify::new();
+        let write_loop = async {
             let outcome = write_lines(output, messages).await;
-            written.notify_one();
+            write_finished.notify_one();
             outcome
         };
-        let reading = Box::pin(async {
-            let mut is_unwelcome = false;
+        let read_loop = Box::pin(async {
+            let mut has_access_ended = false;
             let mut tasks = JoinSet::new();
             let mut streams = JoinSet::new();
             let outcome = tokio::select! {
-                outcome = conversation.read(input, &mut tasks, &mut streams) => outcome,
-                () = unwelcome => {
-                    (is_unwelcome, grace) = (true, LAST_CALLS_TIMEOUT);
-                    // Queued without waiting, because the client may not be reading.
-                    conversation.out.send_now(draining());
+                outcome = conversation.read_messages(input, &mut tasks, &mut streams) => outcome,
+                () = access_ended => {
+                    (has_access_ended, grace) = (true, LAST_CALLS_TIMEOUT);
+                    // Queues the notification without waiting, because the client may not be
+                    // reading.
+                    conversation.outbox.send_now(draining_notification());
                     Ok(())
                 }
             };
-            let answered = async { while tasks.join_next().await.is_some() {} };
-            // Requests that are still running after the grace period are aborted.
-            drop(timeout(grace, answered).await);
-            // The writer ends when the last sender is dropped.
+            let all_tasks = async { while tasks.join_next().await.is_some() {} };
+            // Dropping the tasks below aborts the requests that are still running after the grace
+            // period.
+            drop(timeout(grace, all_tasks).await);
+            // Drops all senders, because the writer ends only after the last sender is dropped.
             drop((conversation, tasks, streams));
-            if is_unwelcome
-                && timeout(LAST_CALLS_TIMEOUT, written.notified())
+            if has_access_ended
+                && timeout(LAST_CALLS_TIMEOUT, write_finished.notified())
                     .await
                     .is_err()
             {
@@ -158,16 +167,16 @@ impl Client {
             }
             outcome
         });
-        let announcing = async {
-            let announcement = announcement.await;
-            if let Some(out) = weak.upgrade() {
-                drop(out.send(announcement.into()).await);
+        let announce_future = async {
+            let message = announcement.await;
+            if let Some(outbox) = weak_outbox.upgrade() {
+                drop(outbox.send(message.into()).await);
             }
             std::future::pending::<()>().await;
         };
         let outcome = tokio::select! {
-            outcome = async { tokio::try_join!(reading, writing) } => outcome,
-            () = announcing => Ok(((), ())),
+            outcome = async { tokio::try_join!(read_loop, write_loop) } => outcome,
+            () = announce_future => Ok(((), ())),
         };
         // Ends requests and subscriptions of the session that are still running.
         let session = state.lock().session.take();
@@ -178,31 +187,31 @@ impl Client {
     }
 }
 
-/// Returns the notification that the sidecar is shutting down.
-pub fn draining() -> Bytes {
-    message::outgoing(None, DRAINING, &json!({}))
+/// Returns the serialized notification that the sidecar is shutting down.
+pub fn draining_notification() -> Bytes {
+    message::outgoing(None, DRAINING_METHOD, &json!({}))
 }
 
-/// The state of a client's connection.
-struct Conversation {
+/// The state of one client's connection while it is served.
+struct StdioConversation {
     client: Client,
-    out: Outbox,
-    state: Arc<Mutex<State>>,
+    outbox: Outbox,
+    state: Arc<Mutex<ConnectionState>>,
     /// The permits that are left of [`MAX_RUNNING_KIB`].
     running_kib: Arc<Semaphore>,
 }
 
 #[derive(Default)]
-struct State {
+struct ConnectionState {
     /// The session, in revisions with a handshake.
     session: Option<Arc<Session>>,
     /// Requests of revision 2026-07-28 in progress, by id as the client wrote it.
-    running: HashMap<String, AbortHandle>,
+    running_tasks: HashMap<String, AbortHandle>,
 }
 
-impl Conversation {
+impl StdioConversation {
     /// Reads to the end of the input. Requests run in `tasks`, subscriptions in `streams`.
-    async fn read(
+    async fn read_messages(
         &self,
         mut input: impl AsyncBufRead + Unpin,
         tasks: &mut JoinSet<()>,
@@ -210,40 +219,44 @@ impl Conversation {
     ) -> std::io::Result<()> {
         let mut line = Vec::new();
         loop {
-            // Finished tasks are removed.
+            // Removes finished tasks from the sets of tasks.
             while tasks.try_join_next().is_some() {}
             while streams.try_join_next().is_some() {}
-            // One read may buffer many short lines.
+            // Yields to other tasks from time to time, because reading from the buffer does not
+            // yield, and one read may buffer many short lines.
             consume_budget().await;
             if !read_line(&mut input, &mut line).await? {
                 return Ok(());
             }
-            let decoded = String::from_utf8_lossy(&line);
-            let text = trim_message(&decoded);
+            let decoded_line = String::from_utf8_lossy(&line);
+            let text = trim_message(&decoded_line);
             if text.is_empty() {
                 continue;
             }
             match Inbound::parse(text) {
                 Ok(inbound) => {
                     if matches!(inbound, Inbound::Request(_)) {
-                        // No further input is read from a client that does not read its responses.
-                        while tasks.len() >= MAX_RUNNING && tasks.join_next().await.is_some() {}
-                        self.out.wait_for_room().await;
+                        // Stops reading while the client does not read its responses.
+                        while tasks.len() >= MAX_RUNNING_REQUESTS
+                            && tasks.join_next().await.is_some()
+                        {}
+                        self.outbox.wait_for_room().await;
                     }
-                    self.take(inbound, held_bytes(&line), tasks, streams).await;
+                    self.handle_message(inbound, count_request_bytes(&line), tasks, streams)
+                        .await;
                 }
                 Err(Unreadable { id, error }) => {
-                    self.out.respond(id.as_deref(), &Err(error)).await;
+                    self.outbox.respond(id.as_deref(), &Err(error)).await;
                 }
             }
         }
     }
 
-    /// Handles a message of `bytes` bytes. Requests run concurrently.
-    async fn take(
+    /// Handles a message of `request_bytes` bytes. Requests run concurrently.
+    async fn handle_message(
         &self,
         inbound: Inbound,
-        bytes: usize,
+        request_bytes: usize,
         tasks: &mut JoinSet<()>,
         streams: &mut JoinSet<()>,
     ) {
@@ -253,75 +266,79 @@ impl Conversation {
             Inbound::Notification { method, params }
                 if method == "notifications/cancelled" && session.is_none() =>
             {
-                let running = params
+                let running_task = params
                     .get("requestId")
-                    .and_then(|id| self.state.lock().running.remove(id.get()));
-                if let Some(running) = running {
-                    running.abort();
+                    .and_then(|id| self.state.lock().running_tasks.remove(id.get()));
+                if let Some(running_task) = running_task {
+                    running_task.abort();
                 }
                 return;
             }
-            other => {
+            message => {
                 if let Some(session) = session {
-                    stateful::handle_message(&session, other);
+                    stateful::handle_message(&session, message);
                 }
                 return;
             }
         };
         let caller = match self.client.as_caller() {
             Ok(caller) => caller,
-            Err(error) => return self.say(&request, &Err(error)).await,
+            Err(error) => return self.respond(&request, &Err(error)).await,
         };
         if is_stateless(&request) {
             let id = request.id.get().to_owned();
-            let is_stream = request.method == "subscriptions/listen";
-            if is_stream && streams.len() >= MAX_STREAMS {
+            let is_subscription = request.method == "subscriptions/listen";
+            if is_subscription && streams.len() >= MAX_STREAMS {
                 let reason =
                     format!("The connection already has {MAX_STREAMS} subscriptions, the maximum");
                 let error = RpcError::new(INVALID_REQUEST, reason);
-                return self.say(&request, &Err(error)).await;
+                return self.respond(&request, &Err(error)).await;
             }
-            let Some(held) = self.hold(bytes) else {
-                return self.say(&request, &Err(too_large_together())).await;
+            let Some(permit) = self.acquire_permit(request_bytes) else {
+                return self.respond(&request, &Err(too_large_error())).await;
             };
-            let task = respond_stateless(caller, self.out.clone(), request);
-            let set = if is_stream { streams } else { tasks };
-            let handle = set.spawn(async move {
-                let _held = held;
+            let task = respond_stateless(caller, self.outbox.clone(), request);
+            let task_set = if is_subscription { streams } else { tasks };
+            let handle = task_set.spawn(async move {
+                let _permit = permit;
                 task.await;
             });
             let mut state = self.state.lock();
-            state.running.retain(|_, running| !running.is_finished());
-            state.running.insert(id, handle);
+            state
+                .running_tasks
+                .retain(|_, running_task| !running_task.is_finished());
+            state.running_tasks.insert(id, handle);
             return;
         }
         match (session, request.method.as_str()) {
             (None, "initialize") => self.initialize(&caller, &request, streams).await,
-            (None, "ping") => self.say(&request, &message::raw(&json!({}))).await,
+            (None, "ping") => self.respond(&request, &message::raw(&json!({}))).await,
             (None, _) => {
                 let error = RpcError::new(
                     INVALID_REQUEST,
                     "The session is not initialized: send initialize first",
                 );
-                self.say(&request, &Err(error)).await;
+                self.respond(&request, &Err(error)).await;
             }
             (Some(session), _) => {
-                let Some(held) = self.hold(bytes) else {
-                    return self.say(&request, &Err(too_large_together())).await;
+                let Some(permit) = self.acquire_permit(request_bytes) else {
+                    return self.respond(&request, &Err(too_large_error())).await;
                 };
-                let out = self.out.clone();
+                let outbox = self.outbox.clone();
                 tasks.spawn(async move {
-                    let _held = held;
+                    let _permit = permit;
                     if stateful::concerns_session(&request.method) {
                         let outcome =
                             stateful::handle_session_request(&caller, &session, &request).await;
-                        return out.respond(Some(&request.id), &outcome).await;
+                        return outbox.respond(Some(&request.id), &outcome).await;
                     }
                     let id = request.id.clone();
-                    let responses = Responses::OneStream;
-                    match stateful::Answering::start(&caller, &session, request, responses, true) {
-                        Ok(answering) => pour(answering, &out).await,
-                        Err(error) => out.respond(Some(&id), &Err(error)).await,
+                    let responses = Responses::SharedStream;
+                    match stateful::RunningSessionRequest::start(
+                        &caller, &session, request, responses, true,
+                    ) {
+                        Ok(running_request) => forward_messages(running_request, &outbox).await,
+                        Err(error) => outbox.respond(Some(&id), &Err(error)).await,
                     }
                 });
             }
@@ -330,42 +347,44 @@ impl Conversation {
 
     /// Returns the permit of a request of this size, or `None` if the running requests are too
     /// large.
-    fn hold(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        // A single request always fits.
-        let kib = u32::try_from((bytes / 1024).clamp(1, MAX_RUNNING_KIB)).unwrap_or(u32::MAX);
+    fn acquire_permit(&self, request_bytes: usize) -> Option<OwnedSemaphorePermit> {
+        // Limits the size to the maximum, so that a single request always fits.
+        let needed_kib =
+            u32::try_from((request_bytes / 1024).clamp(1, MAX_RUNNING_KIB)).unwrap_or(u32::MAX);
         Arc::clone(&self.running_kib)
-            .try_acquire_many_owned(kib)
+            .try_acquire_many_owned(needed_kib)
             .ok()
     }
 
-    async fn say(&self, request: &Request, outcome: &Result<Box<RawValue>, RpcError>) {
-        self.out.respond(Some(&request.id), outcome).await;
+    async fn respond(&self, request: &Request, outcome: &Result<Box<RawValue>, RpcError>) {
+        self.outbox.respond(Some(&request.id), outcome).await;
     }
 
     async fn initialize(&self, caller: &Caller, request: &Request, streams: &mut JoinSet<()>) {
         let (session, result) = match stateful::initialize(caller, request) {
-            Ok(opened) => opened,
-            Err(error) => return self.say(request, &Err(error)).await,
+            Ok(session_and_result) => session_and_result,
+            Err(error) => return self.respond(request, &Err(error)).await,
         };
-        self.say(request, &Ok(result)).await;
+        self.respond(request, &Ok(result)).await;
         let listener = MessageListener::for_session(caller, &session);
         self.state.lock().session = Some(session);
-        let out = self.out.clone();
-        streams.spawn(async move { pour(listener, &out).await });
+        let outbox = self.outbox.clone();
+        streams.spawn(async move { forward_messages(listener, &outbox).await });
     }
 }
 
-/// Returns the size of a request with this text, in bytes: the size of its JSON values or of the
-/// text, whichever is larger.
-fn held_bytes(line: &[u8]) -> usize {
-    let values = values_memory(count_with_texts(line));
-    usize::try_from(values).map_or(usize::MAX, |values| values.max(line.len()))
+/// Returns the size that a request with this text counts for, in bytes. This is the size of the
+/// parsed JSON values or the size of the text, whichever is larger.
+fn count_request_bytes(line: &[u8]) -> usize {
+    let value_bytes = values_memory(count_with_texts(line));
+    usize::try_from(value_bytes).map_or(usize::MAX, |value_bytes| value_bytes.max(line.len()))
 }
 
 /// Returns the error for a request that exceeds the maximum size of concurrent requests.
-fn too_large_together() -> RpcError {
-    let reason =
-        format!("The running requests of the connection have {MAX_RUNNING_KIB} KiB, the maximum");
+fn too_large_error() -> RpcError {
+    let reason = format!(
+        "The running requests of the connection must not exceed {MAX_RUNNING_KIB} KiB together"
+    );
     RpcError::new(INVALID_REQUEST, reason)
 }
 
@@ -377,35 +396,39 @@ fn is_stateless(request: &Request) -> bool {
     let meta = request.meta();
     let version = meta
         .get(message::PROTOCOL_VERSION)
-        .and_then(|it| serde_json::from_str::<String>(it.get()).ok());
+        .and_then(|value| serde_json::from_str::<String>(value.get()).ok());
     version.is_some_and(|version| {
-        let known = version.parse::<ProtocolVersion>();
-        known.map_or(true, |known| known.supports(Feature::RequestMetadata))
+        let parsed_version = version.parse::<ProtocolVersion>();
+        parsed_version.map_or(true, |parsed_version| {
+            parsed_version.supports(Feature::RequestMetadata)
+        })
     })
 }
 
-async fn respond_stateless(caller: Caller, out: Outbox, request: Request) {
+async fn respond_stateless(caller: Caller, outbox: Outbox, request: Request) {
     let request = Arc::new(request);
-    let respond = async {
-        let requester = stateless::requester(&caller.mcp.gateway, &request, true, |_, _| Ok(()))?;
+    let response = async {
+        let requester =
+            stateless::parse_requester(&caller.mcp.gateway, &request, true, |_, _| Ok(()))?;
         if request.method == "subscriptions/listen" {
-            let (first, listener) = Box::pin(stateless::listen(&caller, &request)).await?;
-            drop(out.send(first).await);
-            pour(listener, &out).await;
+            let (first_message, listener) = Box::pin(stateless::listen(&caller, &request)).await?;
+            drop(outbox.send(first_message).await);
+            forward_messages(listener, &outbox).await;
         } else {
-            let answering = stateless::Answering::start(&caller, &request, requester)?;
-            pour(answering, &out).await;
+            let running_request =
+                stateless::RunningStatelessRequest::start(&caller, &request, requester)?;
+            forward_messages(running_request, &outbox).await;
         }
         Ok(())
     };
-    if let Err(error) = respond.await {
-        out.respond(Some(&request.id), &Err(error)).await;
+    if let Err(error) = response.await {
+        outbox.respond(Some(&request.id), &Err(error)).await;
     }
 }
 
-async fn pour(mut source: impl Source, out: &Outbox) {
+async fn forward_messages(mut source: impl MessageSource, outbox: &Outbox) {
     while let Some(message) = source.next().await {
-        if out.send(message).await.is_err() {
+        if outbox.send(message).await.is_err() {
             return;
         }
     }

@@ -19,13 +19,13 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
-use super::running::Running;
+use super::request_task::RequestTask;
 use super::{McpServerState, Owner};
 use pillion_gateway::accounts::{Charge, PrincipalAccounts, Usage, json_memory};
 use pillion_gateway::calling_client::link::Question;
 use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request, invalid_params, raw};
 
-/// How long a request waits for the client's response to its question.
+/// Maximum time that a suspended request waits for the client's response to its input request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The prefix of Pillion's own `requestState` values.
@@ -53,17 +53,17 @@ struct InputRequest {
 /// the oldest request of the principal's user with the most suspended requests is dropped.
 #[derive(Debug, Default)]
 pub(super) struct SuspendedRequests {
-    waiting: Mutex<HashMap<Uuid, SuspendedRequest>>,
+    requests: Mutex<HashMap<Uuid, SuspendedRequest>>,
     /// Whether a task is removing expired requests.
     is_expiring: AtomicBool,
 }
 
 #[derive(Debug)]
 struct SuspendedRequest {
-    running: Running,
+    request_task: RequestTask,
     question: Question,
-    about: RequestIdentity,
-    since: Instant,
+    identity: RequestIdentity,
+    suspended_at: Instant,
     charge: Charge,
 }
 
@@ -90,37 +90,38 @@ impl RequestIdentity {
     }
 }
 
-/// Returns the oldest request of the caller with the most requests, where the new request of
-/// `newcomer` counts. A caller never loses a request to a caller with more requests.
-fn oldest_of_heaviest_caller<C: Eq + Hash + Clone>(
-    all: impl Iterator<Item = (Uuid, C, Instant)>,
-    newcomer: C,
+/// Returns the oldest suspended request of the caller with the most requests. The new request of
+/// `new_caller` is counted, too, so that a new request never replaces a request of a caller with
+/// fewer requests.
+fn find_oldest_of_heaviest_caller<C: Eq + Hash + Clone>(
+    requests: impl Iterator<Item = (Uuid, C, Instant)>,
+    new_caller: C,
 ) -> Option<Uuid> {
-    let mut by_caller: HashMap<C, (usize, Option<(Instant, Uuid)>)> = HashMap::new();
-    for (id, caller, since) in all {
-        let (count, oldest) = by_caller.entry(caller).or_default();
+    let mut requests_by_caller: HashMap<C, (usize, Option<(Instant, Uuid)>)> = HashMap::new();
+    for (id, caller, suspended_at) in requests {
+        let (count, oldest) = requests_by_caller.entry(caller).or_default();
         *count += 1;
-        *oldest = Some(oldest.map_or((since, id), |oldest| oldest.min((since, id))));
+        *oldest = Some(oldest.map_or((suspended_at, id), |oldest| oldest.min((suspended_at, id))));
     }
-    by_caller.entry(newcomer).or_default().0 += 1;
-    let callers = by_caller
+    requests_by_caller.entry(new_caller).or_default().0 += 1;
+    let callers = requests_by_caller
         .into_values()
         .filter_map(|(count, oldest)| Some((count, oldest?)));
-    // If several callers have the most requests, the caller of the oldest request loses it.
-    let heaviest = callers.max_by_key(|(count, oldest)| (*count, Reverse(*oldest)));
-    heaviest.map(|(_, (_, id))| id)
+    // If several callers have the most requests, the oldest of their requests is returned.
+    let heaviest_caller = callers.max_by_key(|(count, oldest)| (*count, Reverse(*oldest)));
+    heaviest_caller.map(|(_, (_, id))| id)
 }
 
 impl SuspendedRequests {
-    /// Suspends a request that has a question for the client. Returns the `InputRequiredResult`
-    /// that asks the question.
+    /// Suspends a request that needs input from the client. Returns the `InputRequiredResult` that
+    /// contains the input request.
     ///
     /// # Errors
     /// The account of the principal is full, even without the principal's suspended requests.
-    pub(super) fn hold(
+    pub(super) fn suspend(
         &self,
         accounts: &Arc<PrincipalAccounts>,
-        running: Running,
+        request_task: RequestTask,
         question: Question,
         request: &Request,
         owner: &Owner,
@@ -138,30 +139,31 @@ impl SuspendedRequests {
             request_state: format!("{STATE_PREFIX}{id}"),
         };
         let question_bytes = json_memory(question.params.get());
-        let usage = Usage::one(request.memory_bytes().saturating_add(question_bytes));
-        let mut suspended = self.waiting.lock();
-        suspended.retain(|_, waiting| !waiting.has_expired());
-        let charge = charge_or_evict(&mut suspended, accounts, owner, usage).ok_or_else(|| {
-            let reason = "Too many requests of this caller continue without their clients";
+        let usage = Usage::for_request(request.memory_bytes().saturating_add(question_bytes));
+        let mut requests = self.requests.lock();
+        requests.retain(|_, suspended_request| !suspended_request.has_expired());
+        let charge = charge_or_evict(&mut requests, accounts, owner, usage).ok_or_else(|| {
+            let reason = "The caller has too many requests that wait for a client or continue \
+                          without one: retry later";
             RpcError::new(INTERNAL_ERROR, reason)
         })?;
-        let waiting = SuspendedRequest {
-            running,
+        let suspended_request = SuspendedRequest {
+            request_task,
             question,
-            about: RequestIdentity::from_request(request, owner),
-            since: Instant::now(),
+            identity: RequestIdentity::from_request(request, owner),
+            suspended_at: Instant::now(),
             charge,
         };
-        suspended.insert(id, waiting);
+        requests.insert(id, suspended_request);
         raw(&result)
     }
 
     /// Removes expired requests. Returns when the next request expires.
     fn expire(&self) -> Option<Instant> {
-        let mut suspended = self.waiting.lock();
-        suspended.retain(|_, waiting| !waiting.has_expired());
-        let next = suspended.values().map(|waiting| waiting.since).min();
-        next.map(|since| since + RESPONSE_TIMEOUT)
+        let mut requests = self.requests.lock();
+        requests.retain(|_, request| !request.has_expired());
+        let oldest_time = requests.values().map(|request| request.suspended_at).min();
+        oldest_time.map(|suspended_at| suspended_at + RESPONSE_TIMEOUT)
     }
 
     /// Resumes a suspended request if `request` is its next round. Returns `None` if `request` has
@@ -173,112 +175,135 @@ impl SuspendedRequests {
         &self,
         request: &Request,
         owner: &Owner,
-    ) -> Result<Option<Resumed>, RpcError> {
-        let state = request
+    ) -> Result<Option<ResumedRequest>, RpcError> {
+        let request_state = request
             .params
             .get("requestState")
-            .and_then(|state| serde_json::from_str::<String>(state.get()).ok());
-        let Some(id) = state
+            .and_then(|request_state| serde_json::from_str::<String>(request_state.get()).ok());
+        let Some(id) = request_state
             .as_deref()
-            .and_then(|state| state.strip_prefix(STATE_PREFIX))
+            .and_then(|request_state| request_state.strip_prefix(STATE_PREFIX))
         else {
             return Ok(None);
         };
-        let unknown = || invalid_params("'requestState' is unknown or has expired");
-        let id = Uuid::parse_str(id).map_err(|_| unknown())?;
-        let mut suspended = self.waiting.lock();
-        let fits = |waiting: &SuspendedRequest| {
-            !waiting.has_expired() && waiting.about == RequestIdentity::from_request(request, owner)
+        let unknown_state_error = || invalid_params("'requestState' is unknown or has expired");
+        let id = Uuid::parse_str(id).map_err(|_| unknown_state_error())?;
+        let mut requests = self.requests.lock();
+        let is_next_round = |suspended_request: &SuspendedRequest| {
+            !suspended_request.has_expired()
+                && suspended_request.identity == RequestIdentity::from_request(request, owner)
         };
-        if !suspended.get(&id).is_some_and(fits) {
-            return Err(unknown());
+        if !requests.get(&id).is_some_and(is_next_round) {
+            return Err(unknown_state_error());
         }
-        let waiting = suspended.remove(&id).ok_or_else(unknown)?;
-        drop(suspended);
+        let suspended_request = requests.remove(&id).ok_or_else(unknown_state_error)?;
+        drop(requests);
         let mut responses: IndexMap<String, Value> = request
             .params
             .get("inputResponses")
             .and_then(|responses| serde_json::from_str(responses.get()).ok())
             .unwrap_or_default();
         let SuspendedRequest {
-            running, question, ..
-        } = waiting;
+            request_task,
+            question,
+            ..
+        } = suspended_request;
         Ok(Some(match responses.swap_remove(INPUT_REQUEST_KEY) {
             Some(response) => {
-                // The receiver no longer exists if the upstream server has given up; the request
-                // continues anyway.
+                // The error is ignored, because sending fails only if the upstream server no longer
+                // waits for the response. The request continues anyway.
                 let _ = question.reply.send(Ok(response));
-                Resumed::Running(running)
+                ResumedRequest::Answered(request_task)
             }
-            None => Resumed::Unanswered(running, question),
+            None => ResumedRequest::Unanswered(request_task, question),
         }))
     }
 }
 
 impl SuspendedRequest {
     fn has_expired(&self) -> bool {
-        self.since.elapsed() >= RESPONSE_TIMEOUT
+        self.suspended_at.elapsed() >= RESPONSE_TIMEOUT
     }
 }
 
-/// Charges a request of `owner`. If the request does not fit, drops suspended requests of the same
-/// principal; returns `None` if the request does not fit even then.
+/// Charges a request to the account of `owner`'s principal. If the request does not fit, drops
+/// suspended requests of the same principal; returns `None` if the request does not fit even then.
 fn charge_or_evict(
-    suspended: &mut HashMap<Uuid, SuspendedRequest>,
+    requests: &mut HashMap<Uuid, SuspendedRequest>,
     accounts: &Arc<PrincipalAccounts>,
     owner: &Owner,
     usage: Usage,
 ) -> Option<Charge> {
     let principal = owner.principal.as_deref();
     let is_same_principal =
-        |waiting: &&SuspendedRequest| waiting.about.owner.principal == owner.principal;
-    let same_principal = suspended.values().filter(is_same_principal);
-    let freed = same_principal.map(|waiting| waiting.charge.usage()).sum();
-    if !accounts.would_fit(principal, usage, freed) {
+        |request: &&SuspendedRequest| request.identity.owner.principal == owner.principal;
+    let principal_requests = requests.values().filter(is_same_principal);
+    let evictable_usage = principal_requests
+        .map(|request| request.charge.usage())
+        .sum();
+    if !accounts.would_fit(principal, usage, evictable_usage) {
         return None;
     }
     loop {
         if let Some(charge) = accounts.charge(principal, usage) {
             return Some(charge);
         }
-        let same_principal = suspended
+        let principal_requests = requests
             .iter()
-            .filter(|(_, waiting)| is_same_principal(waiting))
-            .map(|(id, waiting)| (*id, waiting.about.owner.counted(), waiting.since));
-        let dropped = oldest_of_heaviest_caller(same_principal, owner.counted())?;
-        suspended.remove(&dropped);
+            .filter(|(_, request)| is_same_principal(request))
+            .map(|(id, request)| {
+                (
+                    *id,
+                    request.identity.owner.quota_key(),
+                    request.suspended_at,
+                )
+            });
+        let evicted_id = find_oldest_of_heaviest_caller(principal_requests, owner.quota_key())?;
+        requests.remove(&evicted_id);
     }
 }
 
 /// Starts a task that removes expired requests, unless such a task is running.
 pub(super) fn expire_later(state: &Arc<McpServerState>) {
-    if state.suspended.is_expiring.swap(true, Ordering::AcqRel) {
+    if state
+        .suspended_requests
+        .is_expiring
+        .swap(true, Ordering::AcqRel)
+    {
         return;
     }
-    let state = Arc::downgrade(state);
+    let weak_state = Arc::downgrade(state);
     tokio::spawn(async move {
-        while let Some(state) = state.upgrade() {
-            let Some(next) = state.suspended.expire() else {
-                state.suspended.is_expiring.store(false, Ordering::Release);
-                // A request may have been stored before the flag was cleared.
-                if state.suspended.waiting.lock().is_empty()
-                    || state.suspended.is_expiring.swap(true, Ordering::AcqRel)
+        while let Some(state) = weak_state.upgrade() {
+            let Some(next_expiry) = state.suspended_requests.expire() else {
+                state
+                    .suspended_requests
+                    .is_expiring
+                    .store(false, Ordering::Release);
+                // Checks again, because a request may have been stored before the flag was cleared.
+                if state.suspended_requests.requests.lock().is_empty()
+                    || state
+                        .suspended_requests
+                        .is_expiring
+                        .swap(true, Ordering::AcqRel)
                 {
                     return;
                 }
                 continue;
             };
             drop(state);
-            sleep_until(next).await;
+            sleep_until(next_expiry).await;
         }
     });
 }
 
-/// A suspended request that continues, because the client has repeated it with its `requestState`.
-pub(super) enum Resumed {
-    Running(Running),
-    /// The client's request has no response to the question, so the question is sent again.
-    Unanswered(Running, Question),
+/// A suspended request that continues, because the client has repeated the request with the
+/// `requestState` of Pillion.
+pub(super) enum ResumedRequest {
+    Answered(RequestTask),
+    /// The client has repeated its request without a response to the input request, so the input
+    /// request is sent again.
+    Unanswered(RequestTask, Question),
 }
 
 #[cfg(test)]
@@ -288,9 +313,10 @@ mod tests {
 
     use super::*;
 
-    /// Stores a request of `principal` for its verified user. Returns its abort handle.
-    fn hold(
-        suspended: &SuspendedRequests,
+    /// Stores a suspended request of `principal` and its verified user. Returns the abort handle of
+    /// the request's task.
+    fn suspend(
+        requests: &SuspendedRequests,
         accounts: &Arc<PrincipalAccounts>,
         (principal, user): (&str, &str),
         bytes: usize,
@@ -311,9 +337,9 @@ mod tests {
             params: raw(&()).unwrap(),
             reply: tokio::sync::oneshot::channel().0,
         };
-        let running = Running::endless();
-        let task = running.abort_handle();
-        suspended.hold(accounts, running, question, &request, &owner)?;
+        let request_task = RequestTask::endless();
+        let task = request_task.abort_handle();
+        requests.suspend(accounts, request_task, question, &request, &owner)?;
         Ok(task)
     }
 
@@ -331,59 +357,59 @@ mod tests {
             },
         }));
         let state = Arc::new(McpServerState::default());
-        let suspended = &state.suspended;
-        let suspended = |who, bytes| hold(suspended, &accounts, who, bytes);
+        let suspended_requests = &state.suspended_requests;
+        let suspend_for = |user, bytes| suspend(suspended_requests, &accounts, user, bytes);
         let (eve, ann, other) = (("a", "eve"), ("a", "ann"), ("b", "eve"));
-        let others = suspended(other, 10).unwrap();
-        let mut eves = Vec::new();
+        let other_task = suspend_for(other, 10).unwrap();
+        let mut eve_tasks = Vec::new();
         for _ in 0..3 {
-            eves.push(suspended(eve, 10).unwrap());
+            eve_tasks.push(suspend_for(eve, 10).unwrap());
             tokio::time::advance(Duration::from_secs(1)).await;
         }
-        let anns = suspended(ann, 10).unwrap();
+        let ann_task = suspend_for(ann, 10).unwrap();
         tokio::task::yield_now().await;
-        let ended: Vec<_> = eves.iter().map(AbortHandle::is_finished).collect();
-        assert_eq!(ended, [true, false, false]);
+        let finished_flags: Vec<_> = eve_tasks.iter().map(AbortHandle::is_finished).collect();
+        assert_eq!(finished_flags, [true, false, false]);
         // A request that can never fit evicts no other request.
-        assert!(suspended(ann, 100_000).is_err());
+        assert!(suspend_for(ann, 100_000).is_err());
         // A large request may evict several others.
-        let large = suspended(ann, 20_000).unwrap();
+        let large_task = suspend_for(ann, 20_000).unwrap();
         tokio::task::yield_now().await;
-        assert!(!others.is_finished() && !large.is_finished());
+        assert!(!other_task.is_finished() && !large_task.is_finished());
         assert!(accounts.total().bytes <= 2 * limit.bytes);
         // Requests that no client resumes are removed, and no longer count.
         expire_later(&state);
         expire_later(&state);
         tokio::time::sleep(RESPONSE_TIMEOUT + Duration::from_secs(1)).await;
         assert_eq!(accounts.total(), Usage::default());
-        assert!(others.is_finished() && anns.is_finished() && large.is_finished());
+        assert!(other_task.is_finished() && ann_task.is_finished() && large_task.is_finished());
         // The task that removes expired requests starts again.
-        let last = suspended(other, 10).unwrap();
+        let last_task = suspend_for(other, 10).unwrap();
         expire_later(&state);
         tokio::time::sleep(RESPONSE_TIMEOUT + Duration::from_secs(1)).await;
-        assert!(last.is_finished());
+        assert!(last_task.is_finished());
     }
 
     #[test]
     fn the_caller_with_the_most_waiting_requests_loses_one() {
-        let begin = Instant::now();
+        let started_at = Instant::now();
         let id = Uuid::from_u128;
-        let all = |callers: &[&'static str]| {
+        let to_requests = |callers: &[&'static str]| {
             let requests = callers.iter().zip(0..).map(|(caller, index)| {
-                let since = begin + Duration::from_secs(index);
-                (id(index.into()), *caller, since)
+                let suspended_at = started_at + Duration::from_secs(index);
+                (id(index.into()), *caller, suspended_at)
             });
             requests.collect::<Vec<_>>()
         };
-        let given_up = |callers: &[&'static str], newcomer| {
-            oldest_of_heaviest_caller(all(callers).into_iter(), newcomer)
+        let dropped_request = |callers: &[&'static str], newcomer| {
+            find_oldest_of_heaviest_caller(to_requests(callers).into_iter(), newcomer)
         };
-        assert_eq!(given_up(&["bob", "eve", "eve"], "eve"), Some(id(1)));
+        assert_eq!(dropped_request(&["bob", "eve", "eve"], "eve"), Some(id(1)));
         // The heaviest caller loses a request for another caller's new request.
-        assert_eq!(given_up(&["bob", "eve", "eve"], "ann"), Some(id(1)));
+        assert_eq!(dropped_request(&["bob", "eve", "eve"], "ann"), Some(id(1)));
         // With equally many requests, the caller of the oldest request loses it.
-        assert_eq!(given_up(&["eve", "bob", "bob"], "eve"), Some(id(0)));
-        assert_eq!(given_up(&["bob", "eve"], "ann"), Some(id(0)));
-        assert_eq!(given_up(&[], "ann"), None);
+        assert_eq!(dropped_request(&["eve", "bob", "bob"], "eve"), Some(id(0)));
+        assert_eq!(dropped_request(&["bob", "eve"], "ann"), Some(id(0)));
+        assert_eq!(dropped_request(&[], "ann"), None);
     }
 }

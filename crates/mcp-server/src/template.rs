@@ -2,24 +2,24 @@
 
 /// Returns whether the URI may match the template: the literal parts of the template must occur in
 /// the URI in order, the first at the start and the last at the end. Expressions match any text.
-/// The time is proportional to the sum of both lengths.
-pub(super) fn matches(template: &str, uri: &str) -> bool {
-    let mut parts = literals(template).peekable();
-    let Some(first) = parts.next() else {
+/// Takes time proportional to the sum of the lengths of the URI and the template.
+pub(super) fn is_match(template: &str, uri: &str) -> bool {
+    let mut remaining_literals = split_literals(template).peekable();
+    let Some(first_literal) = remaining_literals.next() else {
         return false;
     };
-    let Some(mut rest) = uri.strip_prefix(first) else {
+    let Some(mut rest) = uri.strip_prefix(first_literal) else {
         return false;
     };
-    if parts.peek().is_none() {
+    if remaining_literals.peek().is_none() {
         return rest.is_empty();
     }
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
+    while let Some(literal) = remaining_literals.next() {
+        if remaining_literals.peek().is_none() {
+            return rest.ends_with(literal);
         }
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
+        match rest.find(literal) {
+            Some(index) => rest = &rest[index + literal.len()..],
             None => return false,
         }
     }
@@ -27,22 +27,26 @@ pub(super) fn matches(template: &str, uri: &str) -> bool {
 }
 
 /// Returns whether the URI begins with the template's first literal part, as every URI that
-/// [matches](matches) does.
-pub(super) fn starts_like(template: &str, uri: &str) -> bool {
-    literals(template)
+/// [matches](is_match) does.
+pub(super) fn has_same_prefix(template: &str, uri: &str) -> bool {
+    split_literals(template)
         .next()
         .is_some_and(|prefix| uri.starts_with(prefix))
 }
 
 /// Returns the literal parts between expressions; empty if the template begins or ends with an
 /// expression.
-fn literals(template: &str) -> impl Iterator<Item = &str> {
+fn split_literals(template: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(template);
     std::iter::from_fn(move || {
         let text = rest?;
         match text.split_once('{') {
-            Some((literal, after)) => {
-                rest = Some(after.split_once('}').map_or("", |(_, after)| after));
+            Some((literal, rest_of_template)) => {
+                rest = Some(
+                    rest_of_template
+                        .split_once('}')
+                        .map_or("", |(_, rest_of_template)| rest_of_template),
+                );
                 Some(literal)
             }
             None => {
@@ -55,11 +59,11 @@ fn literals(template: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{matches, starts_like};
+    use super::{has_same_prefix, is_match};
 
     #[test]
     fn a_uri_matches_the_literal_parts_of_its_template() {
-        for (template, uri, fits) in [
+        for (template, uri, is_expected_match) in [
             (
                 "test://template/{id}/data",
                 "test://template/123/data",
@@ -78,8 +82,15 @@ mod tests {
             ("{scheme}://x", "b://x", true),
             ("a://{broken", "a://whatever", true),
         ] {
-            assert_eq!(matches(template, uri), fits, "{template} {uri}");
-            assert!(!fits || starts_like(template, uri), "{template} {uri}");
+            assert_eq!(
+                is_match(template, uri),
+                is_expected_match,
+                "{template} {uri}"
+            );
+            assert!(
+                !is_expected_match || has_same_prefix(template, uri),
+                "{template} {uri}"
+            );
         }
     }
 }

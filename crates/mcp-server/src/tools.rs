@@ -17,7 +17,7 @@ use super::{Caller, results};
 use crate::catalog::compute_account;
 use pillion_gateway::calling_client::link::ClientLink;
 use pillion_gateway::calling_client::message::{self, INTERNAL_ERROR, Request, invalid_params};
-use pillion_gateway::upstream::{Own, UpstreamTool};
+use pillion_gateway::upstream::{CallerTools, UpstreamTool};
 use pillion_gateway::{Gateway, MissingTool, NameScope};
 
 /// Maximum number of tools whose list is serialized on the current thread.
@@ -28,30 +28,31 @@ struct ExposedTool {
     name: String,
     tool: Arc<RegisteredTool>,
     /// The tool as its server listed it, if the tool belongs to an MCP server.
-    listed: Option<Arc<UpstreamTool>>,
+    upstream_tool: Option<Arc<UpstreamTool>>,
 }
 
 /// Returns all tools with the names that clients see, in the registry's order. A tool of a server
-/// without a configured prefix has the server's name for the tool if no other tool has the name or
-/// could have it; all other tools have their registered names.
-fn exposed(gateway: &Gateway, own: &Own) -> Vec<ExposedTool> {
+/// without a configured prefix has the name that the server gave it, unless another tool has this
+/// name or could get it. All other tools have their registered names.
+fn expose_tools(gateway: &Gateway, user_tools: &CallerTools) -> Vec<ExposedTool> {
     let upstreams = gateway.upstreams();
     let mut server_tools = upstreams.tools();
     server_tools.extend(
-        own.listed
+        user_tools
+            .listed_tools
             .iter()
             .map(|(name, tool)| (name.clone(), Arc::clone(tool))),
     );
-    let mut registered = gateway.registry().tools(None);
-    upstreams.sort_by_config(&mut registered);
-    registered.extend(own.tools.values().cloned());
-    let preferred_names: Vec<_> = registered
+    let mut registered_tools = gateway.registry().tools(None);
+    upstreams.sort_by_config(&mut registered_tools);
+    registered_tools.extend(user_tools.tools.values().cloned());
+    let preferred_names: Vec<_> = registered_tools
         .iter()
         .map(|tool| {
             let name = tool.name();
             let allows_own_name = |server_tool: &UpstreamTool| {
-                if own.listed.contains_key(name) {
-                    own.allows_own_name(upstreams, server_tool)
+                if user_tools.listed_tools.contains_key(name) {
+                    user_tools.allows_own_name(upstreams, server_tool)
                 } else {
                     upstreams.allows_own_name(server_tool)
                 }
@@ -66,15 +67,24 @@ fn exposed(gateway: &Gateway, own: &Own) -> Vec<ExposedTool> {
     for name in &preferred_names {
         *name_counts.entry(name).or_default() += 1;
     }
-    let named = registered.iter().zip(&preferred_names).map(|(tool, name)| {
-        let is_free = name_counts.get(name) == Some(&1) && !own.tools.contains_key(*name);
-        ExposedTool {
-            name: if is_free { *name } else { tool.name().as_str() }.to_owned(),
-            tool: Arc::clone(tool),
-            listed: server_tools.get(tool.name()).cloned(),
-        }
-    });
-    named.collect()
+    let exposed_tools = registered_tools
+        .iter()
+        .zip(&preferred_names)
+        .map(|(tool, name)| {
+            let is_unused =
+                name_counts.get(name) == Some(&1) && !user_tools.tools.contains_key(*name);
+            ExposedTool {
+                name: if is_unused {
+                    *name
+                } else {
+                    tool.name().as_str()
+                }
+                .to_owned(),
+                tool: Arc::clone(tool),
+                upstream_tool: server_tools.get(tool.name()).cloned(),
+            }
+        });
+    exposed_tools.collect()
 }
 
 /// Returns the `ListToolsResult`. The tools of unreachable servers are missing until a later list.
@@ -83,34 +93,42 @@ pub(super) async fn list(
     version: ProtocolVersion,
 ) -> Result<Box<RawValue>, RpcError> {
     let gateway = &caller.mcp.gateway;
-    let limit = gateway.upstreams().list_timeout();
-    let (_, own) = gateway.list_servers(limit, &caller.context).await;
-    let count = gateway.registry().len() + own.tools.len();
-    let user_tool_bytes = own.listed.values().map(|tool| tool.listed_bytes());
-    let bytes = gateway.upstreams().listed_bytes() + user_tool_bytes.sum::<usize>();
-    if count <= MAX_INLINE_TOOLS && bytes <= compute::MAX_INLINE_BYTES {
-        return written_list(caller, version, &own);
+    let timeout = gateway.upstreams().list_timeout();
+    let (_, user_tools) = gateway.list_servers(timeout, &caller.context).await;
+    let count = gateway.registry().len() + user_tools.tools.len();
+    let user_tool_bytes = user_tools
+        .listed_tools
+        .values()
+        .map(|tool| tool.listed_bytes());
+    let listed_bytes = gateway.upstreams().listed_bytes() + user_tool_bytes.sum::<usize>();
+    if count <= MAX_INLINE_TOOLS && listed_bytes <= compute::MAX_INLINE_BYTES {
+        return write_list(caller, version, &user_tools);
     }
     let thread_caller = caller.clone();
-    let write = move || written_list(&thread_caller, version, &own);
-    compute::run(&compute_account(caller), usize::MAX, write).await
+    let write_task = move || write_list(&thread_caller, version, &user_tools);
+    compute::run(&compute_account(caller), usize::MAX, write_task).await
 }
 
-fn written_list(
+fn write_list(
     caller: &Caller,
     version: ProtocolVersion,
-    own: &Own,
+    user_tools: &CallerTools,
 ) -> Result<Box<RawValue>, RpcError> {
     let mut tools = Vec::new();
-    for ExposedTool { name, tool, listed } in exposed(&caller.mcp.gateway, own) {
+    for ExposedTool {
+        name,
+        tool,
+        upstream_tool,
+    } in expose_tools(&caller.mcp.gateway, user_tools)
+    {
         if !caller.visibility.admits(&tool, &name) {
             continue;
         }
-        let entry = match listed {
-            Some(listed) => listed.listed_as(&name, version),
-            None => match caller.mcp.gateway.workers().listed(tool.name()) {
-                Some(worker) => worker.listed_for(version),
-                None => match native(&name, &tool) {
+        let entry = match upstream_tool {
+            Some(upstream_tool) => upstream_tool.to_entry(&name, version),
+            None => match caller.mcp.gateway.workers().tool(tool.name()) {
+                Some(worker) => worker.to_entry(version),
+                None => match create_native_entry(&name, &tool) {
                     Some(entry) => Ok(entry),
                     None => continue,
                 },
@@ -123,7 +141,7 @@ fn written_list(
 
 /// Returns the `tools/list` entry of a tool that belongs to no MCP server, or `None`, with a
 /// warning, if clients could not read the entry.
-fn native(name: &str, tool: &RegisteredTool) -> Option<Box<RawValue>> {
+fn create_native_entry(name: &str, tool: &RegisteredTool) -> Option<Box<RawValue>> {
     let definition = tool.definition();
     let mut entry = json!({
         "name": name,
@@ -133,9 +151,9 @@ fn native(name: &str, tool: &RegisteredTool) -> Option<Box<RawValue>> {
     if !definition.annotations().is_empty() {
         entry["annotations"] = json!(definition.annotations());
     }
-    let checked = message::raw(&entry).ok()?;
-    match EntryKind::Tool.check(&checked) {
-        Ok(checked) => Some(checked.entry),
+    let entry_json = message::raw(&entry).ok()?;
+    match EntryKind::Tool.check(&entry_json) {
+        Ok(checked_entry) => Some(checked_entry.entry),
         Err(error) => {
             tracing::warn!(
                 tool.name = name, %error,
@@ -146,28 +164,32 @@ fn native(name: &str, tool: &RegisteredTool) -> Option<Box<RawValue>> {
     }
 }
 
-/// Returns the result of a call to a tool that the client does not have. The result does not reveal
-/// a tool that the client may not see.
+/// Returns the tool result for a call of an unavailable tool that the client may see. The text of
+/// the result explains why the tool is unavailable.
 ///
 /// # Errors
-/// There is no such tool.
-fn missing_result(missing: &MissingTool, name: &str) -> Result<Box<RawValue>, RpcError> {
+/// No tool has this name, or the client may not see the tool. Both cases give the same error, so
+/// that the error does not reveal the tool.
+fn create_missing_result(
+    missing_tool: &MissingTool,
+    name: &str,
+) -> Result<Box<RawValue>, RpcError> {
     let mut result = json!({"isError": true});
-    let text = match missing {
+    let text = match missing_tool {
         MissingTool::NoCredential(failure) => failure.message.clone(),
-        MissingTool::Blocked(blocked) => blocked.reason(name),
-        MissingTool::Unavailable(absent) => {
+        MissingTool::Blocked(blocked_tool) => blocked_tool.reason(name),
+        MissingTool::Unavailable(unavailable) => {
             result["_meta"]["pillion/error_code"] = json!(ErrorCode::Unavailable.as_str());
-            absent.reason(name)
+            unavailable.reason(name)
         }
-        MissingTool::Unknown => return Err(message::unknown("tool", name)),
+        MissingTool::Unknown => return Err(message::unknown_item_error("tool", name)),
     };
     result["content"] = json!([{"type": "text", "text": text}]);
     message::raw(&result)
 }
 
-/// Calls a tool and returns the `CallToolResult`: a server's result unchanged, any other result
-/// translated.
+/// Calls a tool and returns the `CallToolResult`. The result of an MCP server is returned
+/// unchanged; any other result is converted.
 pub(super) async fn call(
     caller: &Caller,
     request: &Request,
@@ -178,7 +200,7 @@ pub(super) async fn call(
         None => json!({}),
         Some(arguments) => match parse_arguments(arguments, caller).await {
             Ok(arguments @ Value::Object(_)) => arguments,
-            Err(error) => return Err(message::unreadable("arguments", &error)),
+            Err(error) => return Err(message::invalid_param_error("arguments", &error)),
             _ => return Err(invalid_params("'arguments' must be an object")),
         },
     };
@@ -190,7 +212,7 @@ pub(super) async fn call(
         .await;
     let tool = match resolution.take_only() {
         Ok(tool) => tool,
-        Err(missing) => return missing_result(&missing, &name),
+        Err(missing_tool) => return create_missing_result(&missing_tool, &name),
     };
     if let Some(headers) = &link.requester.param_headers {
         let schema = tool.definition().input_schema();
@@ -201,14 +223,14 @@ pub(super) async fn call(
     }
     let context = CallContext {
         may_use: Some(caller.visibility.filter()),
-        variant: link.variant(),
+        variant: link.params_digest(),
         link: Some(tool::Link::new(Arc::clone(link))),
         trace: link.trace().cloned(),
         ..caller.context.clone()
     };
     let id = uuid::Uuid::now_v7().to_string();
     let executor = resolution.executor(gateway);
-    let waited = resolution.took;
+    let queue_time = resolution.duration;
     drop(resolution);
     let CompletedCall {
         result, response, ..
@@ -217,7 +239,7 @@ pub(super) async fn call(
             ResolvedCall {
                 call: ToolCall::new(id, tool.name().as_str(), arguments),
                 tool: Some(Arc::clone(&tool)),
-                waited,
+                wait_time: queue_time,
             },
             &context,
         )
@@ -226,52 +248,56 @@ pub(super) async fn call(
     let note = result.note();
     let approved_arguments = metadata.get(ToolResult::APPROVED_ARGUMENTS).cloned();
     if let Some(stored_result) = metadata.get("stored_result") {
-        let mut beginning = translated(&result, is_mcp);
-        results::add_link(&mut beginning, stored_result, link.requester.version);
-        return message::raw(&beginning);
+        let mut truncated_result = translate_result(&result, is_mcp);
+        results::add_link(&mut truncated_result, stored_result, link.requester.version);
+        return message::raw(&truncated_result);
     }
     let is_cached = metadata.contains_key("cached");
-    let written = match response {
-        Some(ServerResponse::Result(written)) if !result.result.is_null() => {
-            // A worker's result is already a valid `CallToolResult`, and a task is the result that
-            // the client requested.
+    let result_json = match response {
+        Some(ServerResponse::Result(result_json)) if !result.result.is_null() => {
+            // Returns the result of a worker unchanged, because it is already a valid
+            // `CallToolResult`, and also a task, because the client requested a task.
             if is_mcp && !request.params.contains_key("task") {
-                readable(written, result.result, link.requester.version)
+                to_readable_result(result_json, result.result, link.requester.version)
             } else {
-                Ok(written)
+                Ok(result_json)
             }
         }
         Some(ServerResponse::Error(error)) => Err(serde_json::from_str(error.get())
             .unwrap_or_else(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))),
         // A cached result of a server is returned in the same form as a new result.
         None if result.success && is_mcp && (is_cached || result.result.is_object()) => {
-            let written = message::raw(&result.result)?;
-            readable(written, result.result, link.requester.version)
+            let result_json = message::raw(&result.result)?;
+            to_readable_result(result_json, result.result, link.requester.version)
         }
-        _ => return message::raw(&translated(&result, is_mcp)),
+        _ => return message::raw(&translate_result(&result, is_mcp)),
     }?;
     match (note, approved_arguments) {
-        (Some(note), Some(arguments)) => with_note(&written, &note, arguments),
-        _ => Ok(written),
+        (Some(note), Some(arguments)) => add_note(&result_json, &note, arguments),
+        _ => Ok(result_json),
     }
 }
 
-/// Parses the arguments of a call. Long arguments are parsed on another thread, where callers take
-/// turns.
+/// Parses the arguments of a call. Long arguments are parsed on another thread, which is shared
+/// fairly among callers.
 async fn parse_arguments(arguments: &RawValue, caller: &Caller) -> serde_json::Result<Value> {
-    let bytes = arguments.get().len();
-    if bytes <= MAX_INLINE_BYTES {
+    let argument_bytes = arguments.get().len();
+    if argument_bytes <= MAX_INLINE_BYTES {
         return serde_json::from_str(arguments.get());
     }
     let arguments = arguments.to_owned();
     let parse = move || serde_json::from_str(arguments.get());
-    compute::run(&compute_account(caller), bytes, parse).await
+    compute::run(&compute_account(caller), argument_bytes, parse).await
 }
 
-/// Adds the arguments that an approver has changed to a server's result: as a text block for the
+/// Adds to a server's result the arguments that an approver has changed: in a text block for the
 /// model, and in `_meta` for programs.
-fn with_note(written: &RawValue, note: &str, arguments: Value) -> Result<Box<RawValue>, RpcError> {
-    let mut result: Value = serde_json::from_str(written.get())
+fn add_note(
+    result_json: &RawValue,
+    note: &str,
+    arguments: Value,
+) -> Result<Box<RawValue>, RpcError> {
+    let mut result: Value = serde_json::from_str(result_json.get())
         .map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))?;
     if let Some(content) = result.get_mut("content").and_then(Value::as_array_mut) {
         content.push(json!({"type": "text", "text": note}));
@@ -282,23 +308,24 @@ fn with_note(written: &RawValue, note: &str, arguments: Value) -> Result<Box<Raw
     message::raw(&result)
 }
 
-/// The key of `_meta` with the arguments that an approver has changed.
+/// The key in `_meta` under which a result contains the arguments that an approver has changed.
 const APPROVED_ARGUMENTS_META: &str = "pillion/approved_arguments";
 
 /// Converts a server's result to a `CallToolResult` that clients of `version` can read.
-fn readable(
-    written: Box<RawValue>,
+fn to_readable_result(
+    result_json: Box<RawValue>,
     value: Value,
     version: ProtocolVersion,
 ) -> Result<Box<RawValue>, RpcError> {
-    as_call_tool_result(written, value, version)
+    as_call_tool_result(result_json, value, version)
         .map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))
 }
 
-/// Translates a result to `CallToolResult`: text for the model, and the envelope `{"ok": ...,
+/// Converts a result to a `CallToolResult` with text for the model, and the envelope `{"ok": ...,
 /// "data": ...}` in `structuredContent` for programs. The result of an MCP server's tool gets no
-/// envelope, because the tool may declare its own output schema; an error code is in `_meta`.
-fn translated(result: &ToolResult, is_mcp: bool) -> Value {
+/// envelope, because the tool may declare its own output schema. The error code of such a result is
+/// in `_meta`.
+fn translate_result(result: &ToolResult, is_mcp: bool) -> Value {
     let text = match &result.error {
         Some(error) if !result.success => match result.note() {
             Some(note) => format!("{error}\n\n{note}"),
@@ -306,26 +333,26 @@ fn translated(result: &ToolResult, is_mcp: bool) -> Value {
         },
         _ => result.to_message(),
     };
-    let mut translated = json!({
+    let mut call_tool_result = json!({
         "content": [{"type": "text", "text": text}],
         "isError": !result.success,
     });
     if let Some(id) = result.metadata.get("approval_id") {
-        translated["_meta"]["pillion/approval_id"] = json!(id);
+        call_tool_result["_meta"]["pillion/approval_id"] = json!(id);
     }
     if let Some(arguments) = result.metadata.get(ToolResult::APPROVED_ARGUMENTS) {
-        translated["_meta"][APPROVED_ARGUMENTS_META] = arguments.clone();
+        call_tool_result["_meta"][APPROVED_ARGUMENTS_META] = arguments.clone();
     }
     let code = result.error_code.map(pillion_core::tool::ErrorCode::as_str);
     if !is_mcp {
-        translated["structuredContent"] = if result.success {
+        call_tool_result["structuredContent"] = if result.success {
             let data = result.data.as_ref().unwrap_or(&result.result);
             json!({"ok": true, "data": data})
         } else {
             json!({"ok": false, "error": {"code": code, "message": text}})
         };
     } else if let Some(code) = code {
-        translated["_meta"]["pillion/error_code"] = json!(code);
+        call_tool_result["_meta"]["pillion/error_code"] = json!(code);
     }
-    translated
+    call_tool_result
 }

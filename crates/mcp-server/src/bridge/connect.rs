@@ -20,7 +20,7 @@ use crate::stdio::PROTOCOL;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum size of an error response that is read, in bytes.
-const MAX_REJECTION_LEN: usize = 64 * 1024;
+const MAX_REJECTION_BYTES: usize = 64 * 1024;
 
 /// An upgraded connection that carries a client's messages.
 pub type Connection = TokioIo<Upgraded>;
@@ -32,13 +32,13 @@ pub struct Target {
     pub socket: PathBuf,
     /// The user on whose behalf calls run.
     pub user: Option<String>,
-    /// The channel that the calls come from.
+    /// The channel from which the calls come.
     pub channel: Option<String>,
     /// The model whose tools the client sees.
     pub model: Option<String>,
 }
 
-/// Why the connection failed.
+/// The reason for which the connection failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeConnectError {
     /// No process listens on the socket.
@@ -97,13 +97,13 @@ pub enum BridgeConnectError {
         /// The HTTP status of the response.
         status: StatusCode,
     },
-    /// The connection broke before the sidecar accepted it.
+    /// The connection broke before the sidecar accepted the upgrade.
     #[error("the connection to the sidecar broke: {0}")]
     Http(#[from] hyper::Error),
     /// The user or the channel cannot be sent in a header.
     #[error("the user or channel is not a valid HTTP header value: {0}")]
     User(#[from] InvalidHeaderValue),
-    /// The request cannot be created.
+    /// The HTTP request to the sidecar cannot be created.
     #[error("cannot create the HTTP request: {0}")]
     Request(#[from] axum::http::Error),
 }
@@ -116,16 +116,16 @@ impl BridgeConnectError {
 
     /// Returns whether the sidecar rejected the request as invalid.
     pub fn is_bad_request(&self) -> bool {
-        let bad = StatusCode::BAD_REQUEST;
-        matches!(self, Self::Rejected { status, .. } if *status == bad)
+        let bad_request = StatusCode::BAD_REQUEST;
+        matches!(self, Self::Rejected { status, .. } if *status == bad_request)
     }
 }
 
 impl Target {
     /// Connects to the sidecar, and upgrades the connection.
     pub async fn connect(&self) -> Result<Connection, BridgeConnectError> {
-        let opened = timeout(CONNECT_TIMEOUT, self.open()).await;
-        opened.unwrap_or_else(|_| {
+        let connect_result = timeout(CONNECT_TIMEOUT, self.open()).await;
+        connect_result.unwrap_or_else(|_| {
             Err(BridgeConnectError::TooSlow {
                 socket: self.socket.clone(),
             })
@@ -133,52 +133,54 @@ impl Target {
     }
 
     async fn open(&self) -> Result<Connection, BridgeConnectError> {
-        let socket = || self.socket.clone();
-        let connecting = UnixStream::connect(&self.socket);
-        let stream = connecting.await.map_err(|source| match source.kind() {
+        let socket_path = || self.socket.clone();
+        let connect_future = UnixStream::connect(&self.socket);
+        let stream = connect_future.await.map_err(|source| match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
                 if !is_another_file(&self.socket) =>
             {
-                BridgeConnectError::NotListening { socket: socket() }
+                BridgeConnectError::NotListening {
+                    socket: socket_path(),
+                }
             }
-            io::ErrorKind::PermissionDenied => {
-                BridgeConnectError::NoPermission { socket: socket() }
-            }
+            io::ErrorKind::PermissionDenied => BridgeConnectError::NoPermission {
+                socket: socket_path(),
+            },
             _ if is_another_file(&self.socket) => BridgeConnectError::Socket {
-                socket: socket(),
-                source: io::Error::other("it is not a socket"),
+                socket: socket_path(),
+                source: io::Error::other("the file is not a socket"),
             },
             _ => BridgeConnectError::Socket {
-                socket: socket(),
+                socket: socket_path(),
                 source,
             },
         })?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // The task ends with the connection, or with the connection's upgrade.
+        // This background task ends when the connection is closed or upgraded.
         tokio::spawn(connection.with_upgrades());
-        let response = sender.send_request(self.request()?).await?;
+        let response = sender.send_request(self.upgrade_request()?).await?;
         let status = response.status();
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(TokioIo::new(hyper::upgrade::on(response).await?));
         }
-        let body = to_bytes(Body::new(response.into_body()), MAX_REJECTION_LEN).await;
+        let body = to_bytes(Body::new(response.into_body()), MAX_REJECTION_BYTES).await;
         let failure = body
             .ok()
             .and_then(|body| serde_json::from_slice::<Failure>(&body).ok());
         Err(match failure {
             Some(failure) if status != StatusCode::NOT_FOUND => BridgeConnectError::Rejected {
-                socket: socket(),
+                socket: socket_path(),
                 status,
                 failure: Box::new(failure),
             },
             _ => BridgeConnectError::NoSidecar {
-                socket: socket(),
+                socket: socket_path(),
                 status,
             },
         })
     }
 
-    fn request(&self) -> Result<Request<Body>, BridgeConnectError> {
+    fn upgrade_request(&self) -> Result<Request<Body>, BridgeConnectError> {
         let mut path = route::MCP_STDIO.path.to_owned();
         if let Some(model) = &self.model {
             let mut query = form_urlencoded::Serializer::new(String::new());
@@ -190,10 +192,10 @@ impl Target {
             .header(CONNECTION, "upgrade")
             .header(UPGRADE, PROTOCOL)
             .body(Body::empty())?;
-        for (header, name) in [(USER_HEADER, &self.user), (CHANNEL_HEADER, &self.channel)] {
-            if let Some(name) = name {
-                let name = HeaderValue::from_bytes(name.as_bytes())?;
-                request.headers_mut().insert(header, name);
+        for (header, text) in [(USER_HEADER, &self.user), (CHANNEL_HEADER, &self.channel)] {
+            if let Some(text) = text {
+                let value = HeaderValue::from_bytes(text.as_bytes())?;
+                request.headers_mut().insert(header, value);
             }
         }
         Ok(request)

@@ -14,42 +14,47 @@ const MAX_RESOURCES: usize = 1_000;
 /// resource subscriptions. Stateless revisions have no such state.
 #[derive(Default)]
 pub(super) struct SessionReplay {
-    /// The id and parameters of an `initialize` request that the sidecar has not answered.
-    offered: Option<(String, Members)>,
-    initialize: Option<Members>,
+    /// The id and parameters of an `initialize` request to which the sidecar has not responded.
+    pending_initialize: Option<(String, Members)>,
+    initialize_params: Option<Members>,
     is_initialized: bool,
-    level: Option<Members>,
+    log_level_params: Option<Members>,
     /// The parameters of resource subscriptions, by URI.
-    watched: IndexMap<String, Members>,
+    subscription_params: IndexMap<String, Members>,
 }
 
-/// Returns whether this is the id of one of the bridge's own requests.
-pub(super) fn is_ours(id: &str) -> bool {
+/// Returns whether `id` is the id of one of the bridge's own requests.
+pub(super) fn is_bridge_id(id: &str) -> bool {
     id.starts_with(BRIDGE_ID_PREFIX)
 }
 
 impl SessionReplay {
-    /// Records a request if it changes the session.
+    /// Records a request that changes the state of the session.
     pub(super) fn record_request(&mut self, request: &Request) {
-        let uri = || request.text("uri").unwrap_or_default();
+        let read_uri = || request.text("uri").unwrap_or_default();
         match request.method.as_str() {
-            "initialize" if self.initialize.is_none() => {
+            "initialize" if self.initialize_params.is_none() => {
                 let id = request.id.get().to_owned();
-                self.offered = Some((id, request.params.clone()));
+                self.pending_initialize = Some((id, request.params.clone()));
             }
-            "logging/setLevel" => self.level = Some(request.params.clone()),
-            "resources/subscribe" if self.watched.len() < MAX_RESOURCES => {
-                self.watched.insert(uri(), request.params.clone());
+            "logging/setLevel" => self.log_level_params = Some(request.params.clone()),
+            "resources/subscribe" if self.subscription_params.len() < MAX_RESOURCES => {
+                self.subscription_params
+                    .insert(read_uri(), request.params.clone());
             }
-            "resources/unsubscribe" => drop(self.watched.shift_remove(&uri())),
+            "resources/unsubscribe" => drop(self.subscription_params.shift_remove(&read_uri())),
             _ => {}
         }
     }
 
-    /// Records the response to a request: a handshake counts after the sidecar has accepted it.
+    /// Records the response to a request. A handshake is only replayed to the next sidecar if a
+    /// sidecar has accepted it.
     pub(super) fn record_response(&mut self, id: &str, is_success: bool) {
-        if let Some((_, params)) = self.offered.take_if(|(offered, _)| offered == id) {
-            self.initialize = Some(params).filter(|_| is_success);
+        if let Some((_, params)) = self
+            .pending_initialize
+            .take_if(|(request_id, _)| request_id == id)
+        {
+            self.initialize_params = Some(params).filter(|_| is_success);
         }
     }
 
@@ -60,37 +65,52 @@ impl SessionReplay {
 
     /// Returns whether the handshake was successful.
     pub(super) fn has_handshake(&self) -> bool {
-        self.initialize.is_some()
+        self.initialize_params.is_some()
     }
 
     /// Returns the `initialize` request to repeat, if there was a handshake.
     pub(super) fn initialize_request(&self) -> Option<Bytes> {
-        let params = self.initialize.as_ref()?;
-        Some(message::outgoing(Some(&id(0)), "initialize", params))
+        let params = self.initialize_params.as_ref()?;
+        Some(message::outgoing(
+            Some(&format_bridge_id(0)),
+            "initialize",
+            params,
+        ))
     }
 
     /// Returns the messages to repeat after `initialize`.
-    pub(super) fn remaining_messages(&self) -> Vec<Bytes> {
-        let mut lines = Vec::new();
+    pub(super) fn create_replay_messages(&self) -> Vec<Bytes> {
+        let mut messages = Vec::new();
         if !self.has_handshake() {
-            return lines;
+            return messages;
         }
         if self.is_initialized {
-            let none = json!({});
-            lines.push(message::outgoing(None, "notifications/initialized", &none));
+            let no_params = json!({});
+            messages.push(message::outgoing(
+                None,
+                "notifications/initialized",
+                &no_params,
+            ));
         }
-        let level = self.level.iter().map(|params| ("logging/setLevel", params));
-        let subscriptions = self
-            .watched
+        let log_level_request = self
+            .log_level_params
+            .iter()
+            .map(|params| ("logging/setLevel", params));
+        let subscribe_requests = self
+            .subscription_params
             .values()
             .map(|params| ("resources/subscribe", params));
-        for (number, (method, params)) in level.chain(subscriptions).enumerate() {
-            lines.push(message::outgoing(Some(&id(number + 1)), method, params));
+        for (number, (method, params)) in log_level_request.chain(subscribe_requests).enumerate() {
+            messages.push(message::outgoing(
+                Some(&format_bridge_id(number + 1)),
+                method,
+                params,
+            ));
         }
-        lines
+        messages
     }
 }
 
-fn id(number: usize) -> String {
+fn format_bridge_id(number: usize) -> String {
     format!("{}{number}", &BRIDGE_ID_PREFIX[1..])
 }

@@ -9,20 +9,20 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::connect::Connection;
-use super::{Event, MAX_EVENTS, session_replay};
+use super::{BridgeEvent, MAX_WAITING_EVENTS, session_replay};
 use crate::lines::write_lines;
-use crate::stdio::DRAINING;
+use crate::stdio::DRAINING_METHOD;
 use pillion_gateway::calling_client::message::Request;
 
 /// A connection to a sidecar, with its unanswered requests.
 pub(super) struct SidecarConnection {
     pub(super) number: u64,
     pub(super) phase: Phase,
-    /// Requests of the sidecar that the client has not answered, by id as JSON text.
-    pub(super) pending_requests: HashSet<String>,
-    /// Requests of the client that the sidecar has not answered, by id as the client wrote it.
-    pending: HashMap<String, Pending>,
-    lines: mpsc::Sender<Bytes>,
+    /// Requests of the sidecar to which the client has not responded, by id as JSON text.
+    pub(super) sidecar_requests: HashSet<String>,
+    /// Requests of the client to which the sidecar has not responded, by id as the client wrote it.
+    client_requests: HashMap<String, PendingRequest>,
+    line_sender: mpsc::Sender<Bytes>,
     _tasks: [AbortOnDropHandle<()>; 2],
 }
 
@@ -35,7 +35,7 @@ pub(super) enum Phase {
     Draining,
 }
 
-struct Pending {
+struct PendingRequest {
     id: Box<RawValue>,
     /// Whether the request ends only when it is cancelled, like a subscription.
     is_endless: bool,
@@ -45,14 +45,14 @@ struct Pending {
 pub(super) enum SidecarMessage {
     /// A message for the client that is not a response.
     ToClient,
-    /// The response to a request of the client, with the error if it has failed.
+    /// The response to a request of the client, with the error if the request has failed.
     Response { id: String, error: Option<String> },
     /// The sidecar is shutting down, and accepts no more requests.
     Draining,
     /// The sidecar has accepted the repeated handshake.
-    Greeted,
+    HandshakeAccepted,
     /// The sidecar has rejected the repeated handshake, with this error.
-    NotGreeted(String),
+    HandshakeRejected(String),
     /// The response to a request that the bridge has repeated, which the client does not get.
     ToBridge,
 }
@@ -68,62 +68,72 @@ struct Envelope<'a> {
 }
 
 impl SidecarConnection {
-    pub(super) fn new(number: u64, connection: Connection, events: mpsc::Sender<Event>) -> Self {
+    pub(super) fn new(
+        number: u64,
+        connection: Connection,
+        events: mpsc::Sender<BridgeEvent>,
+    ) -> Self {
         let (input, output) = tokio::io::split(connection);
-        let (lines, messages) = mpsc::channel(MAX_EVENTS);
-        let reading = tokio::spawn(read(number, input, events));
-        let writing = tokio::spawn(write_all(output, messages));
+        let (line_sender, messages) = mpsc::channel(MAX_WAITING_EVENTS);
+        let read_task = tokio::spawn(read_lines(number, input, events));
+        let write_task = tokio::spawn(write_all(output, messages));
         Self {
             number,
             phase: Phase::Opening,
-            pending_requests: HashSet::new(),
-            pending: HashMap::new(),
-            lines,
+            sidecar_requests: HashSet::new(),
+            client_requests: HashMap::new(),
+            line_sender,
             _tasks: [
-                AbortOnDropHandle::new(reading),
-                AbortOnDropHandle::new(writing),
+                AbortOnDropHandle::new(read_task),
+                AbortOnDropHandle::new(write_task),
             ],
         }
     }
 
     /// Waits until a line can be sent at once, or the connection is closed.
     pub(super) async fn wait_for_room(&self) {
-        drop(self.lines.reserve().await);
+        drop(self.line_sender.reserve().await);
     }
 
-    /// Sends a line. If the connection is closed, the task that reads from it reports the end.
+    /// Sends a line. If the connection is closed, the task that reads from the connection reports
+    /// the end.
     pub(super) async fn send(&self, line: Bytes) {
-        drop(self.lines.send(line).await);
+        drop(self.line_sender.send(line).await);
     }
 
     /// Forwards a request, and tracks the request until the sidecar responds.
-    pub(super) async fn ask(&mut self, request: &Request, line: Bytes) {
-        let pending = Pending {
+    pub(super) async fn send_request(&mut self, request: &Request, line: Bytes) {
+        let pending_request = PendingRequest {
             id: request.id.clone(),
             is_endless: request.method == "subscriptions/listen",
         };
-        self.pending.insert(request.id.get().to_owned(), pending);
+        self.client_requests
+            .insert(request.id.get().to_owned(), pending_request);
         self.send(line).await;
     }
 
-    /// Stops tracking a request. Returns whether it was unanswered.
-    pub(super) fn forget(&mut self, id: &str) -> bool {
-        self.pending.remove(id).is_some()
+    /// Stops tracking a request. Returns whether the request was unanswered.
+    pub(super) fn forget_request(&mut self, id: &str) -> bool {
+        self.client_requests.remove(id).is_some()
     }
 
     /// Returns the ids of all unanswered requests.
-    pub(super) fn unanswered(&self) -> impl Iterator<Item = &RawValue> {
-        self.pending.values().map(|pending| &*pending.id)
+    pub(super) fn unanswered_ids(&self) -> impl Iterator<Item = &RawValue> {
+        self.client_requests.values().map(|request| &*request.id)
     }
 
-    /// Returns whether all requests are answered, except subscriptions.
+    /// Returns whether the sidecar has responded to all requests of the client except
+    /// subscriptions.
     pub(super) fn is_idle(&self) -> bool {
-        self.pending.values().all(|pending| pending.is_endless)
+        self.client_requests
+            .values()
+            .all(|request| request.is_endless)
     }
 
-    /// Returns whether all requests are answered.
+    /// Returns whether the sidecar has responded to all requests of the client, including
+    /// subscriptions.
     pub(super) fn is_done(&self) -> bool {
-        self.pending.is_empty()
+        self.client_requests.is_empty()
     }
 
     /// Tracks a message from the sidecar, and returns its kind.
@@ -132,22 +142,22 @@ impl SidecarConnection {
             return SidecarMessage::ToClient;
         };
         match (envelope.method.as_deref(), envelope.id) {
-            (Some(DRAINING), None) => SidecarMessage::Draining,
+            (Some(DRAINING_METHOD), None) => SidecarMessage::Draining,
             (Some(_), Some(id)) => {
-                self.pending_requests.insert(id.get().to_owned());
+                self.sidecar_requests.insert(id.get().to_owned());
                 SidecarMessage::ToClient
             }
             (Some(_), None) => SidecarMessage::ToClient,
             (None, id) => {
-                let id = id.map_or_else(String::new, |id| id.get().to_owned());
+                let id_text = id.map_or_else(String::new, |id| id.get().to_owned());
                 let error = envelope.error.map(|error| error.get().to_owned());
-                if !session_replay::is_ours(&id) {
-                    self.pending.remove(&id);
-                    return SidecarMessage::Response { id, error };
+                if !session_replay::is_bridge_id(&id_text) {
+                    self.client_requests.remove(&id_text);
+                    return SidecarMessage::Response { id: id_text, error };
                 }
                 match (self.phase, error) {
-                    (Phase::Opening, None) => SidecarMessage::Greeted,
-                    (Phase::Opening, Some(error)) => SidecarMessage::NotGreeted(error),
+                    (Phase::Opening, None) => SidecarMessage::HandshakeAccepted,
+                    (Phase::Opening, Some(error)) => SidecarMessage::HandshakeRejected(error),
                     _ => SidecarMessage::ToBridge,
                 }
             }
@@ -156,7 +166,7 @@ impl SidecarConnection {
 }
 
 /// Reads the sidecar's lines until the connection ends.
-async fn read(number: u64, input: ReadHalf<Connection>, events: mpsc::Sender<Event>) {
+async fn read_lines(number: u64, input: ReadHalf<Connection>, events: mpsc::Sender<BridgeEvent>) {
     let mut input = BufReader::new(input);
     loop {
         let mut line = Vec::new();
@@ -164,14 +174,18 @@ async fn read(number: u64, input: ReadHalf<Connection>, events: mpsc::Sender<Eve
             Ok(1..) if line.ends_with(b"\n") => {
                 line.pop();
             }
-            // An incomplete line is dropped.
+            // Drops an incomplete line at the end of the connection.
             _ => break,
         }
-        if events.send(Event::Sidecar(number, line)).await.is_err() {
+        if events
+            .send(BridgeEvent::Sidecar(number, line))
+            .await
+            .is_err()
+        {
             return;
         }
     }
-    drop(events.send(Event::Gone(number)).await);
+    drop(events.send(BridgeEvent::SidecarClosed(number)).await);
 }
 
 async fn write_all(output: WriteHalf<Connection>, messages: mpsc::Receiver<Bytes>) {

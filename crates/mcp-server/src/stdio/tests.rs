@@ -27,7 +27,7 @@ impl Served {
         let endings = StdioShutdown {
             grace,
             announcement: std::future::pending(),
-            unwelcome: std::future::pending(),
+            access_ended: std::future::pending(),
         };
         let (reader, writer) = tokio::io::split(ours);
         Self {
@@ -157,7 +157,7 @@ async fn the_values_of_the_requests_of_a_client_are_limited() {
     let mut served = Served::start(mcp_server(), Duration::ZERO);
     let lines: Vec<_> = (0..4).map(|id| listen(id, &vec![0; 200_000])).collect();
     let responses = served.exchange(&lines).await;
-    let is_rejection = |response: &&Value| response.to_string().contains("65536 KiB, the maximum");
+    let is_rejection = |response: &&Value| response.to_string().contains("65536 KiB together");
     // Two of the requests have 57 MB.
     assert_eq!(responses.iter().filter(is_rejection).count(), 2);
     served.end().await;

@@ -10,65 +10,75 @@ use pillion_mcp_client::{ProtocolVersion, RpcError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{NO_SESSION, default_session, needs_session, respond, session};
+use super::{
+    NO_SESSION_CODE, create_temporary_session, find_session, missing_session_reason, respond,
+};
 use crate::Caller;
-use crate::http::{Exchange, accepted, failed, headers, invalid};
+use crate::http::{
+    Exchange, accepted_response, error_response, error_response_without_id, headers,
+};
 use crate::sessions::{Responses, Session};
-use crate::source::{PendingResponse, Source};
-use crate::stateful::{Answering, concerns_session, handle_message, handle_session_request};
+use crate::source::{MessageSource, PendingResponse};
+use crate::stateful::{
+    RunningSessionRequest, concerns_session, handle_message, handle_session_request,
+};
 use pillion_gateway::calling_client::message::{
     self, INVALID_REQUEST, Inbound, Request, Unreadable,
 };
 
 /// Maximum number of messages in one batch.
-const MAX_IN_BATCH: usize = 100;
+const MAX_BATCH_MESSAGES: usize = 100;
 
-/// Handles a batch of messages, as in revision 2025-03-26. Notifications before a result are
-/// dropped.
+/// Handles a batch of messages, as in revision 2025-03-26. Notifications that a request's handler
+/// sends before the result are dropped, because the response to a batch contains only responses.
 pub(in crate::http) async fn post(exchange: &Exchange<'_>, text: &str) -> Response {
     #[derive(Deserialize)]
     struct JsonRpcBatch<'a>(#[serde(borrow)] Vec<&'a RawValue>);
     let Ok(JsonRpcBatch(messages)) = json_values::from_str::<JsonRpcBatch<'_>>(text) else {
         let error = RpcError::new(message::PARSE_ERROR, "Parse error");
-        return failed(StatusCode::BAD_REQUEST, None, error);
+        return error_response(StatusCode::BAD_REQUEST, None, error);
     };
     let has_session = headers::session_id(exchange.headers).is_some();
-    let found = if has_session {
-        session(exchange)
+    let session_result = if has_session {
+        find_session(exchange)
     } else {
-        default_session(exchange)
+        create_temporary_session(exchange)
     };
-    let session = match found {
+    let session = match session_result {
         Ok(session) => session,
         Err(response) => return response,
     };
     if session.version != ProtocolVersion::V2025_03_26 {
-        let reason = "This protocol version does not support batches";
-        return invalid(StatusCode::BAD_REQUEST, INVALID_REQUEST, reason);
+        let reason = format!("The protocol version {} has no batches", session.version);
+        return error_response_without_id(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason);
     }
-    if messages.is_empty() || messages.len() > MAX_IN_BATCH {
-        let reason = format!("A batch must have 1 to {MAX_IN_BATCH} messages");
-        return invalid(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason);
+    if messages.is_empty() || messages.len() > MAX_BATCH_MESSAGES {
+        let reason = format!(
+            "A batch must have 1 to {MAX_BATCH_MESSAGES} messages, {} given",
+            messages.len()
+        );
+        return error_response_without_id(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason);
     }
-    // The results of the batch are sent as one response.
+    // Shares the memory that is reserved for results among the calls of the batch, because their
+    // results are sent as one response.
     let mut caller = exchange.caller.clone();
     let memory = caller.context.result_memory.take();
     caller.context.result_memory = memory.map(|memory| memory.shared());
-    let messages: Vec<_> = messages
+    let inbound_messages: Vec<_> = messages
         .into_iter()
         .map(|message| Inbound::parse(message.get()))
         .collect();
     let has_response = |message: &_| matches!(message, Ok(Inbound::Request(_)) | Err(_));
-    let has_responses = messages.iter().any(has_response);
+    let has_responses = inbound_messages.iter().any(has_response);
     let batch = Batch {
         caller,
         session,
         has_session,
     };
-    let mut response = PendingResponse::new(async move { batch.respond(messages).await });
+    let mut response = PendingResponse::new(async move { batch.respond(inbound_messages).await });
     if !has_responses {
         response.next().await;
-        return accepted();
+        return accepted_response();
     }
     respond(exchange, response, PendingResponse::is_finished).await
 }
@@ -77,7 +87,8 @@ pub(in crate::http) async fn post(exchange: &Exchange<'_>, text: &str) -> Respon
 struct Batch {
     caller: Caller,
     session: Arc<Session>,
-    /// Whether the client has named the session; otherwise the session exists only for this batch.
+    /// Whether the client has named the session by its id; otherwise the session was created for
+    /// this batch and ends with it.
     has_session: bool,
 }
 
@@ -88,9 +99,9 @@ impl Batch {
         for message in messages {
             match message {
                 Ok(Inbound::Request(request)) => {
-                    responses.extend(Box::pin(self.respond_to(request)).await);
+                    responses.extend(Box::pin(self.respond_to_request(request)).await);
                 }
-                Ok(other) => handle_message(&self.session, other),
+                Ok(inbound) => handle_message(&self.session, inbound),
                 Err(unreadable) => {
                     let id = unreadable.id.as_deref();
                     responses.push(message::response(id, &Err(unreadable.error)));
@@ -100,13 +111,13 @@ impl Batch {
         if responses.is_empty() {
             return None;
         }
-        let mut whole = vec![b'['];
-        whole.extend(responses.join(&b','));
-        whole.push(b']');
-        Some(whole.into())
+        let mut batch_json = vec![b'['];
+        batch_json.extend(responses.join(&b','));
+        batch_json.push(b']');
+        Some(batch_json.into())
     }
 
-    async fn respond_to(&self, request: Request) -> Option<Bytes> {
+    async fn respond_to_request(&self, request: Request) -> Option<Bytes> {
         let Self {
             caller,
             session,
@@ -116,21 +127,24 @@ impl Batch {
             let outcome = if *has_session {
                 handle_session_request(caller, session, &request).await
             } else {
-                Err(RpcError::new(NO_SESSION, needs_session(&request.method)))
+                Err(RpcError::new(
+                    NO_SESSION_CODE,
+                    missing_session_reason(&request.method),
+                ))
             };
             return Some(message::response(Some(&request.id), &outcome));
         }
         let id = request.id.clone();
-        let responses = Responses::Separate;
-        let started = Answering::start(caller, session, request, responses, false);
-        let mut answering = match started {
-            Ok(answering) => answering,
+        let responses = Responses::PerRequest;
+        let start_result = RunningSessionRequest::start(caller, session, request, responses, false);
+        let mut running_request = match start_result {
+            Ok(running_request) => running_request,
             Err(error) => return Some(message::response(Some(&id), &Err(error))),
         };
-        let mut last = None;
-        while let Some(message) = answering.next().await {
-            last = Some(message);
+        let mut last_message = None;
+        while let Some(message) = running_request.next().await {
+            last_message = Some(message);
         }
-        last
+        last_message
     }
 }

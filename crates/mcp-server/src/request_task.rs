@@ -7,7 +7,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use super::{Caller, dispatch};
 use axum::body::Bytes;
-use pillion_gateway::accounts::{Attachment, Run};
+use pillion_gateway::accounts::{Attachment, RunGuard};
 use pillion_gateway::calling_client::link::Requester;
 use pillion_gateway::calling_client::link::{ClientLink, ClientMessage, Question};
 #[cfg(test)]
@@ -16,12 +16,12 @@ use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request};
 
 /// A request in progress, in its own task.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RequestTask {
     messages: mpsc::Receiver<ClientMessage>,
     task: JoinHandle<Result<Box<RawValue>, RpcError>>,
     request: Arc<Request>,
-    /// The attachment of a request that may continue without its client; `None` if dropping this
-    /// value cancels the request.
+    /// The entry of this request in the account that limits the requests that continue without
+    /// their client. `None` if dropping this value cancels the request.
     attachment: Option<Attachment>,
     /// The result, stored until all earlier messages are delivered.
     result: Option<Result<Box<RawValue>, RpcError>>,
@@ -29,7 +29,7 @@ pub(super) struct Running {
 
 /// The next event of a running request.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum RequestEvent {
     /// A serialized message for the client.
     Notice(Bytes),
     Question(Question),
@@ -39,20 +39,20 @@ pub(super) enum Event {
     Cancelled,
 }
 
-impl Running {
+impl RequestTask {
     /// Starts a request that is cancelled when its client disconnects.
     pub(super) fn start(caller: &Caller, request: Arc<Request>, requester: Requester) -> Self {
         Self::spawn(caller, request, requester, None)
     }
 
     /// Starts a request that continues when its client disconnects, within the limits of the
-    /// caller's account.
+    /// caller's account for such requests.
     pub(super) fn start_detachable(
         caller: &Caller,
         request: Arc<Request>,
         requester: Requester,
     ) -> Self {
-        let accounts = &caller.mcp.gateway.process().detached;
+        let accounts = &caller.mcp.gateway.process().detached_requests;
         let attachment = accounts.attach(caller.context.principal.as_deref());
         Self::spawn(caller, request, requester, Some(attachment))
     }
@@ -61,18 +61,19 @@ impl Running {
         caller: &Caller,
         request: Arc<Request>,
         requester: Requester,
-        attachment: Option<(Attachment, Run)>,
+        attachment_and_guard: Option<(Attachment, RunGuard)>,
     ) -> Self {
         let (link, messages) = ClientLink::new(requester, &request);
         let caller = caller.clone();
-        let (attachment, run) = attachment.unzip();
-        let requested = Arc::clone(&request);
-        // Boxed, because a large future would be moved about ten times before the task runs.
-        let handling = async move {
-            let _run = run;
-            Box::pin(dispatch::handle(&caller, &requested, &link)).await
+        let (attachment, run_guard) = attachment_and_guard.unzip();
+        let task_request = Arc::clone(&request);
+        // Boxes the future of the handler, because a large future would be moved about ten times
+        // before the task runs.
+        let request_future = async move {
+            let _run = run_guard;
+            Box::pin(dispatch::handle(&caller, &task_request, &link)).await
         };
-        let task = tokio::spawn(handling);
+        let task = tokio::spawn(request_future);
         Self {
             messages,
             task,
@@ -82,7 +83,7 @@ impl Running {
         }
     }
 
-    /// Starts a request that never ends.
+    /// Starts a request that never ends, for tests.
     #[cfg(test)]
     pub(super) fn endless() -> Self {
         let request = Request {
@@ -99,22 +100,25 @@ impl Running {
         }
     }
 
-    /// Returns the handle that cancels the request from elsewhere.
+    /// Returns a handle by which other code can cancel the request.
     pub(super) fn abort_handle(&self) -> AbortHandle {
         self.task.abort_handle()
     }
 
-    /// Waits for the next event. Messages that were sent before the result come before it.
-    pub(super) async fn next(&mut self) -> Event {
+    /// Waits for the next event. Messages that were sent before the result come first.
+    pub(super) async fn next(&mut self) -> RequestEvent {
         if self.result.is_none() {
             tokio::select! {
                 biased;
                 Some(message) = self.messages.recv() => return message.into(),
-                ended = &mut self.task => match ended {
+                task_result = &mut self.task => match task_result {
                     Ok(result) => self.result = Some(result),
-                    Err(error) if error.is_cancelled() => return Event::Cancelled,
+                    Err(error) if error.is_cancelled() => return RequestEvent::Cancelled,
                     Err(_) => {
-                        let error = RpcError::new(INTERNAL_ERROR, "The sidecar failed unexpectedly");
+                        let method = &self.request.method;
+                        let reason =
+                            format!("The sidecar failed unexpectedly while handling '{method}'");
+                        let error = RpcError::new(INTERNAL_ERROR, reason);
                         self.result = Some(Err(error));
                     }
                 },
@@ -123,14 +127,14 @@ impl Running {
         match self.messages.try_recv() {
             Ok(message) => message.into(),
             Err(_) => match self.result.take() {
-                Some(result) => Event::Done(result),
-                None => Event::Cancelled,
+                Some(result) => RequestEvent::Done(result),
+                None => RequestEvent::Cancelled,
             },
         }
     }
 }
 
-impl From<ClientMessage> for Event {
+impl From<ClientMessage> for RequestEvent {
     fn from(message: ClientMessage) -> Self {
         match message {
             ClientMessage::Notice(notice) => Self::Notice(notice),
@@ -139,13 +143,13 @@ impl From<ClientMessage> for Event {
     }
 }
 
-impl Drop for Running {
+impl Drop for RequestTask {
     fn drop(&mut self) {
         if self.task.is_finished() {
             return;
         }
         let attachment = self.attachment.as_ref();
-        if !attachment.is_some_and(|client| client.detach(|| self.request.memory_bytes())) {
+        if !attachment.is_some_and(|attachment| attachment.detach(|| self.request.memory_bytes())) {
             self.task.abort();
         }
     }
