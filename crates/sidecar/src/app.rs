@@ -20,7 +20,7 @@ use pillion_mcp_server::{McpServer, McpServerState};
 /// the `App` with which the request began ([`CurrentApp`](crate::current_app::CurrentApp)).
 #[derive(Debug, Clone)]
 pub struct App {
-    shared: Arc<AppParts>,
+    parts: Arc<AppParts>,
 }
 
 #[derive(Debug)]
@@ -43,9 +43,9 @@ impl App {
         Self::assemble(config, registry, state, None, Access::default())
     }
 
-    /// Like [`build`](Self::build), with access rules and, if there are `servers`, with the built-in
-    /// tools and the packs of the configuration, and with MCP servers that can be added and changed
-    /// at run time.
+    /// Builds the state like [`build`](Self::build), and applies the access rules `access`. If
+    /// `servers` is given, also registers the built-in tools and the packs of the configuration,
+    /// and lets clients add and change MCP servers at run time.
     pub(crate) fn assemble(
         config: &Config,
         registry: Arc<ToolRegistry>,
@@ -53,51 +53,51 @@ impl App {
         servers: Option<Arc<Servers>>,
         access: Access,
     ) -> Self {
-        let clients = Arc::new(McpServerState::default());
+        let mcp_state = Arc::new(McpServerState::default());
         let credentials = servers.as_ref().map(|servers| servers.user_credentials());
         let parts = GatewayParts {
             registry,
             state,
             credentials: credentials.map_or_else(UserCredentials::default, Clone::clone),
-            tool_listener: Arc::<McpServerState>::clone(&clients),
+            tool_listener: Arc::<McpServerState>::clone(&mcp_state),
             has_all_tools: servers.is_some(),
         };
         let gateway = Gateway::build(config, parts);
         gateway.process().set_peer_rules(&access.peers);
-        clients.offer_packs(gateway.packs());
+        mcp_state.offer_packs(gateway.packs());
         Self::new(AppParts {
-            mcp: McpServer::new(gateway, clients),
+            mcp: McpServer::new(gateway, mcp_state),
             http: config.http.clone(),
             access,
             servers,
         })
     }
 
-    fn new(shared: AppParts) -> Self {
+    fn new(parts: AppParts) -> Self {
         Self {
-            shared: Arc::new(shared),
+            parts: Arc::new(parts),
         }
     }
 
-    /// Returns the [`App`] of a new configuration: see [`Gateway::reload`]. Without `access`, only
-    /// the MCP servers have changed.
+    /// Returns the [`App`] of a new configuration, with the gateway that [`Gateway::reload`]
+    /// returns. Without `access`, only the MCP servers have changed.
     pub async fn reload(&self, config: &Config, access: Option<Access>) -> Self {
         let scope = match access {
-            Some(_) => ReloadScope::Everything,
-            None => ReloadScope::Servers,
+            Some(_) => ReloadScope::WholeConfig,
+            None => ReloadScope::WithoutTools,
         };
         let gateway = self.gateway().reload(config, scope).await;
-        let clients = Arc::clone(self.mcp().state());
-        clients.reconfigure();
+        let mcp_state = Arc::clone(self.mcp().state());
+        mcp_state.reconfigure();
         Self::new(AppParts {
-            mcp: McpServer::new(gateway, clients),
+            mcp: McpServer::new(gateway, mcp_state),
             http: config.http.clone(),
             access: access.unwrap_or_else(|| self.access().clone()),
-            servers: self.shared.servers.clone(),
+            servers: self.parts.servers.clone(),
         })
     }
 
-    /// Releases this [`App`] after `successor` has replaced it: see [`Gateway::retire`].
+    /// Releases this [`App`] after `successor` has replaced it, as [`Gateway::retire`] does.
     pub fn retire(self, successor: &Self) -> impl Future<Output = ()> + Send + use<> {
         let gateway = self.gateway().clone();
         drop(self);
@@ -107,30 +107,30 @@ impl App {
     /// Returns the tools, upstream servers, models and limits.
     #[must_use]
     pub fn gateway(&self) -> &Gateway {
-        self.shared.mcp.gateway()
+        self.parts.mcp.gateway()
     }
 
     /// Returns the limits of the HTTP server.
     #[must_use]
     pub fn http(&self) -> &HttpSection {
-        &self.shared.http
+        &self.parts.http
     }
 
     /// Returns the access rules.
     #[must_use]
     pub fn access(&self) -> &Access {
-        &self.shared.access
+        &self.parts.access
     }
 
-    /// Returns the MCP servers that can be added and changed at run time, if there is a store.
+    /// Returns the MCP servers that are added and changed at run time; `None` without a store.
     pub(crate) fn servers(&self) -> Option<&Arc<Servers>> {
-        self.shared.servers.as_ref()
+        self.parts.servers.as_ref()
     }
 
     /// Returns Pillion's own MCP server.
     #[must_use]
     pub fn mcp(&self) -> &McpServer {
-        &self.shared.mcp
+        &self.parts.mcp
     }
 }
 

@@ -27,8 +27,8 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::app::App;
+pub(crate) use chat_recorder::ChatEventCallback;
 use chat_recorder::ChatRecorder;
-pub(crate) use chat_recorder::Listener;
 use claim::Claim;
 pub(crate) use clients_turn::ClientToolTurn;
 pub(crate) use error::ChatRejection;
@@ -40,9 +40,9 @@ pub(crate) use stored_chat::ChatFailure;
 use stored_chat::{ChatRetention, StoredChat};
 
 /// Maximum number of chats in a list.
-const MAX_LISTED: u32 = 100;
+const MAX_LISTED_CHATS: u32 = 100;
 
-/// The caller of a chat: the user for whom tools run, and the tools that the user may see.
+/// The caller of a chat: the user on whose behalf tools run, and the tools that the caller may see.
 #[derive(Debug, Clone)]
 pub(crate) struct ChatCaller {
     pub(crate) context: CallContext,
@@ -50,7 +50,8 @@ pub(crate) struct ChatCaller {
 }
 
 impl ChatCaller {
-    /// Restricts the caller to what the model may see, including calls by composed tools.
+    /// Returns this caller with the tools limited to those that the model may see. The limit also
+    /// applies to calls that composed tools make.
     fn with_model(&self, model: &Model) -> Self {
         let config = Arc::clone(&model.config);
         let visibility = self.visibility.clone().for_model(config);
@@ -72,7 +73,7 @@ pub(crate) struct NewChat {
     pub(crate) model: Option<String>,
     pub(crate) input: ChatInput,
     /// Whether the model may use tools.
-    pub(crate) tools: bool,
+    pub(crate) may_use_tools: bool,
     pub(crate) options: TurnOptions,
 }
 
@@ -82,14 +83,14 @@ pub(crate) enum ChatInput {
     /// Messages in the format of OpenAI's chat completions.
     Messages(Vec<Value>),
     /// A conversation in the format of the model's provider.
-    Native(ProviderConversation),
+    ProviderFormat(ProviderConversation),
 }
 
 impl ChatInput {
     fn begin(self, chat_loop: &ChatLoop) -> Result<ChatState, ModelError> {
         match self {
             Self::Messages(messages) => chat_loop.begin(&messages),
-            Self::Native(conversation) => chat_loop.begin_conversation(conversation),
+            Self::ProviderFormat(conversation) => chat_loop.begin_conversation(conversation),
         }
     }
 }
@@ -104,22 +105,22 @@ pub(crate) struct ChatOutcome {
     pub(crate) provider_members: ProviderMembers,
     /// Whether the chat is stored and can continue.
     pub(crate) is_stored: bool,
-    /// What the provider reports about the end of the response.
+    /// The provider's report about the end of the response.
     pub(crate) ending: ResponseEnd,
-    /// Why the chat has failed, if it has.
+    /// The reason why the chat has failed, if it has.
     pub(crate) failure: Option<ChatFailure>,
 }
 
-/// A chat that only this request may continue.
+/// A chat that the current request has claimed, so that no other request may continue the chat.
 pub(crate) struct Chat {
     recorder: ChatRecorder,
     chat_loop: ChatLoop,
     /// The context in which the tools of the chat run.
     context: CallContext,
     /// Maximum time to wait for approvals.
-    wait: Duration,
+    max_approval_wait: Duration,
     approvals: Approvals,
-    /// When the chat ends, unless it waits for approvals.
+    /// The deadline of the chat, which is extended by the time that the chat waits for approvals.
     deadline: Instant,
 }
 
@@ -133,14 +134,16 @@ impl Chat {
     ) -> Self {
         let approval = &caller.context.approval;
         let context = CallContext {
-            // Calls do not wait for approvals: the chat is stored first, and then waits itself.
+            // Calls return at once instead of waiting for approvals, so that the chat is stored
+            // before it waits for them.
             approval: ApprovalRequestOptions {
                 wait: Duration::ZERO,
                 ..approval.clone()
             },
             caller: Some("chat".to_owned()),
             channel: recorder.stored_chat.channel.clone(),
-            // The results go to the model, not to an HTTP client, and reserve no response bytes.
+            // No memory is reserved for responses, because the results go to the model and not to
+            // an HTTP client.
             result_memory: None,
             ..caller.context.clone()
         };
@@ -148,7 +151,7 @@ impl Chat {
             recorder,
             chat_loop,
             context,
-            wait: approval.wait.min(app.approvals().section().max_wait),
+            max_approval_wait: approval.wait.min(app.approvals().section().max_wait),
             approvals: app.approvals().clone(),
             deadline,
         }
@@ -161,17 +164,17 @@ impl Chat {
         new_chat: NewChat,
     ) -> Result<Self, ChatRejection> {
         let deadline = Instant::now() + app.models().chat().timeout;
-        let stored = async {
+        let begin_future = async {
             let mut chat = Self::begin_stateless(app, caller, new_chat).await?;
-            chat.recorder.stored_chat.stays = ChatRetention::Always;
+            chat.recorder.stored_chat.retention = ChatRetention::Always;
             chat.recorder.save().await?;
             Ok(chat)
         };
-        before_deadline(deadline, Box::pin(stored)).await
+        run_before_deadline(deadline, Box::pin(begin_future)).await
     }
 
-    /// Starts a chat that is stored only while it is unanswered after tool calls, because the
-    /// client itself stores the conversation.
+    /// Starts a chat that is stored only while tools have run and the model has not answered yet,
+    /// because the client itself stores the conversation.
     pub(crate) async fn begin_stateless(
         app: &App,
         caller: &ChatCaller,
@@ -179,23 +182,24 @@ impl Chat {
     ) -> Result<Self, ChatRejection> {
         let deadline = Instant::now() + app.models().chat().timeout;
         let store = app.store().ok_or(ChatRejection::NoStore)?;
-        let model = model_of(app, new_chat.model.as_deref())?;
+        let model = find_model(app, new_chat.model.as_deref())?;
         let options = new_chat.options.clone();
         let caller = &caller.with_model(model);
-        let chat_loop = build_loop(app, caller, model, new_chat.tools, new_chat.options).await?;
+        let chat_loop =
+            build_loop(app, caller, model, new_chat.may_use_tools, new_chat.options).await?;
         let stored_chat = StoredChat {
             model: model.config.id.clone(),
-            tools: new_chat.tools,
+            tools: new_chat.may_use_tools,
             channel: caller.context.channel.clone(),
             options,
-            stays: ChatRetention::UntilAnswered,
+            retention: ChatRetention::UntilAnswered,
             state: new_chat.input.begin(&chat_loop)?,
             failure: None,
         };
         let now = Timestamp::now();
         let record = ChatRecord {
             id: Uuid::now_v7().to_string(),
-            owner: owner_of(&caller.context),
+            owner: format_owner(&caller.context),
             json: String::new(),
             summary: String::new(),
             revision: 0,
@@ -203,7 +207,7 @@ impl Chat {
             updated_at: now,
             claim: None,
         };
-        let claim = Claim::new(&store, &record.owner, &record.id, &app.process().calls);
+        let claim = Claim::new(&store, &record.owner, &record.id, &app.process().call_tasks);
         let recorder = ChatRecorder::new(store, record, stored_chat, claim);
         Ok(Self::new(app, caller, recorder, chat_loop, deadline))
     }
@@ -216,24 +220,25 @@ impl Chat {
         messages: &[Value],
     ) -> Result<Self, ChatRejection> {
         let deadline = Instant::now() + app.models().chat().timeout;
-        let resumed = async {
+        let resume_future = async {
             let store = app.store().ok_or(ChatRejection::NoStore)?;
-            let claim = take(app, &store, &caller.context, id).await?;
+            let claim = claim_chat(app, &store, &caller.context, id).await?;
             let (record, mut stored_chat) = find(&*store, &caller.context, id).await?;
             stored_chat.failure = None;
-            let model = model_of(app, Some(&stored_chat.model))?;
+            let model = find_model(app, Some(&stored_chat.model))?;
             let options = stored_chat.options.clone();
             let caller = &caller.with_model(model);
             let chat_loop = build_loop(app, caller, model, stored_chat.tools, options).await?;
             let mut recorder = ChatRecorder::new(store, record, stored_chat, claim);
             if !messages.is_empty() {
                 chat_loop.add(&mut recorder.stored_chat.state, messages)?;
-                // Stored first, so that the user's messages are not lost if the model fails.
+                // The chat is stored before the model runs, so that the user's messages are not
+                // lost if the model fails.
                 recorder.save().await?;
             }
             Ok(Self::new(app, caller, recorder, chat_loop, deadline))
         };
-        before_deadline(deadline, Box::pin(resumed)).await
+        run_before_deadline(deadline, Box::pin(resume_future)).await
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -246,36 +251,42 @@ impl Chat {
 
     /// Runs the chat until the model has answered, calls wait for approval, or an error occurs.
     /// Sends events to `listener`, including parts of the answers.
-    pub(crate) async fn run(self, listener: Option<Listener>) -> ChatOutcome {
+    pub(crate) async fn run(self, listener: Option<ChatEventCallback>) -> ChatOutcome {
         let (context, mut deadline) = (self.context, self.deadline);
-        let chat_loop = self.chat_loop.streamed(listener.is_some());
+        let chat_loop = self.chat_loop.with_streaming(listener.is_some());
         let mut recorder = self.recorder;
         recorder.listener = listener;
         let mut state = recorder.stored_chat.state.clone();
-        let until = Instant::now() + self.wait;
+        let approval_deadline = Instant::now() + self.max_approval_wait;
         loop {
-            let run = chat_loop.run_until(&mut state, &context, deadline.into(), &mut recorder);
-            let outcome = run.await;
-            if let Ok(ChatEnd::AwaitingApproval(waiting)) = &outcome {
-                let ids: Vec<_> = waiting
+            let run_future =
+                chat_loop.run_until(&mut state, &context, deadline.into(), &mut recorder);
+            let outcome = run_future.await;
+            if let Ok(ChatEnd::AwaitingApproval(waiting_calls)) = &outcome {
+                let ids: Vec<_> = waiting_calls
                     .iter()
                     .filter_map(|call| call.approval_id.as_deref())
                     .collect();
                 let principal = context.principal.as_deref();
-                let began = Instant::now();
-                if self.approvals.wait_for_any(principal, &ids, until).await {
+                let wait_started_at = Instant::now();
+                if self
+                    .approvals
+                    .wait_for_any(principal, &ids, approval_deadline)
+                    .await
+                {
                     // Time spent waiting for approvals does not count toward the chat's deadline.
-                    deadline += began.elapsed();
+                    deadline += wait_started_at.elapsed();
                     continue;
                 }
             }
-            // A store that failed may have used all of the time, and gets no additional time.
-            let ended = match outcome {
+            // If the store failed, the response is due shortly after the chat's deadline, even if
+            // the deadline has passed: the store may have used up the time and must not get more.
+            let ended_at = match outcome {
                 Err(ChatError::NotSaved(_)) => deadline,
                 _ => deadline.max(Instant::now()),
             };
-            let respond_by = ended + RESPONSE_ALLOWANCE;
-            return recorder.end(state, outcome, respond_by).await;
+            let response_deadline = ended_at + RESPONSE_ALLOWANCE;
+            return recorder.end(state, outcome, response_deadline).await;
         }
     }
 }
@@ -286,31 +297,34 @@ pub(crate) async fn list(
     context: &CallContext,
 ) -> Result<Vec<ChatResponse>, ChatRejection> {
     let store = app.store().ok_or(ChatRejection::NoStore)?;
-    let listed = store.chats(&owner_of(context), MAX_LISTED).await?;
-    let mut chats = Vec::with_capacity(listed.len());
-    for chat in listed {
-        let response = match chat.summary.as_str() {
-            // The chat was stored by a version without summaries.
-            "" => match find(&*store, context, &chat.id).await {
-                Ok((record, stored_chat)) => {
-                    response::from_stored(&record.id, &stored_chat, Vec::new())
+    let records = store
+        .chats(&format_owner(context), MAX_LISTED_CHATS)
+        .await?;
+    let mut chats = Vec::with_capacity(records.len());
+    for record in records {
+        let response = match record.summary.as_str() {
+            // A chat without a summary was stored by a version of Pillion that had no summaries.
+            "" => match find(&*store, context, &record.id).await {
+                Ok((full_record, stored_chat)) => {
+                    response::from_stored(&full_record.id, &stored_chat, Vec::new())
                 }
-                // The chat was removed in the meantime, or is unreadable, which was logged.
+                // Skips a chat that was removed in the meantime, or whose record is unreadable;
+                // `find` has logged unreadable records.
                 Err(_) => continue,
             },
             summary => match serde_json::from_str(summary) {
                 Ok(response) => response,
                 Err(error) => {
                     tracing::warn!(
-                        chat = chat.id, %error,
+                        chat = record.id, %error,
                         "Cannot list a stored chat: its summary is invalid"
                     );
                     continue;
                 }
             },
         };
-        let shortened = response::listed(response);
-        chats.push(with_current_status(shortened, chat.claim.as_ref()));
+        let shortened = response::shorten(response);
+        chats.push(with_current_status(shortened, record.claim.as_ref()));
     }
     Ok(chats)
 }
@@ -339,28 +353,32 @@ pub(crate) async fn show(
 /// Deletes the caller's chat with this id.
 ///
 /// # Errors
-/// [`ChatRejection::Unknown`]; [`ChatRejection::Busy`] while another request continues the chat.
+/// [`ChatRejection::UnknownChat`]; [`ChatRejection::Busy`] while another request continues the
+/// chat.
 pub(crate) async fn forget(
     app: &App,
     context: &CallContext,
     id: &str,
 ) -> Result<(), ChatRejection> {
     let store = app.store().ok_or(ChatRejection::NoStore)?;
-    let _claim = take(app, &store, context, id).await?;
-    match store.remove_chat(&owner_of(context), id).await {
-        Err(error) if error.is_not_found() => Err(ChatRejection::Unknown),
-        removed => Ok(removed?),
+    let _claim = claim_chat(app, &store, context, id).await?;
+    match store.remove_chat(&format_owner(context), id).await {
+        Err(error) if error.is_not_found() => {
+            let id = id.to_owned();
+            Err(ChatRejection::UnknownChat { id })
+        }
+        outcome => Ok(outcome?),
     }
 }
 
 /// Returns the model with this name, or the default model.
-pub(crate) fn model_of<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model, ChatRejection> {
+pub(crate) fn find_model<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model, ChatRejection> {
     let models = app.models();
     match id {
         None => models.default().ok_or(ChatRejection::NoModel),
         Some(id) => {
-            let unknown = || ChatRejection::UnknownModel { id: id.to_owned() };
-            models.get(id).ok_or_else(unknown)
+            let unknown_model = || ChatRejection::UnknownModel { id: id.to_owned() };
+            models.get(id).ok_or_else(unknown_model)
         }
     }
 }
@@ -369,22 +387,23 @@ pub(crate) fn model_of<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model, 
 ///
 /// # Errors
 /// [`ChatRejection::Model`] if the model is misconfigured.
-fn client_of(model: &Model) -> Result<Arc<dyn LanguageModel>, ChatRejection> {
+fn build_client(model: &Model) -> Result<Arc<dyn LanguageModel>, ChatRejection> {
     let client = model.client.as_ref().map(Arc::clone);
     client.map_err(|error| ChatRejection::Model((**error).clone()))
 }
 
 /// Returns the options of a request, completed with the model's configuration.
-fn options_of(model: &Model, options: TurnOptions) -> TurnOptions {
-    let configured = model.max_output_tokens.map(std::num::NonZeroU64::get);
+fn complete_options(model: &Model, options: TurnOptions) -> TurnOptions {
+    let configured_max = model.max_output_tokens.map(std::num::NonZeroU64::get);
     TurnOptions {
-        max_output_tokens: options.max_output_tokens.or(configured),
+        max_output_tokens: options.max_output_tokens.or(configured_max),
         ..options
     }
 }
 
-/// Runs `work`, which waits for the store, up to the deadline of the chat.
-async fn before_deadline<T>(
+/// Runs `work`, which waits for the store, until the deadline of the chat. Returns an error if
+/// `work` takes longer.
+async fn run_before_deadline<T>(
     deadline: Instant,
     work: impl Future<Output = Result<T, ChatRejection>>,
 ) -> Result<T, ChatRejection> {
@@ -399,58 +418,64 @@ async fn build_loop(
     app: &App,
     caller: &ChatCaller,
     model: &Model,
-    with_tools: bool,
+    may_use_tools: bool,
     options: TurnOptions,
 ) -> Result<ChatLoop, ChatRejection> {
-    let client = client_of(model)?;
+    let client = build_client(model)?;
     let mut tools = Vec::new();
-    let mut native = NativeTools::default();
+    let mut native_tools = NativeTools::default();
     let mut executor = app.executor().clone();
-    if with_tools && model.config.tools.function_calling {
-        // The model needs time as well, so servers that take longer are skipped.
-        let limit = app.models().chat().timeout / 2;
-        let offered = app
-            .tools_within(limit, &caller.context, &caller.visibility)
+    if may_use_tools && model.config.tools.function_calling {
+        // Servers get half of the chat's timeout to list their tools, because the model needs time
+        // as well. Servers that take longer are skipped.
+        let list_timeout = app.models().chat().timeout / 2;
+        let offered_tools = app
+            .list_visible_tools_with_timeout(list_timeout, &caller.context, &caller.visibility)
             .await;
-        executor = executor.with_caller_tools(Arc::clone(&offered.own.tools));
-        let definition = |tool: &Arc<RegisteredTool>| -> Arc<ToolDefinition> {
+        executor = executor.with_caller_tools(Arc::clone(&offered_tools.caller_tools.tools));
+        let to_definition = |tool: &Arc<RegisteredTool>| -> Arc<ToolDefinition> {
             Arc::new(tool.definition().clone())
         };
-        native = NativeTools::for_model(model, &executor, &offered.tools);
-        let run_here = offered.tools.iter().filter(|tool| !native.has(tool.name()));
-        tools = run_here.map(definition).collect();
+        native_tools = NativeTools::for_model(model, &executor, &offered_tools.tools);
+        let local_tools = offered_tools
+            .tools
+            .iter()
+            .filter(|tool| !native_tools.has(tool.name()));
+        tools = local_tools.map(to_definition).collect();
     }
-    let (native_servers, runner) = native.into_parts(executor);
+    let (native_servers, runner) = native_tools.into_parts(executor);
     Ok(ChatLoop::new(client, runner)
         .with_tools(tools)
         .with_native_servers(native_servers)
-        .with_options(options_of(model, options))
+        .with_options(complete_options(model, options))
         .with_limits(app.models().limits(model)))
 }
 
-/// Returns the response with the status of a running chat if a request holds the chat's claim.
+/// Returns the response with the status "running" if a request holds the claim on the chat.
 fn with_current_status(response: ChatResponse, claim: Option<&ChatClaim>) -> ChatResponse {
     if claim::is_running(claim) {
-        response::while_running(response)
+        response::with_running_status(response)
     } else {
         response
     }
 }
 
 /// Claims the caller's chat with this id for the current request.
-async fn take(
+async fn claim_chat(
     app: &App,
     store: &Arc<dyn Store>,
     context: &CallContext,
     id: &str,
 ) -> Result<Claim, ChatRejection> {
-    let owner = owner_of(context);
-    if let Some(claim) = Claim::take(store, &owner, id, &app.process().calls).await? {
+    let owner = format_owner(context);
+    if let Some(claim) = Claim::take(store, &owner, id, &app.process().call_tasks).await? {
         return Ok(claim);
     }
-    Err(match store.chat(&owner, id).await? {
-        Some(_) => ChatRejection::Busy,
-        None => ChatRejection::Unknown,
+    let stored_record = store.chat(&owner, id).await?;
+    let id = id.to_owned();
+    Err(match stored_record {
+        Some(_) => ChatRejection::Busy { id },
+        None => ChatRejection::UnknownChat { id },
     })
 }
 
@@ -460,16 +485,16 @@ async fn find(
     context: &CallContext,
     id: &str,
 ) -> Result<(ChatRecord, StoredChat), ChatRejection> {
-    let found = store.chat(&owner_of(context), id).await?;
-    let record = found.ok_or(ChatRejection::Unknown)?;
+    let stored_record = store.chat(&format_owner(context), id).await?;
+    let record = stored_record.ok_or_else(|| ChatRejection::UnknownChat { id: id.to_owned() })?;
     let stored_chat = serde_json::from_str(&record.json).map_err(|error| {
         tracing::warn!(chat = id, %error, "Cannot read a stored chat");
-        ChatRejection::Unreadable
+        ChatRejection::Unreadable { id: id.to_owned() }
     })?;
     Ok((record, stored_chat))
 }
 
 /// Returns the owner of chats: the principal together with the user.
-fn owner_of(context: &CallContext) -> String {
+fn format_owner(context: &CallContext) -> String {
     json!([context.principal, context.user]).to_string()
 }

@@ -11,7 +11,7 @@ use pillion_gateway::access::Access;
 use pillion_gateway::events::ToolListener;
 
 use crate::app::App;
-use crate::servers::Application;
+use crate::servers::RunningApplication;
 
 /// Holds the current [`App`]. Cheap to clone; all clones share one state.
 ///
@@ -19,11 +19,11 @@ use crate::servers::Application;
 /// in a handler never changes.
 #[derive(Debug, Clone)]
 pub struct CurrentApp {
-    current: Arc<Current>,
+    holder: Arc<AppHolder>,
 }
 
 #[derive(Debug)]
-struct Current(ArcSwap<RoutedApp>);
+struct AppHolder(ArcSwap<RoutedApp>);
 
 /// An [`App`] with its routes, which the first request builds.
 #[derive(Debug)]
@@ -43,59 +43,61 @@ impl CurrentApp {
     /// Creates the holder of `app`.
     #[must_use]
     pub fn new(app: App) -> Self {
-        let current = ArcSwap::new(RoutedApp::new(app));
+        let routed_app = ArcSwap::new(RoutedApp::new(app));
         Self {
-            current: Arc::new(Current(current)),
+            holder: Arc::new(AppHolder(routed_app)),
         }
     }
 
     /// Returns the current [`App`].
     #[must_use]
     pub fn app(&self) -> App {
-        self.current.0.load().app.clone()
+        self.holder.0.load().app.clone()
     }
 
     /// Returns the routes of the current [`App`], which `build` builds once.
     pub(crate) fn router(&self, build: fn(App) -> Router) -> Router {
-        let current = self.current.0.load();
-        let router = current.router.get_or_init(|| build(current.app.clone()));
+        let routed_app = self.holder.0.load();
+        let router = routed_app
+            .router
+            .get_or_init(|| build(routed_app.app.clone()));
         router.clone()
     }
 
     /// Returns a function that returns this holder, as long as another clone of the holder exists.
     pub(crate) fn downgrade(&self) -> impl Fn() -> Option<Self> + Send + Sync + use<> {
-        let current = Arc::downgrade(&self.current);
+        let weak_holder = Arc::downgrade(&self.holder);
         move || {
-            let current = current.upgrade()?;
-            Some(Self { current })
+            let holder = weak_holder.upgrade()?;
+            Some(Self { holder })
         }
     }
 
     /// Returns a weak reference through which changes of the servers are applied.
-    pub(crate) fn application(&self) -> Weak<dyn Application> {
-        let application: Weak<Current> = Arc::downgrade(&self.current);
+    pub(crate) fn application(&self) -> Weak<dyn RunningApplication> {
+        let application: Weak<AppHolder> = Arc::downgrade(&self.holder);
         application
     }
 }
 
 #[async_trait]
-impl Application for Current {
+impl RunningApplication for AppHolder {
     fn gateway(&self) -> Gateway {
         self.0.load().app.gateway().clone()
     }
 
     async fn apply(&self, config: &Config, access: Option<Access>) {
-        let before = self.0.load_full();
-        let app = before.app.reload(config, access).await;
-        let old = self.0.swap(RoutedApp::new(app.clone()));
+        let current_app = self.0.load_full();
+        let app = current_app.app.reload(config, access).await;
+        let replaced_app = self.0.swap(RoutedApp::new(app.clone()));
         app.process().set_peer_rules(&app.access().peers);
-        let clients = app.mcp().state();
-        clients.servers_changed(&app);
-        if old.app.upstreams().tools_for_clients() != app.upstreams().tools_for_clients() {
-            clients.tools_changed();
+        let mcp_state = app.mcp().state();
+        mcp_state.servers_changed(&app);
+        if replaced_app.app.upstreams().tools_for_clients() != app.upstreams().tools_for_clients() {
+            mcp_state.tools_changed();
         }
-        drop(before);
-        let old = old.app.clone();
-        tokio::spawn(old.retire(&app));
+        drop(current_app);
+        let retired_app = replaced_app.app.clone();
+        tokio::spawn(retired_app.retire(&app));
     }
 }

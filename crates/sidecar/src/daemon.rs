@@ -26,16 +26,17 @@ use pillion_gateway::state::State;
 pub use signals::StopSignals;
 use sockets::Sockets;
 
-/// How long keep-alive connections may send a last request: if a successor already serves
-/// (`LAST_REQUEST_TIMEOUT`), and if the next process starts only after this one has ended.
+/// Time for which keep-alive connections may send a last request if a successor already serves.
 const LAST_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for which keep-alive connections may send a last request if the next process starts only
+/// after this one has ended.
 const RESTART_LAST_REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Why the daemon cannot run.
+/// The reason why the daemon cannot run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaemonError {
-    /// A file of the configuration looks like an unfinished write.
+    /// A configuration file appears to be incompletely written.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The sockets cannot be served.
@@ -59,19 +60,19 @@ pub enum DaemonError {
     /// Signal handlers cannot be installed.
     #[error("cannot listen for signals: {0}")]
     Signals(#[source] io::Error),
-    /// The running sidecar could not be notified that this one is ready.
+    /// The running sidecar could not be notified that this process is ready to take over.
     #[error("cannot take over from the running sidecar: {0}")]
-    Confirm(#[source] io::Error),
+    ConfirmTakeOver(#[source] io::Error),
 }
 
 /// The parameters of `pillion serve`.
 pub struct Daemon {
     /// The configuration that the sidecar starts with.
-    pub loaded: LoadedConfig,
+    pub loaded_config: LoadedConfig,
     /// The source of the configuration, for reloads.
     pub source: Source,
-    /// The state of the configuration files before `loaded` was read.
-    pub before: FileStamps,
+    /// The state of the configuration files before `loaded_config` was read.
+    pub initial_stamps: FileStamps,
     /// Changes the log level at a reload.
     pub log: LogControl,
     /// Whether to take over the sockets of a running sidecar.
@@ -79,109 +80,121 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Serves until a signal or a successor ends the daemon.
+    /// Serves requests until the daemon receives a signal or a successor takes over.
     pub async fn run(mut self) -> Result<(), DaemonError> {
-        let stop = StopSignals::listen().map_err(DaemonError::Signals)?;
-        let hangup = signal(SignalKind::hangup()).map_err(DaemonError::Signals)?;
+        let stop_signals = StopSignals::listen().map_err(DaemonError::Signals)?;
+        let hangup_signals = signal(SignalKind::hangup()).map_err(DaemonError::Signals)?;
         // Errors in the access rules are reported before any socket or file is opened.
-        self.loaded.resolve_access(None)?;
-        let config = &self.loaded.config;
+        self.loaded_config.resolve_access(None)?;
+        let config = &self.loaded_config.config;
         let (mut sockets, listeners) = Sockets::open(config, self.take_over).await?;
         if sockets.confirmation.is_some() {
-            // This process does not know which files the predecessor has read.
-            self.loaded.check_complete()?;
+            // After a takeover, all configuration files are checked for unfinished writes, because
+            // this process does not know which versions the predecessor has read.
+            self.loaded_config.check_complete()?;
         }
-        // The store is opened after the socket, which only one sidecar can own: calls that are
-        // unfinished in the store then belong to a predecessor on this socket.
+        // The store is opened after the socket. Because only one sidecar can own the socket, calls
+        // that are unfinished in the store then belong to a predecessor on this socket.
         let state = State::open(config, &sockets.path, &sockets.predecessors).await?;
-        let access = self.loaded.resolve_access(Some(&(state.store() as _)))?;
-        let config = &self.loaded.config;
+        let access = self
+            .loaded_config
+            .resolve_access(Some(&(state.store() as _)))?;
+        let applied_config = &self.loaded_config.config;
         let Assembly {
             current_app,
             servers,
-            mut past_calls,
-        } = Assembly::build(config, &state, access).await?;
-        let caught_up = Arc::clone(&servers);
-        let grace = config.shutdown.grace;
+            mut predecessor_calls,
+        } = Assembly::build(applied_config, &state, access).await?;
+        let servers_to_refresh = Arc::clone(&servers);
+        let grace = applied_config.shutdown.grace;
         let mut threads = ServingThreads::start().map_err(DaemonError::Threads)?;
         let reloader = Reloader::new(
             self.source,
-            self.loaded,
+            self.loaded_config,
             current_app.clone(),
             servers,
             self.log,
         );
-        let reloads = tokio::spawn(reloader.run(self.before, hangup));
+        let reload_task = tokio::spawn(reloader.run(self.initial_stamps, hangup_signals));
         tracing::info!(
             socket = %sockets.path.display(), version = env!("CARGO_PKG_VERSION"),
             "Listening on {}", sockets.path.display()
         );
-        let count_calls = match sockets.confirmation.take() {
+        let count_calls_task = match sockets.confirmation.take() {
             Some(confirmation) => {
-                confirmation.confirm().await.map_err(DaemonError::Confirm)?;
-                service_manager::ready_as_main_process();
-                tokio::spawn(apply_predecessor_changes(caught_up));
+                confirmation
+                    .confirm()
+                    .await
+                    .map_err(DaemonError::ConfirmTakeOver)?;
+                service_manager::notify_ready_as_main_process();
+                tokio::spawn(apply_predecessor_changes(servers_to_refresh));
                 state.watch(&sockets.predecessors);
                 tokio::spawn(async move {
-                    past_calls.finish().await;
-                    past_calls.follow().await;
+                    predecessor_calls.finish().await;
+                    predecessor_calls.follow_predecessor().await;
                 })
             }
             None => {
-                service_manager::ready();
-                tokio::spawn(async move { past_calls.finish().await })
+                service_manager::notify_ready();
+                tokio::spawn(async move { predecessor_calls.finish().await })
             }
         };
-        let counting = AbortOnDropHandle::new(count_calls);
-        // Both stay open until this process ends. Their end tells the successor, or any later
-        // sidecar, that this process has finished its calls.
+        let counting_task = AbortOnDropHandle::new(count_calls_task);
+        // The connection and the lock stay open until this process ends. Their end tells the
+        // successor, or any later sidecar, that this process has finished its calls.
         let mut successor_connection = None;
-        let mut finishing = None;
+        let mut finishing_lock = None;
         let mut stopping_since = None;
         let shutdown = async {
             let stop = tokio::select! {
-                () = stop.first() => {
-                    service_manager::stopping();
+                () = stop_signals.wait_for_first() => {
+                    service_manager::notify_stopping();
                     sockets.close()
                 }
                 connection = sockets.hand_over(state.run_id()) => {
                     tracing::info!("Another sidecar has taken over");
                     successor_connection = Some(connection);
-                    finishing = sockets.leave(state.run_id());
-                    Stop::Continued { last_requests: LAST_REQUEST_TIMEOUT }
+                    finishing_lock = sockets.release(state.run_id());
+                    Stop::WithSuccessor { last_request_timeout: LAST_REQUEST_TIMEOUT }
                 }
             };
             stopping_since = Some(Instant::now());
             stop
         };
-        let drained = server::serve(listeners, &current_app, &mut threads, grace, shutdown).await;
-        reloads.abort();
-        // Calls that continue after their callers have disconnected share the grace period.
-        let left = stopping_since.map_or(grace, |since| grace.saturating_sub(since.elapsed()));
-        current_app.app().process().finish_calls(left).await;
-        drop(counting);
-        // Remaining tasks end before the store is closed, because they may record calls.
+        let outcome = server::serve(listeners, &current_app, &mut threads, grace, shutdown).await;
+        reload_task.abort();
+        // The same grace period applies to calls that continue after their callers have
+        // disconnected.
+        let remaining_grace =
+            stopping_since.map_or(grace, |since| grace.saturating_sub(since.elapsed()));
+        current_app
+            .app()
+            .process()
+            .finish_calls(remaining_grace)
+            .await;
+        drop(counting_task);
+        // Remaining tasks end before the store is closed, because these tasks may record calls.
         threads.end().await;
         if let Some(telemetry) = current_app.app().process().telemetry.clone() {
             telemetry.stop().await;
         }
         state.close().await;
         match successor_connection {
-            Some(connection) => drop((connection, finishing)),
+            Some(connection) => drop((connection, finishing_lock)),
             None => sockets.remove()?,
         }
-        tracing::info!(cut_off = drained.cut_off, "Stopped");
+        tracing::info!(cut_off = outcome.cut_off_connections, "Stopped");
         Ok(())
     }
 }
 
 /// Applies the server changes that the previous sidecar accepted until its last request.
 async fn apply_predecessor_changes(servers: Arc<Servers>) {
-    for wait in [
+    for delay in [
         Duration::ZERO,
         LAST_REQUEST_TIMEOUT + RESTART_LAST_REQUEST_TIMEOUT,
     ] {
-        tokio::time::sleep(wait).await;
+        tokio::time::sleep(delay).await;
         if let Err(error) = servers.refresh().await {
             tracing::warn!(
                 %error,

@@ -2,9 +2,9 @@
 //!
 //! Beside the Unix socket is a control socket, with the suffix `.control`, that only the sidecar's
 //! user and root may use. The successor connects to the control socket and receives the descriptors
-//! of the listening sockets and of the lock on the path (`SCM_RIGHTS`); when it is ready, it
-//! confirms, and the predecessor stops accepting. The sockets listen all the time, so that a new
-//! connection at worst waits in their queue.
+//! of the listening sockets and of the lock on the path (`SCM_RIGHTS`). When the successor is
+//! ready, it confirms, and the predecessor stops accepting. The sockets listen all the time, so
+//! that a new connection at worst waits in their queue.
 //!
 //! Until the confirmation, the predecessor serves as before, so a successor that fails at any step
 //! costs nothing. The connection stays open after the confirmation: its end tells the successor
@@ -32,9 +32,11 @@ use pillion_gateway::predecessors::{Predecessor, Predecessors, clone_connection}
 /// successor's start-up.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The protocol: one line in each direction, with the descriptors before the confirmation.
-const REQUEST: &[u8] = b"pillion take-over 1\n";
-const READY: &[u8] = b"ready\n";
+/// The line with which a successor requests the descriptors of the sockets.
+const REQUEST_LINE: &[u8] = b"pillion take-over 1\n";
+/// The line with which the successor reports that it is ready to serve the sockets.
+const READY_LINE: &[u8] = b"ready\n";
+/// The line with which the predecessor responds to `READY_LINE`.
 const CONFIRMATION_REPLY: &[u8] = b"goodbye\n";
 
 /// The kind of a descriptor that is handed over, with its letter in the message.
@@ -49,7 +51,7 @@ pub(crate) enum DescriptorKind {
     ControlSocket = b'c',
     /// The lock on the socket's path.
     Lock = b'l',
-    /// A connection to an earlier process; these connections have the order of the process ids in
+    /// A connection to an earlier process. The connections are in the order of the process ids in
     /// the message.
     Predecessor = b'p',
 }
@@ -87,7 +89,7 @@ impl ControlSocket {
     }
 
     /// Adopts a control socket that was handed over.
-    pub(crate) fn handed_over(socket: &Path, listener: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn from_handover(socket: &Path, listener: OwnedFd) -> io::Result<Self> {
         let listener = UnixListener::from_std(listener.into())?;
         let path = control_path(socket);
         Ok(Self { listener, path })
@@ -104,7 +106,7 @@ impl ControlSocket {
 
     /// Returns whether the file of the control socket is gone, so that no successor can connect.
     pub(crate) fn is_gone(&self) -> bool {
-        matches!(SocketFileId::at(&self.path), Ok(None))
+        matches!(SocketFileId::for_path(&self.path), Ok(None))
     }
 
     /// Waits for the next process that requests to take over. Cancel safe: no connection is lost
@@ -142,27 +144,30 @@ impl Successor {
         if !is_trusted(stream.peer_cred()?.uid()) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        within(expect(&mut stream, REQUEST)).await?;
+        with_step_timeout(expect_line(&mut stream, REQUEST_LINE)).await?;
         let mut process_ids = Vec::new();
         let mut connections = Vec::new();
-        for predecessor in predecessors.copied()? {
-            // Without its connection, the successor could not watch the predecessor.
-            if let Some(connection) = predecessor.line {
+        for predecessor in predecessors.copy_newest()? {
+            // Predecessors without a connection are omitted, because the successor could not detect
+            // when they end.
+            if let Some(connection) = predecessor.connection {
                 process_ids.push(predecessor.run_id);
                 connections.push(connection);
             }
         }
         process_ids.push(run_id.to_owned());
-        let own = descriptors
+        let socket_descriptors = descriptors
             .iter()
-            .map(|(kind, owned)| (*kind, owned.as_fd()));
-        let others = connections.iter();
-        let others_with_kind = others.map(|owned| (DescriptorKind::Predecessor, owned.as_fd()));
-        let all: Vec<_> = own.chain(others_with_kind).collect();
-        within(message::send(&stream, &all, &process_ids)).await?;
-        within(expect(&mut stream, READY)).await?;
-        // The successor is ready even if it does not receive this reply.
-        drop(within(stream.write_all(CONFIRMATION_REPLY)).await);
+            .map(|(kind, descriptor)| (*kind, descriptor.as_fd()));
+        let predecessor_descriptors = connections
+            .iter()
+            .map(|connection| (DescriptorKind::Predecessor, connection.as_fd()));
+        let all_descriptors: Vec<_> = socket_descriptors.chain(predecessor_descriptors).collect();
+        with_step_timeout(message::send(&stream, &all_descriptors, &process_ids)).await?;
+        with_step_timeout(expect_line(&mut stream, READY_LINE)).await?;
+        // A write error is ignored, because the successor is ready even if it does not receive this
+        // reply.
+        drop(with_step_timeout(stream.write_all(CONFIRMATION_REPLY)).await);
         Ok(stream)
     }
 }
@@ -183,12 +188,12 @@ pub(crate) struct Confirmation(UnixStream);
 
 impl ReceivedSockets {
     /// Requests the sockets from the sidecar that serves `socket`; returns `None` if no sidecar
-    /// serves it. In a directory where other users may create files, the control socket may belong
-    /// to any user, so this function requests nothing from a process of an untrusted user.
+    /// serves `socket`. In a directory where other users may create files, the control socket may
+    /// belong to any user, so this function requests nothing from a process of an untrusted user.
     ///
     /// # Errors
-    /// [`SocketError::ForeignControl`] for a process of an untrusted user; [`SocketError::TakeOver`]
-    /// if the sockets cannot be received.
+    /// [`SocketError::ForeignControl`] if the process belongs to an untrusted user;
+    /// [`SocketError::TakeOver`] if the sockets cannot be received.
     pub(crate) async fn request(socket: &Path) -> Result<Option<Self>, SocketError> {
         let path = control_path(socket);
         let stream = match UnixStream::connect(&path).await {
@@ -198,27 +203,31 @@ impl ReceivedSockets {
                 _ => return Err(SocketError::TakeOver(error)),
             },
         };
-        // This is the user of the listening process, which may differ from the owner of the file.
+        // The `uid` is that of the listening process, which may differ from the owner of the
+        // socket's file.
         let uid = stream.peer_cred().map_err(SocketError::TakeOver)?.uid();
         if !is_trusted(uid) {
             return Err(SocketError::ForeignControl { path, uid });
         }
-        let inheritance = Self::receive(stream).await;
-        inheritance.map(Some).map_err(SocketError::TakeOver)
+        let received_sockets = Self::receive(stream).await;
+        received_sockets.map(Some).map_err(SocketError::TakeOver)
     }
 
     async fn receive(mut stream: UnixStream) -> io::Result<Self> {
-        within(stream.write_all(REQUEST)).await?;
-        let (received, process_ids) = within(message::receive(&stream)).await?;
-        let (connections, descriptors): (Vec<_>, Vec<_>) = received
+        with_step_timeout(stream.write_all(REQUEST_LINE)).await?;
+        let (received_descriptors, process_ids) =
+            with_step_timeout(message::receive(&stream)).await?;
+        let (predecessor_descriptors, descriptors): (Vec<_>, Vec<_>) = received_descriptors
             .into_iter()
             .partition(|(kind, _)| *kind == DescriptorKind::Predecessor);
-        let earlier = connections.into_iter().map(|(_, owned)| owned);
+        let earlier_connections = predecessor_descriptors
+            .into_iter()
+            .map(|(_, descriptor)| descriptor);
         // The last connection is the one to the sidecar that handed its sockets over.
-        let mut all = earlier.chain([clone_connection(&stream)?]);
+        let mut connections = earlier_connections.chain([clone_connection(&stream)?]);
         let predecessors = process_ids.into_iter().map(|run_id| Predecessor {
             run_id,
-            line: all.next(),
+            connection: connections.next(),
         });
         Ok(Self {
             descriptors,
@@ -229,7 +238,10 @@ impl ReceivedSockets {
 
     /// Removes and returns the descriptor of the kind `kind`.
     pub(crate) fn take(&mut self, kind: DescriptorKind) -> Option<OwnedFd> {
-        let index = self.descriptors.iter().position(|(it, _)| *it == kind)?;
+        let index = self
+            .descriptors
+            .iter()
+            .position(|(other_kind, _)| *other_kind == kind)?;
         Some(self.descriptors.swap_remove(index).1)
     }
 }
@@ -237,34 +249,36 @@ impl ReceivedSockets {
 impl Confirmation {
     /// Confirms that this process is ready; the predecessor then stops accepting.
     pub(crate) async fn confirm(mut self) -> io::Result<()> {
-        within(self.0.write_all(READY)).await?;
-        within(expect(&mut self.0, CONFIRMATION_REPLY)).await
+        with_step_timeout(self.0.write_all(READY_LINE)).await?;
+        with_step_timeout(expect_line(&mut self.0, CONFIRMATION_REPLY)).await
     }
 }
 
-/// Returns whether the Unix socket `socket` listens at `path`. A relative address depends on the
-/// other process's working directory, so only its file name is compared.
-pub(crate) fn listens_on(socket: &OwnedFd, path: &Path) -> io::Result<bool> {
+/// Returns whether the Unix socket `socket` listens at `path`. If the socket's address is a
+/// relative path, only the file name is compared, because the path depends on the other process's
+/// working directory.
+pub(crate) fn is_listening_on(socket: &OwnedFd, path: &Path) -> io::Result<bool> {
     let is_listener = sockopt::socket_domain(socket)? == AddressFamily::UNIX
         && sockopt::socket_type(socket)? == SocketType::STREAM
         && sockopt::socket_acceptconn(socket)?;
     if !is_listener {
         return Ok(false);
     }
-    let bound = StdListener::from(socket.try_clone()?).local_addr()?;
-    let Some(address) = bound.as_pathname() else {
+    let local_address = StdListener::from(socket.try_clone()?).local_addr()?;
+    let Some(address) = local_address.as_pathname() else {
         return Ok(false);
     };
-    let has_name = address.file_name() == path.file_name();
-    Ok(has_name && (address.is_relative() || directory_of(address) == directory_of(path)))
+    let has_same_name = address.file_name() == path.file_name();
+    Ok(has_same_name
+        && (address.is_relative() || resolve_directory(address) == resolve_directory(path)))
 }
 
 /// Returns the directory of a socket, without symbolic links if the directory exists.
-fn directory_of(socket: &Path) -> Option<PathBuf> {
+fn resolve_directory(socket: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(socket).ok()?;
     let directory = path.parent()?;
-    let canonical = directory.canonicalize();
-    Some(canonical.unwrap_or_else(|_| directory.to_owned()))
+    let canonical_directory = directory.canonicalize();
+    Some(canonical_directory.unwrap_or_else(|_| directory.to_owned()))
 }
 
 /// Returns whether a process of the user `uid` may hand over or receive sockets.
@@ -272,15 +286,15 @@ fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == nix::unistd::geteuid().as_raw()
 }
 
-async fn within<T>(step: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    let outcome = timeout(STEP_TIMEOUT, step).await;
+async fn with_step_timeout<T>(step_future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let outcome = timeout(STEP_TIMEOUT, step_future).await;
     outcome.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-async fn expect(stream: &mut UnixStream, line: &[u8]) -> io::Result<()> {
-    let mut found = vec![0; line.len()];
-    stream.read_exact(&mut found).await?;
-    if found == line {
+async fn expect_line(stream: &mut UnixStream, line: &[u8]) -> io::Result<()> {
+    let mut received_line = vec![0; line.len()];
+    stream.read_exact(&mut received_line).await?;
+    if received_line == line {
         Ok(())
     } else {
         Err(io::ErrorKind::InvalidData.into())
@@ -304,7 +318,7 @@ mod tests {
         let (other_end, line) = UnixStream::pair().unwrap();
         let before = Predecessors::new(vec![Predecessor {
             run_id: "a".to_owned(),
-            line: Some(clone_connection(&line).unwrap()),
+            connection: Some(clone_connection(&line).unwrap()),
         }]);
         let handing = tokio::spawn(async move {
             loop {

@@ -1,8 +1,8 @@
 //! The sidecar: a daemon that runs tools for all processes of a host over a Unix socket.
 //!
 //! [`pillion_config`] reads the settings, [`pillion_gateway`] runs calls, [`socket`] creates the
-//! Unix socket, and [`server`] serves [`routes`] until shutdown. The crate `pillion` has the command
-//! line, which starts the sidecar with [`daemon`].
+//! Unix socket, and [`server`] serves [`routes`] until shutdown. The crate `pillion` has the
+//! command line, which starts the sidecar with [`daemon`].
 //!
 //! ```no_run
 //! use pillion_gateway::tools;

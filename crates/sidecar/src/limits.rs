@@ -12,146 +12,155 @@ use pillion_core::store::{CallId, PageRequest, StoreError, Timestamp};
 use crate::current_app::CurrentApp;
 use pillion_gateway::state::State;
 
-/// Maximum time between the start of a call and its admission, for example while it waits for
+/// Maximum time between the start of a call and its admission, for example while the call waits for
 /// approval.
 const MAX_ADMISSION_DELAY: Duration = Duration::from_secs(600);
 
-/// How often the calls of a predecessor are read after a takeover: at short intervals while it
-/// accepts last requests, then at longer intervals until its waiting calls have run.
+/// The intervals at which the calls of a predecessor are read after a takeover: at short intervals
+/// while the predecessor accepts last requests, then at longer intervals until its waiting calls
+/// have run.
 const POLL_SCHEDULE: [(u32, Duration); 2] = [
     (12, Duration::from_millis(500)),
     (10, Duration::from_secs(3)),
 ];
 
-/// Delay before a failed read is repeated.
+/// Delay before a failed read of the call log is repeated.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-const UNREADABLE: &str = "Cannot read the recorded calls that count towards the rate limits";
+const READ_ERROR_MESSAGE: &str =
+    "Cannot read the recorded calls that count towards the rate limits";
 
 /// Maximum age of a call that a draining predecessor may still admit.
 const MAX_RECENT_AGE: Duration = Duration::from_secs(60);
 
 /// Maximum time by which the start of a call may be in the future. A call further in the future was
 /// recorded while the clock was wrong. Its real age is unknown, and counting it as new would block
-/// its user for as long as the clock was wrong, so it is ignored.
+/// its user for as long as the clock was wrong, so such a call is ignored.
 const MAX_FUTURE_OFFSET: Duration = Duration::from_secs(60);
 
 /// Counts the calls of earlier processes of this sidecar toward the limits.
 pub(crate) struct PredecessorCalls {
     state: State,
     current_app: CurrentApp,
-    /// Where the next read starts; `None` before the first read.
-    from: Option<Timestamp>,
-    /// The counted calls since `from`, which the next read finds again.
-    counted: HashSet<CallId>,
-    /// The rest of the first read. Calls with limits wait until it is counted.
-    rest: Option<(CallLogRead, PastCallCount)>,
+    /// The time from which the next read starts; `None` before the first read.
+    read_from: Option<Timestamp>,
+    /// The counted calls since `read_from`, which the next read finds again.
+    counted_ids: HashSet<CallId>,
+    /// The rest of the first read. Calls with limits wait until the rest is counted.
+    remaining_read: Option<(CallLogRead, PastCallCount)>,
 }
 
 /// A read of the call log, page by page, newest calls first.
 struct CallLogRead {
-    from: Timestamp,
-    /// Calls that came in since this time may be read again.
-    recent: Timestamp,
+    start: Timestamp,
+    /// The start of the period whose calls the next read finds again.
+    recent_since: Timestamp,
     page: PageRequest,
-    calls: usize,
+    counted_calls: usize,
 }
 
 impl PredecessorCalls {
-    /// Counts the latest calls. [`finish`](Self::finish) counts the remaining calls while requests
-    /// are served, because there may be millions.
+    /// Counts the latest calls toward the limits. [`finish`](Self::finish) counts the remaining
+    /// calls while requests are served, because the call log may have millions of calls.
     ///
     /// # Errors
-    /// If the call log cannot be read.
+    /// The call log cannot be read.
     pub(crate) async fn begin(state: State, current_app: CurrentApp) -> Result<Self, StoreError> {
-        let mut this = Self {
+        let mut predecessor_calls = Self {
             state,
             current_app,
-            from: None,
-            counted: HashSet::new(),
-            rest: None,
+            read_from: None,
+            counted_ids: HashSet::new(),
+            remaining_read: None,
         };
-        let mut read = this.read();
-        if this.count_page(&mut read).await? {
-            let app = this.current_app.app();
-            this.rest = Some((read, app.executor().begin_past_call_count()));
+        let mut log_read = predecessor_calls.next_read();
+        if predecessor_calls.count_page(&mut log_read).await? {
+            let app = predecessor_calls.current_app.app();
+            predecessor_calls.remaining_read =
+                Some((log_read, app.executor().begin_past_call_count()));
         } else {
-            log_count(read.calls);
+            log_count(log_read.counted_calls);
         }
-        Ok(this)
+        Ok(predecessor_calls)
     }
 
-    /// Counts the calls that [`begin`](Self::begin) has not counted.
+    /// Counts, toward the limits, the calls that [`begin`](Self::begin) has not counted.
     pub(crate) async fn finish(&mut self) {
-        let Some((mut read, waiting)) = self.rest.take() else {
+        let Some((mut log_read, count_guard)) = self.remaining_read.take() else {
             return;
         };
         let mut has_failed = false;
-        while let Err(error) = self.count_pages(&mut read).await {
+        while let Err(error) = self.count_pages(&mut log_read).await {
             if !std::mem::replace(&mut has_failed, true) {
-                tracing::warn!(%error, "{UNREADABLE}; calls with limits wait");
+                tracing::warn!(%error, "{READ_ERROR_MESSAGE}; calls with limits wait");
             }
             tokio::time::sleep(RETRY_INTERVAL).await;
         }
-        drop(waiting);
-        log_count(read.calls);
+        drop(count_guard);
+        log_count(log_read.counted_calls);
     }
 
-    fn read(&mut self) -> CallLogRead {
+    fn next_read(&mut self) -> CallLogRead {
         let lookback = self.current_app.app().executor().rate_limit_lookback();
         let now = Timestamp::now();
-        let from = self.from;
+        let read_from = self.read_from;
         CallLogRead {
-            from: from.unwrap_or(now.minus(lookback + MAX_ADMISSION_DELAY)),
-            recent: *self.from.get_or_insert(now.minus(MAX_RECENT_AGE)),
+            start: read_from.unwrap_or(now.minus(lookback + MAX_ADMISSION_DELAY)),
+            recent_since: *self.read_from.get_or_insert(now.minus(MAX_RECENT_AGE)),
             page: PageRequest::first(PageRequest::MAX_LIMIT),
-            calls: 0,
+            counted_calls: 0,
         }
     }
 
-    /// Counts the calls on the remaining pages.
-    async fn count_pages(&mut self, read: &mut CallLogRead) -> Result<(), StoreError> {
-        while self.count_page(read).await? {}
+    /// Counts, toward the limits, the calls on the remaining pages of the call log.
+    async fn count_pages(&mut self, log_read: &mut CallLogRead) -> Result<(), StoreError> {
+        while self.count_page(log_read).await? {}
         Ok(())
     }
 
-    /// Counts a page of calls that were not counted yet. Returns whether there are more pages.
-    async fn count_page(&mut self, read: &mut CallLogRead) -> Result<bool, StoreError> {
+    /// Counts, toward the limits, those calls of a page that were not counted yet. Returns whether
+    /// there are more pages.
+    async fn count_page(&mut self, log_read: &mut CallLogRead) -> Result<bool, StoreError> {
         let store = self.state.store();
         let process = self.state.process();
         let calls = store
-            .counted_calls(&process.owner, read.from, &read.page)
+            .counted_calls(&process.owner, log_read.start, &log_read.page)
             .await?;
         let now = Timestamp::now();
-        let new: Vec<_> = calls
+        let new_calls: Vec<_> = calls
             .items
             .into_iter()
             .filter(|call| call.run_id != process.run_id)
             .filter(|call| call.began_at <= now.plus(MAX_FUTURE_OFFSET))
-            .filter(|call| call.id.creation_time() < read.recent || self.counted.insert(call.id))
+            .filter(|call| {
+                call.id.creation_time() < log_read.recent_since || self.counted_ids.insert(call.id)
+            })
             .map(|call| PastCall {
-                age: age(call.began_at, now),
+                age: elapsed_since(call.began_at, now),
                 tool: call.tool,
                 server: call.server,
                 account: call.account,
             })
             .collect();
-        read.calls += new.len();
-        self.current_app.app().executor().count_past_calls(new);
+        log_read.counted_calls += new_calls.len();
+        self.current_app
+            .app()
+            .executor()
+            .count_past_calls(new_calls);
         let has_more = calls.next.is_some();
         if let Some(next) = calls.next {
-            read.page = PageRequest::after(next, PageRequest::MAX_LIMIT);
+            log_read.page = PageRequest::after(next, PageRequest::MAX_LIMIT);
         }
         Ok(has_more)
     }
 
-    /// Counts the calls that a predecessor admits while it drains.
-    pub(crate) async fn follow(&mut self) {
-        for (reads, interval) in POLL_SCHEDULE {
-            for _ in 0..reads {
-                let mut read = self.read();
-                if let Err(error) = self.count_pages(&mut read).await {
-                    tracing::warn!(%error, "{UNREADABLE}");
+    /// Counts, toward the limits, the calls that a predecessor admits while it drains.
+    pub(crate) async fn follow_predecessor(&mut self) {
+        for (read_count, interval) in POLL_SCHEDULE {
+            for _ in 0..read_count {
+                let mut log_read = self.next_read();
+                if let Err(error) = self.count_pages(&mut log_read).await {
+                    tracing::warn!(%error, "{READ_ERROR_MESSAGE}");
                 }
                 tokio::time::sleep(interval).await;
             }
@@ -167,7 +176,7 @@ fn log_count(calls: usize) {
 
 /// Returns how long ago `since` was, or zero if `since` is in the future because the clock was set
 /// back.
-fn age(since: Timestamp, now: Timestamp) -> Duration {
+fn elapsed_since(since: Timestamp, now: Timestamp) -> Duration {
     let milliseconds = now.as_millis().saturating_sub(since.as_millis());
     Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))
 }

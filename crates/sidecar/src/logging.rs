@@ -38,21 +38,22 @@ impl std::fmt::Debug for LogControl {
 impl LogControl {
     /// Replaces the log filter.
     pub fn set_filter(&self, filter: &LogFilter) {
-        // Fails if another subscriber was installed before this one, which then stays.
+        // An error is ignored: it means that another subscriber was installed first, whose filter
+        // cannot be replaced and stays in effect.
         drop(self.filter.reload(filter.to_layer()));
     }
 }
 
 /// Writes the logs of this process to standard error, as configured. Further calls have no effect.
 pub fn initialize(log: &LogSection) -> LogControl {
-    let as_json = match log.format {
+    let is_json = match log.format {
         LogFormat::Json => true,
         LogFormat::Text => false,
         LogFormat::Auto => !std::io::stderr().is_terminal(),
     };
     let (filter, handle) = reload::Layer::new(log.filter.to_layer());
     let registry = tracing_subscriber::registry().with(filter);
-    let done = if as_json {
+    let install_outcome = if is_json {
         // Each line has the fields of two spans: the request's id, and the call's tool, server and
         // user.
         registry.with(JsonLines { writer: stderr() }).try_init()
@@ -64,8 +65,9 @@ pub fn initialize(log: &LogSection) -> LogControl {
             .with_target(false);
         registry.with(layer).try_init()
     };
-    // Installing the subscriber fails if one is already installed, as in tests, which then stays.
-    if done.is_ok() {
+    // Installing the subscriber fails if another one is already installed, as in tests. The other
+    // one then stays in effect, and panics are not logged by this module.
+    if install_outcome.is_ok() {
         log_panics();
     }
     LogControl { filter: handle }
@@ -76,20 +78,21 @@ pub fn initialize(log: &LogSection) -> LogControl {
 fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
-        let captured = Backtrace::capture();
-        let backtrace = (captured.status() == BacktraceStatus::Captured).then_some(captured);
+        let current_backtrace = Backtrace::capture();
+        let backtrace =
+            (current_backtrace.status() == BacktraceStatus::Captured).then_some(current_backtrace);
         tracing::error!(
             thread = thread.name(),
             location = panic.location().map(tracing::field::display),
             backtrace = backtrace.as_ref().map(tracing::field::display),
             "Panicked: {}",
-            message_of(panic.payload())
+            read_panic_message(panic.payload())
         );
     }));
 }
 
-fn message_of(payload: &dyn Any) -> &str {
-    let text = payload.downcast_ref::<&str>().copied();
-    let owned = payload.downcast_ref::<String>().map(String::as_str);
-    text.or(owned).unwrap_or("unknown reason")
+fn read_panic_message(payload: &dyn Any) -> &str {
+    let static_text = payload.downcast_ref::<&str>().copied();
+    let owned_text = payload.downcast_ref::<String>().map(String::as_str);
+    static_text.or(owned_text).unwrap_or("unknown reason")
 }

@@ -7,21 +7,21 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// The queued messages to a client. Senders wait while `max_bytes` bytes or more are queued, so a
-/// message that is longer is queued alone.
+/// single message may exceed the limit.
 #[derive(Debug)]
 pub(crate) struct Outbox<M> {
     state: Mutex<OutboxState<M>>,
     max_bytes: usize,
-    /// Notified when the queue may have room for a sender.
-    room: Notify,
+    /// Notified when the queue may have room for the message of a waiting sender.
+    room_notify: Notify,
     /// Notified when there is a message to write, or the outbox is closed.
-    filled: Notify,
+    message_notify: Notify,
 }
 
 #[derive(Debug)]
 struct OutboxState<M> {
     messages: VecDeque<M>,
-    bytes: usize,
+    queued_bytes: usize,
     is_closed: bool,
 }
 
@@ -30,40 +30,41 @@ impl<M: AsRef<[u8]>> Outbox<M> {
         Self {
             state: Mutex::new(OutboxState {
                 messages: VecDeque::new(),
-                bytes: 0,
+                queued_bytes: 0,
                 is_closed: false,
             }),
             max_bytes,
-            room: Notify::new(),
-            filled: Notify::new(),
+            room_notify: Notify::new(),
+            message_notify: Notify::new(),
         }
     }
 
-    /// Queues a message as soon as there is room, and calls `queued` under the same lock. Dropping
-    /// the future before that queues nothing.
-    pub(crate) async fn send(&self, mut message: M, mut queued: impl FnMut()) {
+    /// Queues a message as soon as there is room, and calls `on_queued` under the lock of the
+    /// queue. If the future is dropped before that, the message is not queued.
+    pub(crate) async fn send(&self, mut message: M, mut on_queued: impl FnMut()) {
         loop {
-            let mut room = std::pin::pin!(self.room.notified());
-            // Registered before the check, so that no notification is missed.
-            room.as_mut().enable();
-            match self.try_send(message, &mut queued) {
+            let mut room_notification = std::pin::pin!(self.room_notify.notified());
+            // The sender waits for the notification before it checks for room, so that it misses no
+            // notification.
+            room_notification.as_mut().enable();
+            match self.try_send(message, &mut on_queued) {
                 Ok(()) => return,
-                Err(back) => message = back,
+                Err(rejected_message) => message = rejected_message,
             }
-            room.await;
+            room_notification.await;
         }
     }
 
-    fn try_send(&self, message: M, queued: &mut impl FnMut()) -> Result<(), M> {
+    fn try_send(&self, message: M, on_queued: &mut impl FnMut()) -> Result<(), M> {
         let mut state = self.state.lock();
-        if state.bytes >= self.max_bytes {
+        if state.queued_bytes >= self.max_bytes {
             return Err(message);
         }
-        queued();
+        on_queued();
         self.push(&mut state, message);
-        // One notification may stand for room for many messages, so the next sender is notified.
-        if state.bytes < self.max_bytes {
-            self.room.notify_one();
+        // Notifies the next sender, because one notification may announce room for many messages.
+        if state.queued_bytes < self.max_bytes {
+            self.room_notify.notify_one();
         }
         Ok(())
     }
@@ -75,37 +76,37 @@ impl<M: AsRef<[u8]>> Outbox<M> {
     }
 
     fn push(&self, state: &mut OutboxState<M>, message: M) {
-        state.bytes += message.as_ref().len();
+        state.queued_bytes += message.as_ref().len();
         state.messages.push_back(message);
-        self.filled.notify_one();
+        self.message_notify.notify_one();
     }
 
     fn is_full(&self) -> bool {
-        self.state.lock().bytes >= self.max_bytes
+        self.state.lock().queued_bytes >= self.max_bytes
     }
 
     /// Resolves when the queue has room. Cancel-safe.
-    pub(crate) async fn has_room(&self) {
+    pub(crate) async fn wait_for_room(&self) {
         loop {
-            let mut room = std::pin::pin!(self.room.notified());
-            room.as_mut().enable();
+            let mut room_notification = std::pin::pin!(self.room_notify.notified());
+            room_notification.as_mut().enable();
             if !self.is_full() {
-                // The next waiter is notified, because this caller queues nothing.
-                self.room.notify_one();
+                // Notifies the next waiting sender, because this caller queues nothing.
+                self.room_notify.notify_one();
                 return;
             }
-            room.await;
+            room_notification.await;
         }
     }
 
     /// Returns the next message; `None` when the outbox is closed and empty. Cancel-safe.
     pub(crate) async fn next(&self) -> Option<M> {
         loop {
-            let filled = self.filled.notified();
+            let notification = self.message_notify.notified();
             if let Poll::Ready(message) = self.try_next() {
                 return message;
             }
-            filled.await;
+            notification.await;
         }
     }
 
@@ -113,8 +114,8 @@ impl<M: AsRef<[u8]>> Outbox<M> {
         let mut state = self.state.lock();
         match state.messages.pop_front() {
             Some(message) => {
-                state.bytes -= message.as_ref().len();
-                self.room.notify_one();
+                state.queued_bytes -= message.as_ref().len();
+                self.room_notify.notify_one();
                 Poll::Ready(Some(message))
             }
             None if state.is_closed => Poll::Ready(None),
@@ -125,12 +126,12 @@ impl<M: AsRef<[u8]>> Outbox<M> {
     /// Closes the outbox after the queued messages are written.
     pub(crate) fn close(&self) {
         self.state.lock().is_closed = true;
-        self.filled.notify_one();
+        self.message_notify.notify_one();
     }
 
     #[cfg(test)]
     pub(crate) fn waiting_bytes(&self) -> usize {
-        self.state.lock().bytes
+        self.state.lock().queued_bytes
     }
 }
 
@@ -155,7 +156,7 @@ mod tests {
         outbox.send(line(MAX_WAITING_BYTES - 1), || ()).await;
         // A message that is larger than the limit is queued, and the next message waits.
         outbox.send(line(2 * MAX_WAITING_BYTES), || ()).await;
-        assert!(outbox.has_room().now_or_never().is_none());
+        assert!(outbox.wait_for_room().now_or_never().is_none());
         let mut was_queued = false;
         let dropped = outbox.send(line(1), || was_queued = true);
         assert!(dropped.now_or_never().is_none());
@@ -163,9 +164,9 @@ mod tests {
         outbox.send_now(line(2));
         assert_eq!(outbox.waiting_bytes(), 3 * MAX_WAITING_BYTES + 1);
         assert_eq!(outbox.next().await.unwrap().len(), MAX_WAITING_BYTES - 1);
-        assert!(outbox.has_room().now_or_never().is_none());
+        assert!(outbox.wait_for_room().now_or_never().is_none());
         outbox.next().await.unwrap();
-        outbox.has_room().await;
+        outbox.wait_for_room().await;
         outbox.close();
         assert_eq!(outbox.next().await.unwrap().len(), 2);
         assert_eq!(outbox.next().await, None);

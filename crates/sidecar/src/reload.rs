@@ -35,7 +35,7 @@ pub struct Source {
     pub socket: Option<PathBuf>,
 }
 
-/// Why a configuration cannot be applied.
+/// The reason why a configuration cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReloadError {
     #[error(transparent)]
@@ -44,7 +44,7 @@ pub(crate) enum ReloadError {
     Access(#[from] AccessError),
     #[error(transparent)]
     Servers(#[from] ServerError),
-    #[error("reading the configuration failed unexpectedly")]
+    #[error("reading the configuration failed unexpectedly: the log has the reason")]
     Panicked,
 }
 
@@ -54,15 +54,15 @@ pub struct LoadedConfig {
     /// The configuration, with the files from which it was read.
     pub config: Config,
     /// The file with the tokens of the TCP listener, once it was read.
-    tokens: Option<ConfigFile>,
+    tokens_file: Option<ConfigFile>,
 }
 
 /// The outcome of an attempt to read the configuration, and the files concerned.
-struct Attempt<T> {
+struct ReadAttempt<T> {
     /// The states of the files before reading, so that later changes are detected.
-    before: FileStamps,
+    stamps: FileStamps,
     /// The files that the configuration refers to, even if the configuration is invalid.
-    named: Vec<PathBuf>,
+    named_files: Vec<PathBuf>,
     outcome: T,
 }
 
@@ -71,32 +71,39 @@ impl LoadedConfig {
     /// file of the tokens only once, so that all uses see the same text.
     ///
     /// # Errors
-    /// [`AccessError`].
+    /// [`AccessError`] if a user, a group or the token file of the access rules cannot be resolved.
     pub fn resolve_access(
         &mut self,
         store: Option<&Arc<dyn AccessTokenStore>>,
     ) -> Result<Access, AccessError> {
-        if self.tokens.is_none() {
-            self.tokens = Access::read_tokens(&self.config)?;
+        if self.tokens_file.is_none() {
+            self.tokens_file = Access::read_tokens(&self.config)?;
         }
-        let variable = |name: &str| std::env::var(name).ok();
-        Access::resolve(&self.config, self.tokens.as_ref(), variable, store)
+        let read_variable = |name: &str| std::env::var(name).ok();
+        Access::resolve(
+            &self.config,
+            self.tokens_file.as_ref(),
+            read_variable,
+            store,
+        )
     }
 
-    /// Fails if one of the files looks like an unfinished write, regardless of what the running
-    /// sidecar has read.
+    /// Returns an error if one of the configuration files appears to be incompletely written. Does
+    /// not compare the files with those that the running sidecar has read.
     pub(crate) fn check_complete(&self) -> Result<(), ConfigError> {
-        let mut files = self.config.files().chain(&self.tokens);
+        let mut files = self.config.files().chain(&self.tokens_file);
         files.try_for_each(ConfigFile::check_complete)
     }
 
-    /// Fails if a file looks like an unfinished write of the file that `previous` was read from.
-    fn check_replaces(&self, previous: &Self) -> Result<(), ConfigError> {
-        self.config.check_replaces(&previous.config)?;
-        match (&self.tokens, &previous.tokens) {
-            // A truncated file of tokens would revoke the tokens on its missing lines.
-            (Some(file), Some(previous)) if file.path() == previous.path() => {
-                file.check_replaces(previous)
+    /// Returns an error if a file appears to be incompletely written, compared with the file from
+    /// which `previous_config` was read.
+    fn check_replaces(&self, previous_config: &Self) -> Result<(), ConfigError> {
+        self.config.check_replaces(&previous_config.config)?;
+        match (&self.tokens_file, &previous_config.tokens_file) {
+            // A truncated token file is rejected, because it would revoke the tokens on its missing
+            // lines.
+            (Some(file), Some(previous_file)) if file.path() == previous_file.path() => {
+                file.check_replaces(previous_file)
             }
             _ => Ok(()),
         }
@@ -113,75 +120,80 @@ impl Source {
     /// Reads the configuration file and the environment.
     ///
     /// # Errors
-    /// [`ConfigError`].
+    /// [`ConfigError`] if the configuration cannot be read or is invalid.
     pub fn load(&self) -> Result<LoadedConfig, ConfigError> {
-        self.attempt([], None).outcome
+        self.read_config([], None).outcome
     }
 
-    /// Reads the configuration like [`load`](Self::load), and before it the states of its files.
+    /// Records the states of the configuration files, and then reads the configuration like
+    /// [`load`](Self::load).
     ///
     /// # Errors
-    /// [`ConfigError`].
+    /// [`ConfigError`] if the configuration cannot be read or is invalid.
     pub fn load_with_stamps(&self) -> Result<(LoadedConfig, FileStamps), ConfigError> {
-        let attempt = self.attempt([], None);
-        attempt.outcome.map(|loaded| (loaded, attempt.before))
+        let attempt = self.read_config([], None);
+        attempt
+            .outcome
+            .map(|loaded_config| (loaded_config, attempt.stamps))
     }
 
     /// Reads the configuration. The configuration file is read once: a second read could return
-    /// another text, or nothing. `watched` are further files whose states are returned.
-    fn attempt(
+    /// another text, or nothing. `watched_files` are further files whose states are returned.
+    fn read_config(
         &self,
-        watched: impl IntoIterator<Item = PathBuf>,
-        previous: Option<&LoadedConfig>,
-    ) -> Attempt<Result<LoadedConfig, ConfigError>> {
-        let stamps = FileStamps::new(self.file.iter().cloned().chain(watched));
+        watched_files: impl IntoIterator<Item = PathBuf>,
+        previous_config: Option<&LoadedConfig>,
+    ) -> ReadAttempt<Result<LoadedConfig, ConfigError>> {
+        let stamps = FileStamps::new(self.file.iter().cloned().chain(watched_files));
         let variables = std::env::vars_os().collect::<Vec<(OsString, OsString)>>();
         let (file, error) = match self.file.as_deref().map(ConfigFile::read) {
             None => (None, None),
             Some(Ok(file)) => (Some(file), None),
             Some(Err(error)) => (None, Some(error)),
         };
-        let named = Config::files_named(file.as_ref(), variables.clone());
+        let named_files = Config::referenced_files(file.as_ref(), variables.clone());
         let blank_error = || {
-            let blank = file.as_ref().filter(|file| file.is_blank())?;
-            blank.check_replaces(previous?.config.file.as_ref()?).err()
+            let blank_file = file.as_ref().filter(|file| file.is_blank())?;
+            blank_file
+                .check_replaces(previous_config?.config.file.as_ref()?)
+                .err()
         };
         let config = match error.or_else(blank_error) {
             Some(error) => Err(error),
             None => Config::from_file(file.as_ref(), variables),
         };
-        Attempt {
-            before: stamps.extended_by(named.iter().cloned()),
-            named,
+        ReadAttempt {
+            stamps: stamps.with_files(named_files.iter().cloned()),
+            named_files,
             outcome: config.map(|mut config| {
                 if self.socket.is_some() {
                     config.socket.path.clone_from(&self.socket);
                 }
                 LoadedConfig {
                     config,
-                    tokens: None,
+                    tokens_file: None,
                 }
             }),
         }
     }
 
-    /// Reads the configuration that will replace `previous`, and resolves its users, groups and
-    /// tokens.
-    fn attempt_with_access(
+    /// Reads the configuration that will replace `previous_config`, and resolves its users, groups
+    /// and tokens.
+    fn read_config_with_access(
         &self,
-        watched: Vec<PathBuf>,
-        previous: &LoadedConfig,
+        watched_files: Vec<PathBuf>,
+        previous_config: &LoadedConfig,
         store: &Arc<dyn AccessTokenStore>,
-    ) -> Attempt<Result<(LoadedConfig, Access), ReloadError>> {
-        let attempt = self.attempt(watched, Some(previous));
-        let resolve = |mut loaded: LoadedConfig| {
-            let access = loaded.resolve_access(Some(store))?;
-            loaded.check_replaces(previous)?;
-            Ok((loaded, access))
+    ) -> ReadAttempt<Result<(LoadedConfig, Access), ReloadError>> {
+        let attempt = self.read_config(watched_files, Some(previous_config));
+        let resolve = |mut loaded_config: LoadedConfig| {
+            let access = loaded_config.resolve_access(Some(store))?;
+            loaded_config.check_replaces(previous_config)?;
+            Ok((loaded_config, access))
         };
-        Attempt {
-            before: attempt.before,
-            named: attempt.named,
+        ReadAttempt {
+            stamps: attempt.stamps,
+            named_files: attempt.named_files,
             outcome: attempt.outcome.map_err(ReloadError::from).and_then(resolve),
         }
     }
@@ -193,7 +205,7 @@ pub(crate) struct Reloader {
     pub(crate) current_app: CurrentApp,
     pub(crate) servers: Arc<Servers>,
     /// The current configuration.
-    pub(crate) loaded: LoadedConfig,
+    pub(crate) loaded_config: LoadedConfig,
     pub(crate) log: LogControl,
     /// The files that a rejected configuration refers to. A change of such a file may make the
     /// configuration valid.
@@ -201,120 +213,126 @@ pub(crate) struct Reloader {
 }
 
 impl Reloader {
-    /// Creates a reloader with `loaded` as the current configuration.
+    /// Creates a reloader with `loaded_config` as the current configuration.
     pub(crate) fn new(
         source: Source,
-        loaded: LoadedConfig,
+        loaded_config: LoadedConfig,
         current_app: CurrentApp,
         servers: Arc<Servers>,
         log: LogControl,
     ) -> Self {
-        log_warnings(&loaded);
+        log_warnings(&loaded_config);
         Self {
             source,
             current_app,
             servers,
-            loaded,
+            loaded_config,
             log,
             rejected_files: Vec::new(),
         }
     }
 
-    /// Reloads on each SIGHUP and change of a file; never ends. `before` is the state of the files
-    /// before the current configuration was read.
-    pub(crate) async fn run(mut self, before: FileStamps, mut hangup: Signal) {
-        let mut look = interval(CHECK_INTERVAL);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut stamps = before.restrict_to(self.files());
+    /// Reloads on each SIGHUP and change of a file; never ends. `initial_stamps` is the state of
+    /// the files before the current configuration was read.
+    pub(crate) async fn run(mut self, initial_stamps: FileStamps, mut hangup_signals: Signal) {
+        let mut check_interval = interval(CHECK_INTERVAL);
+        check_interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut stamps = initial_stamps.restrict_to(self.files());
         loop {
             tokio::select! {
-                signal = hangup.recv() => if signal.is_none() {
+                signal = hangup_signals.recv() => if signal.is_none() {
                     return;
                 },
-                _ = look.tick() => if !stamps.have_changed_and_settled() {
+                _ = check_interval.tick() => if !stamps.have_changed_and_settled() {
                     continue;
                 },
             }
-            // Boxed, because the future holds two configurations.
-            let before = Box::pin(self.reload()).await;
-            stamps = before.restrict_to(self.files());
+            // The future is boxed because it is large, as it contains two configurations.
+            let new_stamps = Box::pin(self.reload()).await;
+            stamps = new_stamps.restrict_to(self.files());
         }
     }
 
     /// Returns the files that are watched for changes.
     fn files(&self) -> Vec<PathBuf> {
-        let config = &self.loaded.config;
-        let read = config.files().map(|file| file.path().to_owned());
-        let named = self.source.file.iter().chain(&config.tcp.tokens_file);
-        read.chain(named.chain(&self.rejected_files).cloned())
+        let config = &self.loaded_config.config;
+        let config_files = config.files().map(|file| file.path().to_owned());
+        let referenced_files = self.source.file.iter().chain(&config.tcp.tokens_file);
+        config_files
+            .chain(referenced_files.chain(&self.rejected_files).cloned())
             .collect()
     }
 
     /// Reloads the configuration, and returns the states of the files before they were read.
     async fn reload(&mut self) -> FileStamps {
-        service_manager::reloading();
-        let (source, previous) = (self.source.clone(), self.loaded.clone());
-        let (watched, store) = (self.files(), self.servers.store() as _);
-        // Reading files and looking up users may block, for example on a network.
-        let attempting = tokio::task::spawn_blocking(move || {
-            source.attempt_with_access(watched, &previous, &store)
+        service_manager::notify_reloading();
+        let (source, previous_config) = (self.source.clone(), self.loaded_config.clone());
+        let (watched_files, store) = (self.files(), self.servers.store() as _);
+        // Runs on a thread that may block, because files and the user database may be on a network.
+        let attempt_task = tokio::task::spawn_blocking(move || {
+            source.read_config_with_access(watched_files, &previous_config, &store)
         });
-        let attempt = attempting.await.unwrap_or_else(|_| Attempt {
-            before: FileStamps::new(self.files()),
-            named: self.rejected_files.clone(),
+        let attempt = attempt_task.await.unwrap_or_else(|_| ReadAttempt {
+            stamps: FileStamps::new(self.files()),
+            named_files: self.rejected_files.clone(),
             outcome: Err(ReloadError::Panicked),
         });
         let process = self.current_app.app().process().clone();
-        let applied = match attempt.outcome {
-            Ok((loaded, access)) => Box::pin(self.apply(loaded, access)).await,
+        let apply_outcome = match attempt.outcome {
+            Ok((loaded_config, access)) => Box::pin(self.apply(loaded_config, access)).await,
             Err(error) => Err(error),
         };
         self.rejected_files.clear();
-        match applied {
+        match apply_outcome {
             Ok(()) => {
                 process.record_reload(None);
                 tracing::info!("Reloaded the configuration");
-                service_manager::ready();
+                service_manager::notify_ready();
             }
             Err(rejection) => {
-                self.rejected_files = attempt.named;
+                self.rejected_files = attempt.named_files;
                 let error = rejection.to_string();
                 tracing::error!(%error, "Rejected the new configuration; the previous one stays in effect");
-                service_manager::reload_failed(&error);
+                service_manager::notify_reload_failed(&error);
                 process.record_reload(Some(error));
             }
         }
-        attempt.before
+        attempt.stamps
     }
 
-    async fn apply(&mut self, loaded: LoadedConfig, access: Access) -> Result<(), ReloadError> {
-        let config = &loaded.config;
+    async fn apply(
+        &mut self,
+        loaded_config: LoadedConfig,
+        access: Access,
+    ) -> Result<(), ReloadError> {
+        let config = &loaded_config.config;
         self.servers.reconfigure(config, access).await?;
-        for key in settings_requiring_restart(&self.loaded.config, config) {
+        for key in settings_requiring_restart(&self.loaded_config.config, config) {
             tracing::warn!(
                 key,
                 "{key} has changed: restart the sidecar to apply the change"
             );
         }
         self.log.set_filter(&config.log.filter);
-        log_warnings(&loaded);
-        self.loaded = loaded;
+        log_warnings(&loaded_config);
+        self.loaded_config = loaded_config;
         Ok(())
     }
 }
 
 /// Logs the warnings about the configuration that `pillion check` prints.
-fn log_warnings(loaded: &LoadedConfig) {
-    for warning in loaded.warnings() {
+fn log_warnings(loaded_config: &LoadedConfig) {
+    for warning in loaded_config.warnings() {
         tracing::warn!("Configuration warning: {warning}");
     }
 }
 
-/// Returns the settings that differ and take effect only after a restart.
-fn settings_requiring_restart(old: &Config, new: &Config) -> Vec<&'static str> {
+/// Returns the settings that differ between the two configurations and take effect only after a
+/// restart.
+fn settings_requiring_restart(old_config: &Config, new_config: &Config) -> Vec<&'static str> {
     macro_rules! changes {
         ($($key:literal ($($setting:tt)+))+) => {
-            [$(($key, old.$($setting)+ != new.$($setting)+)),+]
+            [$(($key, old_config.$($setting)+ != new_config.$($setting)+)),+]
         };
     }
     let changes = changes! {
@@ -333,6 +351,6 @@ fn settings_requiring_restart(old: &Config, new: &Config) -> Vec<&'static str> {
         "log.format" (log.format)
         "shutdown.grace_period_ms" (shutdown)
     };
-    let changed = changes.into_iter().filter(|(_, is_changed)| *is_changed);
-    changed.map(|(key, _)| key).collect()
+    let changed_settings = changes.into_iter().filter(|(_, is_changed)| *is_changed);
+    changed_settings.map(|(key, _)| key).collect()
 }

@@ -1,9 +1,10 @@
-//! The upstream MCP servers: those of the configuration file, and those of the store, which are
-//! added, changed and removed at run time.
+//! The upstream MCP servers of the configuration file, and those of the store, which can be added,
+//! changed and removed at run time.
 //!
-//! `Servers` combines both and applies every change at once to the running `Application`, as
+//! `Servers` combines both and applies every change at once to the running application, as
 //! after a reload of the configuration file, without interrupting calls.
 
+mod background_tasks;
 mod catalog;
 mod definition;
 mod error;
@@ -12,7 +13,6 @@ mod server;
 mod trial;
 mod users;
 mod view;
-mod watching;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -26,7 +26,8 @@ use pillion_wire::{ServerEntry, ServerTrial};
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-pub use catalog::{Catalog, CatalogServer, How, Who, file_accounts};
+use background_tasks::{record_connections, sweep_users};
+pub use catalog::{Catalog, CatalogServer, ChangeAuthor, UpdateMode, file_accounts};
 pub use error::ServerError;
 pub(crate) use input::ServerInput;
 use pillion_config::{Config, McpServerSection};
@@ -36,27 +37,27 @@ use pillion_gateway::credentials::{
     Account, CredentialError, UserCredentials, file_id, next_key_file, open_vault,
 };
 pub(crate) use server::Server;
-use watching::{note_connections, sweep_users};
 
 /// The running application, to which changes of the servers are applied.
 #[async_trait]
-pub(crate) trait Application: Send + Sync {
+pub(crate) trait RunningApplication: Send + Sync {
     /// Returns the gateway with the current servers.
     fn gateway(&self) -> Gateway;
 
-    /// Replaces the servers by those of `config`; with `access`, applies the whole configuration.
+    /// Replaces the servers with the servers in `config`. If `access` is given, also applies all
+    /// other settings of `config` and these access rules.
     async fn apply(&self, config: &Config, access: Option<Access>);
 }
 
 /// All servers, and the operations that change them.
 pub(crate) struct Servers {
     store: Arc<dyn Store>,
-    application: OnceLock<Weak<dyn Application>>,
+    application: OnceLock<Weak<dyn RunningApplication>>,
     /// The current configuration file, without the servers of the store. Locked during a change.
-    base: Mutex<Config>,
+    file_config: Mutex<Config>,
     /// The users' credentials and the vault, which is replaced when its key changes.
     user_credentials: UserCredentials,
-    all: RwLock<Arc<Vec<Server>>>,
+    servers: RwLock<Arc<Vec<Server>>>,
     /// Number of requested reconnects by server name.
     reconnects: parking_lot::Mutex<HashMap<String, u64>>,
 }
@@ -66,7 +67,7 @@ impl Servers {
     ///
     /// # Errors
     /// [`ServerError::Credential`] if the key cannot be read or is not the store's key;
-    /// [`ServerError::Store`].
+    /// [`ServerError::Store`] if the store cannot be read.
     pub(crate) async fn open(
         store: Arc<dyn Store>,
         config: &Config,
@@ -81,9 +82,9 @@ impl Servers {
         let servers = Self {
             store,
             application: OnceLock::new(),
-            base: Mutex::new(config.clone()),
+            file_config: Mutex::new(config.clone()),
             user_credentials: UserCredentials::default(),
-            all: RwLock::default(),
+            servers: RwLock::default(),
             reconnects: parking_lot::Mutex::default(),
         };
         servers.user_credentials.set_vault(vault);
@@ -97,18 +98,18 @@ impl Servers {
 
     /// Applies later changes to `application`, and starts to record connections and to close
     /// outdated user connections.
-    pub(crate) fn attach(self: &Arc<Self>, application: Weak<dyn Application>) {
-        let Some(running) = application.upgrade() else {
+    pub(crate) fn attach(self: &Arc<Self>, application: Weak<dyn RunningApplication>) {
+        let Some(running_application) = application.upgrade() else {
             return;
         };
         if self.application.set(Weak::clone(&application)).is_ok() {
-            let connections = running.gateway().process().connections.clone();
-            tokio::spawn(note_connections(Arc::downgrade(self), connections));
+            let connections = running_application.gateway().process().connections.clone();
+            tokio::spawn(record_connections(Arc::downgrade(self), connections));
             tokio::spawn(sweep_users(application));
         }
     }
 
-    /// Returns the credentials of single users.
+    /// Returns the credentials of individual users.
     pub(crate) fn user_credentials(&self) -> &UserCredentials {
         &self.user_credentials
     }
@@ -118,32 +119,35 @@ impl Servers {
         Some(self.application()?.gateway())
     }
 
-    fn application(&self) -> Option<Arc<dyn Application>> {
+    fn application(&self) -> Option<Arc<dyn RunningApplication>> {
         self.application.get()?.upgrade()
     }
 
     /// Returns the configuration with the servers of the store added.
-    pub(crate) async fn merged(&self, config: &Config) -> Config {
+    pub(crate) async fn with_stored_servers(&self, config: &Config) -> Config {
         let mut config = config.clone();
-        let catalog = self.catalog(&config, Who::Caller);
+        let catalog = self.catalog(&config, ChangeAuthor::Caller);
         for section in &mut config.mcp_servers {
             catalog.attach_token_store(&mut section.server);
         }
-        let stored = match catalog.all().await {
-            Ok(stored) => stored.into_iter().map(Arc::new).collect(),
+        let stored_servers = match catalog.servers().await {
+            Ok(servers) => servers.into_iter().map(Arc::new).collect(),
             Err(error) => {
                 tracing::error!(
                     %error,
                     "Cannot read the MCP servers of the store; keeping those already loaded"
                 );
-                self.stored()
+                self.stored_servers()
             }
         };
         let sections = config.mcp_servers.iter().cloned().map(Box::new);
-        let mut all: Vec<_> = sections.map(Server::OfFile).collect();
-        for server in stored {
+        let mut servers: Vec<_> = sections.map(Server::FromFile).collect();
+        for server in stored_servers {
             let name = &server.record.name;
-            let is_taken = config.mcp_servers.iter().any(|it| it.label() == name);
+            let is_taken = config
+                .mcp_servers
+                .iter()
+                .any(|section| section.label() == name);
             let problem = if is_taken {
                 Some("the configuration file has a server with this name".to_owned())
             } else {
@@ -152,7 +156,8 @@ impl Servers {
             config.mcp_servers.extend(match &server.section {
                 _ if is_taken => None,
                 Ok(section) if server.record.enabled => Some(section.clone()),
-                // The server keeps the names of its tools.
+                // A server that cannot be used stays in the configuration as a disabled server, so
+                // that it keeps the names of its tools.
                 _ => server.disabled_section(),
             });
             if let Some(problem) = &problem {
@@ -162,10 +167,10 @@ impl Servers {
                     "Skipped an MCP server of the store"
                 );
             }
-            all.push(Server::OfStore(server, problem));
+            servers.push(Server::FromStore(server, problem));
         }
-        self.close_other_token_stores(&all).await;
-        *self.all.write() = Arc::new(all);
+        self.close_other_token_stores(&servers).await;
+        *self.servers.write() = Arc::new(servers);
         let reconnects = self.reconnects.lock();
         for section in &mut config.mcp_servers {
             if let Some(count) = reconnects.get(section.label()) {
@@ -176,66 +181,74 @@ impl Servers {
     }
 
     /// Closes the token stores of servers that were removed or have another account.
-    async fn close_other_token_stores(&self, all: &[Server]) {
-        let accounts = all.iter().filter_map(Server::account);
+    async fn close_other_token_stores(&self, servers: &[Server]) {
+        let accounts = servers.iter().filter_map(Server::account);
         let keys: Vec<_> = accounts.map(|account| account.key).collect();
-        let ids: Vec<_> = all.iter().map(Server::id).collect();
+        let ids: Vec<_> = servers.iter().map(Server::id).collect();
         let credentials = &self.user_credentials;
         let is_unused = |_: &str, key: &TokenKey| !keys.contains(key);
         credentials.close_tokens_of_servers(is_unused).await;
-        let is_gone = |id: &str| !ids.iter().any(|it| it == id);
+        let is_gone = |id: &str| !ids.iter().any(|existing_id| existing_id == id);
         credentials.close_tokens_of_users(is_gone).await;
     }
 
     /// Returns the servers of the store.
-    fn stored(&self) -> Vec<Arc<CatalogServer>> {
-        let stored = |server: &Server| match server {
-            Server::OfStore(stored, _) => Some(Arc::clone(stored)),
-            Server::OfFile(_) => None,
+    fn stored_servers(&self) -> Vec<Arc<CatalogServer>> {
+        let stored_server = |server: &Server| match server {
+            Server::FromStore(server, _) => Some(Arc::clone(server)),
+            Server::FromFile(_) => None,
         };
-        self.all.read().iter().filter_map(stored).collect()
+        self.servers
+            .read()
+            .iter()
+            .filter_map(stored_server)
+            .collect()
     }
 
-    /// Applies a new configuration.
+    /// Applies a new configuration file.
     ///
     /// # Errors
-    /// As for [`open`](Self::open); then nothing has changed.
+    /// The same errors as [`open`](Self::open); after an error, nothing has changed.
     pub(crate) async fn reconfigure(
         &self,
         config: &Config,
         access: Access,
     ) -> Result<(), ServerError> {
-        let mut base = self.base.lock().await;
+        let mut file_config = self.file_config.lock().await;
         let vault = open_vault(&self.store, config).await?;
         self.user_credentials.set_vault(vault);
-        let before = std::mem::replace(&mut *base, config.clone());
-        let catalog = self.catalog(&base, Who::Operator);
-        for section in &before.mcp_servers {
-            let mut new_sections = base.mcp_servers.iter();
-            let new_section = new_sections.find(|it| it.label() == section.label());
-            if let (Some(new), Some(account)) = (new_section, Account::from_server(&section.server))
+        let previous_config = std::mem::replace(&mut *file_config, config.clone());
+        let catalog = self.catalog(&file_config, ChangeAuthor::Operator);
+        for section in &previous_config.mcp_servers {
+            let mut new_sections = file_config.mcp_servers.iter();
+            let matching_section =
+                new_sections.find(|candidate| candidate.label() == section.label());
+            if let (Some(new_section), Some(account)) =
+                (matching_section, Account::from_server(&section.server))
             {
-                let must_replace = !account.is_consented() && !new.has_same_content(section);
-                let new_account = Account::from_server(&new.server).filter(|_| !must_replace);
+                let must_replace =
+                    !account.is_consented() && !new_section.has_same_content(section);
+                let new_account =
+                    Account::from_server(&new_section.server).filter(|_| !must_replace);
                 let id = file_id(section.label());
                 catalog.replace_account(&id, &account, new_account).await;
             }
         }
-        self.apply_config(&base, Some(access)).await;
+        self.apply_config(&file_config, Some(access)).await;
         Ok(())
     }
 
     /// Reads the store, the users' credentials and the vault's key again.
     ///
     /// # Errors
-    /// As for [`open`](Self::open).
+    /// The same errors as [`open`](Self::open).
     pub(crate) async fn refresh(&self) -> Result<(), ServerError> {
-        let base = self.base.lock().await;
-        let vault = open_vault(&self.store, &base).await?;
+        let file_config = self.file_config.lock().await;
+        let vault = open_vault(&self.store, &file_config).await?;
         self.user_credentials.set_vault(vault);
-        self.apply_config(&base, None).await;
+        self.apply_config(&file_config, None).await;
         if let Some(gateway) = self.gateway() {
-            gateway.upstreams().sweep_users().await;
+            gateway.upstreams().close_unneeded_connections().await;
         }
         Ok(())
     }
@@ -244,24 +257,30 @@ impl Servers {
     /// client such as an authorization, ends when its running calls have finished.
     ///
     /// # Errors
-    /// [`ServerError::NotFound`].
+    /// [`ServerError::NotFound`] if there is no such server.
     pub(crate) async fn reconnect(&self, key: &str) -> Result<(), ServerError> {
-        let base = self.base.lock().await;
+        let file_config = self.file_config.lock().await;
         let name = self.find(key)?.name().to_owned();
-        // The server's OAuth tokens may have been replaced or removed.
-        let of_it = |server: &str, _: &TokenKey| server == name;
-        self.user_credentials.close_tokens_of_servers(of_it).await;
+        // The token stores are closed, because the server's OAuth tokens may have been replaced or
+        // removed.
+        let belongs_to_server = |server: &str, _: &TokenKey| server == name;
+        self.user_credentials
+            .close_tokens_of_servers(belongs_to_server)
+            .await;
         *self.reconnects.lock().entry(name).or_default() += 1;
-        self.apply_config(&base, None).await;
+        self.apply_config(&file_config, None).await;
         Ok(())
     }
 
     /// Adds a server with the members `keys` of a request. Returns the new server's id.
     pub(crate) async fn add(&self, keys: Map<String, Value>) -> Result<String, ServerError> {
-        let base = self.base.lock().await;
-        self.check_file(&base, &keys)?;
-        let record = self.catalog(&base, Who::Caller).add(keys).await?;
-        self.apply_config(&base, None).await;
+        let file_config = self.file_config.lock().await;
+        self.check_name(&file_config, &keys)?;
+        let record = self
+            .catalog(&file_config, ChangeAuthor::Caller)
+            .add(keys)
+            .await?;
+        self.apply_config(&file_config, None).await;
         tracing::info!(server.label = record.name, "An MCP server was added");
         Ok(record.id)
     }
@@ -271,111 +290,140 @@ impl Servers {
         &self,
         key: &str,
         keys: Map<String, Value>,
-        how: How,
+        mode: UpdateMode,
     ) -> Result<String, ServerError> {
-        let base = self.base.lock().await;
-        let record = self.record(&base, key).await?;
-        self.check_file(&base, &keys)?;
-        let catalog = self.catalog(&base, Who::Caller);
-        let record = catalog.change(&record, keys, how).await?;
-        self.apply_config(&base, None).await;
-        tracing::info!(server.label = record.name, "An MCP server was changed");
-        Ok(record.id)
+        let file_config = self.file_config.lock().await;
+        let record = self.record(&file_config, key).await?;
+        self.check_name(&file_config, &keys)?;
+        let catalog = self.catalog(&file_config, ChangeAuthor::Caller);
+        let changed_record = catalog.change(&record, keys, mode).await?;
+        self.apply_config(&file_config, None).await;
+        tracing::info!(
+            server.label = changed_record.name,
+            "An MCP server was changed"
+        );
+        Ok(changed_record.id)
     }
 
     /// Removes the server with this id or name. Returns the server's id.
     pub(crate) async fn remove(&self, key: &str) -> Result<String, ServerError> {
-        let base = self.base.lock().await;
-        let record = self.record(&base, key).await?;
-        self.catalog(&base, Who::Caller).remove(&record).await?;
-        self.apply_config(&base, None).await;
+        let file_config = self.file_config.lock().await;
+        let record = self.record(&file_config, key).await?;
+        self.catalog(&file_config, ChangeAuthor::Caller)
+            .remove(&record)
+            .await?;
+        self.apply_config(&file_config, None).await;
         tracing::info!(server.label = record.name, "An MCP server was removed");
         Ok(record.id)
     }
 
     /// Tests a server without storing it.
-    pub(crate) async fn try_unsaved(
+    pub(crate) async fn test_unsaved(
         &self,
         keys: Map<String, Value>,
     ) -> Result<ServerTrial, ServerError> {
-        let base = self.base.lock().await;
-        let server = self.catalog(&base, Who::Caller).unsaved(keys)?;
-        drop(base);
-        Ok(trial::try_out(server).await)
+        let file_config = self.file_config.lock().await;
+        let server = self
+            .catalog(&file_config, ChangeAuthor::Caller)
+            .parse_unsaved(keys)?;
+        drop(file_config);
+        Ok(trial::run_trial(server).await)
     }
 
-    /// Tests the server with this id or name. A program is started only if a call would start it.
-    pub(crate) async fn test_known(&self, key: &str) -> Result<ServerTrial, ServerError> {
+    /// Tests the server with this id or name. Starts the server's program only if a tool call would
+    /// start it, too.
+    pub(crate) async fn test_existing(&self, key: &str) -> Result<ServerTrial, ServerError> {
         let server = match self.find(key)? {
-            Server::OfFile(section)
+            Server::FromFile(section)
                 if section.settings.enabled || section.server.url().is_some() =>
             {
                 section.server
             }
-            Server::OfFile(_) => return Err(ServerError::Program),
-            Server::OfStore(stored, problem) => {
-                let runs = stored.record.enabled && problem.is_none();
-                let is_program = stored.definition.as_ref().is_none_or(|it| it.is_program());
-                if is_program && !runs {
+            Server::FromFile(_) => return Err(ServerError::Program),
+            Server::FromStore(catalog_server, problem) => {
+                let is_in_use = catalog_server.record.enabled && problem.is_none();
+                let is_program = catalog_server
+                    .definition
+                    .as_ref()
+                    .is_none_or(|definition| definition.is_program());
+                if is_program && !is_in_use {
                     return Err(ServerError::Program);
                 }
-                let base = self.base.lock().await;
-                let catalog = self.catalog(&base, Who::Caller);
-                catalog.load(stored.record.clone()).await.section?.server
+                let file_config = self.file_config.lock().await;
+                let catalog = self.catalog(&file_config, ChangeAuthor::Caller);
+                catalog
+                    .load(catalog_server.record.clone())
+                    .await
+                    .section?
+                    .server
             }
         };
-        Ok(trial::try_out(server).await)
+        Ok(trial::run_trial(server).await)
     }
 
     /// Re-encrypts all credentials with the key in the `.new` file beside the vault's key file.
-    /// Returns the number of credentials.
+    /// Returns the number of re-encrypted credentials.
     ///
     /// # Errors
-    /// [`ServerError::NoKeyFile`], [`ServerError::NextKey`], [`ServerError::Credential`].
-    pub(crate) async fn rotate(&self) -> Result<usize, ServerError> {
-        let base = self.base.lock().await;
-        let file = base.vault.key_file.as_ref().ok_or(ServerError::NoKeyFile)?;
-        let next = MasterKey::from_file(next_key_file(file)).map_err(ServerError::NextKey)?;
+    /// [`ServerError::NoKeyFile`] if the key is not in a file; [`ServerError::NextKey`] if the new
+    /// key cannot be read; [`ServerError::Credential`] if a credential cannot be re-encrypted.
+    pub(crate) async fn rotate_key(&self) -> Result<usize, ServerError> {
+        let file_config = self.file_config.lock().await;
+        let file = file_config
+            .vault
+            .key_file
+            .as_ref()
+            .ok_or(ServerError::NoKeyFile)?;
+        let next_key = MasterKey::from_file(next_key_file(file)).map_err(ServerError::NextKey)?;
         let vault = self
             .user_credentials
             .vault()
             .ok_or(CredentialError::NoKey)?;
-        let rotated = vault.rotate(next).await?;
+        let secret_count = vault.rotate(next_key).await?;
         tracing::info!(
-            secrets = rotated,
+            secrets = secret_count,
             "Encrypted the stored secrets with a new key"
         );
-        Ok(rotated)
+        Ok(secret_count)
     }
 
-    fn catalog(&self, base: &Config, who: Who) -> Catalog {
+    fn catalog(&self, file_config: &Config, author: ChangeAuthor) -> Catalog {
         Catalog {
             store: Arc::clone(&self.store),
             credentials: self.user_credentials.clone(),
-            egress: base.servers.egress.clone(),
-            who,
-            file_accounts: file_accounts(base),
+            egress: file_config.servers.egress.clone(),
+            author,
+            file_accounts: file_accounts(file_config),
         }
     }
 
     /// Returns the record of the store for the server with this id or name.
-    async fn record(&self, base: &Config, key: &str) -> Result<ServerRecord, ServerError> {
+    async fn record(&self, file_config: &Config, key: &str) -> Result<ServerRecord, ServerError> {
         if let Some(record) = self.store.server(key).await? {
             return Ok(record);
         }
-        let of_file = |it: &&McpServerSection| it.label() == key || file_id(it.label()) == key;
-        if let Some(section) = base.mcp_servers.iter().find(of_file) {
+        let has_key =
+            |section: &&McpServerSection| section.label() == key || file_id(section.label()) == key;
+        if let Some(section) = file_config.mcp_servers.iter().find(has_key) {
             let name = section.label().to_owned();
             return Err(ServerError::DefinedInFile { name });
         }
-        let named = self.store.server_named(key).await?;
-        named.ok_or(ServerError::NotFound)
+        let named_record = self.store.server_named(key).await?;
+        named_record.ok_or(ServerError::NotFound)
     }
 
     /// Rejects a name that a server of the configuration file has.
-    fn check_file(&self, base: &Config, keys: &Map<String, Value>) -> Result<(), ServerError> {
+    fn check_name(
+        &self,
+        file_config: &Config,
+        keys: &Map<String, Value>,
+    ) -> Result<(), ServerError> {
         let name = keys.get("name").and_then(Value::as_str);
-        match base.mcp_servers.iter().find(|it| Some(it.label()) == name) {
+        match file_config
+            .mcp_servers
+            .iter()
+            .find(|section| Some(section.label()) == name)
+        {
             Some(section) => Err(ServerError::NameTaken {
                 name: section.label().to_owned(),
             }),
@@ -383,8 +431,8 @@ impl Servers {
         }
     }
 
-    async fn apply_config(&self, base: &Config, access: Option<Access>) {
-        let config = Box::pin(self.merged(base)).await;
+    async fn apply_config(&self, file_config: &Config, access: Option<Access>) {
+        let config = Box::pin(self.with_stored_servers(file_config)).await;
         if let Some(application) = self.application() {
             application.apply(&config, access).await;
         }
@@ -392,17 +440,19 @@ impl Servers {
 
     /// Returns the server with this id or name.
     pub(crate) fn find(&self, key: &str) -> Result<Server, ServerError> {
-        let all = self.all.read();
-        let by_id = all.iter().find(|server| server.id() == key);
-        let by_name = || all.iter().find(|server| server.name() == key);
-        let found = by_id.or_else(by_name).ok_or(ServerError::NotFound)?;
-        Ok(found.clone())
+        let servers = self.servers.read();
+        let server_by_id = servers.iter().find(|server| server.id() == key);
+        let server_by_name = || servers.iter().find(|server| server.name() == key);
+        let server = server_by_id
+            .or_else(server_by_name)
+            .ok_or(ServerError::NotFound)?;
+        Ok(server.clone())
     }
 
     /// Returns the id and the name of each server.
     pub(crate) fn names(&self) -> Vec<(String, String)> {
-        let names = |server: &Server| (server.id(), server.name().to_owned());
-        self.all.read().iter().map(names).collect()
+        let id_and_name = |server: &Server| (server.id(), server.name().to_owned());
+        self.servers.read().iter().map(id_and_name).collect()
     }
 
     /// Returns the server with this id or name in the format of the REST API, like
@@ -414,8 +464,8 @@ impl Servers {
 
     /// Returns the servers in the format of the REST API, with their state in `gateway`.
     pub(crate) fn entries(&self, gateway: &Gateway) -> Vec<ServerEntry> {
-        let all = Arc::clone(&self.all.read());
-        view::entries(&all, gateway)
+        let servers = Arc::clone(&self.servers.read());
+        view::entries(&servers, gateway)
     }
 }
 

@@ -14,10 +14,10 @@ use tokio::net::UnixListener;
 
 pub use error::SocketError;
 pub(crate) use file_id::SocketFileId;
-use pillion_config::{Group, SocketMode};
+use pillion_config::{SocketMode, SystemGroup};
 
 /// Maximum length of a socket's path, in bytes.
-const MAX_PATH_LEN: usize = 107;
+const MAX_PATH_BYTES: usize = 107;
 
 /// A bound and listening socket with its permissions, and the lock on its path.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct SocketGuard {
     path: PathBuf,
     /// The id of the socket's file; `None` while the file does not exist.
     file: Option<SocketFileId>,
-    lock: lock::Lock,
+    lock: lock::SocketLock,
     permissions: Permissions,
 }
 
@@ -48,9 +48,10 @@ impl Permissions {
     /// Returns the permissions of a configuration, with the group resolved.
     ///
     /// # Errors
-    /// [`SocketError::UnknownGroup`], [`SocketError::GroupLookup`].
+    /// [`SocketError::UnknownGroup`] if the group does not exist; [`SocketError::GroupLookup`] if
+    /// the group cannot be looked up.
     pub(crate) fn resolve(
-        group: Option<&Group>,
+        group: Option<&SystemGroup>,
         mode: Option<SocketMode>,
     ) -> Result<Self, SocketError> {
         let group = group.map(resolve_group).transpose()?;
@@ -67,32 +68,33 @@ impl Socket {
     /// sets the umask to 0077, so that the mode is never wider than the final mode.
     ///
     /// # Errors
-    /// [`SocketError`], with a variant for each step.
-    pub async fn bind(path: &Path, group: Option<&Group>) -> Result<Self, SocketError> {
+    /// [`SocketError`] if the directory, the lock or the socket cannot be created, or if another
+    /// process serves the path.
+    pub async fn bind(path: &Path, group: Option<&SystemGroup>) -> Result<Self, SocketError> {
         Self::bind_with_mode(path, group, None).await
     }
 
-    /// Like [`bind`](Self::bind), with another mode of the socket. A missing directory of a socket
-    /// that is open to all users is created with mode 0755.
+    /// Binds `path` like [`bind`](Self::bind), with another mode of the socket. A missing directory
+    /// of a socket that is open to all users is created with mode 0755.
     ///
     /// # Errors
-    /// As for [`bind`](Self::bind).
+    /// The same errors as [`bind`](Self::bind).
     pub async fn bind_with_mode(
         path: &Path,
-        group: Option<&Group>,
+        group: Option<&SystemGroup>,
         mode: Option<SocketMode>,
     ) -> Result<Self, SocketError> {
         let length = path.as_os_str().len();
-        if length > MAX_PATH_LEN {
+        if length > MAX_PATH_BYTES {
             let path = path.to_owned();
             return Err(SocketError::PathTooLong { path, length });
         }
         let permissions = Permissions::resolve(group, mode)?;
         directory::prepare(path, permissions.group, mode)?;
-        // Checked before locking, so that no lock file is left at a path where no socket can be
-        // bound.
+        // The path is checked before it is locked, so that no lock file is left at a path where no
+        // socket can be bound.
         occupant::socket_exists(path)?;
-        let lock = lock::Lock::take(path)?;
+        let lock = lock::SocketLock::take(path)?;
         let (listener, file) = bind(path, permissions).await?;
         let guard = SocketGuard {
             path: path.to_owned(),
@@ -114,19 +116,19 @@ impl SocketGuard {
     /// Creates the guard of a socket that another process has bound at `path` and handed over with
     /// the lock on the path. If the socket's file is gone, [`restore`](Self::restore) creates it
     /// again.
-    pub(crate) fn handed_over(
+    pub(crate) fn from_handover(
         path: &Path,
         lock: OwnedFd,
         permissions: Permissions,
     ) -> Result<Self, SocketError> {
-        let file = SocketFileId::at(path).map_err(|source| SocketError::Probe {
+        let file = SocketFileId::for_path(path).map_err(|source| SocketError::Probe {
             path: path.to_owned(),
             source,
         })?;
         Ok(Self {
             path: path.to_owned(),
             file,
-            lock: lock::Lock::handed_over(path, lock),
+            lock: lock::SocketLock::from_handover(path, lock),
             permissions,
         })
     }
@@ -137,20 +139,21 @@ impl SocketGuard {
     }
 
     fn has_own_file(&self) -> bool {
-        self.file.is_some() && SocketFileId::at(&self.path).is_ok_and(|found| found == self.file)
+        self.file.is_some()
+            && SocketFileId::for_path(&self.path).is_ok_and(|current| current == self.file)
     }
 
     /// Locks the path and binds the socket again, if their files are gone or replaced, under the
     /// rules of [`Socket::bind`]. Returns the new listener if the socket was bound again.
     ///
     /// # Errors
-    /// As for [`Socket::bind`].
+    /// The same errors as [`Socket::bind`].
     pub(crate) async fn restore(&mut self) -> Result<Option<UnixListener>, SocketError> {
         let Permissions { group, mode } = self.permissions;
         directory::prepare(&self.path, group, mode)?;
         occupant::socket_exists(&self.path)?;
         if !self.lock.is_intact() {
-            self.lock = lock::Lock::take(&self.path)?;
+            self.lock = lock::SocketLock::take(&self.path)?;
         }
         if self.has_own_file() {
             return Ok(None);
@@ -168,7 +171,7 @@ impl SocketGuard {
     /// Removes the socket's file, unless another file has replaced it, and releases the lock.
     ///
     /// # Errors
-    /// [`SocketError::Remove`].
+    /// [`SocketError::Remove`] if the file cannot be removed.
     pub fn remove(self) -> Result<(), SocketError> {
         if self.has_own_file() {
             occupant::remove(&self.path)
@@ -179,10 +182,10 @@ impl SocketGuard {
 }
 
 /// Returns the group's id.
-fn resolve_group(group: &Group) -> Result<u32, SocketError> {
+fn resolve_group(group: &SystemGroup) -> Result<u32, SocketError> {
     match group {
-        Group::Id(id) => Ok(*id),
-        Group::Name(name) => match nix::unistd::Group::from_name(name) {
+        SystemGroup::Id(id) => Ok(*id),
+        SystemGroup::Name(name) => match nix::unistd::Group::from_name(name) {
             Ok(Some(group)) => Ok(group.gid.as_raw()),
             Ok(None) => Err(SocketError::UnknownGroup(name.clone())),
             Err(errno) => Err(SocketError::GroupLookup {
@@ -198,28 +201,28 @@ async fn bind(
     path: &Path,
     permissions: Permissions,
 ) -> Result<(UnixListener, SocketFileId), SocketError> {
-    occupant::clear(path).await?;
+    occupant::remove_stale_socket(path).await?;
     let listener = UnixListener::bind(path).map_err(|source| SocketError::Bind {
         path: path.to_owned(),
         source,
     })?;
-    let file = protect(path, permissions)?;
+    let file = set_permissions(path, permissions)?;
     Ok((listener, file))
 }
 
 /// Sets the group and mode of the socket's file. Returns the id of the file.
-fn protect(path: &Path, permissions: Permissions) -> Result<SocketFileId, SocketError> {
+fn set_permissions(path: &Path, permissions: Permissions) -> Result<SocketFileId, SocketError> {
     let error = |source| SocketError::Permissions {
         path: path.to_owned(),
         source,
     };
-    let mode = if let Some(group) = permissions.group {
+    let default_mode = if let Some(group) = permissions.group {
         std::os::unix::fs::chown(path, None, Some(group)).map_err(error)?;
         0o660
     } else {
         0o600
     };
-    let mode = permissions.mode.map_or(mode, SocketMode::bits);
+    let mode = permissions.mode.map_or(default_mode, SocketMode::bits);
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).map_err(error)?;
     let metadata = std::fs::symlink_metadata(path).map_err(error)?;
     Ok(SocketFileId::from_metadata(&metadata))

@@ -13,7 +13,7 @@ use super::stored_chat::{ChatFailure, ChatRetention, StoredChat};
 use super::{ChatOutcome, response};
 
 /// Receives the events of a chat. Must not block.
-pub(crate) type Listener = Box<dyn FnMut(ChatEvent) + Send>;
+pub(crate) type ChatEventCallback = Box<dyn FnMut(ChatEvent) + Send>;
 
 /// Stores a chat after each step, and forwards its events.
 pub(super) struct ChatRecorder {
@@ -21,7 +21,7 @@ pub(super) struct ChatRecorder {
     pub(super) record: ChatRecord,
     pub(super) stored_chat: StoredChat,
     claim: Claim,
-    pub(super) listener: Option<Listener>,
+    pub(super) listener: Option<ChatEventCallback>,
     calls: Vec<ChatToolCall>,
 }
 
@@ -42,18 +42,18 @@ impl ChatRecorder {
         }
     }
 
-    /// Stores the outcome of a run, and releases the chat. Returns the outcome by `respond_by`,
-    /// even if the store does not respond.
+    /// Stores the outcome of a run, and releases the chat. Returns the outcome by
+    /// `response_deadline`, even if the store does not respond.
     pub(super) async fn end(
         mut self,
         state: ChatState,
         outcome: Result<ChatEnd, ChatError>,
-        respond_by: Instant,
+        response_deadline: Instant,
     ) -> ChatOutcome {
         self.stored_chat.failure = outcome.err().as_ref().map(ChatFailure::from_chat_error);
-        let written = timeout_at(respond_by, self.write(state)).await;
-        let too_late = |_| Err(StoreError::unavailable("the store did not respond in time"));
-        if let Err(error) = written.unwrap_or_else(too_late) {
+        let write_outcome = timeout_at(response_deadline, self.write(state)).await;
+        let store_timeout = |_| Err(StoreError::unavailable("the store did not respond in time"));
+        if let Err(error) = write_outcome.unwrap_or_else(store_timeout) {
             tracing::warn!(chat = self.record.id, %error, "Cannot store a chat");
             self.stored_chat
                 .failure
@@ -61,8 +61,9 @@ impl ChatRecorder {
         }
         match self.record.revision {
             0 => self.claim.forget(),
-            // If the release takes longer, dropping the claim releases the chat.
-            _ => drop(timeout_at(respond_by, self.claim.release()).await),
+            // Waits for the release of the chat only until `response_deadline`. If the release
+            // takes longer, dropping the claim releases the chat in the background.
+            _ => drop(timeout_at(response_deadline, self.claim.release()).await),
         }
         let response = self.stored_chat.state.final_response();
         let ending = response.map(|response| response.ending.clone());
@@ -77,32 +78,33 @@ impl ChatRecorder {
 
     async fn write(&mut self, state: ChatState) -> Result<(), StoreError> {
         self.stored_chat.state = state;
-        if self.stored_chat.stays == ChatRetention::UntilAnswered && !self.would_repeat_calls() {
+        if self.stored_chat.retention == ChatRetention::UntilAnswered && !self.would_repeat_calls()
+        {
             return self.forget().await;
         }
         self.save().await
     }
 
-    /// Stores the chat as it is now.
+    /// Stores the current state of the chat.
     pub(super) async fn save(&mut self) -> Result<(), StoreError> {
-        let next = ChatRecord {
+        let next_record = ChatRecord {
             json: self.stored_chat.to_json(),
-            summary: self.stored_chat.summary(&self.record.id),
+            summary: self.stored_chat.summarize(&self.record.id),
             revision: self.record.revision + 1,
             updated_at: Timestamp::now(),
             claim: Some(self.claim.record()),
             ..self.record.clone()
         };
         match self.record.revision {
-            0 => self.store.insert_chat(&next).await?,
-            _ => self.store.replace_chat(&next).await?,
+            0 => self.store.insert_chat(&next_record).await?,
+            _ => self.store.replace_chat(&next_record).await?,
         }
-        self.record = next;
+        self.record = next_record;
         Ok(())
     }
 
-    /// Returns whether repeating the request would repeat calls: the chat is unanswered, and calls
-    /// were made.
+    /// Returns whether repeating the request would repeat calls, which is the case if the model has
+    /// made calls and has not given its final answer.
     fn would_repeat_calls(&self) -> bool {
         let state = &self.stored_chat.state;
         state.final_response().is_none() && state.rounds() > 0
@@ -124,8 +126,8 @@ impl ChatRecorder {
 #[async_trait]
 impl ChatListener for ChatRecorder {
     fn on_event(&mut self, event: ChatEvent) {
-        if let ChatEvent::ToolFinished(ended) = &event {
-            self.calls.push(response::call(ended));
+        if let ChatEvent::ToolFinished(ended_call) = &event {
+            self.calls.push(response::convert_call(ended_call));
         }
         if let Some(listener) = &mut self.listener {
             listener(event);
@@ -133,7 +135,7 @@ impl ChatListener for ChatRecorder {
     }
 
     async fn save_state(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
-        let written = self.write(state.clone()).await;
-        written.map_err(|error| ToolFailure::new(error.code(), error.to_string()))
+        let write_outcome = self.write(state.clone()).await;
+        write_outcome.map_err(|error| ToolFailure::new(error.code(), error.to_string()))
     }
 }

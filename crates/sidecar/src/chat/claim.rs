@@ -19,9 +19,9 @@ pub(super) struct Claim {
     store: Arc<dyn Store>,
     owner: String,
     id: String,
-    by: String,
+    holder_id: String,
     /// Tracks the task that releases a claim whose request was dropped.
-    later: TaskTracker,
+    tasks: TaskTracker,
     is_released: bool,
     /// Whether the claim was released. Locked while the claim is renewed or released, because a
     /// renewal after the release would claim the chat again.
@@ -31,21 +31,21 @@ pub(super) struct Claim {
 
 impl Claim {
     /// Creates a claim that is not stored yet, for a new chat.
-    pub(super) fn new(store: &Arc<dyn Store>, owner: &str, id: &str, later: &TaskTracker) -> Self {
-        let by = Uuid::now_v7().to_string();
+    pub(super) fn new(store: &Arc<dyn Store>, owner: &str, id: &str, tasks: &TaskTracker) -> Self {
+        let holder_id = Uuid::now_v7().to_string();
         let has_ended = Arc::new(Mutex::new(false));
         let renewal = {
             let has_ended = Arc::clone(&has_ended);
             let (store, owner) = (Arc::clone(store), owner.to_owned());
-            let (id, by) = (id.to_owned(), by.clone());
+            let (id, holder_id) = (id.to_owned(), holder_id.clone());
             tokio::spawn(async move {
                 loop {
                     sleep(RENEWAL_INTERVAL).await;
-                    let has_ended = has_ended.lock().await;
-                    if *has_ended {
+                    let guard = has_ended.lock().await;
+                    if *guard {
                         return;
                     }
-                    if let Err(error) = claim(&*store, &owner, &id, &by).await {
+                    if let Err(error) = claim(&*store, &owner, &id, &holder_id).await {
                         tracing::warn!(chat = id, %error, "Cannot renew the claim on a chat");
                     }
                 }
@@ -55,45 +55,51 @@ impl Claim {
             store: Arc::clone(store),
             owner: owner.to_owned(),
             id: id.to_owned(),
-            by,
-            later: later.clone(),
+            holder_id,
+            tasks: tasks.clone(),
             is_released: false,
             has_ended,
             _renewal: AbortOnDropHandle::new(renewal),
         }
     }
 
-    /// Claims an existing chat. Returns `None` if another request has claimed it, or it does not
-    /// exist.
+    /// Claims an existing chat. Returns `None` if another request has claimed it, or the chat does
+    /// not exist.
     pub(super) async fn take(
         store: &Arc<dyn Store>,
         owner: &str,
         id: &str,
-        later: &TaskTracker,
+        tasks: &TaskTracker,
     ) -> Result<Option<Self>, StoreError> {
-        let mut ours = Self::new(store, owner, id, later);
-        let is_ours = claim(&**store, owner, id, &ours.by).await?;
-        ours.is_released = !is_ours;
-        Ok(is_ours.then_some(ours))
+        let mut new_claim = Self::new(store, owner, id, tasks);
+        let is_claimed = claim(&**store, owner, id, &new_claim.holder_id).await?;
+        new_claim.is_released = !is_claimed;
+        Ok(is_claimed.then_some(new_claim))
     }
 
     /// Returns the record to store with a new chat.
     pub(super) fn record(&self) -> ChatClaim {
-        claim_now(&self.by)
+        new_claim_record(&self.holder_id)
     }
 
-    /// Drops the claim of a chat that was never stored, so that there is nothing to release.
+    /// Drops the claim of a chat that was never stored, for which the store has no claim to
+    /// release.
     pub(super) fn forget(mut self) {
         self.is_released = true;
     }
 
     /// Releases the chat.
     pub(super) async fn release(mut self) {
-        let Self { owner, id, by, .. } = &self;
+        let Self {
+            owner,
+            id,
+            holder_id,
+            ..
+        } = &self;
         let mut has_ended = self.has_ended.lock().await;
         *has_ended = true;
-        if let Err(error) = self.store.release_chat(owner, id, by).await {
-            // The claim expires after `CLAIM_TTL`.
+        if let Err(error) = self.store.release_chat(owner, id, holder_id).await {
+            // A failed release is only logged, because the claim expires after `CLAIM_TTL`.
             tracing::warn!(chat = id, %error, "Cannot release the claim on a chat");
         }
         drop(has_ended);
@@ -107,32 +113,40 @@ impl Drop for Claim {
             return;
         }
         let (store, owner) = (Arc::clone(&self.store), std::mem::take(&mut self.owner));
-        let (id, by) = (std::mem::take(&mut self.id), std::mem::take(&mut self.by));
+        let (id, holder_id) = (
+            std::mem::take(&mut self.id),
+            std::mem::take(&mut self.holder_id),
+        );
         let has_ended = Arc::clone(&self.has_ended);
-        // There is no runtime only when the process is about to end.
+        // Without a runtime, the claim is not released: the process is about to end.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let release = async move {
+            let release_future = async move {
                 *has_ended.lock().await = true;
-                drop(store.release_chat(&owner, &id, &by).await);
+                drop(store.release_chat(&owner, &id, &holder_id).await);
             };
-            self.later.spawn_on(release, &runtime);
+            self.tasks.spawn_on(release_future, &runtime);
         }
     }
 }
 
-async fn claim(store: &dyn Store, owner: &str, id: &str, by: &str) -> Result<bool, StoreError> {
-    let claim = claim_now(by);
+async fn claim(
+    store: &dyn Store,
+    owner: &str,
+    id: &str,
+    holder_id: &str,
+) -> Result<bool, StoreError> {
+    let claim = new_claim_record(holder_id);
     store.claim_chat(owner, id, &claim, Timestamp::now()).await
 }
 
-fn claim_now(by: &str) -> ChatClaim {
+fn new_claim_record(holder_id: &str) -> ChatClaim {
     ChatClaim {
-        by: by.to_owned(),
-        until: Timestamp::now().plus(CLAIM_TTL),
+        claimant: holder_id.to_owned(),
+        expires_at: Timestamp::now().plus(CLAIM_TTL),
     }
 }
 
 /// Returns whether a request is running a chat with this claim.
 pub(super) fn is_running(claim: Option<&ChatClaim>) -> bool {
-    claim.is_some_and(|claim| claim.until > Timestamp::now())
+    claim.is_some_and(|claim| claim.expires_at > Timestamp::now())
 }

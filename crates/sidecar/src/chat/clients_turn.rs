@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use super::stored_chat::ChatFailure;
 use super::{
-    ChatOutcome, ChatRejection, Listener, NewChat, client_of, model_of, options_of, response,
+    ChatEventCallback, ChatOutcome, ChatRejection, NewChat, build_client, complete_options,
+    find_model, response,
 };
 use crate::app::App;
 
@@ -27,10 +28,10 @@ impl ClientToolTurn {
         new_chat: NewChat,
         tools: Vec<Arc<ToolDefinition>>,
     ) -> Result<Self, ChatRejection> {
-        let model = model_of(app, new_chat.model.as_deref())?;
-        let chat_loop = ChatLoop::new(client_of(model)?, Arc::new(app.executor().clone()))
+        let model = find_model(app, new_chat.model.as_deref())?;
+        let chat_loop = ChatLoop::new(build_client(model)?, Arc::new(app.executor().clone()))
             .with_tools(tools)
-            .with_options(options_of(model, new_chat.options))
+            .with_options(complete_options(model, new_chat.options))
             .with_limits(app.models().limits(model));
         Ok(Self {
             id: Uuid::now_v7().to_string(),
@@ -48,9 +49,9 @@ impl ClientToolTurn {
         &self.model
     }
 
-    /// Calls the model. Sends parts of the answer to `listener`.
-    pub(crate) async fn run(mut self, listener: Option<Listener>) -> ChatOutcome {
-        let chat_loop = self.chat_loop.streamed(listener.is_some());
+    /// Calls the model. Sends parts of the response to `listener` as they arrive.
+    pub(crate) async fn run(mut self, listener: Option<ChatEventCallback>) -> ChatOutcome {
+        let chat_loop = self.chat_loop.with_streaming(listener.is_some());
         let mut listener = listener.unwrap_or_else(|| Box::new(|_| {}));
         let mut forward = |event: ChatEvent| listener(event);
         let turn = chat_loop.turn(&mut self.state, &mut forward).await;
@@ -60,7 +61,7 @@ impl ClientToolTurn {
                 id: self.id,
                 model: self.model,
                 status: if turn.is_ok() { "answered" } else { "failed" }.to_owned(),
-                usage: response::cost(&self.state),
+                usage: response::convert_usage(&self.state),
                 ..ChatResponse::default()
             },
             ..ChatOutcome::default()

@@ -2,7 +2,7 @@ use pillion_chat::{ChatError, ChatState, ModelErrorKind, TurnOptions};
 use pillion_core::store::StoreError;
 use serde::{Deserialize, Serialize};
 
-use super::error::status_of;
+use super::error::map_status;
 use super::response;
 
 /// A chat as stored in the column `json` of its record.
@@ -14,13 +14,14 @@ pub(super) struct StoredChat {
     pub(super) tools: bool,
     pub(super) channel: Option<String>,
     pub(super) options: TurnOptions,
-    pub(super) stays: ChatRetention,
+    #[serde(rename = "stays")]
+    pub(super) retention: ChatRetention,
     pub(super) state: ChatState,
-    /// Why the last request failed, if it did.
+    /// The reason why the last request failed, if it did.
     pub(super) failure: Option<ChatFailure>,
 }
 
-/// How long a chat is stored.
+/// The time for which a chat is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ChatRetention {
@@ -30,7 +31,7 @@ pub(super) enum ChatRetention {
     UntilAnswered,
 }
 
-/// Why a chat failed.
+/// The reason why a chat failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ChatFailure {
     pub(super) code: String,
@@ -39,7 +40,7 @@ pub(crate) struct ChatFailure {
     pub(super) retry_after: Option<f64>,
     /// An HTTP status that is more specific than the status of the error code, if any.
     pub(crate) status: Option<u16>,
-    /// Whether the same request would fail again, or repeat actions that were already done.
+    /// Whether repeating the request would fail again, or repeat actions that were already done.
     #[serde(default)]
     pub(crate) is_final: bool,
 }
@@ -54,8 +55,8 @@ impl ChatFailure {
         Self {
             code: error.code().to_string(),
             message: error.to_string(),
-            retry_after: retry_after.map(|after| after.as_secs_f64()),
-            status: model_error.map(|error| status_of(error.kind).as_u16()),
+            retry_after: retry_after.map(|delay| delay.as_secs_f64()),
+            status: model_error.map(|error| map_status(error.kind).as_u16()),
             is_final: error.may_have_acted() || needs_operator(error),
         }
     }
@@ -71,27 +72,27 @@ impl ChatFailure {
     }
 }
 
-/// Returns whether every retry fails until an operator intervenes.
+/// Returns whether each retry of the failed request fails until an operator intervenes.
 fn needs_operator(error: &ChatError) -> bool {
     match error {
         ChatError::Model(error) => matches!(
             error.kind,
             ModelErrorKind::Unauthorized | ModelErrorKind::Exhausted
         ),
-        ChatError::Spent { .. } => true,
+        ChatError::TokenLimit { .. } => true,
         _ => false,
     }
 }
 
 impl StoredChat {
     pub(super) fn to_json(&self) -> String {
-        // Never fails: all keys of maps are strings.
+        // Serialization never fails, because all keys of maps are strings.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Returns the JSON that a list shows of the chat.
-    pub(super) fn summary(&self, id: &str) -> String {
-        let listed = response::listed(response::from_stored(id, self, Vec::new()));
-        serde_json::to_string(&listed).unwrap_or_default()
+    /// Returns the summary that lists show of the chat, as JSON.
+    pub(super) fn summarize(&self, id: &str) -> String {
+        let summary = response::shorten(response::from_stored(id, self, Vec::new()));
+        serde_json::to_string(&summary).unwrap_or_default()
     }
 }

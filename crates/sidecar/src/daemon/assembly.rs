@@ -15,12 +15,12 @@ pub struct Assembly {
     /// The application that handles requests.
     pub current_app: CurrentApp,
     pub(crate) servers: Arc<Servers>,
-    pub(super) past_calls: PredecessorCalls,
+    pub(super) predecessor_calls: PredecessorCalls,
 }
 
 impl Assembly {
-    /// Builds the parts from the configuration and the store. Calls before the start count toward
-    /// the limits.
+    /// Builds the parts from the configuration and the store. Calls that were recorded before the
+    /// start count toward the rate limits.
     ///
     /// # Errors
     /// The built-in tools cannot be registered, or the servers of the store, the vault or the call
@@ -34,9 +34,9 @@ impl Assembly {
         let servers = Servers::open(state.store(), config)
             .await
             .map_err(|error| DaemonError::Servers(Box::new(error)))?;
-        let merged = Box::pin(servers.merged(config)).await;
+        let merged_config = Box::pin(servers.with_stored_servers(config)).await;
         let app = App::assemble(
-            &merged,
+            &merged_config,
             Arc::clone(&registry),
             Some(state.clone()),
             Some(Arc::clone(&servers)),
@@ -46,11 +46,11 @@ impl Assembly {
         let current_app = CurrentApp::new(app);
         servers.attach(current_app.application());
         current_app.app().wasm_tools().start().await;
-        let past_calls = PredecessorCalls::begin(state.clone(), current_app.clone()).await?;
+        let predecessor_calls = PredecessorCalls::begin(state.clone(), current_app.clone()).await?;
         Ok(Self {
             current_app,
             servers,
-            past_calls,
+            predecessor_calls,
         })
     }
 }

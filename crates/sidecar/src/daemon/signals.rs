@@ -17,7 +17,7 @@ impl StopSignals {
 
     /// Waits for the first signal. After that, a second signal ends the process at once, without
     /// waiting for running calls.
-    pub async fn first(mut self) {
+    pub async fn wait_for_first(mut self) {
         self.next().await;
         tokio::spawn(async move {
             self.next().await;

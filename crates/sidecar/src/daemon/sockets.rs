@@ -9,10 +9,10 @@ use tokio::sync::mpsc;
 
 use super::RESTART_LAST_REQUEST_TIMEOUT;
 use crate::handover::{
-    Confirmation, ControlSocket, DescriptorKind, ReceivedSockets, control_path, listens_on,
+    Confirmation, ControlSocket, DescriptorKind, ReceivedSockets, control_path, is_listening_on,
 };
 use crate::server::{Listeners, Stop, TcpEndpoint};
-use crate::service_manager::Activated;
+use crate::service_manager::ActivatedSockets;
 use crate::socket::{Permissions, Socket, SocketError, SocketFileId, SocketGuard};
 use pillion_config::Config;
 use pillion_gateway::finishing::FinishingLock;
@@ -28,8 +28,8 @@ pub(super) struct Sockets {
     pub(super) confirmation: Option<Confirmation>,
     /// The guard that owns the path; `None` if the service manager owns the path.
     guard: Option<SocketGuard>,
-    /// The control socket for successors; `None` if it could not be bound.
-    control: Option<ControlSocket>,
+    /// The control socket for the next sidecar process; `None` if it could not be bound.
+    control_socket: Option<ControlSocket>,
     /// The predecessors that still finish calls.
     pub(super) predecessors: Predecessors,
     /// The descriptors that the successor gets.
@@ -38,41 +38,46 @@ pub(super) struct Sockets {
     replacements: mpsc::Sender<UnixListener>,
     /// The id of the file of the service manager's socket, if known.
     activated_file: Option<SocketFileId>,
-    /// The problem with the sockets' files that was logged last.
-    trouble: Option<String>,
+    /// The last logged problem with the files of the sockets.
+    logged_problem: Option<String>,
 }
 
 impl Sockets {
-    /// Returns the sockets: with `take_over` those of the running sidecar, otherwise those of the
-    /// service manager, otherwise new ones.
+    /// Returns the sockets to serve. With `take_over`, takes over those of the running sidecar;
+    /// otherwise uses those of the service manager, or else binds new ones.
     pub(super) async fn open(
         config: &Config,
         take_over: bool,
     ) -> Result<(Self, Listeners), SocketError> {
-        let configured = config.socket.path.clone();
-        let path = configured.unwrap_or_else(pillion_client::default_socket_path);
-        let activated = Activated::receive().map_err(SocketError::Activation)?;
-        let mut inheritance = None;
+        let configured_path = config.socket.path.clone();
+        let path = configured_path.unwrap_or_else(pillion_client::default_socket_path);
+        let activated_sockets = ActivatedSockets::receive().map_err(SocketError::Activation)?;
+        let mut received_sockets = None;
         if take_over {
-            inheritance = ReceivedSockets::request(&path).await?;
-            if inheritance.is_none() && activated.unix.is_none() && !control_path(&path).exists() {
-                // A running sidecar restores a removed control socket within this time.
+            received_sockets = ReceivedSockets::request(&path).await?;
+            if received_sockets.is_none()
+                && activated_sockets.unix.is_none()
+                && !control_path(&path).exists()
+            {
+                // Waits and tries once more, because a running sidecar restores a removed control
+                // socket within this time.
                 tokio::time::sleep(CHECK_INTERVAL.mul_f32(1.5)).await;
-                inheritance = ReceivedSockets::request(&path).await?;
+                received_sockets = ReceivedSockets::request(&path).await?;
             }
         }
         let (group, mode) = (config.socket.group.as_ref(), config.socket.mode);
-        let (unix, guard, control) = match (&mut inheritance, activated.unix) {
-            (Some(inheritance), _) => {
-                inherited(inheritance, &path, Permissions::resolve(group, mode)?)?
+        let (unix, guard, received_control) = match (&mut received_sockets, activated_sockets.unix)
+        {
+            (Some(received_sockets), _) => {
+                adopt_sockets(received_sockets, &path, Permissions::resolve(group, mode)?)?
             }
             (None, Some(unix)) => {
                 let unix = UnixListener::from_std(unix.into()).map_err(SocketError::Activation)?;
                 (unix, None, None)
             }
             (None, None) => {
-                let bound = Socket::bind_with_mode(&path, group, mode).await;
-                let socket = bound.map_err(|error| match error {
+                let bind_outcome = Socket::bind_with_mode(&path, group, mode).await;
+                let socket = bind_outcome.map_err(|error| match error {
                     SocketError::AlreadyServed(path) | SocketError::ServedWithoutFile(path)
                         if take_over =>
                     {
@@ -84,13 +89,13 @@ impl Sockets {
                 (unix, Some(guard), None)
             }
         };
-        let handed_over = inheritance
+        let received_tcp = received_sockets
             .as_mut()
-            .and_then(|all| all.take(DescriptorKind::Tcp));
+            .and_then(|sockets| sockets.take(DescriptorKind::Tcp));
         let tcp = match config.tcp.listen {
             None => None,
             Some(address) => {
-                let listener = listen(address, [handed_over, activated.tcp])
+                let listener = listen(address, [received_tcp, activated_sockets.tcp])
                     .await
                     .map_err(|source| SocketError::Tcp { address, source })?;
                 Some(TcpEndpoint {
@@ -100,31 +105,31 @@ impl Sockets {
                 })
             }
         };
-        let control = control.or_else(|| bind_control_socket(&path));
+        let control_socket = received_control.or_else(|| bind_control_socket(&path));
         let activated_file = match guard {
             Some(_) => None,
-            None => SocketFileId::at(&path).unwrap_or_default(),
+            None => SocketFileId::for_path(&path).unwrap_or_default(),
         };
-        let (replacements, replaced) = mpsc::channel(1);
+        let (replacements, replacement_receiver) = mpsc::channel(1);
         let listeners = Listeners {
             unix,
-            replacements: Some(replaced),
+            replacements: Some(replacement_receiver),
             tcp,
         };
-        let descriptors = descriptors(&listeners, control.as_ref(), guard.as_ref());
-        let (confirmation, predecessors) = inheritance
-            .map(|inheritance| (inheritance.confirmation, inheritance.predecessors))
+        let descriptors = collect_descriptors(&listeners, control_socket.as_ref(), guard.as_ref());
+        let (confirmation, predecessors) = received_sockets
+            .map(|sockets| (sockets.confirmation, sockets.predecessors))
             .unzip();
         let sockets = Self {
             path,
             confirmation,
             predecessors: predecessors.unwrap_or_default(),
             guard,
-            control,
+            control_socket,
             descriptors: descriptors.map_err(SocketError::TakeOver)?,
             replacements,
             activated_file,
-            trouble: None,
+            logged_problem: None,
         };
         Ok((sockets, listeners))
     }
@@ -134,19 +139,20 @@ impl Sockets {
     /// `run_id`, until the returned stream is dropped.
     pub(super) async fn hand_over(&mut self, run_id: &str) -> UnixStream {
         loop {
-            let accepted = async {
-                match &self.control {
-                    Some(control) => control.accept().await,
+            let accept_future = async {
+                match &self.control_socket {
+                    Some(control_socket) => control_socket.accept().await,
                     None => std::future::pending().await,
                 }
             };
-            // The files are not restored while a successor takes over.
-            let Ok(successor) = tokio::time::timeout(CHECK_INTERVAL, accepted).await else {
+            // Accepts a successor first and restores removed files only if none connects, because
+            // the files must not be restored while a successor takes over.
+            let Ok(successor) = tokio::time::timeout(CHECK_INTERVAL, accept_future).await else {
                 self.restore().await;
                 continue;
             };
-            let handed = successor.hand_over(&self.descriptors, &self.predecessors, run_id);
-            match handed.await {
+            let handover = successor.hand_over(&self.descriptors, &self.predecessors, run_id);
+            match handover.await {
                 Ok(connection) => return connection,
                 Err(error) => {
                     tracing::warn!(%error, "A new sidecar failed to take over");
@@ -156,26 +162,27 @@ impl Sockets {
         }
     }
 
-    /// Binds those sockets again that clients and successors can no longer reach by path.
+    /// Rebinds each socket whose file was removed or replaced, because clients and the next sidecar
+    /// process cannot connect to such a socket. Only checks a socket of the service manager.
     async fn restore(&mut self) {
         let socket = match &self.guard {
             Some(guard) if !guard.is_intact() => self.restore_socket().await,
             Some(_) => Ok(()),
             None => self.check_activated_file(),
         };
-        let trouble = socket
+        let problem = socket
             .and_then(|()| self.restore_control())
             .err()
             .map(|error| error.to_string());
-        if trouble != self.trouble
-            && let Some(error) = &trouble
+        if problem != self.logged_problem
+            && let Some(error) = &problem
         {
             tracing::error!(
                 socket = %self.path.display(), error,
                 "Cannot restore the socket files: clients may be unable to connect"
             );
         }
-        self.trouble = trouble;
+        self.logged_problem = problem;
     }
 
     async fn restore_socket(&mut self) -> Result<(), SocketError> {
@@ -185,11 +192,15 @@ impl Sockets {
         let listener = guard.restore().await?;
         let error = SocketError::TakeOver;
         let lock = guard.lock().try_clone_to_owned().map_err(error)?;
-        put(&mut self.descriptors, DescriptorKind::Lock, lock);
+        replace_descriptor(&mut self.descriptors, DescriptorKind::Lock, lock);
         if let Some(listener) = listener {
-            let copy = listener.as_fd().try_clone_to_owned().map_err(error)?;
-            put(&mut self.descriptors, DescriptorKind::Unix, copy);
-            // The receiver no longer exists if the sidecar is stopping.
+            let listener_descriptor = listener.as_fd().try_clone_to_owned().map_err(error)?;
+            replace_descriptor(
+                &mut self.descriptors,
+                DescriptorKind::Unix,
+                listener_descriptor,
+            );
+            // A send error is ignored: the receiver no longer exists if the sidecar is stopping.
             drop(self.replacements.send(listener).await);
         }
         tracing::warn!(
@@ -201,46 +212,56 @@ impl Sockets {
     }
 
     fn restore_control(&mut self) -> Result<(), SocketError> {
-        if !self.control.as_ref().is_some_and(ControlSocket::is_gone) {
+        if !self
+            .control_socket
+            .as_ref()
+            .is_some_and(ControlSocket::is_gone)
+        {
             return Ok(());
         }
-        let control = ControlSocket::bind(&self.path).map_err(|source| SocketError::Bind {
-            path: self.path.clone(),
-            source,
-        })?;
-        let copy = control.descriptor().try_clone_to_owned();
-        put(
+        let control_socket =
+            ControlSocket::bind(&self.path).map_err(|source| SocketError::Bind {
+                path: self.path.clone(),
+                source,
+            })?;
+        let control_descriptor = control_socket.descriptor().try_clone_to_owned();
+        replace_descriptor(
             &mut self.descriptors,
             DescriptorKind::ControlSocket,
-            copy.map_err(SocketError::TakeOver)?,
+            control_descriptor.map_err(SocketError::TakeOver)?,
         );
-        self.control = Some(control);
+        self.control_socket = Some(control_socket);
         Ok(())
     }
 
     /// Checks the file of the service manager's socket, which only the service manager can bind
     /// again.
     fn check_activated_file(&self) -> Result<(), SocketError> {
-        let is_gone = |file| !SocketFileId::at(&self.path).is_ok_and(|found| found == Some(file));
+        let is_gone = |file| {
+            !SocketFileId::for_path(&self.path).is_ok_and(|current_file| current_file == Some(file))
+        };
         match self.activated_file {
-            Some(file) if is_gone(file) => Err(SocketError::ActivatedIsGone(self.path.clone())),
+            Some(file) if is_gone(file) => {
+                Err(SocketError::ActivatedSocketMissing(self.path.clone()))
+            }
             _ => Ok(()),
         }
     }
 
     /// Releases the sockets because this process serves no more requests. Returns
-    /// [`Stop::Continued`] if new connections wait for the next process, or [`Stop::Ending`] if
-    /// they are rejected.
+    /// [`Stop::WithSuccessor`] if new connections wait for the next process, or
+    /// [`Stop::WithoutSuccessor`] if new connections are rejected.
     pub(super) fn close(&mut self) -> Stop {
-        if let Some(control) = self.control.take() {
-            control.remove();
+        if let Some(control_socket) = self.control_socket.take() {
+            control_socket.remove();
         }
         self.descriptors.clear();
         match self.guard {
-            Some(_) => Stop::Ending,
-            // New connections wait in the queue of the service manager's socket.
-            None => Stop::Continued {
-                last_requests: RESTART_LAST_REQUEST_TIMEOUT,
+            Some(_) => Stop::WithoutSuccessor,
+            // Without a guard, the service manager owns the socket, and new connections wait in the
+            // socket's queue for the next process.
+            None => Stop::WithSuccessor {
+                last_request_timeout: RESTART_LAST_REQUEST_TIMEOUT,
             },
         }
     }
@@ -248,19 +269,20 @@ impl Sockets {
     /// Releases the sockets and the lock on their path, of which the successor has a copy: if the
     /// successor dies, another sidecar can start although this process still finishes calls. The
     /// returned lock tells that sidecar that the process `run_id` still finishes calls.
-    pub(super) fn leave(&mut self, run_id: &str) -> Option<FinishingLock> {
+    pub(super) fn release(&mut self, run_id: &str) -> Option<FinishingLock> {
         self.descriptors.clear();
-        self.control = None;
+        self.control_socket = None;
         let Some(guard) = self.guard.take() else {
-            return None; // The service manager owns the path.
+            // The service manager owns the path, so this process has no lock to release.
+            return None;
         };
         match FinishingLock::acquire(&self.path, run_id) {
             Ok(lock) => Some(lock),
             Err(error) => {
                 tracing::warn!(
                     %error,
-                    "Cannot mark this process as finishing its calls: if the new sidecar dies \
-                     before they end, no other sidecar can start until then"
+                    "Cannot record that this sidecar finishes its calls: if the new sidecar exits \
+                     early, no other sidecar can start before the calls have ended"
                 );
                 self.guard = Some(guard);
                 None
@@ -274,41 +296,54 @@ impl Sockets {
     }
 }
 
-/// Replaces the descriptor of one kind.
-fn put(descriptors: &mut Vec<(DescriptorKind, OwnedFd)>, item: DescriptorKind, owned: OwnedFd) {
-    descriptors.retain(|(known, _)| *known != item);
-    descriptors.push((item, owned));
+/// Adds a descriptor, in place of an earlier descriptor of the same kind.
+fn replace_descriptor(
+    descriptors: &mut Vec<(DescriptorKind, OwnedFd)>,
+    kind: DescriptorKind,
+    descriptor: OwnedFd,
+) {
+    descriptors.retain(|(old_kind, _)| *old_kind != kind);
+    descriptors.push((kind, descriptor));
 }
 
 /// Returns the Unix socket, the guard of its path (unless the service manager owns the path), and
 /// the control socket.
-fn inherited(
-    inheritance: &mut ReceivedSockets,
+fn adopt_sockets(
+    received_sockets: &mut ReceivedSockets,
     path: &Path,
     permissions: Permissions,
 ) -> Result<(UnixListener, Option<SocketGuard>, Option<ControlSocket>), SocketError> {
-    let missing = || SocketError::TakeOver(io::ErrorKind::InvalidData.into());
-    let unix = inheritance.take(DescriptorKind::Unix).ok_or_else(missing)?;
-    let control = inheritance
+    let missing_descriptor = || SocketError::TakeOver(io::ErrorKind::InvalidData.into());
+    let unix_descriptor = received_sockets
+        .take(DescriptorKind::Unix)
+        .ok_or_else(missing_descriptor)?;
+    let control_descriptor = received_sockets
         .take(DescriptorKind::ControlSocket)
-        .ok_or_else(missing)?;
-    for (owned, path) in [(&unix, path), (&control, &control_path(path))] {
-        if !listens_on(owned, path).map_err(SocketError::TakeOver)? {
-            let path = path.to_owned();
+        .ok_or_else(missing_descriptor)?;
+    for (descriptor, expected_path) in [
+        (&unix_descriptor, path),
+        (&control_descriptor, &control_path(path)),
+    ] {
+        if !is_listening_on(descriptor, expected_path).map_err(SocketError::TakeOver)? {
+            let path = expected_path.to_owned();
             return Err(SocketError::ForeignSocket { path });
         }
     }
-    let unix = UnixListener::from_std(unix.into()).map_err(SocketError::TakeOver)?;
-    let lock = inheritance.take(DescriptorKind::Lock);
-    let guard = lock.map(|lock| SocketGuard::handed_over(path, lock, permissions));
-    let control = ControlSocket::handed_over(path, control).map_err(SocketError::TakeOver)?;
-    Ok((unix, guard.transpose()?, Some(control)))
+    let unix = UnixListener::from_std(unix_descriptor.into()).map_err(SocketError::TakeOver)?;
+    let lock = received_sockets.take(DescriptorKind::Lock);
+    let guard = lock.map(|lock| SocketGuard::from_handover(path, lock, permissions));
+    let control_socket =
+        ControlSocket::from_handover(path, control_descriptor).map_err(SocketError::TakeOver)?;
+    Ok((unix, guard.transpose()?, Some(control_socket)))
 }
 
-/// Returns the first of `received` that listens on `address`, or else a new socket.
-async fn listen(address: SocketAddr, received: [Option<OwnedFd>; 2]) -> io::Result<TcpListener> {
-    for owned in received.into_iter().flatten() {
-        let listener = TcpListener::from_std(owned.into())?;
+/// Returns the first of `received_descriptors` that listens on `address`, or else a new socket.
+async fn listen(
+    address: SocketAddr,
+    received_descriptors: [Option<OwnedFd>; 2],
+) -> io::Result<TcpListener> {
+    for descriptor in received_descriptors.into_iter().flatten() {
+        let listener = TcpListener::from_std(descriptor.into())?;
         if listener.local_addr()? == address {
             return Ok(listener);
         }
@@ -319,7 +354,7 @@ async fn listen(address: SocketAddr, received: [Option<OwnedFd>; 2]) -> io::Resu
 /// Binds the control socket. If this fails, no sidecar can take over, and everything else works.
 fn bind_control_socket(path: &Path) -> Option<ControlSocket> {
     match ControlSocket::bind(path) {
-        Ok(control) => Some(control),
+        Ok(control_socket) => Some(control_socket),
         Err(error) => {
             tracing::warn!(
                 %error,
@@ -330,24 +365,25 @@ fn bind_control_socket(path: &Path) -> Option<ControlSocket> {
     }
 }
 
-fn descriptors(
+fn collect_descriptors(
     listeners: &Listeners,
-    control: Option<&ControlSocket>,
+    control_socket: Option<&ControlSocket>,
     guard: Option<&SocketGuard>,
 ) -> io::Result<Vec<(DescriptorKind, OwnedFd)>> {
     let tcp = listeners.tcp.as_ref().map(|tcp| tcp.listener.as_fd());
-    let all = [
+    let sources = [
         (DescriptorKind::Unix, Some(listeners.unix.as_fd())),
         (DescriptorKind::Tcp, tcp),
         (
             DescriptorKind::ControlSocket,
-            control.map(ControlSocket::descriptor),
+            control_socket.map(ControlSocket::descriptor),
         ),
         (DescriptorKind::Lock, guard.map(SocketGuard::lock)),
     ];
-    all.into_iter()
-        .filter_map(|(item, found)| Some((item, found?)))
-        .map(|(item, found)| Ok((item, found.try_clone_to_owned()?)))
+    sources
+        .into_iter()
+        .filter_map(|(kind, descriptor)| Some((kind, descriptor?)))
+        .map(|(kind, descriptor)| Ok((kind, descriptor.try_clone_to_owned()?)))
         .collect()
 }
 
@@ -363,7 +399,7 @@ mod tests {
         for listens in [&elsewhere, &path] {
             drop(std::fs::remove_file(listens));
             let listener = UnixListener::bind(listens).unwrap();
-            let control = ControlSocket::bind(&path).unwrap();
+            let control_socket = ControlSocket::bind(&path).unwrap();
             let copies = [
                 (
                     DescriptorKind::Unix,
@@ -371,16 +407,16 @@ mod tests {
                 ),
                 (
                     DescriptorKind::ControlSocket,
-                    control.descriptor().try_clone_to_owned().unwrap(),
+                    control_socket.descriptor().try_clone_to_owned().unwrap(),
                 ),
             ];
             let handing = tokio::spawn(async move {
-                let successor = control.accept().await;
+                let successor = control_socket.accept().await;
                 let none = Predecessors::default();
                 drop(successor.hand_over(&copies, &none, "a").await);
             });
             let mut inheritance = ReceivedSockets::request(&path).await.unwrap().unwrap();
-            let taken = inherited(&mut inheritance, &path, permissions);
+            let taken = adopt_sockets(&mut inheritance, &path, permissions);
             match taken {
                 Ok(_) => assert_eq!(listens, &path),
                 Err(SocketError::ForeignSocket { path: rejected }) => {

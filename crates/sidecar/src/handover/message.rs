@@ -14,21 +14,22 @@ use tokio::net::UnixStream;
 
 use super::DescriptorKind;
 
-const MAX_ITEMS: usize = 64;
+/// Maximum number of descriptors in a message.
+const MAX_DESCRIPTORS: usize = 64;
 
 /// Maximum size of a message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
 impl DescriptorKind {
     fn from_letter(letter: u8) -> Option<Self> {
-        let all = [
+        let kinds = [
             Self::Unix,
             Self::Tcp,
             Self::ControlSocket,
             Self::Lock,
             Self::Predecessor,
         ];
-        all.into_iter().find(|kind| *kind as u8 == letter)
+        kinds.into_iter().find(|kind| *kind as u8 == letter)
     }
 }
 
@@ -37,25 +38,31 @@ pub(super) async fn send(
     descriptors: &[(DescriptorKind, BorrowedFd<'_>)],
     process_ids: &[String],
 ) -> io::Result<()> {
-    let mut letters: Vec<_> = descriptors.iter().map(|(kind, _)| *kind as u8).collect();
+    let mut payload: Vec<_> = descriptors.iter().map(|(kind, _)| *kind as u8).collect();
     for id in process_ids {
-        letters.push(b'\n');
-        letters.extend_from_slice(id.as_bytes());
+        payload.push(b'\n');
+        payload.extend_from_slice(id.as_bytes());
     }
-    if letters.len() > MAX_MESSAGE_BYTES {
+    if payload.len() > MAX_MESSAGE_BYTES {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let rights: Vec<_> = descriptors.iter().map(|(_, owned)| *owned).collect();
+    let passed_descriptors: Vec<_> = descriptors
+        .iter()
+        .map(|(_, descriptor)| *descriptor)
+        .collect();
     let send = || {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ITEMS))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !control.push(SendAncillaryMessage::ScmRights(&rights)) {
+        let mut control_bytes =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut control = SendAncillaryBuffer::new(&mut control_bytes);
+        if !control.push(SendAncillaryMessage::ScmRights(&passed_descriptors)) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let text = [IoSlice::new(&letters)];
-        let sent = rustix::net::sendmsg(stream, &text, &mut control, SendFlags::NOSIGNAL)?;
-        // The system sends a message of this size completely or not at all.
-        if sent == letters.len() {
+        let payload_slices = [IoSlice::new(&payload)];
+        let sent_bytes =
+            rustix::net::sendmsg(stream, &payload_slices, &mut control, SendFlags::NOSIGNAL)?;
+        // No loop is needed, because the system sends a message of this size completely or not at
+        // all.
+        if sent_bytes == payload.len() {
             Ok(())
         } else {
             Err(io::ErrorKind::WriteZero.into())
@@ -69,34 +76,39 @@ type ReceivedMessage = (Vec<(DescriptorKind, OwnedFd)>, Vec<String>);
 
 pub(super) async fn receive(stream: &UnixStream) -> io::Result<ReceivedMessage> {
     let receive = || {
-        let mut letters = [0; MAX_MESSAGE_BYTES];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ITEMS))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut buffer = [0; MAX_MESSAGE_BYTES];
+        let mut control_bytes =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut control_bytes);
         let message = rustix::net::recvmsg(
             stream,
-            &mut [IoSliceMut::new(&mut letters)],
+            &mut [IoSliceMut::new(&mut buffer)],
             &mut control,
             RecvFlags::CMSG_CLOEXEC,
         )?;
         let mut descriptors = Vec::new();
         for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(rights) = message {
-                descriptors.extend(rights);
+            if let RecvAncillaryMessage::ScmRights(passed_descriptors) = message {
+                descriptors.extend(passed_descriptors);
             }
         }
-        let letters = letters[..message.bytes].to_vec();
-        Ok((letters, descriptors))
+        let payload = buffer[..message.bytes].to_vec();
+        Ok((payload, descriptors))
     };
-    let (letters, descriptors) = stream.async_io(Interest::READABLE, receive).await?;
-    let mut lines = letters.split(|byte| *byte == b'\n');
+    let (payload, descriptors) = stream.async_io(Interest::READABLE, receive).await?;
+    let mut lines = payload.split(|byte| *byte == b'\n');
     let kinds = lines.next().unwrap_or_default();
     if kinds.is_empty() || kinds.len() != descriptors.len() {
-        // The other process has closed the connection or rejected the request.
+        // An empty message means that the other process has closed the connection or rejected the
+        // request.
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     let process_ids = lines.map(|line| String::from_utf8_lossy(line).into_owned());
-    // Descriptors of an unknown kind, from a newer version, are closed.
-    let with_kind = |(letter, owned)| Some((DescriptorKind::from_letter(letter)?, owned));
-    let all = kinds.iter().copied().zip(descriptors);
-    Ok((all.filter_map(with_kind).collect(), process_ids.collect()))
+    // Descriptors of an unknown kind, which a newer version of Pillion may send, are closed.
+    let to_kind = |(letter, descriptor)| Some((DescriptorKind::from_letter(letter)?, descriptor));
+    let lettered_descriptors = kinds.iter().copied().zip(descriptors);
+    Ok((
+        lettered_descriptors.filter_map(to_kind).collect(),
+        process_ids.collect(),
+    ))
 }

@@ -25,7 +25,7 @@ use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use super::MAX_VALUE_BYTES;
 
-/// Maximum capacity of the line buffer between two lines, in bytes.
+/// Maximum capacity that the line buffer keeps after a line was written, in bytes.
 const MAX_BUFFER_BYTES: usize = 16 * 1024;
 
 thread_local! {
@@ -62,13 +62,15 @@ where
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         LINE_BUFFER.with(|line| match line.try_borrow_mut() {
             Ok(mut line) => {
-                // If formatting a value panicked, the buffer has a partial line.
+                // Clears the buffer first, because it contains an incomplete line if formatting a
+                // value panicked earlier.
                 line.0.clear();
                 self.write(&mut line, event, &context);
                 line.0.clear();
                 line.0.shrink_to(MAX_BUFFER_BYTES);
             }
-            // The buffer is in use if formatting a value logs an event itself.
+            // Uses a new buffer if the shared buffer is in use, which is the case if formatting a
+            // value logs an event itself.
             Err(_) => self.write(&mut Fields::default(), event, &context),
         });
     }
@@ -80,43 +82,46 @@ impl<W> JsonLines<W> {
         S: Subscriber + for<'a> LookupSpan<'a>,
         W: for<'a> MakeWriter<'a>,
     {
-        // All records of the `log` crate share one event metadata; the normalized metadata is their
-        // own.
-        let normalized = event.normalized_metadata();
-        let metadata = normalized.as_ref().unwrap_or_else(|| event.metadata());
-        let mut now = String::with_capacity(32);
+        // For records of the `log` crate, uses the normalized metadata, because the plain metadata
+        // is the same for all of these records.
+        let normalized_metadata = event.normalized_metadata();
+        let metadata = normalized_metadata
+            .as_ref()
+            .unwrap_or_else(|| event.metadata());
+        let mut timestamp = String::with_capacity(32);
         // If the time cannot be formatted, `timestamp` is empty.
-        let _ = SystemTime.format_time(&mut Writer::new(&mut now));
+        let _ = SystemTime.format_time(&mut Writer::new(&mut timestamp));
         line.push("{\"timestamp\":");
-        line.value(now);
-        line.add("level", metadata.level().as_str());
+        line.push_value(timestamp);
+        line.add_member("level", metadata.level().as_str());
         event.record(line);
-        line.add("target", metadata.target());
+        line.add_member("target", metadata.target());
         line.push(",\"spans\":[");
         let spans = context.event_scope(event).map(Scope::from_root);
-        for (number, span) in spans.into_iter().flatten().enumerate() {
-            line.push(if number == 0 {
+        for (index, span) in spans.into_iter().flatten().enumerate() {
+            line.push(if index == 0 {
                 "{\"name\":"
             } else {
                 ",{\"name\":"
             });
-            line.value(span.name());
+            line.push_value(span.name());
             if let Some(fields) = span.extensions().get::<Fields>() {
                 line.0.extend_from_slice(&fields.0);
             }
             line.push("}");
         }
         line.push("]}\n");
-        // JSON requires escapes for some control characters only.
-        let visible = match std::str::from_utf8(&line.0) {
+        // Escapes further control characters, because JSON itself requires escapes for only some of
+        // them.
+        let visible_text = match std::str::from_utf8(&line.0) {
             Ok(text) if !line.0.is_ascii() || text.contains('\u{7f}') => Some(visible_json(text)),
             _ => None,
         };
-        let written = visible
+        let output = visible_text
             .as_ref()
-            .map_or(&line.0[..], |visible| visible.as_bytes());
-        // There is nowhere to report an error of the log itself.
-        let _ = self.writer.make_writer().write_all(written);
+            .map_or(&line.0[..], |visible_text| visible_text.as_bytes());
+        // A write error is ignored, because there is nowhere to report an error of the log itself.
+        let _ = self.writer.make_writer().write_all(output);
     }
 }
 
@@ -125,21 +130,22 @@ impl<W> JsonLines<W> {
 struct Fields(Vec<u8>);
 
 impl Fields {
-    fn add(&mut self, name: &str, value: impl Serialize) {
+    fn add_member(&mut self, name: &str, value: impl Serialize) {
         if name.starts_with("log.") {
-            return; // Already in the metadata of records of the `log` crate.
+            // The fields of a record of the `log` crate are already in its metadata.
+            return;
         }
         self.push(",");
-        self.value(name);
+        self.push_value(name);
         self.push(":");
-        self.value(value);
+        self.push_value(value);
     }
 
     fn push(&mut self, text: &str) {
         self.0.extend_from_slice(text.as_bytes());
     }
 
-    fn value(&mut self, value: impl Serialize) {
+    fn push_value(&mut self, value: impl Serialize) {
         // Writing numbers, booleans and strings to a vector never fails.
         let _ = serde_json::to_writer(&mut self.0, &value);
     }
@@ -147,23 +153,23 @@ impl Fields {
 
 impl Visit for Fields {
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.add(field.name(), value);
+        self.add_member(field.name(), value);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.add(field.name(), value);
+        self.add_member(field.name(), value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.add(field.name(), value);
+        self.add_member(field.name(), value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.add(field.name(), value);
+        self.add_member(field.name(), value);
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.add(field.name(), shortened(value, MAX_VALUE_BYTES));
+        self.add_member(field.name(), shortened(value, MAX_VALUE_BYTES));
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Stat, fstat};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Maximum size of the lines that wait, in bytes.
+/// Maximum total size of the queued lines, in bytes.
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 
 /// Number of bytes that can be written without blocking if `poll` reports the file as writable:
@@ -24,10 +24,10 @@ const MAX_WRITE_BYTES: usize = 4096;
 /// Maximum time that [`flush`] waits, so that a process ends even if nothing reads its log.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-static STDERR: LazyLock<Output<io::Stderr>> = LazyLock::new(|| Output::new(io::stderr()));
+static STDERR: LazyLock<LogOutput<io::Stderr>> = LazyLock::new(|| LogOutput::new(io::stderr()));
 
 /// Returns the writer of log lines to standard error.
-pub(super) fn stderr() -> &'static Output<io::Stderr> {
+pub(super) fn stderr() -> &'static LogOutput<io::Stderr> {
     &STDERR
 }
 
@@ -37,29 +37,29 @@ pub fn flush() {
 }
 
 /// A file to which whole lines are written without waiting for its reader. Cheap to clone.
-pub(super) struct Output<F>(Arc<OutputState<F>>);
+pub(super) struct LogOutput<F>(Arc<OutputState<F>>);
 
 struct OutputState<F> {
     file: F,
-    /// Whether a write may wait for a reader. Regular files have no reader.
+    /// Whether a write to the file may block until its reader reads. Regular files have no reader.
     has_reader: bool,
     queue: Mutex<LineQueue>,
     /// Notified when no line is queued anymore.
-    is_empty: Condvar,
+    empty_condition: Condvar,
 }
 
 #[derive(Default)]
 struct LineQueue {
     /// The queued lines. The beginning of the first may already be written.
     lines: VecDeque<Vec<u8>>,
-    bytes: usize,
+    queued_bytes: usize,
     /// Number of lines that were dropped since the last line was queued.
-    dropped: u64,
+    dropped_lines: u64,
     /// Whether a thread writes the lines of the queue.
     is_draining: bool,
 }
 
-impl<F: AsFd + Send + Sync + 'static> Output<F> {
+impl<F: AsFd + Send + Sync + 'static> LogOutput<F> {
     fn new(file: F) -> Self {
         let is_regular = |stat: Stat| FileType::from_raw_mode(stat.st_mode).is_file();
         let has_reader = !fstat(&file).is_ok_and(is_regular);
@@ -67,36 +67,39 @@ impl<F: AsFd + Send + Sync + 'static> Output<F> {
             file,
             has_reader,
             queue: Mutex::default(),
-            is_empty: Condvar::new(),
+            empty_condition: Condvar::new(),
         }))
     }
 
     /// Writes a line, or queues the part that would block.
     fn write_line(&self, line: &[u8]) {
         let mut queue = self.0.queue.lock();
-        let rest = if queue.is_draining {
+        let unwritten_bytes = if queue.is_draining {
             line
         } else {
             self.0.write_now(line)
         };
-        if rest.is_empty() {
+        if unwritten_bytes.is_empty() {
             return;
         }
-        // The rest of a partly written line is always queued.
-        if rest.len() == line.len() && queue.bytes + rest.len() > MAX_WAITING_BYTES {
-            queue.dropped += 1;
+        // Drops a whole line that would exceed the limit of the queue. The rest of a partly written
+        // line is always queued.
+        if unwritten_bytes.len() == line.len()
+            && queue.queued_bytes + unwritten_bytes.len() > MAX_WAITING_BYTES
+        {
+            queue.dropped_lines += 1;
             return;
         }
-        if queue.dropped > 0 {
-            let note = note_of_dropped(std::mem::take(&mut queue.dropped));
+        if queue.dropped_lines > 0 {
+            let note = dropped_lines_note(std::mem::take(&mut queue.dropped_lines));
             queue.push(note);
         }
-        queue.push(rest.to_vec());
+        queue.push(unwritten_bytes.to_vec());
         if !queue.is_draining {
             queue.is_draining = true;
             let output = self.clone();
-            let drain = thread::Builder::new().name("log".to_owned());
-            if drain.spawn(move || output.drain()).is_err() {
+            let thread_builder = thread::Builder::new().name("log".to_owned());
+            if thread_builder.spawn(move || output.drain()).is_err() {
                 queue.is_draining = false;
             }
         }
@@ -107,32 +110,32 @@ impl<F: AsFd + Send + Sync + 'static> Output<F> {
         let mut queue = self.0.queue.lock();
         loop {
             let Some(line) = queue.lines.pop_front() else {
-                if queue.dropped == 0 {
+                if queue.dropped_lines == 0 {
                     queue.is_draining = false;
-                    self.0.is_empty.notify_all();
+                    self.0.empty_condition.notify_all();
                     return;
                 }
-                let note = note_of_dropped(std::mem::take(&mut queue.dropped));
+                let note = dropped_lines_note(std::mem::take(&mut queue.dropped_lines));
                 queue.push(note);
                 continue;
             };
             drop(queue);
             self.0.write_all(&line);
             queue = self.0.queue.lock();
-            queue.bytes -= line.len();
+            queue.queued_bytes -= line.len();
         }
     }
 
     fn flush(&self, timeout: Duration) {
         let mut queue = self.0.queue.lock();
         if queue.is_draining {
-            let is_empty = &self.0.is_empty;
-            is_empty.wait_while_for(&mut queue, |queue| queue.is_draining, timeout);
+            let empty_condition = &self.0.empty_condition;
+            empty_condition.wait_while_for(&mut queue, |queue| queue.is_draining, timeout);
         }
     }
 }
 
-impl<F> Clone for Output<F> {
+impl<F> Clone for LogOutput<F> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
@@ -140,26 +143,27 @@ impl<F> Clone for Output<F> {
 
 impl LineQueue {
     fn push(&mut self, line: Vec<u8>) {
-        self.bytes += line.len();
+        self.queued_bytes += line.len();
         self.lines.push_back(line);
     }
 }
 
-fn note_of_dropped(count: u64) -> Vec<u8> {
+fn dropped_lines_note(count: u64) -> Vec<u8> {
     format!("pillion: {count} log lines were dropped, because no process read the log\n")
         .into_bytes()
 }
 
 impl<F: AsFd> OutputState<F> {
-    /// Writes as much as possible without blocking. Returns the rest.
+    /// Writes as many bytes of a line as possible without blocking. Returns the unwritten rest.
     fn write_now<'a>(&self, mut bytes: &'a [u8]) -> &'a [u8] {
         while !bytes.is_empty() && self.has_room() {
             let part = &bytes[..bytes.len().min(MAX_WRITE_BYTES)];
             match rustix::io::write(&self.file, part) {
-                Ok(written) => bytes = &bytes[written..],
+                Ok(written_bytes) => bytes = &bytes[written_bytes..],
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return bytes,
-                // There is nowhere to report an error of the log itself.
+                // A write error is ignored, because there is nowhere to report an error of the log
+                // itself.
                 Err(_) => return &[],
             }
         }
@@ -171,9 +175,9 @@ impl<F: AsFd> OutputState<F> {
     }
 
     fn is_writable(&self, timeout: Option<&Timespec>) -> bool {
-        let mut polled = [PollFd::new(&self.file, PollFlags::OUT)];
+        let mut descriptors = [PollFd::new(&self.file, PollFlags::OUT)];
         // If the reader is closed, the write fails at once instead of blocking.
-        poll(&mut polled, timeout).is_ok_and(|ready| ready > 0)
+        poll(&mut descriptors, timeout).is_ok_and(|ready_count| ready_count > 0)
     }
 
     /// Writes all bytes, and waits for the reader if necessary.
@@ -188,7 +192,7 @@ impl<F: AsFd> OutputState<F> {
 }
 
 /// A log line, which is written with a single write.
-pub(super) struct LogLine<F>(Output<F>);
+pub(super) struct LogLine<F>(LogOutput<F>);
 
 impl<F: AsFd + Send + Sync + 'static> Write for LogLine<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -201,7 +205,7 @@ impl<F: AsFd + Send + Sync + 'static> Write for LogLine<F> {
     }
 }
 
-impl<'a, F: AsFd + Send + Sync + 'static> MakeWriter<'a> for &'static Output<F> {
+impl<'a, F: AsFd + Send + Sync + 'static> MakeWriter<'a> for &'static LogOutput<F> {
     type Writer = LogLine<F>;
 
     fn make_writer(&'a self) -> Self::Writer {
@@ -228,10 +232,10 @@ mod tests {
     #[test]
     fn a_reader_that_stops_reading_stops_no_writer_and_misses_only_counted_lines() {
         let (mut reader, writer) = pipe().unwrap();
-        let output = Output::new(writer);
+        let output = LogOutput::new(writer);
         let line = |number: usize| format!("{number} {}\n", "x".repeat(number % 10_000));
         let mut count = 0;
-        while output.0.queue.lock().dropped < 100 {
+        while output.0.queue.lock().dropped_lines < 100 {
             output.write_line(line(count).as_bytes());
             count += 1;
         }
@@ -250,7 +254,7 @@ mod tests {
     #[test]
     fn lines_of_many_threads_stay_whole() {
         let (mut reader, writer) = pipe().unwrap();
-        let output = Output::new(writer);
+        let output = LogOutput::new(writer);
         let threads = (b'a'..b'i').map(|letter| {
             let output = output.clone();
             thread::spawn(move || {

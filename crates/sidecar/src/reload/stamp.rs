@@ -9,47 +9,51 @@ type FileStamp = Option<(u64, u64, u64, i64, i64, i64, i64)>;
 /// The states of files when the configuration was read, and at the last check.
 #[derive(Default)]
 pub struct FileStamps {
-    read: HashMap<PathBuf, FileStamp>,
-    seen: HashMap<PathBuf, FileStamp>,
+    stamps_at_read: HashMap<PathBuf, FileStamp>,
+    stamps_at_check: HashMap<PathBuf, FileStamp>,
 }
 
 impl FileStamps {
-    /// Creates the stamps of the current states. Call this before reading the files, so that later changes are
-    /// detected.
+    /// Creates the stamps of the current states. Must be called before the files are read, so that
+    /// later changes are detected.
     pub(super) fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
         Self::default().restrict_to(files)
     }
 
     /// Adds the current states of further files.
-    pub(super) fn extended_by(self, files: impl IntoIterator<Item = PathBuf>) -> Self {
-        let known: Vec<_> = self.read.keys().cloned().collect();
-        self.restrict_to(known.into_iter().chain(files))
+    pub(super) fn with_files(self, files: impl IntoIterator<Item = PathBuf>) -> Self {
+        let stamped_files: Vec<_> = self.stamps_at_read.keys().cloned().collect();
+        self.restrict_to(stamped_files.into_iter().chain(files))
     }
 
     /// Restricts the stamps to `files`; adds the current states of those files that had no stamp.
     pub(super) fn restrict_to(self, files: impl IntoIterator<Item = PathBuf>) -> Self {
         let stamps = files.into_iter().map(|file| {
-            let known = self.read.get(&file).copied();
-            let stamp = known.unwrap_or_else(|| stamp_of(&file));
+            let old_stamp = self.stamps_at_read.get(&file).copied();
+            let stamp = old_stamp.unwrap_or_else(|| read_stamp(&file));
             (file, stamp)
         });
-        let read: HashMap<_, _> = stamps.collect();
-        let seen = read.clone();
-        Self { read, seen }
+        let stamps_at_read: HashMap<_, _> = stamps.collect();
+        let stamps_at_check = stamps_at_read.clone();
+        Self {
+            stamps_at_read,
+            stamps_at_check,
+        }
     }
 
     /// Returns whether a file has changed since it was read, but not since the last check. While a
     /// file is being written, an incomplete text may be a valid configuration.
     pub(super) fn have_changed_and_settled(&mut self) -> bool {
-        let files = self.read.keys();
-        let now: HashMap<_, _> = files.map(|file| (file.clone(), stamp_of(file))).collect();
-        let has_settled = now == self.seen;
-        self.seen = now;
-        has_settled && self.seen != self.read
+        let files = self.stamps_at_read.keys();
+        let current_stamps: HashMap<_, _> =
+            files.map(|file| (file.clone(), read_stamp(file))).collect();
+        let has_settled = current_stamps == self.stamps_at_check;
+        self.stamps_at_check = current_stamps;
+        has_settled && self.stamps_at_check != self.stamps_at_read
     }
 }
 
-fn stamp_of(file: &Path) -> FileStamp {
+fn read_stamp(file: &Path) -> FileStamp {
     let metadata = std::fs::metadata(file).ok()?;
     Some((
         metadata.dev(),

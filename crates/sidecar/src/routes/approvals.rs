@@ -10,20 +10,20 @@ use pillion_wire::{ApprovalEntry, ApprovalList, ApprovalResponse, route};
 use serde::Deserialize;
 
 use super::error::{CONFLICT, NOT_FOUND, RequestError, route_error};
+use super::etag::EntityTags;
 use super::page::{PageQuery, convert_records, stored_json};
 use super::parameters::{Parameters, PathParameter};
-use super::store::store_of;
-use super::tagged::EntityTags;
-use super::tool_calls::only_of;
+use super::store::require_store;
+use super::tool_calls::user_filter;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::timestamp::format_timestamp;
 
-/// Maximum size of the arguments shown in a list, as JSON, in bytes.
-const MAX_SHOWN: usize = 16 * 1024;
+/// Maximum size of an approval's arguments that a list shows, as JSON, in bytes.
+const MAX_LISTED_BYTES: usize = 16 * 1024;
 
 route_error! {
-    /// Why an approval cannot be shown or decided.
+    /// The reason why an approval cannot be shown or decided.
     #[derive(Debug, thiserror::Error)]
     enum ApprovalError {
         #[error("There is no approval with this ID")]
@@ -37,12 +37,13 @@ route_error! {
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ApprovalQuery {
-    /// Only approvals with this status: `pending`, `approved` (used or not), `denied` or `expired`.
+    /// Restricts the list to approvals with this status: `pending`, `approved` (used or not),
+    /// `denied` or `expired`.
     #[param(inline, value_type = Option<StatusName>)]
     status: Option<String>,
-    /// Only approvals for calls of this tool.
+    /// Restricts the list to approvals for calls of this tool.
     tool: Option<String>,
-    /// Only approvals for calls on behalf of this user.
+    /// Restricts the list to approvals for calls on behalf of this user.
     user: Option<String>,
 }
 
@@ -59,11 +60,11 @@ enum StatusName {
 
 impl ApprovalQuery {
     /// Returns the filter, restricted to the approvals that `grant` may see.
-    fn filter(&self, grant: &AccessGrant) -> Result<ApprovalFilter, RequestError> {
+    fn build_filter(&self, grant: &AccessGrant) -> Result<ApprovalFilter, RequestError> {
         let now = Some(Timestamp::now());
         let mut filter = ApprovalFilter {
             tool: self.tool.clone(),
-            user: only_of(grant.only_user(), self.user.clone())?,
+            user: user_filter(grant.only_user(), self.user.clone())?,
             only_verified: grant.only_user().is_some(),
             ..ApprovalFilter::default()
         };
@@ -73,9 +74,9 @@ impl ApprovalQuery {
             Some("expired") => filter.expired_at = now,
             Some(name) => {
                 let verdict = Verdict::from_name(name);
-                let known = ["pending", "approved", "denied", "expired"];
-                let wrong = || RequestError::word("status", known);
-                filter.verdict = Some(verdict.ok_or_else(wrong)?);
+                let statuses = ["pending", "approved", "denied", "expired"];
+                let invalid_status = || RequestError::not_one_of("status", statuses);
+                filter.verdict = Some(verdict.ok_or_else(invalid_status)?);
             }
         }
         Ok(filter)
@@ -84,7 +85,8 @@ impl ApprovalQuery {
 
 /// List approvals, newest first.
 ///
-/// A token for one user sees only the approvals in which that user is verified.
+/// With a token that is restricted to one user, returns only the approvals of calls with that
+/// verified user.
 #[utoipa::path(
     get,
     path = route::LIST_APPROVALS.path,
@@ -106,22 +108,25 @@ pub(super) async fn list(
     Extension(grant): Extension<AccessGrant>,
     Parameters(query): Parameters<ApprovalQuery>,
     Parameters(page): Parameters<PageQuery>,
-    known: EntityTags,
+    client_tags: EntityTags,
 ) -> Result<Response, RequestError> {
-    let filter = query.filter(&grant)?;
-    let page = store_of(&app)?.approvals(&filter, &page.request()?).await?;
-    let to_entry = |record| entry(record, MAX_SHOWN);
-    let approvals = convert_records(&grant, page.items, bytes, to_entry);
-    known.or(&ApprovalList {
+    let filter = query.build_filter(&grant)?;
+    let approvals_page = require_store(&app)?
+        .approvals(&filter, &page.request()?)
+        .await?;
+    let to_entry = |record| build_entry(record, MAX_LISTED_BYTES);
+    let approvals = convert_records(&grant, approvals_page.items, count_json_bytes, to_entry);
+    client_tags.respond(&ApprovalList {
         success: true,
         approvals: approvals.await,
-        next: page.next.map(|cursor| cursor.to_string()),
+        next: approvals_page.next.map(|cursor| cursor.to_string()),
     })
 }
 
 /// Show an approval.
 ///
-/// A token for one user sees only the approvals in which that user is verified.
+/// With a token that is restricted to one user, returns only the approvals of calls with that
+/// verified user.
 #[utoipa::path(
     get,
     path = route::SHOW_APPROVAL.path,
@@ -137,37 +142,38 @@ pub(super) async fn show(
     Extension(grant): Extension<AccessGrant>,
     PathParameter(id): PathParameter,
 ) -> Result<Json<ApprovalResponse>, RequestError> {
-    let record = find(&*store_of(&app)?, &id, &grant).await?;
+    let record = find(&*require_store(&app)?, &id, &grant).await?;
     Ok(Json(ApprovalResponse {
         success: true,
-        approval: entry(record, usize::MAX),
+        approval: build_entry(record, usize::MAX),
     }))
 }
 
-/// Returns the approval with this ID, if the client may see it.
+/// Returns the approval with this ID, if the client may see the approval.
 async fn find(
     store: &dyn Store,
     id: &str,
     grant: &AccessGrant,
 ) -> Result<ApprovalRecord, RequestError> {
-    let found = store.approval(id).await?;
-    let visible = found.filter(|record| grant.may_see_records_of(record.verified_user()));
-    Ok(visible.ok_or(ApprovalError::Unknown)?)
+    let stored_record = store.approval(id).await?;
+    let visible_record =
+        stored_record.filter(|record| grant.may_see_records_of(record.verified_user()));
+    Ok(visible_record.ok_or(ApprovalError::Unknown)?)
 }
 
 /// Returns the size of an approval's stored JSON, in bytes.
-fn bytes(record: &ApprovalRecord) -> usize {
+fn count_json_bytes(record: &ApprovalRecord) -> usize {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let decision = record.decision.as_ref();
-    let edited = decision.map_or(0, |decision| length(&decision.arguments));
-    record.arguments.len() + length(&record.forwarded) + edited
+    let edited_bytes = decision.map_or(0, |decision| length(&decision.arguments));
+    record.arguments.len() + length(&record.forwarded) + edited_bytes
 }
 
 /// Converts a stored approval to its form in the API. Arguments and parameters of more than
-/// `max_shown` bytes of JSON are absent.
-fn entry(record: ApprovalRecord, max_shown: usize) -> ApprovalEntry {
+/// `max_bytes` bytes of JSON are absent.
+fn build_entry(record: ApprovalRecord, max_bytes: usize) -> ApprovalEntry {
     let status = record.status(Timestamp::now()).to_owned();
-    let shown = |text: &str| (text.len() <= max_shown).then(|| stored_json(text));
+    let listed_json = |text: &str| (text.len() <= max_bytes).then(|| stored_json(text));
     let mut entry = ApprovalEntry {
         id: record.id,
         status,
@@ -177,8 +183,8 @@ fn entry(record: ApprovalRecord, max_shown: usize) -> ApprovalEntry {
         user_is_verified: record.user_is_verified,
         principal: record.principal,
         channel: record.channel,
-        arguments: shown(&record.arguments),
-        forwarded: record.forwarded.as_deref().and_then(shown),
+        arguments: listed_json(&record.arguments),
+        forwarded: record.forwarded.as_deref().and_then(listed_json),
         arguments_hash: record.arguments_hash,
         call_id: record.call.map(|call| call.to_string()),
         created_at: format_timestamp(record.created_at),
@@ -187,10 +193,10 @@ fn entry(record: ApprovalRecord, max_shown: usize) -> ApprovalEntry {
         ..ApprovalEntry::default()
     };
     if let Some(decision) = record.decision {
-        let edited = decision.arguments.filter(|_| entry.arguments.is_some());
-        entry.approved_arguments = edited.as_deref().and_then(shown);
-        entry.decided_by = Some(decision.by);
-        entry.decided_at = Some(format_timestamp(decision.at));
+        let edited_arguments = decision.arguments.filter(|_| entry.arguments.is_some());
+        entry.approved_arguments = edited_arguments.as_deref().and_then(listed_json);
+        entry.decided_by = Some(decision.decider);
+        entry.decided_at = Some(format_timestamp(decision.decided_at));
         entry.reason = decision.reason;
     }
     entry

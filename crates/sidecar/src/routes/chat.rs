@@ -9,9 +9,8 @@ use pillion_chat::TurnOptions;
 use pillion_wire::{ChatList, ChatRemoved, ChatRequest, ChatResponse, ChatTranscript, route};
 use serde_json::{Value, json};
 
-use super::body::Object;
-use super::caller::Caller;
 use super::error::{RequestError, RouteError, Status};
+use super::extract::{Caller, ObjectBody};
 use super::parameters::PathParameter;
 use crate::app::App;
 use crate::chat::{self, Chat, ChatCaller, ChatInput, ChatRejection, NewChat};
@@ -19,13 +18,13 @@ use pillion_gateway::problem::Problem;
 
 impl RouteError for ChatRejection {
     fn status(&self) -> Status {
-        self.translate().into()
+        self.status_and_code().into()
     }
 
     fn problem(&self) -> Problem {
         let problem = self.status().problem(self.to_string());
-        match self.called() {
-            Some(code) => problem.called(code),
+        match self.openai_code() {
+            Some(code) => problem.with_openai_code(code),
             None => problem,
         }
     }
@@ -58,12 +57,12 @@ impl RouteError for ChatRejection {
 pub(super) async fn begin(
     State(app): State<App>,
     caller: Caller,
-    Object(request): Object<ChatRequest>,
+    ObjectBody(request): ObjectBody<ChatRequest>,
 ) -> Result<Response, RequestError> {
     let chat_caller = chat_caller(caller, &request)?;
     let mut messages = new_messages(&request)?;
     if messages.is_empty() {
-        return Err(RequestError::parameter(
+        return Err(RequestError::invalid_parameter(
             "message",
             "set, unless the request has 'messages'",
         ));
@@ -73,7 +72,7 @@ pub(super) async fn begin(
     }
     let new_chat = NewChat {
         input: ChatInput::Messages(messages),
-        tools: request.enable_tools.unwrap_or(true),
+        may_use_tools: request.enable_tools.unwrap_or(true),
         options: TurnOptions {
             temperature: request.temperature,
             max_output_tokens: request.max_output_tokens,
@@ -87,9 +86,9 @@ pub(super) async fn begin(
 
 /// Continue a chat.
 ///
-/// The request body has the user's next message. Omit the message after calls were approved or
-/// denied, and after a failure or a lost connection: no tool runs a second time. If the chat is
-/// already answered, the answer is returned again.
+/// The request body has the user's next message. Omit the message to continue after calls were
+/// approved or denied, or after a failure or a lost connection. No tool runs a second time. If the
+/// chat is already answered, the answer is returned again.
 #[utoipa::path(
     post,
     path = route::CONTINUE_CHAT.path,
@@ -112,18 +111,18 @@ pub(super) async fn go_on(
     State(app): State<App>,
     PathParameter(id): PathParameter,
     caller: Caller,
-    Object(request): Object<ChatRequest>,
+    ObjectBody(request): ObjectBody<ChatRequest>,
 ) -> Result<Response, RequestError> {
     let chat_caller = chat_caller(caller, &request)?;
-    for (name, is_there) in [
+    for (name, is_set) in [
         ("model", request.model.is_some()),
         ("system", request.system.is_some()),
         ("enable_tools", request.enable_tools.is_some()),
         ("temperature", request.temperature.is_some()),
         ("max_output_tokens", request.max_output_tokens.is_some()),
     ] {
-        if is_there {
-            return Err(RequestError::parameter(
+        if is_set {
+            return Err(RequestError::invalid_parameter(
                 name,
                 "omitted: it is set when the chat starts",
             ));
@@ -210,11 +209,11 @@ pub(super) async fn forget(
 
 async fn respond(app: &App, chat: Chat, stream: Option<bool>) -> Response {
     if stream == Some(true) {
-        return stream::response(chat, app.max_chat_duration());
+        return stream::stream_response(chat, app.max_chat_duration());
     }
-    // The future of a chat is large.
-    let ended = Box::pin(chat.run(None)).await;
-    Json(ended.response).into_response()
+    // The future is boxed, because the future of a chat is large.
+    let outcome = Box::pin(chat.run(None)).await;
+    Json(outcome.response).into_response()
 }
 
 /// Returns the caller, with the user and channel of the headers and the body.
@@ -229,7 +228,7 @@ fn chat_caller(caller: Caller, request: &ChatRequest) -> Result<ChatCaller, Requ
 /// Returns the new messages of the request.
 fn new_messages(request: &ChatRequest) -> Result<Vec<Value>, RequestError> {
     match (&request.message, &request.messages) {
-        (Some(_), Some(_)) => Err(RequestError::parameter(
+        (Some(_), Some(_)) => Err(RequestError::invalid_parameter(
             "message",
             "omitted if the request has 'messages'",
         )),

@@ -12,10 +12,9 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::body::Object;
-use super::caller::Caller;
-use super::compatible::{self, ErrorFormat, Shape};
+use super::compatible::{self, ErrorFormat, ResponseFormat};
 use super::error::RequestError;
+use super::extract::{Caller, ObjectBody};
 use super::parameters::PathParameter;
 use crate::app::App;
 use crate::chat::{self, ChatOutcome, ChatRejection};
@@ -51,34 +50,41 @@ pub(super) async fn complete(
     State(app): State<App>,
     headers: HeaderMap,
     caller: Caller,
-    Object(request): Object<Completion>,
+    ObjectBody(request): ObjectBody<Completion>,
 ) -> Result<Response, RequestError> {
     request.check()?;
-    let model = chat::model_of(&app, request.model.as_deref())?;
-    let shape = Completions {
-        includes_usage: request.includes_usage(),
+    let model = chat::find_model(&app, request.model.as_deref())?;
+    let format = Completions {
+        has_usage_chunk: request.has_usage_chunk(),
     };
-    let converted = request.into_compatible(model)?;
-    Box::pin(compatible::serve(&app, &headers, caller, converted, shape)).await
+    let compatible_request = request.into_compatible(model)?;
+    Box::pin(compatible::serve(
+        &app,
+        &headers,
+        caller,
+        compatible_request,
+        format,
+    ))
+    .await
 }
 
 /// Writes responses as chat completions.
 struct Completions {
-    /// Whether the stream ends with the token usage.
-    includes_usage: bool,
+    /// Whether the last chunk of the stream contains the token usage.
+    has_usage_chunk: bool,
 }
 
-impl Shape for Completions {
+impl ResponseFormat for Completions {
     const ERROR_FORMAT: ErrorFormat = ErrorFormat::OpenAi;
 
     type Writer = CompletionChunks;
 
-    fn whole(&self, ended: &ChatOutcome) -> Value {
-        response::from_outcome(ended)
+    fn complete_response(&self, outcome: &ChatOutcome) -> Value {
+        response::from_outcome(outcome)
     }
 
-    fn writer(&self, id: &str, model: &str, has_own_tools: bool) -> CompletionChunks {
-        CompletionChunks::new(id, model, self.includes_usage, has_own_tools)
+    fn new_writer(&self, id: &str, model: &str, has_client_tools: bool) -> CompletionChunks {
+        CompletionChunks::new(id, model, self.has_usage_chunk, has_client_tools)
     }
 }
 
@@ -90,7 +96,7 @@ impl Shape for Completions {
     responses((status = 200, description = "The models that can be used for chats", body = Object))
 )]
 pub(super) async fn models(State(app): State<App>) -> Json<Value> {
-    let models: Vec<_> = app.models().iter().filter_map(entry).collect();
+    let models: Vec<_> = app.models().iter().filter_map(build_entry).collect();
     let id = |model: Option<&Value>| model.map(|model| model["id"].clone());
     Json(json!({
         "object": "list",
@@ -117,12 +123,12 @@ pub(super) async fn model(
     PathParameter(mut id): PathParameter,
 ) -> Result<Json<Value>, RequestError> {
     id.truncate(id.trim_end_matches('/').len());
-    let found = app.models().get(&id).and_then(entry);
-    Ok(Json(found.ok_or(ChatRejection::UnknownModel { id })?))
+    let model_entry = app.models().get(&id).and_then(build_entry);
+    Ok(Json(model_entry.ok_or(ChatRejection::UnknownModel { id })?))
 }
 
 /// Returns the entry of a model, or `None` if the model cannot be used for chats.
-fn entry(model: &Model) -> Option<Value> {
+fn build_entry(model: &Model) -> Option<Value> {
     model.client.as_ref().ok()?;
     let id = &model.config.id;
     Some(json!({

@@ -22,12 +22,12 @@ use tower_http::cors::{AllowOrigin, AllowPrivateNetwork, CorsLayer};
 use super::compatible::{CHAT_HEADER, SHOULD_RETRY_HEADER};
 use crate::app::App;
 
-/// How long a browser may remember the response to a preflight request. A page of an origin that
-/// is removed from the configuration gets 403 before that.
-const MAX_AGE: Duration = Duration::from_secs(600);
+/// The time for which a browser may cache the response to a preflight request. If an origin is
+/// removed from the configuration, its pages get 403 at once, regardless of this time.
+const PREFLIGHT_CACHE_TTL: Duration = Duration::from_secs(600);
 
 /// The methods of the API.
-const METHODS: [Method; 6] = [
+const ALLOWED_METHODS: [Method; 6] = [
     Method::GET,
     Method::HEAD,
     Method::POST,
@@ -58,9 +58,9 @@ const REQUEST_HEADERS: [HeaderName; 18] = [
     CHAT_HEADER,
 ];
 
-/// The response headers that a page may read, in addition to those that every page may read, such
-/// as `Content-Type`.
-const RESPONSE_HEADERS: [HeaderName; 8] = [
+/// The response headers that a page may read, in addition to headers such as `Content-Type`, which
+/// every page may read.
+const EXPOSED_HEADERS: [HeaderName; 8] = [
     HeaderName::from_static("mcp-session-id"),
     HeaderName::from_static(REQUEST_ID_HEADER),
     HeaderName::from_static(IDEMPOTENCY_REPLAYED_HEADER),
@@ -71,9 +71,10 @@ const RESPONSE_HEADERS: [HeaderName; 8] = [
     ETAG,
 ];
 
-/// Answers the preflight requests of web pages of allowed origins, which have no token, and adds
-/// the headers with which such a page may read a response, including errors. The gate rejects
-/// requests of other pages; requests of programs are unaffected.
+/// Handles CORS for web pages of the configured origins: responds to preflight requests, which
+/// carry no token, and adds the CORS headers to all other responses, including errors. Other
+/// requests are forwarded unchanged; [`AccessGate`](pillion_gateway::access::AccessGate) rejects
+/// those of other web pages.
 pub(super) async fn admit_pages(State(app): State<App>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let is_remote = matches!(parts.extensions.get(), Some(Peer::Network { .. }));
@@ -85,21 +86,21 @@ pub(super) async fn admit_pages(State(app): State<App>, request: Request, next: 
     }
     let layer = CorsLayer::new()
         .allow_origin(AllowOrigin::mirror_request())
-        .allow_methods(METHODS)
+        .allow_methods(ALLOWED_METHODS)
         .allow_headers(allowed_headers(request.headers()))
         .allow_private_network(AllowPrivateNetwork::yes())
-        .expose_headers(RESPONSE_HEADERS)
-        .max_age(MAX_AGE);
-    let responded = layer.layer(next).oneshot(request).await;
-    responded.unwrap_or_else(|never| match never {})
+        .expose_headers(EXPOSED_HEADERS)
+        .max_age(PREFLIGHT_CACHE_TTL);
+    let layer_outcome = layer.layer(next).oneshot(request).await;
+    layer_outcome.unwrap_or_else(|never| match never {})
 }
 
-/// Returns the headers that the page may send: those of the API, and those that the page requests.
-/// The latter cannot be listed: `Mcp-Param-*` have the names of a tool's parameters, and the
-/// clients of OpenAI and Anthropic send many headers of their own. A request needs a token whatever
-/// its headers are.
+/// Returns the headers that the page may send: the headers of the API, and the headers that the
+/// page requests. Requested headers cannot be listed in advance: `Mcp-Param-*` have the names of a
+/// tool's parameters, and the clients of OpenAI and Anthropic send many additional headers. A
+/// request needs a token whatever its headers are.
 fn allowed_headers(preflight: &HeaderMap) -> Vec<HeaderName> {
-    let requested = preflight
+    let requested_names = preflight
         .get_all(ACCESS_CONTROL_REQUEST_HEADERS)
         .iter()
         .filter_map(|names| names.to_str().ok())
@@ -107,11 +108,11 @@ fn allowed_headers(preflight: &HeaderMap) -> Vec<HeaderName> {
         .filter_map(|name| name.trim().parse::<HeaderName>().ok())
         // `*` in a list of allowed headers would allow all headers.
         .filter(|name| name.as_str() != "*");
-    let mut allowed = REQUEST_HEADERS.to_vec();
-    for name in requested {
+    let mut allowed_names = REQUEST_HEADERS.to_vec();
+    for name in requested_names {
         if !REQUEST_HEADERS.contains(&name) {
-            allowed.push(name);
+            allowed_names.push(name);
         }
     }
-    allowed
+    allowed_names
 }

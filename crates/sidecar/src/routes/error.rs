@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use pillion_core::tool::ErrorCode;
 use pillion_gateway::problem::Problem;
 
-/// The HTTP status and the error code that an error is returned with.
+/// The HTTP status and the error code with which an error is returned.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Status {
     http: StatusCode,
@@ -27,7 +27,7 @@ pub(super) const METHOD_NOT_ALLOWED: Status =
 pub(super) const TIMEOUT: Status = Status::new(StatusCode::REQUEST_TIMEOUT, ErrorCode::Timeout);
 pub(super) const CONFLICT: Status = Status::new(StatusCode::CONFLICT, ErrorCode::InvalidInput);
 pub(super) const IN_PROGRESS: Status =
-    Status::temporary(StatusCode::CONFLICT, ErrorCode::Unavailable);
+    Status::new_temporary(StatusCode::CONFLICT, ErrorCode::Unavailable);
 pub(super) const TOO_LARGE: Status =
     Status::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidInput);
 pub(super) const UNPROCESSABLE: Status =
@@ -35,7 +35,7 @@ pub(super) const UNPROCESSABLE: Status =
 pub(super) const UPGRADE_REQUIRED: Status =
     Status::new(StatusCode::UPGRADE_REQUIRED, ErrorCode::InvalidInput);
 pub(super) const RATE_LIMITED: Status =
-    Status::temporary(StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited);
+    Status::new_temporary(StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited);
 const INTERNAL_ERROR: Status =
     Status::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::InternalError);
 pub(super) const UNAVAILABLE: Status =
@@ -50,7 +50,7 @@ impl Status {
         }
     }
 
-    const fn temporary(http: StatusCode, code: ErrorCode) -> Self {
+    const fn new_temporary(http: StatusCode, code: ErrorCode) -> Self {
         Self {
             is_temporary: true,
             ..Self::new(http, code)
@@ -69,7 +69,7 @@ impl From<(StatusCode, ErrorCode)> for Status {
     }
 }
 
-/// The error of one kind of routes. `?` converts the error to a [`RequestError`].
+/// The error of a group of routes. `?` converts the error to a [`RequestError`].
 pub(super) trait RouteError: Display {
     /// Returns the status and the error code.
     fn status(&self) -> Status;
@@ -122,8 +122,7 @@ macro_rules! route_error {
 }
 pub(super) use route_error;
 
-/// Why a request was rejected before a tool ran: the response that a [`RouteError`] was converted
-/// to.
+/// The response to a request that was rejected before a tool ran. Created from a [`RouteError`].
 #[derive(Debug)]
 pub(super) struct RequestError {
     problem: Box<Problem>,
@@ -132,14 +131,17 @@ pub(super) struct RequestError {
 
 impl RequestError {
     /// Returns the error for a parameter with an invalid value; `expected` describes valid values.
-    pub(super) fn parameter(name: &'static str, expected: impl Into<String>) -> Self {
+    pub(super) fn invalid_parameter(name: &'static str, expected: impl Into<String>) -> Self {
         InvalidParameter(name, expected.into()).into()
     }
 
     /// Returns the error for a parameter whose value is none of `words`.
-    pub(super) fn word(name: &'static str, words: impl IntoIterator<Item = &'static str>) -> Self {
+    pub(super) fn not_one_of(
+        name: &'static str,
+        words: impl IntoIterator<Item = &'static str>,
+    ) -> Self {
         let words: Vec<_> = words.into_iter().collect();
-        Self::parameter(name, format!("one of {}", words.join(", ")))
+        Self::invalid_parameter(name, format!("one of {}", words.join(", ")))
     }
 }
 
@@ -156,8 +158,8 @@ impl IntoResponse for RequestError {
     fn into_response(self) -> Response {
         let mut response = self.problem.into_response();
         if self.is_temporary {
-            let soon = HeaderValue::from_static("1");
-            response.headers_mut().insert(RETRY_AFTER, soon);
+            let one_second = HeaderValue::from_static("1");
+            response.headers_mut().insert(RETRY_AFTER, one_second);
         }
         response
     }

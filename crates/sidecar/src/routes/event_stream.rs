@@ -28,19 +28,22 @@ pub(super) fn last_event_id(headers: &HeaderMap) -> Option<&str> {
 const MAX_UNREAD_BYTES: usize = 256 * 1024;
 
 /// A source of server-sent events.
-pub(super) trait Events: Send + 'static {
+pub(super) trait EventSource: Send + 'static {
     /// Returns the next event, serialized; `None` at the end. The future is cancellation-safe:
-    /// dropping it loses no event.
+    /// dropping the future loses no event.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
 /// Returns an event stream that takes the next event only when the connection has room for it. The
 /// stream ends when the token of the request is no longer valid.
-pub(super) fn respond(events: impl Events, token: TokenValidity) -> Response {
-    let state = (events, Heartbeat::new(token));
+pub(super) fn respond_with_events(
+    events: impl EventSource,
+    token_validity: TokenValidity,
+) -> Response {
+    let state = (events, Heartbeat::new(token_validity));
     let stream = unfold(state, async |(mut events, mut heartbeat)| {
-        let next = heartbeat.next_event_or_heartbeat(events.next()).await?;
-        Some((Ok::<_, Infallible>(next), (events, heartbeat)))
+        let event = heartbeat.next_event_or_heartbeat(events.next()).await?;
+        Some((Ok::<_, Infallible>(event), (events, heartbeat)))
     });
     let body = Body::from_stream(Box::pin(stream));
     let headers = [
@@ -53,7 +56,10 @@ pub(super) fn respond(events: impl Events, token: TokenValidity) -> Response {
 /// Runs the job and streams the events that the job sends, until the client disconnects. The job is
 /// paused while too many events are unread. After `max_duration`, the job runs unpaused to its end,
 /// which the job's own timeouts bound.
-pub(super) fn response<F>(max_duration: Duration, job: impl FnOnce(EventSender) -> F) -> Response
+pub(super) fn respond_with_job<F>(
+    max_duration: Duration,
+    job: impl FnOnce(EventSender) -> F,
+) -> Response
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -63,13 +69,14 @@ where
     });
     let job = Box::pin(job(EventSender(Arc::clone(&events))));
     // The job runs in its own task, so that it continues while the client does not read.
-    let task = tokio::spawn(paced(job, Arc::clone(&events), max_duration));
+    let job_task = tokio::spawn(run_paced(job, Arc::clone(&events), max_duration));
     let job_events = JobEvents {
         events,
-        _job: AbortOnDropHandle::new(task),
+        _job: AbortOnDropHandle::new(job_task),
     };
-    // The token is not checked again: a running call is completed, like other calls.
-    respond(job_events, TokenValidity::default())
+    // The token is not checked again, because a running call is completed even if its token becomes
+    // invalid.
+    respond_with_events(job_events, TokenValidity::default())
 }
 
 /// The events of a job that its client has not read. A full backlog pauses the job.
@@ -93,18 +100,22 @@ impl EventSender {
 
 /// Runs the job, paused while the backlog is full. After `max_duration`, the job is no longer
 /// paused.
-async fn paced(job: impl Future<Output = ()>, events: Arc<JobEventQueue>, max_duration: Duration) {
-    /// Ends the stream when the job ends, even by a panic.
-    struct End(Arc<JobEventQueue>);
-    impl Drop for End {
+async fn run_paced(
+    job: impl Future<Output = ()>,
+    events: Arc<JobEventQueue>,
+    max_duration: Duration,
+) {
+    /// Ends the stream when the job ends, even if the job panics.
+    struct StreamCloser(Arc<JobEventQueue>);
+    impl Drop for StreamCloser {
         fn drop(&mut self) {
             self.0.outbox.close();
         }
     }
-    let end = End(events);
+    let stream_closer = StreamCloser(events);
     let mut job = pin!(job);
-    let paced = timeout(max_duration, end.0.backlog.pace(job.as_mut())).await;
-    if paced.is_err() {
+    let pace_outcome = timeout(max_duration, stream_closer.0.backlog.pace(job.as_mut())).await;
+    if pace_outcome.is_err() {
         job.await;
     }
 }
@@ -114,7 +125,7 @@ struct JobEvents {
     _job: AbortOnDropHandle<()>,
 }
 
-impl Events for JobEvents {
+impl EventSource for JobEvents {
     async fn next(&mut self) -> Option<Bytes> {
         let event = self.events.outbox.next().await?;
         self.events.backlog.subtract(event.len());
@@ -136,7 +147,7 @@ mod tests {
     async fn h6_a_slow_reader_pauses_the_job() {
         let sent = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&sent);
-        let response = response(Duration::from_secs(60), |outlet| async move {
+        let response = respond_with_job(Duration::from_secs(60), |outlet| async move {
             for _ in 0..10_000 {
                 outlet.send(Bytes::from(vec![b'x'; 1024]));
                 counted.fetch_add(1024, Ordering::AcqRel);
@@ -159,7 +170,7 @@ mod tests {
     async fn h6_a_job_is_not_paused_beyond_its_deadline() {
         let is_over = Arc::new(AtomicUsize::new(0));
         let noted = Arc::clone(&is_over);
-        let _unread = response(Duration::from_secs(60), |outlet| async move {
+        let _unread = respond_with_job(Duration::from_secs(60), |outlet| async move {
             outlet.send(Bytes::from(vec![b'x'; 2 * MAX_UNREAD_BYTES]));
             yield_now().await;
             noted.store(1, Ordering::Release);

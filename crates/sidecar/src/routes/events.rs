@@ -13,11 +13,12 @@ use pillion_wire::{StreamEntry, StreamList, route};
 use serde::Deserialize;
 
 use super::error::{NOT_FOUND, RequestError, route_error};
+use super::etag::EntityTags;
 use super::event_stream::{self, last_event_id};
 use super::parameters::{Parameters, PathParameter};
-use super::tagged::EntityTags;
 use crate::app::App;
 use pillion_gateway::access::{AccessGrant, TokenValidity};
+use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::events::{Event, EventKinds, Listener};
 use pillion_gateway::visibility::Visibility;
 
@@ -25,9 +26,10 @@ use pillion_gateway::visibility::Visibility;
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct EventQuery {
-    /// Only events of these types, separated by commas: `call.pending`, `call.started`, `call.ended`,
-    /// `server.status`, `tools.changed`, `approval.requested`, `approval.decided`,
-    /// `configuration.reloaded`. The part before the dot selects all types of that group.
+    /// Restricts the stream to events of these types, separated by commas: `call.pending`,
+    /// `call.started`, `call.ended`, `server.status`, `tools.changed`, `approval.requested`,
+    /// `approval.decided`, `configuration.reloaded`. The part before the dot selects all types of
+    /// that group.
     #[param(
         pattern = "^(call|server|tools|approval|configuration)(,(call|server|tools|approval|configuration))*$"
     )]
@@ -36,10 +38,11 @@ pub(super) struct EventQuery {
 
 /// Stream events.
 ///
-/// Returns server-sent events. The first event is `ready`; its ID is a position to resume from.
-/// With `Last-Event-ID`, the stream resumes after that event; the event `reset` means that events
-/// in between are lost. An idle stream sends a comment every 15 s. A token for one user gets only
-/// the calls and approvals in which that user is verified.
+/// Returns server-sent events. The first event is `ready`; its ID is a position from which a client
+/// can resume. With `Last-Event-ID`, the stream resumes after that event; the event `reset` means
+/// that events in between are lost. An idle stream sends a comment every 15 s. With a token that is
+/// restricted to one user, the stream has only the events of calls and approvals with that verified
+/// user, and events that belong to no user.
 #[utoipa::path(
     get,
     path = route::WATCH_EVENTS.path,
@@ -62,28 +65,31 @@ pub(super) async fn events(
     let kinds = EventKinds::parse(query.types.as_deref().unwrap_or_default());
     let events = &app.process().events;
     let listener = events
-        .listen(last_event_id(&headers), kinds.ok_or_else(unknown_type)?)
+        .listen(
+            last_event_id(&headers),
+            kinds.ok_or_else(unknown_type_error)?,
+        )
         .for_user(grant.only_user().map(str::to_owned));
-    Ok(event_stream::respond(listener, token_validity))
+    Ok(event_stream::respond_with_events(listener, token_validity))
 }
 
-impl event_stream::Events for Listener {
+impl event_stream::EventSource for Listener {
     async fn next(&mut self) -> Option<Bytes> {
         Listener::next(self).await
     }
 }
 
-fn unknown_type() -> RequestError {
-    let known = Event::KINDS.join(", ");
-    let expected = format!("a comma-separated list of {known}, or of their parts before the dot");
-    RequestError::parameter("types", expected)
+fn unknown_type_error() -> RequestError {
+    let kinds = Event::KINDS.join(", ");
+    let expected = format!("a comma-separated list of {kinds}, or of their parts before the dot");
+    RequestError::invalid_parameter("types", expected)
 }
 
 route_error! {
-    /// No visible stream of a pack has the name.
+    /// There is no event stream with the requested name that the client may see.
     #[derive(Debug, thiserror::Error)]
-    #[error("There is no event stream with this name")]
-    struct UnknownStream => NOT_FOUND
+    #[error("There is no event stream '{0}'")]
+    struct UnknownStream(String) => NOT_FOUND
 }
 
 /// List the event streams of packs.
@@ -99,15 +105,15 @@ route_error! {
 pub(super) async fn list(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
-    known: EntityTags,
+    client_tags: EntityTags,
 ) -> Result<Response, RequestError> {
-    let packs = app.packs_for(&Visibility::new(grant.tools));
+    let packs = app.visible_packs(&Visibility::new(grant.tools));
     let streams = packs.streams().map(|stream| StreamEntry {
         name: stream.name().to_owned(),
         uri: stream.uri().to_owned(),
         description: stream.description().to_owned(),
     });
-    known.or(&StreamList {
+    client_tags.respond(&StreamList {
         success: true,
         streams: streams.collect(),
     })
@@ -116,9 +122,9 @@ pub(super) async fn list(
 /// Stream the events of a pack.
 ///
 /// Returns server-sent events, like `/api/v1/events`. The first event is `ready`; its ID is a
-/// position to resume from. With `Last-Event-ID`, the stream resumes after that event; the event
-/// `reset` means that events in between are lost. A token for one user gets only that user's
-/// events.
+/// position from which a client can resume. With `Last-Event-ID`, the stream resumes after that
+/// event; the event `reset` means that events in between are lost. With a token that is restricted
+/// to one user, the stream has only that user's events.
 #[utoipa::path(
     get,
     path = route::WATCH_STREAM.path,
@@ -138,43 +144,48 @@ pub(super) async fn listen(
     PathParameter(name): PathParameter,
     headers: HeaderMap,
 ) -> Result<Response, RequestError> {
-    let packs = app.packs_for(&Visibility::new(grant.tools.clone()));
-    let stream = packs.stream(&name).ok_or(UnknownStream)?;
-    let outgoing = Outgoing {
+    let packs = app.visible_packs(&Visibility::new(grant.tools.clone()));
+    let stream = packs
+        .stream(&name)
+        .ok_or_else(|| UnknownStream(truncate_input(&name)))?;
+    let pack_events = PackEventStream {
         listener: stream.listen(last_event_id(&headers)),
-        only_of: grant.only_user().map(str::to_owned),
-        stopping: Box::pin(app.process().draining()),
+        only_user: grant.only_user().map(str::to_owned),
+        shutdown: Box::pin(app.process().wait_for_draining()),
     };
-    Ok(event_stream::respond(outgoing, token_validity))
+    Ok(event_stream::respond_with_events(
+        pack_events,
+        token_validity,
+    ))
 }
 
 /// A pack stream that is sent to a client.
-struct Outgoing {
+struct PackEventStream {
     listener: StreamListener,
     /// If set, only this user's events are sent.
-    only_of: Option<String>,
+    only_user: Option<String>,
     /// Resolves when the sidecar stops.
-    stopping: Pin<Box<dyn Future<Output = ()> + Send>>,
+    shutdown: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-impl event_stream::Events for Outgoing {
+impl event_stream::EventSource for PackEventStream {
     async fn next(&mut self) -> Option<Bytes> {
         tokio::select! {
             biased;
-            () = &mut self.stopping => None,
-            next = next_event(&mut self.listener, self.only_of.as_deref()) => Some(next),
+            () = &mut self.shutdown => None,
+            event = next_event(&mut self.listener, self.only_user.as_deref()) => Some(event),
         }
     }
 }
 
 /// Returns the next event that the client may see. Cancellation-safe: dropping the future loses no
 /// event.
-async fn next_event(listener: &mut StreamListener, only_of: Option<&str>) -> Bytes {
+async fn next_event(listener: &mut StreamListener, only_user: Option<&str>) -> Bytes {
     loop {
         let message = listener.next().await;
         if let StreamMessage::Event(event) = &message
-            && only_of.is_some()
-            && only_of != event.user.as_deref()
+            && only_user.is_some()
+            && only_user != event.user.as_deref()
         {
             continue;
         }

@@ -25,8 +25,8 @@ use pillion_wire::route;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::body::{Body, BodyError};
 use super::error::{INVALID_INPUT, RequestError, RouteError, Status};
+use super::extract::{Body, BodyError};
 use super::upgrade::{Upgrade, UpgradeError};
 use crate::app::App;
 use crate::current_app::CurrentApp;
@@ -98,7 +98,7 @@ impl PhpExecutor {
 
 /// Open the executor of a PHP process.
 ///
-/// Only over the Unix socket, with the headers `Connection: Upgrade` and `Upgrade:
+/// The request must come over the Unix socket, with the headers `Connection: Upgrade` and `Upgrade:
 /// pillion-executor`. After the response, the connection carries newline-delimited JSON-RPC: the
 /// calls of the PHP process, and the sidecar's requests to run PHP tools.
 #[utoipa::path(
@@ -128,12 +128,17 @@ pub(super) async fn open(
     let request: ExecutorRequest = serde_json::from_slice(&body).map_err(BodyError::Invalid)?;
     let executor = PhpExecutor::new(request, current_app, peer)?;
     let process = app.process();
-    let (stopping, died) = (process.draining(), workers::ended(pid));
-    let admission = process.watch(Some(peer));
+    let (shutdown, process_end) = (
+        process.wait_for_draining(),
+        workers::wait_for_process_end(pid),
+    );
+    let admission = process.watch_admission(Some(peer));
     let response = upgrade.response();
-    process.clients.spawn(async move {
+    process.client_tasks.spawn(async move {
         if let Some(stream) = upgrade.stream().await {
-            executor.serve(stream, stopping, died, admission).await;
+            executor
+                .serve(stream, shutdown, process_end, admission)
+                .await;
         }
     });
     Ok(response)

@@ -5,18 +5,18 @@ use std::any::Any;
 use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
 
-use super::body::Body;
 use super::error::{InternalError, METHOD_NOT_ALLOWED, NOT_FOUND, RequestError, route_error};
+use super::extract::Body;
 use pillion_gateway::client_text::truncate_input;
 
 route_error! {
-    /// Why no route handles a request.
+    /// The reason why no route handles a request.
     #[derive(Debug, thiserror::Error)]
     enum FallbackError {
         #[error("There is no route {}{}", truncate_input(path), base_url_hint(path))]
         UnknownRoute { path: String } => NOT_FOUND,
-        #[error("The method {method} is not allowed for this route")]
-        MethodNotAllowed { method: Method } => METHOD_NOT_ALLOWED,
+        #[error("The method {method} is not allowed for the route {}", truncate_input(path))]
+        MethodNotAllowed { method: Method, path: String } => METHOD_NOT_ALLOWED,
     }
 }
 
@@ -34,19 +34,23 @@ fn base_url_hint(path: &str) -> &'static str {
     }
 }
 
-/// Reads the body before rejecting the request: unread bytes would make the server close the
-/// connection, and a client that keeps the connection alive would lose its next request.
-pub(super) async fn unknown_route(uri: Uri, _body: Result<Body, RequestError>) -> RequestError {
+/// Reads the body before rejecting the request, because unread bytes would make the server close
+/// the connection, and a client that keeps the connection alive would lose its next request.
+pub(super) async fn reject_unknown_route(
+    uri: Uri,
+    _body: Result<Body, RequestError>,
+) -> RequestError {
     let path = uri.path().to_owned();
     FallbackError::UnknownRoute { path }.into()
 }
 
-pub(super) async fn method_not_allowed(method: Method) -> RequestError {
-    FallbackError::MethodNotAllowed { method }.into()
+pub(super) async fn reject_method(method: Method, uri: Uri) -> RequestError {
+    let path = uri.path().to_owned();
+    FallbackError::MethodNotAllowed { method, path }.into()
 }
 
-/// Responds to a panic of a handler. A panic of a tool does not get here: the executor catches it.
-/// The panic hook logs the message, which the client does not get.
-pub(super) fn panicked(_payload: Box<dyn Any + Send>) -> Response {
+/// Responds to a panic of a handler. The executor catches panics of tools. The panic hook logs the
+/// message, which the client does not get.
+pub(super) fn respond_to_panic(_payload: Box<dyn Any + Send>) -> Response {
     RequestError::from(InternalError).into_response()
 }

@@ -11,13 +11,12 @@ use pillion_wire::route;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::body::{AnyJson, Object};
-use super::caller::Caller;
 use super::error::{INVALID_INPUT, RequestError, route_error};
+use super::extract::{AnyJson, Caller, ObjectBody};
 use super::parameters::Parameters;
 
 route_error! {
-    /// Why a conversion is rejected.
+    /// The reason why a conversion is rejected.
     #[derive(Debug, thiserror::Error)]
     enum FormatError {
         #[error(transparent)]
@@ -29,11 +28,11 @@ route_error! {
     }
 }
 
-/// The provider of a conversion.
+/// The query that names the model provider whose format a conversion uses.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ProviderQuery {
-    /// `openai`, `openai-responses`, `anthropic` or `google`.
+    /// The model provider: `openai`, `openai-responses`, `anthropic` or `google`.
     provider: String,
 }
 
@@ -48,7 +47,8 @@ impl ProviderQuery {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Definitions {
     tools: Vec<Definition>,
-    /// Whether OpenAI's chat format has `strict` also for a tool that is not strict.
+    /// Whether tools in OpenAI's chat format always have the member `strict`, even if a tool is not
+    /// strict.
     #[serde(default)]
     always_strict: bool,
 }
@@ -71,7 +71,8 @@ struct Definition {
 pub(super) struct FormattedTools {
     /// Always true.
     success: bool,
-    /// The entries of the request's `tools`; for Google, of `functionDeclarations`.
+    /// The entries for the member `tools` of a request to the provider; for Google, those for
+    /// `functionDeclarations`.
     #[schema(value_type = Vec<Object>)]
     tools: Vec<Value>,
 }
@@ -90,7 +91,7 @@ pub(super) struct FormattedTools {
 pub(super) async fn tools(
     caller: Caller,
     Parameters(query): Parameters<ProviderQuery>,
-    Object(definitions): Object<Definitions>,
+    ObjectBody(definitions): ObjectBody<Definitions>,
 ) -> Result<Json<FormattedTools>, RequestError> {
     let Ok(provider) = query.provider() else {
         return Ok(Json(FormattedTools {
@@ -104,7 +105,8 @@ pub(super) async fn tools(
         StrictFlag::WhenTrue
     };
     let account = format!("formats of {:?}", caller.context.principal);
-    // The size counts as large, because references multiply the work and the list may be long.
+    // The size of the work is `usize::MAX`, so that the conversion always runs on another thread,
+    // because references in schemas multiply the work and the list may be long.
     let tools = compute::run(&account, usize::MAX, move || {
         let build = |tool: Definition| {
             ToolDefinition::builder(tool.name, tool.description)
@@ -113,8 +115,8 @@ pub(super) async fn tools(
                 .build()
         };
         let tools = definitions.tools.into_iter().map(build);
-        let built = tools.collect::<Result<Vec<_>, _>>()?;
-        Ok::<_, FormatError>(format_tools_with(provider, &built, strict_flag))
+        let tool_definitions = tools.collect::<Result<Vec<_>, _>>()?;
+        Ok::<_, FormatError>(format_tools_with(provider, &tool_definitions, strict_flag))
     });
     Ok(Json(FormattedTools {
         success: true,
@@ -127,7 +129,8 @@ pub(super) async fn tools(
 pub(super) struct ParsedCalls {
     /// Always true.
     success: bool,
-    /// The calls in order: `id`, `name`, `arguments` and, if the provider sent it, `index`.
+    /// The calls, in order. Each has `id`, `name`, `arguments` and, if the provider sent it,
+    /// `index`.
     #[schema(value_type = Vec<Object>)]
     calls: Vec<ToolCall>,
 }
@@ -159,7 +162,7 @@ pub(super) async fn tool_calls(
 pub(super) struct ResponseText {
     /// Always true.
     success: bool,
-    /// The text; empty if there is none.
+    /// The text of the response; empty if the response has no text.
     text: String,
 }
 
@@ -232,7 +235,7 @@ struct CallResult {
     /// The output for the model.
     #[serde(default)]
     result: Value,
-    /// The error message.
+    /// The error message of a failed call.
     #[serde(default)]
     error: Option<String>,
 }
@@ -250,7 +253,7 @@ struct CallResult {
 )]
 pub(super) async fn results(
     Parameters(query): Parameters<ProviderQuery>,
-    Object(Results { results }): Object<Results>,
+    ObjectBody(Results { results }): ObjectBody<Results>,
 ) -> Result<Json<Messages>, RequestError> {
     let provider = query.provider()?;
     let to_result = |result: CallResult| ToolResult {

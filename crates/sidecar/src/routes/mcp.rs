@@ -1,4 +1,5 @@
-//! `/mcp`: the MCP server over Streamable HTTP, and over an upgraded connection with one client.
+//! The route `/mcp` of the MCP server, over Streamable HTTP and over an upgraded connection with
+//! one client.
 
 use std::time::Duration;
 
@@ -9,9 +10,8 @@ use axum::response::Response;
 use serde::Deserialize;
 use tokio::io::BufReader;
 
-use super::body::Body;
-use super::caller::Caller;
 use super::error::{INVALID_INPUT, RequestError, route_error};
+use super::extract::{Body, Caller};
 use super::parameters::Parameters;
 use super::upgrade::{Upgrade, UpgradeError};
 use crate::app::App;
@@ -21,7 +21,7 @@ use pillion_gateway::access::{Peer, TokenValidity};
 use pillion_mcp_server::http::Exchange;
 use pillion_mcp_server::stdio;
 
-/// The query of `/mcp`: `?model=ID` offers only the tools that this model may use.
+/// The query of `/mcp`. With `?model=ID`, only the tools that this model may use are offered.
 #[derive(Debug, Deserialize)]
 pub(super) struct McpQuery {
     model: Option<String>,
@@ -49,7 +49,7 @@ pub(super) async fn http(
     if method == Method::POST {
         message = Some(Body::from_request(request, &app).await?);
     }
-    let is_origin_checked = caller.came_over_tcp();
+    let is_origin_checked = caller.is_over_tcp();
     let (context, visibility) = (caller.context, caller.visibility);
     let model = query.model.as_deref();
     let exchange =
@@ -62,7 +62,9 @@ pub(super) async fn http(
             },
             Err(error) => {
                 let status = StatusCode::BAD_REQUEST;
-                return Ok(pillion_mcp_server::http::failed(status, None, error));
+                return Ok(pillion_mcp_server::http::error_response(
+                    status, None, error,
+                ));
             }
         };
     Ok(match message {
@@ -89,7 +91,8 @@ pub(super) async fn stdio(
     }
     let upgrade = Upgrade::begin_client(&app, &mut request, stdio::PROTOCOL)?;
     let context = CallContext {
-        // Only responses over HTTP are counted, not responses over an upgraded connection.
+        // No memory is reserved for responses over an upgraded connection, unlike for responses
+        // over HTTP.
         result_memory: None,
         ..caller.context
     };
@@ -101,26 +104,26 @@ pub(super) async fn stdio(
     )
     .map_err(|error| UnknownModel(error.message))?;
     let process = app.process();
-    let draining = process.draining();
+    let drain_start = process.wait_for_draining();
     let announcement = async {
-        draining.await;
-        stdio::draining()
+        drain_start.await;
+        stdio::draining_notification()
     };
-    let mut admission = process.watch(peer);
+    let mut admission = process.watch_admission(peer);
     let response = upgrade.response();
-    process.clients.spawn(async move {
+    process.client_tasks.spawn(async move {
         let Some(stream) = upgrade.stream().await else {
             return;
         };
         let (input, output) = tokio::io::split(stream);
-        let endings = stdio::StdioShutdown {
+        let shutdown = stdio::StdioShutdown {
             // After the client has disconnected, running calls get no grace period.
             grace: Duration::ZERO,
             announcement,
-            unwelcome: async move { admission.ended().await },
+            access_ended: async move { admission.wait_until_revoked().await },
         };
-        let served = client.serve(BufReader::new(input), output, endings).await;
-        if let Err(error) = served {
+        let serve_outcome = client.serve(BufReader::new(input), output, shutdown).await;
+        if let Err(error) = serve_outcome {
             tracing::debug!(%error, "The connection of an MCP client broke");
         }
     });

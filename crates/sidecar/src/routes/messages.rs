@@ -11,10 +11,9 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::Value;
 
-use super::body::Object;
-use super::caller::Caller;
-use super::compatible::{self, ErrorFormat, Shape};
+use super::compatible::{self, ErrorFormat, ResponseFormat};
 use super::error::RequestError;
+use super::extract::{Caller, ObjectBody};
 use crate::app::App;
 use crate::chat::{self, ChatOutcome};
 use pillion_wire::route;
@@ -48,16 +47,16 @@ pub(super) async fn create(
     State(app): State<App>,
     headers: HeaderMap,
     caller: Caller,
-    Object(request): Object<MessagesRequest>,
+    ObjectBody(request): ObjectBody<MessagesRequest>,
 ) -> Result<Response, RequestError> {
     request.check()?;
-    let model = chat::model_of(&app, request.model.as_deref())?;
-    let converted = request.into_compatible(model)?;
+    let model = chat::find_model(&app, request.model.as_deref())?;
+    let compatible_request = request.into_compatible(model)?;
     Box::pin(compatible::serve(
         &app,
         &headers,
         caller,
-        converted,
+        compatible_request,
         MessagesFormat,
     ))
     .await
@@ -66,17 +65,17 @@ pub(super) async fn create(
 /// Writes responses as Anthropic messages.
 struct MessagesFormat;
 
-impl Shape for MessagesFormat {
+impl ResponseFormat for MessagesFormat {
     const ERROR_FORMAT: ErrorFormat = ErrorFormat::Anthropic;
 
     type Writer = MessageEvents;
 
-    fn whole(&self, ended: &ChatOutcome) -> Value {
-        response::from_outcome(ended)
+    fn complete_response(&self, outcome: &ChatOutcome) -> Value {
+        response::from_outcome(outcome)
     }
 
     /// Tool calls are sent complete at the end, so the writer ignores whether the client runs them.
-    fn writer(&self, id: &str, model: &str, _has_own_tools: bool) -> MessageEvents {
+    fn new_writer(&self, id: &str, model: &str, _has_client_tools: bool) -> MessageEvents {
         MessageEvents::new(id, model)
     }
 }

@@ -8,10 +8,10 @@ use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::ToolOrigin;
 use pillion_wire::{ModelEntry, ModelList, ModelResponse, ModelTool, route};
 
-use super::caller::Caller;
 use super::error::RequestError;
+use super::etag::EntityTags;
+use super::extract::Caller;
 use super::parameters::PathParameter;
-use super::tagged::EntityTags;
 use crate::app::App;
 use crate::chat::ChatRejection;
 use pillion_gateway::models::{Model, NativeTools};
@@ -28,19 +28,20 @@ use pillion_gateway::models::{Model, NativeTools};
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    known: EntityTags,
+    client_tags: EntityTags,
 ) -> Result<Response, RequestError> {
     let models = app.models().iter();
-    known.or(&ModelList {
+    client_tags.respond(&ModelList {
         success: true,
-        models: models.map(|model| entry(&app, model)).collect(),
+        models: models.map(|model| build_entry(&app, model)).collect(),
     })
 }
 
 /// Show a language model, and which tools it may use.
 ///
-/// Each tool of the caller has a flag that says whether the model may use it, and the reason if
-/// not. Like the list of tools, this request contacts MCP servers whose tools are unknown.
+/// Each tool of the caller has a flag that says whether the model may use it, and the reason if the
+/// model may not. Like the list of tools, this request contacts MCP servers whose tools are
+/// unknown.
 #[utoipa::path(
     get,
     path = route::SHOW_MODEL.path,
@@ -62,28 +63,36 @@ pub(super) async fn show(
     let Some(model) = app.models().get(&id) else {
         return Err(ChatRejection::UnknownModel { id }.into());
     };
-    let offered = app.tools_for(&caller.context, &caller.visibility).await;
-    let tools = offered.tools.iter();
-    let seen = tools
+    let offered_tools = app
+        .list_visible_tools(&caller.context, &caller.visibility)
+        .await;
+    let tools = offered_tools.tools.iter();
+    let admitted_tools = tools
         .clone()
         .filter(|tool| drop_reason(model, tool).is_none());
-    let native = NativeTools::for_model(model, app.executor(), &seen.cloned().collect::<Vec<_>>());
+    let native_tools = NativeTools::for_model(
+        model,
+        app.executor(),
+        &admitted_tools.cloned().collect::<Vec<_>>(),
+    );
     Ok(Json(ModelResponse {
         success: true,
-        model: entry(&app, model),
-        tools: tools.map(|tool| model_tool(model, &native, tool)).collect(),
+        model: build_entry(&app, model),
+        tools: tools
+            .map(|tool| model_tool(model, &native_tools, tool))
+            .collect(),
     }))
 }
 
-fn entry(app: &App, model: &Model) -> ModelEntry {
+fn build_entry(app: &App, model: &Model) -> ModelEntry {
     let config = &model.config;
-    let default = app.models().default();
+    let default_model = app.models().default();
     ModelEntry {
         id: config.id.clone(),
         label: config.label.clone(),
         provider: config.provider.clone(),
         api: model.api.map(|api| api.to_string()),
-        is_default: default.is_some_and(|default| default.config.id == config.id),
+        is_default: default_model.is_some_and(|default_model| default_model.config.id == config.id),
         function_calling: config.tools.function_calling,
         mcp: config.tools.mcp,
         enabled_tools: config.tools.enabled_tools.clone(),
@@ -97,7 +106,7 @@ fn drop_reason(model: &Model, tool: &RegisteredTool) -> Option<DropReason> {
     tools.admit(tool.name().as_str(), tool.origin()).err()
 }
 
-fn model_tool(model: &Model, native: &NativeTools, tool: &RegisteredTool) -> ModelTool {
+fn model_tool(model: &Model, native_tools: &NativeTools, tool: &RegisteredTool) -> ModelTool {
     let reason = drop_reason(model, tool);
     ModelTool {
         name: tool.name().to_string(),
@@ -106,7 +115,7 @@ fn model_tool(model: &Model, native: &NativeTools, tool: &RegisteredTool) -> Mod
             _ => None,
         },
         visible: reason.is_none(),
-        native: native.has(tool.name()),
+        native: native_tools.has(tool.name()),
         reason: reason.map(|reason| reason.to_string()),
     }
 }

@@ -41,8 +41,8 @@ struct ApiDocument;
 
 /// Changes the type of each header to a non-null string, because an absent header has no value.
 fn require_header_values(document: &mut OpenApiDocument) {
-    let items = document.paths.paths.values_mut();
-    let parameters = items
+    let path_items = document.paths.paths.values_mut();
+    let parameters = path_items
         .flat_map(|item| [&mut item.get, &mut item.post])
         .flatten()
         .flat_map(|operation| operation.parameters.iter_mut().flatten());
@@ -58,7 +58,8 @@ fn require_header_values(document: &mut OpenApiDocument) {
     }
 }
 
-/// Statuses of error responses without a body. Their details are in a header.
+/// The HTTP statuses of error responses that have no body. The details of such an error are in a
+/// header.
 const STATUSES_WITHOUT_BODY: [&str; 1] = ["416"];
 
 /// Prefix of the paths whose errors have the format of a compatible API.
@@ -82,7 +83,7 @@ fn add_error_responses(document: &mut OpenApiDocument) {
             let description = "The request is not allowed, too large, too slow or invalid, or the sidecar cannot process it";
             ("application/problem+json", &problem, description)
         };
-        let default = ResponseBuilder::new()
+        let default_response = ResponseBuilder::new()
             .description(description)
             .content(media_type, body.clone())
             .build();
@@ -96,7 +97,7 @@ fn add_error_responses(document: &mut OpenApiDocument) {
                     response.content.extend([content]);
                 }
             }
-            responses.insert("default".to_owned(), RefOr::T(default.clone()));
+            responses.insert("default".to_owned(), RefOr::T(default_response.clone()));
         }
     }
 }
@@ -116,11 +117,11 @@ fn add_token(document: &mut OpenApiDocument) {
     document.security = Some(alternatives.to_vec());
 }
 
-static DOCUMENT: LazyLock<Result<String, serde_json::Error>> =
-    LazyLock::new(|| document().to_json());
+static OPENAPI_JSON: LazyLock<Result<String, serde_json::Error>> =
+    LazyLock::new(|| build_document().to_json());
 
 /// Returns the document with the documented routes.
-fn document() -> OpenApiDocument {
+fn build_document() -> OpenApiDocument {
     let mut document = ApiDocument::openapi();
     let components = document.components.get_or_insert_default();
     for (schemas, paths, _) in documented_routes() {
@@ -135,7 +136,7 @@ fn document() -> OpenApiDocument {
 
 /// Returns the OpenAPI document.
 pub(super) async fn openapi() -> Response {
-    match &*DOCUMENT {
+    match &*OPENAPI_JSON {
         Ok(text) => ([(CONTENT_TYPE, "application/json")], text.as_str()).into_response(),
         Err(error) => {
             tracing::error!(%error, "Cannot write the OpenAPI document");

@@ -71,14 +71,15 @@ pub(super) async fn ready(
     grant: Option<Extension<AccessGrant>>,
 ) -> Response {
     app.check_store().await;
-    let mut readiness = readiness(&app);
+    let mut readiness = check_readiness(&app);
     let is_ready = readiness.status == "ready";
     if readiness.status == "starting"
-        && let Ok(turn) = Arc::clone(&app.process().background_discovery).try_lock_owned()
+        && let Ok(discovery_guard) =
+            Arc::clone(&app.process().background_discovery).try_lock_owned()
     {
         // Concurrent readiness checks, which need no token, share one discovery.
         tokio::spawn(async move {
-            let _turn = turn;
+            let _discovery_guard = discovery_guard;
             app.discover().await
         });
     }
@@ -98,7 +99,7 @@ pub(super) async fn ready(
 }
 
 /// Returns the readiness of the sidecar.
-fn readiness(app: &App) -> Readiness {
+fn check_readiness(app: &App) -> Readiness {
     let process = app.process();
     let status = if process.is_draining() {
         "draining"
@@ -111,7 +112,7 @@ fn readiness(app: &App) -> Readiness {
     } else {
         "starting"
     };
-    let failed = app.server_reports().into_iter().filter_map(|server| {
+    let failed_servers = app.server_reports().into_iter().filter_map(|server| {
         Some(UnavailableServer {
             label: server.label,
             error: server.error?,
@@ -119,7 +120,7 @@ fn readiness(app: &App) -> Readiness {
     });
     Readiness {
         status: status.to_owned(),
-        unavailable_servers: failed.collect(),
+        unavailable_servers: failed_servers.collect(),
         store_error: app.store_failure(),
         last_reload: process.last_reload().map(|reload| ReloadReport {
             at: format_timestamp(reload.at.into()),
@@ -131,8 +132,8 @@ fn readiness(app: &App) -> Readiness {
 
 /// Return the status of the sidecar.
 ///
-/// Counters since the start, the last known state of each MCP server, and the resource usage of the
-/// process. This request contacts no MCP server.
+/// The status has counters since the sidecar started, the last known state of each MCP server, and
+/// the resource usage of the process. This request contacts no MCP server.
 #[utoipa::path(
     get,
     path = route::STATUS.path,
@@ -141,9 +142,9 @@ fn readiness(app: &App) -> Readiness {
 pub(super) async fn status(State(app): State<App>) -> Json<Status> {
     app.check_store().await;
     let scrape = app.scrape();
-    let tools = tools(&scrape);
+    let tools = collect_tool_statuses(&scrape);
     let metrics = &scrape.metrics;
-    let readiness = readiness(&app);
+    let readiness = check_readiness(&app);
     Json(Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         status: readiness.status,
@@ -161,8 +162,8 @@ pub(super) async fn status(State(app): State<App>) -> Json<Status> {
             failed: tools.iter().map(|tool| tool.failed).sum(),
         },
         tools,
-        servers: servers(&scrape),
-        invalid_tools: invalid_tools(&app),
+        servers: collect_server_statuses(&scrape),
+        invalid_tools: find_invalid_tools(&app),
         store_error: readiness.store_error,
         process: ProcessStatus {
             resident_bytes: scrape.system.resident_bytes,
@@ -178,19 +179,28 @@ pub(super) async fn status(State(app): State<App>) -> Json<Status> {
     })
 }
 
-fn invalid_tools(app: &App) -> Vec<InvalidTool> {
-    let mut invalid = app.wasm_tools().faults();
-    let registered = app.registry().tools(None);
-    invalid.extend(registered.iter().filter_map(|tool| schema_fault(tool)));
-    invalid
+fn find_invalid_tools(app: &App) -> Vec<InvalidTool> {
+    let mut invalid_tools = app.wasm_tools().faults();
+    let registered_tools = app.registry().tools(None);
+    invalid_tools.extend(
+        registered_tools
+            .iter()
+            .filter_map(|tool| schema_fault(tool)),
+    );
+    invalid_tools
 }
 
-fn tools(scrape: &Scrape) -> Vec<ToolStatus> {
-    let all = scrape.metrics.tools.all().into_iter();
-    let mut tools: Vec<_> = all
+fn collect_tool_statuses(scrape: &Scrape) -> Vec<ToolStatus> {
+    let tool_stats = scrape.metrics.tools.snapshot().into_iter();
+    let mut tools: Vec<_> = tool_stats
         .map(|(name, stats)| {
             let (calls, failed) = stats.calls_and_failures();
-            let millis = |share| stats.latency.percentile(share).map(|seconds| seconds * 1e3);
+            let millis = |quantile| {
+                stats
+                    .latency
+                    .percentile(quantile)
+                    .map(|seconds| seconds * 1e3)
+            };
             ToolStatus {
                 name,
                 calls,
@@ -204,7 +214,7 @@ fn tools(scrape: &Scrape) -> Vec<ToolStatus> {
     tools
 }
 
-fn servers(scrape: &Scrape) -> Vec<ServerStatus> {
+fn collect_server_statuses(scrape: &Scrape) -> Vec<ServerStatus> {
     let servers = scrape.servers.iter();
     servers
         .map(|server| ServerStatus {

@@ -16,16 +16,19 @@ use super::page::PageQuery;
 use super::parameters::Parameters;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
+use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::visibility::Visibility;
 
 route_error! {
-    /// Why the stored entries of a pack are not listed or removed.
+    /// The reason why the stored entries of a pack are not listed or removed.
     #[derive(Debug, thiserror::Error)]
     enum PackError {
-        #[error("There is no such pack, or the pack stores no entries of this kind")]
-        UnknownKind => NOT_FOUND,
-        #[error("The pack stores no entry with this name")]
-        UnknownItem => NOT_FOUND,
+        #[error("The path is not valid UTF-8")]
+        InvalidPath => NOT_FOUND,
+        #[error("There is no pack '{pack}' that stores entries of the kind '{kind}'")]
+        UnknownKind { pack: String, kind: String } => NOT_FOUND,
+        #[error("The pack stores no entry '{name}'")]
+        UnknownItem { name: String } => NOT_FOUND,
     }
 }
 
@@ -46,8 +49,8 @@ pub(super) async fn list(
 ) -> Result<Json<PackList>, RequestError> {
     let visibility = Visibility::new(grant.tools);
     let mut packs = Vec::new();
-    for pack in app.packs_for(&visibility).iter() {
-        packs.push(entry(pack, &visibility).await?);
+    for pack in app.visible_packs(&visibility).iter() {
+        packs.push(build_entry(pack, &visibility).await?);
     }
     Ok(Json(PackList {
         success: true,
@@ -80,17 +83,19 @@ pub(super) async fn list_items(
     path: Result<Path<(String, String)>, PathRejection>,
     Parameters(page): Parameters<PageQuery>,
 ) -> Result<Json<StoredItemList>, RequestError> {
-    let Path((pack, kind)) = path.map_err(|_| PackError::UnknownKind)?;
+    let Path((pack, kind)) = path.map_err(|_| PackError::InvalidPath)?;
     let items = find_stored_items(&app, grant, &pack, &kind)?;
-    let page = page.request()?;
-    let after = page.after.as_ref().map(|after| after.as_str());
-    let found = items.list(after, page.limit).await?;
-    let last = found.last().filter(|_| found.len() >= page.limit as usize);
-    let next = match last {
-        Some(last) if !items.list(Some(&last.name), 1).await?.is_empty() => Some(last.name.clone()),
+    let page_request = page.request()?;
+    let previous_name = page_request.after.as_ref().map(|cursor| cursor.as_str());
+    let page_items = items.list(previous_name, page_request.limit).await?;
+    let last_item = page_items
+        .last()
+        .filter(|_| page_items.len() >= page_request.limit as usize);
+    let next = match last_item {
+        Some(item) if !items.list(Some(&item.name), 1).await?.is_empty() => Some(item.name.clone()),
         _ => None,
     };
-    let entries = found.into_iter().map(|item| StoredItemEntry {
+    let entries = page_items.into_iter().map(|item| StoredItemEntry {
         name: item.name,
         details: item.facts,
     });
@@ -125,28 +130,32 @@ pub(super) async fn remove(
     Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String, String)>, PathRejection>,
 ) -> Result<Json<StoredItemRemoved>, RequestError> {
-    let Path((pack, kind, name)) = path.map_err(|_| PackError::UnknownItem)?;
+    let Path((pack, kind, name)) = path.map_err(|_| PackError::InvalidPath)?;
     let items = find_stored_items(&app, grant, &pack, &kind)?;
-    let removed = name.clone();
+    let removed_name = name.clone();
     // The removal completes even if the client disconnects, so that subscribers are notified.
-    let removing = tokio::spawn(async move { items.remove(&name).await });
-    let existed = removing.await.map_err(|_| InternalError)??;
-    if !existed {
-        return Err(PackError::UnknownItem.into());
+    let remove_task = tokio::spawn(async move { items.remove(&name).await });
+    let was_removed = remove_task.await.map_err(|_| InternalError)??;
+    if !was_removed {
+        let name = truncate_input(&removed_name);
+        return Err(PackError::UnknownItem { name }.into());
     }
     tracing::info!(
         pack,
         kind,
-        name = removed,
+        name = removed_name,
         "Removed a stored entry of a pack"
     );
     Ok(Json(StoredItemRemoved {
         success: true,
-        removed,
+        removed: removed_name,
     }))
 }
 
-async fn entry(pack: &PackContents, visibility: &Visibility) -> Result<PackEntry, RequestError> {
+async fn build_entry(
+    pack: &PackContents,
+    visibility: &Visibility,
+) -> Result<PackEntry, RequestError> {
     let is_visible = |tool: &&str| visibility.is_name_visible(tool, tool, &ToolOrigin::Native);
     let names = pack.tools().iter().map(|tool| tool.as_str());
     let tools = names.filter(is_visible);
@@ -176,7 +185,10 @@ fn find_stored_items(
     pack: &str,
     kind: &str,
 ) -> Result<Arc<dyn StoredItems>, PackError> {
-    let packs = app.packs_for(&Visibility::new(grant.tools));
+    let packs = app.visible_packs(&Visibility::new(grant.tools));
     let items = packs.get(pack).and_then(|pack| pack.stored_items_of(kind));
-    items.cloned().ok_or(PackError::UnknownKind)
+    items.cloned().ok_or_else(|| PackError::UnknownKind {
+        pack: truncate_input(pack),
+        kind: truncate_input(kind),
+    })
 }

@@ -4,13 +4,13 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::error::RequestError;
-use super::parameters::parsed;
+use super::parameters::parse_parameter;
 use pillion_gateway::access::AccessGrant;
 
 /// Maximum size of the stored JSON of a page, in bytes.
-const MAX_BYTES: usize = 8 * 1024 * 1024;
+const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 
-/// The page of a list.
+/// The query parameters that select a page of a list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PageQuery {
@@ -28,15 +28,15 @@ impl PageQuery {
     /// The limit is not a number in range.
     pub(super) fn request(self) -> Result<PageRequest, RequestError> {
         let expected = format!("a number from 1 to {}", PageRequest::MAX_LIMIT);
-        let limit = parsed("limit", self.limit.as_deref(), &expected)?
+        let limit = parse_parameter("limit", self.limit.as_deref(), &expected)?
             .unwrap_or(PageRequest::default().limit);
         if !(1..=PageRequest::MAX_LIMIT).contains(&limit) {
-            return Err(RequestError::parameter("limit", expected));
+            return Err(RequestError::invalid_parameter("limit", expected));
         }
         Ok(PageRequest {
             after: self.after.map(Cursor::new),
             limit,
-            max_bytes: MAX_BYTES,
+            max_bytes: MAX_PAGE_BYTES,
         })
     }
 }
@@ -45,15 +45,16 @@ impl PageQuery {
 pub(super) async fn convert_records<R: Send + 'static, E: Send + 'static>(
     grant: &AccessGrant,
     records: Vec<R>,
-    bytes: impl Fn(&R) -> usize,
+    json_bytes: impl Fn(&R) -> usize,
     to_entry: impl Fn(R) -> E + Send + 'static,
 ) -> Vec<E> {
-    let bytes = records.iter().map(bytes).sum();
-    let work = move || records.into_iter().map(to_entry).collect();
-    compute::run(&grant.principal(), bytes, work).await
+    let total_bytes = records.iter().map(json_bytes).sum();
+    let convert = move || records.into_iter().map(to_entry).collect();
+    compute::run(&grant.principal(), total_bytes, convert).await
 }
 
-/// Checks stored JSON without parsing it into values. Invalid JSON becomes a string.
+/// Returns stored JSON after checking its syntax, without parsing it into values. Converts invalid
+/// JSON to a JSON string.
 pub(super) fn stored_json(text: &str) -> Box<RawValue> {
     match serde_json::from_str::<&RawValue>(text) {
         Ok(json) => json.to_owned(),

@@ -17,8 +17,8 @@ route_error! {
     pub(super) struct MalformedQuery(String) => INVALID_INPUT
 }
 
-/// The query parameters of a request. The fields are strings, which [`parsed`] converts, so that
-/// each error names the expected value of the parameter.
+/// The query parameters of a request. The fields are strings, which [`parse_parameter`] converts,
+/// so that each error names the expected value of the parameter.
 pub(super) struct Parameters<T>(pub(super) T);
 
 impl<T: DeserializeOwned> Parameters<T> {
@@ -29,7 +29,8 @@ impl<T: DeserializeOwned> Parameters<T> {
     pub(super) fn from_uri(uri: &Uri) -> Result<Self, MalformedQuery> {
         let query = Query::try_from_uri(uri);
         let Query(parameters) = query.map_err(|rejection| {
-            // The source of the rejection is its message without axum's prefix.
+            // The error has the message of the rejection's source, because the rejection's own
+            // message has axum's prefix.
             let reason = rejection.source().map(ToString::to_string);
             MalformedQuery(reason.unwrap_or_else(|| rejection.to_string()))
         })?;
@@ -53,7 +54,10 @@ impl FromRequestParts<App> for PathParameter {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
         let path = Path::from_request_parts(parts, app).await;
-        Ok(Self(path.map_or_else(|_| String::new(), |Path(it)| it)))
+        Ok(Self(path.map_or_else(
+            |_| String::new(),
+            |Path(parameter)| parameter,
+        )))
     }
 }
 
@@ -61,11 +65,11 @@ impl FromRequestParts<App> for PathParameter {
 ///
 /// # Errors
 /// The text cannot be parsed; `expected` describes the expected value.
-pub(super) fn parsed<T: FromStr>(
+pub(super) fn parse_parameter<T: FromStr>(
     name: &'static str,
     text: Option<&str>,
     expected: &str,
 ) -> Result<Option<T>, RequestError> {
     let value = text.map(str::parse).transpose();
-    value.map_err(|_| RequestError::parameter(name, expected))
+    value.map_err(|_| RequestError::invalid_parameter(name, expected))
 }

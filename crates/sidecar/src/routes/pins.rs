@@ -10,22 +10,25 @@ use pillion_wire::{AcceptPin, PinEntry, PinList, PinResponse, route};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::body::{Body, BodyError};
 use super::error::{CONFLICT, NOT_FOUND, RequestError, route_error};
-use super::parameters::{Parameters, parsed};
-use super::store::store_of;
-use super::tagged::EntityTags;
+use super::etag::EntityTags;
+use super::extract::{Body, BodyError};
+use super::parameters::{Parameters, parse_parameter};
+use super::store::require_store;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
+use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::pins;
 use pillion_gateway::timestamp::format_timestamp;
 
 route_error! {
-    /// Why a pin is not shown or accepted.
+    /// The reason why a pin is not shown or accepted.
     #[derive(Debug, thiserror::Error)]
     enum PinError {
-        #[error("There is no pin for this tool")]
-        Unknown => NOT_FOUND,
+        #[error("The path is not valid UTF-8")]
+        InvalidPath => NOT_FOUND,
+        #[error("There is no pin for the tool '{tool}' of the server '{server}'")]
+        UnknownPin { server: String, tool: String } => NOT_FOUND,
         #[error("{reason}")]
         Conflict { reason: String } => CONFLICT,
     }
@@ -35,11 +38,11 @@ route_error! {
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PinQuery {
-    /// Only pins of this server, by label.
+    /// Restricts the list to the pins of the server with this label.
     server: Option<String>,
-    /// Only pins of tools that are listed for this user alone.
+    /// Restricts the list to the pins of tools that are listed for this user alone.
     user: Option<String>,
-    /// Only pins of changed tools.
+    /// Restricts the list to the pins of changed tools.
     #[param(value_type = Option<bool>)]
     changed: Option<String>,
 }
@@ -47,30 +50,35 @@ pub(super) struct PinQuery {
 /// The query that names the user of a pin.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Owner {
+pub(super) struct PinOwnerQuery {
     /// The user for whom the server lists the tool, if the server lists tools per user.
     user: Option<String>,
 }
 
-impl Owner {
-    /// Returns the owner of the pin, if the client may see it.
-    fn check<'a>(&'a self, server: &'a str, grant: &AccessGrant) -> Result<PinOwner<'a>, PinError> {
+impl PinOwnerQuery {
+    /// Returns the owner of the pin, if the client may see the pin.
+    fn check<'a>(
+        &'a self,
+        server: &'a str,
+        tool: &str,
+        grant: &AccessGrant,
+    ) -> Result<PinOwner<'a>, PinError> {
         let user = self.user.as_deref().filter(|user| !user.is_empty());
         may_see(grant, user)
             .then_some(PinOwner { server, user })
-            .ok_or(PinError::Unknown)
+            .ok_or_else(|| unknown_pin_error(server, tool))
     }
 }
 
-/// Returns whether the client may see the tools that a server lists for `user`: the client must be
-/// allowed to act for the user.
+/// Returns whether the client may see the tools that a server lists for `user`, which requires that
+/// the client may act on behalf of the user.
 fn may_see(grant: &AccessGrant, user: Option<&str>) -> bool {
     user.is_none_or(|user| grant.may_act_for(user))
 }
 
 /// List the pinned tool definitions of MCP servers.
 ///
-/// Pins of a user's personal tools are visible only to clients that may act for that user.
+/// Pins of a user's personal tools are visible only to clients that may act on behalf of that user.
 #[utoipa::path(
     get,
     path = route::LIST_PINS.path,
@@ -89,11 +97,11 @@ pub(super) async fn list(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
     Parameters(query): Parameters<PinQuery>,
-    known: EntityTags,
+    client_tags: EntityTags,
 ) -> Result<Response, RequestError> {
-    let changed = parsed("changed", query.changed.as_deref(), "true or false")?;
-    let only_changed = changed.unwrap_or(false);
-    let store = store_of(&app)?;
+    let changed_filter = parse_parameter("changed", query.changed.as_deref(), "true or false")?;
+    let is_changed_only = changed_filter.unwrap_or(false);
+    let store = require_store(&app)?;
     let labels = match query.server {
         Some(label) => vec![label],
         None => {
@@ -101,7 +109,7 @@ pub(super) async fn list(
             servers.map(|server| server.label.clone()).collect()
         }
     };
-    let mut listed = Vec::new();
+    let mut entries = Vec::new();
     for label in labels {
         let pins = match query.user.as_deref().filter(|user| !user.is_empty()) {
             None => store.server_pins(&label).await?,
@@ -110,17 +118,17 @@ pub(super) async fn list(
                 store.pins(PinOwner { server, user }).await?
             }
         };
-        let shown = |pin: &ToolPin| {
-            (!only_changed || pin.pending.is_some()) && may_see(&grant, pin.user.as_deref())
+        let is_shown = |pin: &ToolPin| {
+            (!is_changed_only || pin.pending.is_some()) && may_see(&grant, pin.user.as_deref())
         };
-        let visible: Vec<_> = pins.into_iter().filter(shown).collect();
-        let bytes = visible.iter().map(pins::size).sum();
-        let work = move || visible.iter().map(entry).collect::<Vec<_>>();
-        listed.extend(compute::run(&label, bytes, work).await);
+        let visible_pins: Vec<_> = pins.into_iter().filter(is_shown).collect();
+        let bytes = visible_pins.iter().map(pins::pin_bytes).sum();
+        let convert = move || visible_pins.iter().map(build_entry).collect::<Vec<_>>();
+        entries.extend(compute::run(&label, bytes, convert).await);
     }
-    known.or(&PinList {
+    client_tags.respond(&PinList {
         success: true,
-        pins: listed,
+        pins: entries,
     })
 }
 
@@ -131,7 +139,7 @@ pub(super) async fn list(
     params(
         ("server" = String, Path, description = "The server's label"),
         ("tool" = String, Path, description = "The tool's name on the server"),
-        Owner,
+        PinOwnerQuery,
     ),
     responses(
         (status = 200, description = "The pin", body = PinResponse),
@@ -143,11 +151,11 @@ pub(super) async fn show(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String)>, PathRejection>,
-    Parameters(owner): Parameters<Owner>,
+    Parameters(owner): Parameters<PinOwnerQuery>,
 ) -> Result<Json<PinResponse>, RequestError> {
-    let Path((server, tool)) = path.map_err(|_| PinError::Unknown)?;
-    let owner = owner.check(&server, &grant)?;
-    show_pin(&*store_of(&app)?, owner, &tool).await
+    let Path((server, tool)) = path.map_err(|_| PinError::InvalidPath)?;
+    let owner = owner.check(&server, &tool, &grant)?;
+    show_pin(&*require_store(&app)?, owner, &tool).await
 }
 
 /// Accept the current definition of a tool.
@@ -159,7 +167,7 @@ pub(super) async fn show(
     params(
         ("server" = String, Path, description = "The server's label"),
         ("tool" = String, Path, description = "The tool's name on the server"),
-        Owner,
+        PinOwnerQuery,
     ),
     request_body(content = Option<AcceptPin>, content_type = "application/json"),
     responses(
@@ -174,23 +182,25 @@ pub(super) async fn accept(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
     path: Result<Path<(String, String)>, PathRejection>,
-    Parameters(owner): Parameters<Owner>,
+    Parameters(owner): Parameters<PinOwnerQuery>,
     Body(body): Body,
 ) -> Result<Json<PinResponse>, RequestError> {
-    let Path((server, tool)) = path.map_err(|_| PinError::Unknown)?;
-    let owner = owner.check(&server, &grant)?;
+    let Path((server, tool)) = path.map_err(|_| PinError::InvalidPath)?;
+    let owner = owner.check(&server, &tool, &grant)?;
     let AcceptPin { hash } = if body.trim_ascii().is_empty() {
         AcceptPin::default()
     } else {
-        let body: Value = serde_json::from_slice(&body).map_err(BodyError::MalformedJson)?;
-        serde_json::from_value::<Option<AcceptPin>>(body)
-            .map_err(|_| RequestError::parameter("hash", "a string"))?
+        let json: Value = serde_json::from_slice(&body).map_err(BodyError::MalformedJson)?;
+        serde_json::from_value::<Option<AcceptPin>>(json)
+            .map_err(|_| RequestError::invalid_parameter("hash", "a string"))?
             .unwrap_or_default()
     };
-    let store = store_of(&app)?;
+    let store = require_store(&app)?;
     match pins::accept(&*store, owner, &tool, hash.as_deref()).await {
         Ok(()) => {}
-        Err(error) if error.is_not_found() => return Err(PinError::Unknown.into()),
+        Err(error) if error.is_not_found() => {
+            return Err(unknown_pin_error(&server, &tool).into());
+        }
         Err(error) if error.is_conflict() => {
             let reason = error.to_string();
             return Err(PinError::Conflict { reason }.into());
@@ -207,31 +217,43 @@ pub(super) async fn accept(
     show_pin(&*store, owner, &tool).await
 }
 
+fn unknown_pin_error(server: &str, tool: &str) -> PinError {
+    PinError::UnknownPin {
+        server: truncate_input(server),
+        tool: truncate_input(tool),
+    }
+}
+
 async fn show_pin(
     store: &dyn Store,
     owner: PinOwner<'_>,
     tool: &str,
 ) -> Result<Json<PinResponse>, RequestError> {
-    let pin = store.pin(owner, tool).await?.ok_or(PinError::Unknown)?;
-    let bytes = pins::size(&pin);
-    let response = compute::run(owner.server, bytes, move || {
+    let stored_pin = store.pin(owner, tool).await?;
+    let pin = stored_pin.ok_or_else(|| unknown_pin_error(owner.server, tool))?;
+    let bytes = pins::pin_bytes(&pin);
+    let build_response = compute::run(owner.server, bytes, move || {
         let changes = match &pin.pending {
-            Some(pending) => pins::between(&pin.definition, &pending.definition),
+            Some(pending_definition) => {
+                pins::find_differences(&pin.definition, &pending_definition.definition)
+            }
             None => Vec::new(),
         };
         PinResponse {
             success: true,
             definition: serde_json::from_str(&pin.definition).unwrap_or_default(),
             changes,
-            pin: entry(&pin),
+            pin: build_entry(&pin),
         }
     });
-    Ok(Json(response.await))
+    Ok(Json(build_response.await))
 }
 
-fn entry(pin: &ToolPin) -> PinEntry {
-    let pending = pin.pending.as_ref();
-    let newest = pending.map_or(&pin.definition, |pending| &pending.definition);
+fn build_entry(pin: &ToolPin) -> PinEntry {
+    let pending_definition = pin.pending.as_ref();
+    let newest_definition = pending_definition.map_or(&pin.definition, |pending_definition| {
+        &pending_definition.definition
+    });
     PinEntry {
         server: pin.server.clone(),
         user: pin.user.clone(),
@@ -239,8 +261,9 @@ fn entry(pin: &ToolPin) -> PinEntry {
         status: pins::status(pin).to_owned(),
         hash: pin.hash.clone(),
         accepted_at: format_timestamp(pin.accepted_at),
-        pending_hash: pending.map(|pending| pending.hash.clone()),
-        pending_since: pending.map(|pending| format_timestamp(pending.seen_at)),
-        warnings: pins::warnings(&serde_json::from_str(newest).unwrap_or_default()),
+        pending_hash: pending_definition.map(|pending_definition| pending_definition.hash.clone()),
+        pending_since: pending_definition
+            .map(|pending_definition| format_timestamp(pending_definition.seen_at)),
+        warnings: pins::find_warnings(&serde_json::from_str(newest_definition).unwrap_or_default()),
     }
 }

@@ -6,29 +6,29 @@ use pillion_core::store::SecretKind;
 use pillion_core::variable;
 use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList, route};
 
-use super::body::Object;
 use super::error::{CONFLICT, NOT_FOUND, RequestError, route_error};
+use super::extract::ObjectBody;
 use super::parameters::PathParameter;
 use super::vault_keys::{self, list_keys, store_key};
 use crate::app::App;
 use pillion_config::ProviderSection;
 use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::credentials::CredentialError;
-use pillion_gateway::models::key_in;
+use pillion_gateway::models::read_key;
 
 route_error! {
-    /// Why the API key of a provider cannot be changed.
+    /// The reason why the API key of a provider cannot be changed.
     #[derive(Debug, thiserror::Error)]
     enum ProviderKeyError {
-        #[error("There is no provider '{name}': the configuration has {}", listed(.known))]
-        Unknown { name: String, known: Vec<String> } => NOT_FOUND,
-        #[error("The provider's key comes from {}", variable::shown(.0))]
-        KeyInVariable(String) => CONFLICT,
+        #[error("There is no provider '{name}': the configuration has {}", join_names(.provider_names))]
+        Unknown { name: String, provider_names: Vec<String> } => NOT_FOUND,
+        #[error("The key of the provider '{name}' comes from {}", variable::describe(.key_env))]
+        KeyInVariable { name: String, key_env: String } => CONFLICT,
     }
 }
 
 /// Returns the names as a list, or `none`.
-fn listed(names: &[String]) -> String {
+fn join_names(names: &[String]) -> String {
     match names {
         [] => "none".to_owned(),
         names => names.join(", "),
@@ -71,9 +71,9 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<ProviderList>, R
 pub(super) async fn set_key(
     State(app): State<App>,
     PathParameter(name): PathParameter,
-    Object(input): Object<ProviderKeyInput>,
+    ObjectBody(input): ObjectBody<ProviderKeyInput>,
 ) -> Result<Json<ProviderList>, RequestError> {
-    provider(&app, &name)?;
+    find_provider(&app, &name)?;
     store_key(&app, SecretKind::ProviderKey, &name, &input).await?;
     Ok(Json(list_providers(&app).await?))
 }
@@ -95,21 +95,21 @@ pub(super) async fn remove_key(
     State(app): State<App>,
     PathParameter(name): PathParameter,
 ) -> Result<Json<ProviderList>, RequestError> {
-    provider(&app, &name)?;
+    find_provider(&app, &name)?;
     vault_keys::remove_key(&app, SecretKind::ProviderKey, &name).await?;
     Ok(Json(list_providers(&app).await?))
 }
 
 async fn list_providers(app: &App) -> Result<ProviderList, CredentialError> {
-    let in_vault = list_keys(app, SecretKind::ProviderKey).await?;
-    let entry = |provider: &ProviderSection| ProviderEntry {
+    let names_in_vault = list_keys(app, SecretKind::ProviderKey).await?;
+    let to_entry = |provider: &ProviderSection| ProviderEntry {
         name: provider.name.clone(),
         api: provider.api().to_string(),
         host: provider.host(),
         key: match &provider.key_env {
-            Some(variable) if key_in(variable).is_some() => "variable",
+            Some(variable) if read_key(variable).is_some() => "variable",
             Some(_) => "none",
-            None if in_vault.contains(&provider.name) => "vault",
+            None if names_in_vault.contains(&provider.name) => "vault",
             None => "none",
         }
         .to_owned(),
@@ -117,21 +117,27 @@ async fn list_providers(app: &App) -> Result<ProviderList, CredentialError> {
     };
     Ok(ProviderList {
         success: true,
-        providers: app.models().providers().iter().map(entry).collect(),
+        providers: app.models().providers().iter().map(to_entry).collect(),
     })
 }
 
 /// Returns the provider with this name, whose key may be in the vault.
-fn provider<'a>(app: &'a App, name: &str) -> Result<&'a ProviderSection, ProviderKeyError> {
+fn find_provider<'a>(app: &'a App, name: &str) -> Result<&'a ProviderSection, ProviderKeyError> {
     let providers = app.models().providers();
     let Some(provider) = providers.iter().find(|provider| provider.name == name) else {
         return Err(ProviderKeyError::Unknown {
             name: truncate_input(name),
-            known: providers.iter().map(|known| known.name.clone()).collect(),
+            provider_names: providers
+                .iter()
+                .map(|provider| provider.name.clone())
+                .collect(),
         });
     };
     match &provider.key_env {
         None => Ok(provider),
-        Some(name) => Err(ProviderKeyError::KeyInVariable(name.clone())),
+        Some(key_env) => Err(ProviderKeyError::KeyInVariable {
+            name: provider.name.clone(),
+            key_env: key_env.clone(),
+        }),
     }
 }

@@ -19,13 +19,14 @@ use crate::app::App;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::accounts::{Charge, PrincipalAccounts, Usage, values_memory};
 
-/// Maximum size of a body that is not charged, in bytes. Nor is a body with at most `FREE_VALUES`
-/// values. Ordinary requests therefore take no lock and are never rejected.
-const FREE_BYTES: usize = 4 * 1024;
-const FREE_VALUES: usize = 1_000;
+/// Maximum size of a body that is not charged, in bytes. Ordinary requests therefore take no lock
+/// and are never rejected.
+const MAX_UNCHARGED_BYTES: usize = 4 * 1024;
+/// Maximum number of values of a body that is not charged.
+const MAX_UNCHARGED_VALUES: usize = 1_000;
 
 route_error! {
-    /// The running requests of the principal use all the memory that it may use.
+    /// The running requests of the principal use all the memory that the principal may use.
     #[derive(Debug, thiserror::Error)]
     #[error(
         "The running requests of this caller have too many JSON values together: try again later, or \
@@ -34,11 +35,12 @@ route_error! {
     pub(super) struct TooManyRunningValues => RATE_LIMITED
 }
 
-/// The charge of a request for its body. The gate adds it to requests with long bodies.
+/// The memory that a request is charged for its body. `authenticate` adds the charge to requests
+/// with long bodies.
 #[derive(Clone)]
-pub(super) struct RequestMemory(Arc<Account>);
+pub(super) struct RequestMemory(Arc<RequestAccount>);
 
-struct Account {
+struct RequestAccount {
     accounts: Arc<PrincipalAccounts>,
     principal: Option<String>,
     charge: Mutex<Option<Charge>>,
@@ -52,10 +54,10 @@ impl RequestMemory {
         app: &App,
         grant: Option<&AccessGrant>,
     ) -> Option<Self> {
-        if max_bytes.is_some_and(|max| max <= FREE_BYTES as u64) {
+        if max_bytes.is_some_and(|max_bytes| max_bytes <= MAX_UNCHARGED_BYTES as u64) {
             return None;
         }
-        Some(Self(Arc::new(Account {
+        Some(Self(Arc::new(RequestAccount {
             accounts: Arc::clone(&app.process().request_values),
             principal: grant.map(AccessGrant::principal),
             charge: Mutex::default(),
@@ -66,23 +68,25 @@ impl RequestMemory {
     /// counted on another thread.
     ///
     /// # Errors
-    /// [`TooManyRunningValues`].
+    /// [`TooManyRunningValues`] if the running requests of the principal have too many values
+    /// together.
     pub(super) async fn charge(&self, body: &Bytes) -> Result<(), TooManyRunningValues> {
-        if count_with_strings(body) <= FREE_VALUES {
+        if count_with_strings(body) <= MAX_UNCHARGED_VALUES {
             return Ok(());
         }
         let account = self.0.principal.as_deref().unwrap_or_default();
-        let counted = body.clone();
-        let count = move || count_with_texts(&counted);
-        let values = compute::run(account, body.len(), count).await;
-        if values <= FREE_VALUES {
+        let counted_body = body.clone();
+        let count_values = move || count_with_texts(&counted_body);
+        let value_count = compute::run(account, body.len(), count_values).await;
+        if value_count <= MAX_UNCHARGED_VALUES {
             return Ok(());
         }
-        // At most `MAX_VALUES` values are parsed at once, so that a single request always fits.
-        let bytes = values_memory(values.min(MAX_VALUES));
+        // At most `MAX_VALUES` values are parsed at once, so that a single request always fits into
+        // the limit.
+        let bytes = values_memory(value_count.min(MAX_VALUES));
         let principal = self.0.principal.as_deref();
-        let charged = self.0.accounts.charge(principal, Usage::one(bytes));
-        *self.0.charge.lock() = Some(charged.ok_or(TooManyRunningValues)?);
+        let new_charge = self.0.accounts.charge(principal, Usage::for_request(bytes));
+        *self.0.charge.lock() = Some(new_charge.ok_or(TooManyRunningValues)?);
         Ok(())
     }
 
@@ -101,7 +105,7 @@ impl RequestMemory {
     }
 }
 
-/// The body of the response to a request with a charge.
+/// A response body that keeps the request's memory charge until the body is dropped.
 struct ChargedBody {
     body: Body,
     _charge: Charge,

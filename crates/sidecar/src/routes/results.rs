@@ -14,21 +14,23 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pillion_wire::route;
 
-use super::caller::Caller;
 use super::error::{NOT_FOUND, RequestError, UNAVAILABLE, route_error};
+use super::extract::Caller;
 use super::parameters::PathParameter;
 use crate::app::App;
 use pillion_gateway::access::{AccessGrant, Scope};
+use pillion_gateway::client_text::truncate_input;
 
 route_error! {
-    /// Why a stored result cannot be returned.
+    /// The reason why a stored result cannot be returned.
     #[derive(Debug, thiserror::Error)]
     enum ResultError {
         #[error(
-            "There is no stored result with this ID: it has expired, belongs to another user, or never \
-             existed"
+            "There is no stored result '{}': the result has expired, belongs to another user, or \
+             never existed",
+            truncate_input(id)
         )]
-        Unknown => NOT_FOUND,
+        UnknownResult { id: String } => NOT_FOUND,
         #[error("The stored result cannot be read")]
         Unreadable => UNAVAILABLE,
     }
@@ -62,27 +64,28 @@ pub(super) async fn fetch(
     Caller { context, .. }: Caller,
     headers: HeaderMap,
 ) -> Result<Response, RequestError> {
-    let results = app.results().ok_or(ResultError::Unknown)?;
-    let found = results.find(&id).await.map_err(unreadable)?;
-    let may_have_all = grant.is_some_and(|Extension(grant)| grant.allows(Scope::Admin));
-    let found = found
-        .filter(|found| may_have_all || found.header.is_of(&context))
-        .ok_or(ResultError::Unknown)?;
+    let unknown_error = || ResultError::UnknownResult { id: id.clone() };
+    let results = app.results().ok_or_else(unknown_error)?;
+    let stored_result = results.find(&id).await.map_err(unreadable_error)?;
+    let may_see_all = grant.is_some_and(|Extension(grant)| grant.allows(Scope::Admin));
+    let visible_result = stored_result
+        .filter(|result| may_see_all || result.header.belongs_to(&context))
+        .ok_or_else(unknown_error)?;
 
-    let length = found.bytes;
+    let length = visible_result.bytes;
     let range = headers.get(RANGE).and_then(|range| range.to_str().ok());
-    let part = match range.and_then(|range| parse_range(range, length)) {
+    let requested_range = match range.and_then(|range| parse_range(range, length)) {
         None => None,
         Some(Some(part)) => Some(part),
         Some(None) => {
-            let nothing = [(CONTENT_RANGE, format!("bytes */{length}"))];
-            return Ok((StatusCode::RANGE_NOT_SATISFIABLE, nothing).into_response());
+            let content_range = [(CONTENT_RANGE, format!("bytes */{length}"))];
+            return Ok((StatusCode::RANGE_NOT_SATISFIABLE, content_range).into_response());
         }
     };
-    let media_type = found.header.media_type.clone();
-    let selected = part.clone().unwrap_or(0..length);
-    let selected_bytes = selected.end - selected.start;
-    let pieces = found.read(selected).await;
+    let media_type = visible_result.header.media_type.clone();
+    let selected_range = requested_range.clone().unwrap_or(0..length);
+    let selected_bytes = selected_range.end - selected_range.start;
+    let content = visible_result.read(selected_range).await;
     let mut response = Response::builder()
         .header(CONTENT_TYPE, media_type)
         .header(CONTENT_LENGTH, selected_bytes)
@@ -90,21 +93,24 @@ pub(super) async fn fetch(
         .header(ETAG, format!("\"{}\"", id.to_ascii_lowercase()))
         .header(CACHE_CONTROL, "private")
         .header(X_CONTENT_TYPE_OPTIONS, "nosniff");
-    if let Some(Range { start, end }) = part {
-        let range = format!("bytes {start}-{}/{length}", end - 1);
+    if let Some(Range { start, end }) = requested_range {
+        let content_range = format!("bytes {start}-{}/{length}", end - 1);
         response = response
             .status(StatusCode::PARTIAL_CONTENT)
-            .header(CONTENT_RANGE, range);
+            .header(CONTENT_RANGE, content_range);
     }
-    let body = Body::from_stream(pieces.map_err(unreadable)?);
+    let body = Body::from_stream(content.map_err(unreadable_error)?);
     response.body(body).map_err(|error| {
         tracing::error!(%error, "Cannot create the response with a stored result");
         ResultError::Unreadable.into()
     })
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
-fn unreadable(error: io::Error) -> ResultError {
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the function is passed to map_err"
+)]
+fn unreadable_error(error: io::Error) -> ResultError {
     tracing::error!(%error, "Cannot read a stored result");
     ResultError::Unreadable
 }
@@ -112,16 +118,16 @@ fn unreadable(error: io::Error) -> ResultError {
 /// Parses a `Range` header with one byte range (RFC 9110, section 14.2); `Some(None)` if the range
 /// cannot be satisfied. An invalid header or several ranges count as no range.
 fn parse_range(range: &str, length: u64) -> Option<Option<Range<u64>>> {
-    let (first, last) = range.strip_prefix("bytes=")?.trim().split_once('-')?;
-    let number = |text: &str| text.parse::<u64>().ok();
-    let part = if first.is_empty() {
-        length.saturating_sub(number(last)?)..length
+    let (first_text, last_text) = range.strip_prefix("bytes=")?.trim().split_once('-')?;
+    let parse_number = |text: &str| text.parse::<u64>().ok();
+    let part = if first_text.is_empty() {
+        length.saturating_sub(parse_number(last_text)?)..length
     } else {
-        let start = number(first)?;
-        let end = match last {
+        let start = parse_number(first_text)?;
+        let end = match last_text {
             "" => length,
-            last => number(last)
-                .filter(|last| *last >= start)?
+            text => parse_number(text)
+                .filter(|last_index| *last_index >= start)?
                 .saturating_add(1),
         };
         start..end.min(length)

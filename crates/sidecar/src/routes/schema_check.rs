@@ -5,9 +5,8 @@ use pillion_wire::route;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::body::Object;
-use super::caller::Caller;
 use super::error::{INVALID_INPUT, RequestError, route_error};
+use super::extract::{Caller, ObjectBody};
 
 /// The tools whose schemas are checked.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -25,7 +24,7 @@ struct CheckedTool {
 }
 
 route_error! {
-    /// Why the schema of a tool is rejected.
+    /// The reason why the schema of a tool is rejected.
     #[derive(Debug, thiserror::Error)]
     #[error("Tool '{0}': {1}")]
     struct RejectedSchema(String, #[source] SchemaError) => INVALID_INPUT
@@ -43,11 +42,12 @@ route_error! {
 )]
 pub(super) async fn check(
     caller: Caller,
-    Object(request): Object<SchemaCheck>,
+    ObjectBody(request): ObjectBody<SchemaCheck>,
 ) -> Result<Json<Value>, RequestError> {
     let account = format!("schemas of {:?}", caller.context.principal);
-    // The size counts as large, because small schemas may also take long.
-    let checked = compute::run(&account, usize::MAX, move || {
+    // The size of the work is `usize::MAX`, so that the check always runs on another thread,
+    // because checking even a small schema may take a long time.
+    let check_schemas = compute::run(&account, usize::MAX, move || {
         for CheckedTool { name, input_schema } in request.tools {
             let mut schema = Value::Object(input_schema);
             repair(&mut schema);
@@ -55,6 +55,6 @@ pub(super) async fn check(
         }
         Ok::<_, RejectedSchema>(())
     });
-    checked.await?;
+    check_schemas.await?;
     Ok(Json(json!({"success": true})))
 }

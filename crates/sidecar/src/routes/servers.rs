@@ -15,8 +15,8 @@ use axum::extract::{FromRequest, Request};
 use pillion_wire::ServerResponse;
 use serde_json::{Map, Value};
 
-use super::body::AnyJson;
 use super::error::{RequestError, RouteError, Status};
+use super::extract::AnyJson;
 use super::parameters::PathParameter;
 use crate::app::App;
 use crate::servers::{ServerError, Servers};
@@ -24,14 +24,14 @@ use pillion_gateway::{Gateway, upstream};
 
 impl RouteError for ServerError {
     fn status(&self) -> Status {
-        self.translate().into()
+        self.status_and_code().into()
     }
 }
 
 /// A JSON object body with the settings of a server.
-pub(super) struct Keys(Map<String, Value>);
+pub(super) struct ServerSettingsBody(Map<String, Value>);
 
-impl FromRequest<App> for Keys {
+impl FromRequest<App> for ServerSettingsBody {
     type Rejection = RequestError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
@@ -47,38 +47,43 @@ impl FromRequest<App> for Keys {
     }
 }
 
-fn servers_of(app: &App) -> Result<Arc<Servers>, ServerError> {
+fn require_servers(app: &App) -> Result<Arc<Servers>, ServerError> {
     app.servers().cloned().ok_or(ServerError::NoStore)
 }
 
-/// Returns the server with this ID or name, if it is in use.
+/// Returns the server with this ID or name, if the server is in use.
 ///
 /// # Errors
-/// [`ServerError::NotFound`], [`ServerError::NotInUse`].
-fn in_use(app: &App, servers: &Servers, key: &str) -> Result<Arc<upstream::Server>, ServerError> {
+/// [`ServerError::NotFound`] if there is no such server; [`ServerError::NotInUse`] if the server is
+/// disabled or cannot be used.
+fn server_in_use(
+    app: &App,
+    servers: &Servers,
+    key: &str,
+) -> Result<Arc<upstream::Server>, ServerError> {
     let entry = servers.entry(key, app)?;
     let server = app.upstreams().server(&entry.name);
     server.ok_or_else(|| ServerError::NotInUse {
         name: entry.name,
-        why: entry
+        reason: entry
             .error
             .filter(|_| entry.enabled)
-            .unwrap_or_else(|| "it is disabled".to_owned()),
+            .unwrap_or_else(|| "the server is disabled".to_owned()),
     })
 }
 
-/// Runs a change to completion even if the client disconnects.
+/// Runs a change of the servers to completion even if the client disconnects.
 async fn run_to_completion<T: Send + 'static>(
     change: impl Future<Output = Result<T, ServerError>> + Send + 'static,
 ) -> Result<T, ServerError> {
-    let change = tokio::spawn(change).await;
-    change.unwrap_or(Err(ServerError::Panicked))
+    let outcome = tokio::spawn(change).await;
+    outcome.unwrap_or(Err(ServerError::Panicked))
 }
 
 /// Returns the gateway with the current servers, which may be newer than the request's gateway.
 fn current_gateway(app: &App, servers: &Servers) -> Gateway {
-    let current = servers.gateway();
-    current.unwrap_or_else(|| app.gateway().clone())
+    let running_gateway = servers.gateway();
+    running_gateway.unwrap_or_else(|| app.gateway().clone())
 }
 
 /// Runs a change of the server whose ID or name `change` returns, and returns the server's state
@@ -90,7 +95,7 @@ async fn change_server<F>(
 where
     F: Future<Output = Result<String, ServerError>> + Send + 'static,
 {
-    let servers = servers_of(app)?;
+    let servers = require_servers(app)?;
     let key = run_to_completion(change(Arc::clone(&servers))).await?;
     show_server(app, &servers, &key)
 }

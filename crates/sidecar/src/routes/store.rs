@@ -6,7 +6,7 @@ use pillion_core::store::{Store, StoreError, StoreErrorKind};
 
 use super::error::{RouteError, Status, UNAVAILABLE, route_error};
 use crate::app::App;
-use pillion_gateway::problem::{Problem, status_of_store};
+use pillion_gateway::problem::{Problem, store_error_status};
 
 route_error! {
     /// The sidecar has no store.
@@ -17,7 +17,7 @@ route_error! {
 
 impl RouteError for StoreError {
     fn status(&self) -> Status {
-        (status_of_store(self), self.code()).into()
+        (store_error_status(self), self.code()).into()
     }
 
     fn problem(&self) -> Problem {
@@ -29,6 +29,6 @@ impl RouteError for StoreError {
 }
 
 /// Returns the store, or an error if the sidecar has none.
-pub(super) fn store_of(app: &App) -> Result<Arc<dyn Store>, NoStore> {
+pub(super) fn require_store(app: &App) -> Result<Arc<dyn Store>, NoStore> {
     app.store().ok_or(NoStore)
 }

@@ -11,11 +11,11 @@ use super::{
 use crate::app::App;
 
 /// Returns the handlers of the routes that the OpenAPI document describes, one entry for each path.
-/// A handler's `utoipa::path` attribute has its method and its path; the comment before the attribute
-/// is the summary and the description in the document.
+/// A handler's `utoipa::path` attribute has its method and its path; the comment before the
+/// attribute is the summary and the description in the document.
 pub(super) fn documented_routes() -> impl Iterator<Item = UtoipaMethodRouter<App>> {
     let groups = [
-        Group("tools", "").routes(vec![
+        RouteGroup("tools", "").routes(vec![
             routes!(tools::list::list),
             routes!(tools::list::schemas),
             routes!(tools::list::show),
@@ -24,33 +24,33 @@ pub(super) fn documented_routes() -> impl Iterator<Item = UtoipaMethodRouter<App
             routes!(schema_check::check),
             routes!(results::fetch),
         ]),
-        Group("tools", "tool_keys_").routes(vec![
+        RouteGroup("tools", "tool_keys_").routes(vec![
             routes!(tool_keys::list),
             routes!(tool_keys::set, tool_keys::remove),
         ]),
-        Group("tool-calls", "").routes(vec![
+        RouteGroup("tool-calls", "").routes(vec![
             routes!(tool_calls::list),
             routes!(tool_calls::statistics),
             routes!(tool_calls::show),
         ]),
-        Group("formats", "").routes(vec![
+        RouteGroup("formats", "").routes(vec![
             routes!(formats::tools),
             routes!(formats::tool_calls),
             routes!(formats::text),
             routes!(formats::messages),
             routes!(formats::results),
         ]),
-        Group("workers", "").routes(vec![
+        RouteGroup("workers", "").routes(vec![
             routes!(executors::open),
             routes!(workers::connect, workers::list),
         ]),
-        Group("approvals", "").routes(vec![
+        RouteGroup("approvals", "").routes(vec![
             routes!(approvals::list),
             routes!(approvals::show),
             routes!(approvals::decide::approve),
             routes!(approvals::decide::deny),
         ]),
-        Group("chat", "chat_").routes(vec![
+        RouteGroup("chat", "chat_").routes(vec![
             routes!(chat::begin, chat::list),
             routes!(chat::go_on, chat::show, chat::forget),
             routes!(completions::complete),
@@ -58,27 +58,27 @@ pub(super) fn documented_routes() -> impl Iterator<Item = UtoipaMethodRouter<App
             routes!(completions::model),
             routes!(messages::create),
         ]),
-        Group("models", "models_").routes(vec![routes!(models::list), routes!(models::show)]),
-        Group("models", "providers_").routes(vec![
+        RouteGroup("models", "models_").routes(vec![routes!(models::list), routes!(models::show)]),
+        RouteGroup("models", "providers_").routes(vec![
             routes!(providers::list),
             routes!(providers::set_key, providers::remove_key),
         ]),
-        Group("events", "").routes(vec![
+        RouteGroup("events", "").routes(vec![
             routes!(events::events),
             routes!(events::list),
             routes!(events::listen),
         ]),
-        Group("packs", "").routes(vec![
+        RouteGroup("packs", "").routes(vec![
             routes!(packs::list),
             routes!(packs::list_items),
             routes!(packs::remove),
         ]),
-        Group("pins", "").routes(vec![
+        RouteGroup("pins", "").routes(vec![
             routes!(pins::list),
             routes!(pins::show),
             routes!(pins::accept),
         ]),
-        Group("servers", "").routes(vec![
+        RouteGroup("servers", "").routes(vec![
             routes!(servers::definitions::list, servers::definitions::add),
             routes!(servers::test::test_unsaved),
             routes!(servers::refresh::refresh),
@@ -97,15 +97,15 @@ pub(super) fn documented_routes() -> impl Iterator<Item = UtoipaMethodRouter<App
             routes!(servers::test::test),
             routes!(servers::refresh::rotate),
         ]),
-        Group("servers", "credentials_").routes(vec![
+        RouteGroup("servers", "credentials_").routes(vec![
             routes!(servers::credentials::list),
             routes!(servers::credentials::set, servers::credentials::remove),
         ]),
-        Group("servers", "resources_").routes(vec![
+        RouteGroup("servers", "resources_").routes(vec![
             routes!(servers::resources::list),
             routes!(servers::resources::read),
         ]),
-        Group("operations", "").routes(vec![
+        RouteGroup("operations", "").routes(vec![
             routes!(operations::health),
             routes!(operations::ready),
             routes!(operations::metrics),
@@ -117,9 +117,9 @@ pub(super) fn documented_routes() -> impl Iterator<Item = UtoipaMethodRouter<App
 
 /// A group of operations: its tag, and the prefix of the IDs of its operations. Without the tag and
 /// the prefix, the IDs are the names of the handlers, which are not unique.
-struct Group(&'static str, &'static str);
+struct RouteGroup(&'static str, &'static str);
 
-impl Group {
+impl RouteGroup {
     /// Completes the operations of the group's routes.
     fn routes(self, mut routes: Vec<UtoipaMethodRouter<App>>) -> Vec<UtoipaMethodRouter<App>> {
         let Self(tag, prefix) = self;
@@ -130,7 +130,7 @@ impl Group {
             let handler = operation.operation_id.take().unwrap_or_default();
             operation.operation_id = Some(format!("{}_{prefix}{handler}", tag.replace('-', "_")));
             operation.tags = Some(vec![tag.to_owned()]);
-            // The comments of the handlers are wrapped, and a summary ends with a full stop.
+            // Unwraps the lines of the handler's comment, and removes the full stop of the summary.
             if let Some(summary) = &mut operation.summary {
                 *summary = summary.replace('\n', " ").trim_end_matches('.').to_owned();
             }
@@ -144,12 +144,12 @@ impl Group {
 
 /// Returns the operations of a path.
 pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
-    let all = [
+    let operations = [
         &mut item.get,
         &mut item.put,
         &mut item.post,
         &mut item.delete,
         &mut item.patch,
     ];
-    all.into_iter().flatten()
+    operations.into_iter().flatten()
 }

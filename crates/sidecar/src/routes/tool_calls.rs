@@ -8,11 +8,11 @@ use pillion_core::store::{CallFilter, CallId, CallStatus, Timestamp};
 use pillion_wire::{ToolCallList, ToolCallResponse, ToolCallStatistics, route};
 use serde::Deserialize;
 
-use super::caller::CallerError;
 use super::error::{NOT_FOUND, RequestError, route_error};
+use super::extract::CallerError;
 use super::page::{PageQuery, convert_records};
-use super::parameters::{Parameters, PathParameter, parsed};
-use super::store::store_of;
+use super::parameters::{Parameters, PathParameter, parse_parameter};
+use super::store::require_store;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::credentials::file_id;
@@ -28,23 +28,23 @@ route_error! {
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct CallQuery {
-    /// Only calls to tools of this MCP server, by id or name.
+    /// Restricts the list to calls of the tools of the MCP server with this id or name.
     server: Option<String>,
-    /// Only calls of this tool.
+    /// Restricts the list to calls of this tool.
     tool: Option<String>,
-    /// Only calls on behalf of this user.
+    /// Restricts the list to calls on behalf of this user.
     user: Option<String>,
-    /// Only calls made by the composed tool's call with this id.
+    /// Restricts the list to calls that a composed tool made during the call with this id.
     #[param(pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")]
     parent: Option<String>,
-    /// Only calls of this status: `pending`, `running`, `success`, `error`, `cancelled`,
-    /// `interrupted` or `denied`.
+    /// Restricts the list to calls of this status: `pending`, `running`, `success`, `error`,
+    /// `cancelled`, `interrupted` or `denied`.
     #[param(inline, value_type = Option<StatusName>)]
     status: Option<String>,
-    /// Only calls that came in at this time (RFC 3339) or later.
+    /// Restricts the list to calls that came in at this time (RFC 3339) or later.
     #[param(format = DateTime)]
     from: Option<String>,
-    /// Only calls that came in before this time (RFC 3339).
+    /// Restricts the list to calls that came in before this time (RFC 3339).
     #[param(format = DateTime)]
     until: Option<String>,
 }
@@ -60,15 +60,15 @@ impl ServerIds {
 
     /// Returns the id of a server. A server that no longer exists was in the configuration file, so
     /// its id is derived from its name.
-    fn id_of(&self, name: &str) -> String {
-        let known = self.0.iter().find(|(_, known)| known == name);
-        known.map_or_else(|| file_id(name), |(id, _)| id.clone())
+    fn find_id(&self, name: &str) -> String {
+        let server = self.0.iter().find(|(_, server_name)| server_name == name);
+        server.map_or_else(|| file_id(name), |(id, _)| id.clone())
     }
 
     /// Returns the name of the server with this id or name.
-    fn name_of(&self, key: String) -> String {
-        let known = self.0.iter().find(|(id, _)| *id == key);
-        known.map_or(key, |(_, name)| name.clone())
+    fn find_name(&self, key: String) -> String {
+        let server = self.0.iter().find(|(id, _)| *id == key);
+        server.map_or(key, |(_, name)| name.clone())
     }
 }
 
@@ -88,19 +88,24 @@ enum StatusName {
 
 impl CallQuery {
     /// Returns the filter, limited to the calls that `grant` may see.
-    fn filter(self, grant: &AccessGrant, servers: &ServerIds) -> Result<CallFilter, RequestError> {
-        let known = || RequestError::word("status", CallStatus::ALL.map(CallStatus::as_str));
+    fn build_filter(
+        self,
+        grant: &AccessGrant,
+        servers: &ServerIds,
+    ) -> Result<CallFilter, RequestError> {
+        let unknown_status =
+            || RequestError::not_one_of("status", CallStatus::ALL.map(CallStatus::as_str));
         let status = match self.status {
             None => None,
-            Some(name) => Some(CallStatus::from_name(&name).ok_or_else(known)?),
+            Some(name) => Some(CallStatus::from_name(&name).ok_or_else(unknown_status)?),
         };
-        let id = "the ID of a call";
+        let expected_id = "the ID of a call";
         Ok(CallFilter {
-            server: self.server.map(|server| servers.name_of(server)),
+            server: self.server.map(|server| servers.find_name(server)),
             tool: self.tool,
             only_verified: grant.only_user().is_some(),
-            user: only_of(grant.only_user(), self.user)?,
-            parent: parsed("parent", self.parent.as_deref(), id)?,
+            user: user_filter(grant.only_user(), self.user)?,
+            parent: parse_parameter("parent", self.parent.as_deref(), expected_id)?,
             status,
             from: parse_time("from", self.from.as_deref())?,
             until: parse_time("until", self.until.as_deref())?,
@@ -110,7 +115,7 @@ impl CallQuery {
 
 /// List recorded calls, newest first.
 ///
-/// A token for one user sees only the calls in which that user is verified.
+/// With a token that is restricted to one user, returns only the calls with that verified user.
 #[utoipa::path(
     get,
     path = route::LIST_TOOL_CALLS.path,
@@ -129,20 +134,21 @@ pub(super) async fn list(
     Parameters(page): Parameters<PageQuery>,
 ) -> Result<Json<ToolCallList>, RequestError> {
     let servers = ServerIds::new(&app);
-    let (filter, page) = (query.filter(&grant, &servers)?, page.request()?);
-    let page = store_of(&app)?.calls(&filter, &page).await?;
+    let (filter, page_request) = (query.build_filter(&grant, &servers)?, page.request()?);
+    let calls_page = require_store(&app)?.calls(&filter, &page_request).await?;
     let to_entry = move |call| entry::from_record(call, &servers);
-    let calls = convert_records(&grant, page.items, entry::bytes, to_entry);
+    let calls = convert_records(&grant, calls_page.items, entry::count_json_bytes, to_entry);
     Ok(Json(ToolCallList {
         success: true,
         calls: calls.await,
-        next: page.next.map(|cursor| cursor.to_string()),
+        next: calls_page.next.map(|cursor| cursor.to_string()),
     }))
 }
 
 /// Return the number of calls, success rate and latency of each tool.
 ///
-/// For a token for one user, the statistics cover only the calls in which that user is verified.
+/// With a token that is restricted to one user, the statistics cover only the calls with that
+/// verified user.
 #[utoipa::path(
     get,
     path = route::TOOL_CALL_STATISTICS.path,
@@ -160,8 +166,11 @@ pub(super) async fn statistics(
     Parameters(query): Parameters<CallQuery>,
 ) -> Result<Json<ToolCallStatistics>, RequestError> {
     let servers = ServerIds::new(&app);
-    let filter = query.filter(&grant, &servers)?;
-    let tools = store_of(&app)?.call_statistics(&filter).await?.into_iter();
+    let filter = query.build_filter(&grant, &servers)?;
+    let tools = require_store(&app)?
+        .call_statistics(&filter)
+        .await?
+        .into_iter();
     Ok(Json(ToolCallStatistics {
         success: true,
         tools: tools
@@ -172,7 +181,7 @@ pub(super) async fn statistics(
 
 /// Show a recorded call.
 ///
-/// A token for one user sees only the calls in which that user is verified.
+/// With a token that is restricted to one user, returns only calls with that verified user.
 #[utoipa::path(
     get,
     path = route::SHOW_TOOL_CALL.path,
@@ -188,12 +197,12 @@ pub(super) async fn show(
     Extension(grant): Extension<AccessGrant>,
     PathParameter(id): PathParameter,
 ) -> Result<Json<ToolCallResponse>, RequestError> {
-    let store = store_of(&app)?;
-    let found = match id.parse::<CallId>() {
+    let store = require_store(&app)?;
+    let record = match id.parse::<CallId>() {
         Ok(id) => store.find_call(id).await?,
         Err(_) => None,
     };
-    let call = found
+    let call = record
         .filter(|call| grant.may_see_records_of(call.verified_user()))
         .ok_or(UnknownCall)?;
     Ok(Json(ToolCallResponse {
@@ -202,19 +211,23 @@ pub(super) async fn show(
     }))
 }
 
-/// Returns the user whose records are requested. `own` is the only visible user, if set.
-pub(super) fn only_of(
-    own: Option<&str>,
-    requested: Option<String>,
+/// Returns the user whose records are requested. `only_user` is the only visible user, if
+/// set.
+pub(super) fn user_filter(
+    only_user: Option<&str>,
+    requested_user: Option<String>,
 ) -> Result<Option<String>, CallerError> {
-    match (own, requested) {
-        (Some(own), Some(requested)) if own != requested => Err(CallerError::OtherUser),
-        (Some(own), _) => Ok(Some(own.to_owned())),
-        (None, requested) => Ok(requested),
+    match (only_user, requested_user) {
+        (Some(only_user), Some(requested_user)) if only_user != requested_user => {
+            Err(CallerError::OtherUser)
+        }
+        (Some(only_user), _) => Ok(Some(only_user.to_owned())),
+        (None, requested_user) => Ok(requested_user),
     }
 }
 
 fn parse_time(name: &'static str, text: Option<&str>) -> Result<Option<Timestamp>, RequestError> {
-    let time: Option<jiff::Timestamp> = parsed(name, text, "a time such as 2026-11-21T18:00:00Z")?;
+    let time: Option<jiff::Timestamp> =
+        parse_parameter(name, text, "a time such as 2026-11-21T18:00:00Z")?;
     Ok(time.map(|time| Timestamp::from_millis(time.as_millisecond())))
 }

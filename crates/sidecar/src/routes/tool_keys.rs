@@ -5,14 +5,15 @@ use axum::extract::State;
 use pillion_core::store::SecretKind;
 use pillion_wire::{ProviderKeyInput, ToolKeyEntry, ToolKeyList, route};
 
-use super::body::Object;
 use super::error::{CONFLICT, NOT_FOUND, RequestError, route_error};
+use super::extract::ObjectBody;
 use super::parameters::PathParameter;
 use super::vault_keys::{list_keys, remove_key, store_key, vault};
 use crate::app::App;
 use pillion_config::ServiceKey;
+use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::credentials::CredentialError;
-use pillion_gateway::tool_keys::{is_of, vault_id};
+use pillion_gateway::tool_keys::{is_key_of, vault_id};
 
 /// The tools whose services need an API key, and the names of those services.
 const KEYED_SERVICES: [(&str, &str); 2] = [
@@ -21,11 +22,11 @@ const KEYED_SERVICES: [(&str, &str); 2] = [
 ];
 
 route_error! {
-    /// Why the API key of a tool's service cannot be changed.
+    /// The reason why the API key of a tool's service cannot be changed.
     #[derive(Debug, thiserror::Error)]
     enum ToolKeyError {
-        #[error("There is no built-in tool with this name whose service needs an API key")]
-        UnknownTool => NOT_FOUND,
+        #[error("There is no built-in tool '{tool}' whose service needs an API key")]
+        UnknownTool { tool: String } => NOT_FOUND,
         #[error(
             "The tool {tool} has no provider that needs an API key: set tools.{tool}.provider \
              ({providers})"
@@ -34,8 +35,8 @@ route_error! {
             tool: &'static str,
             providers: &'static str,
         } => NOT_FOUND,
-        #[error("The tool's key comes from an environment variable")]
-        KeyInVariable => CONFLICT,
+        #[error("The key of the tool {tool} comes from an environment variable")]
+        KeyInVariable { tool: &'static str } => CONFLICT,
     }
 }
 
@@ -75,7 +76,7 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<ToolKeyList>, Re
 pub(super) async fn set(
     State(app): State<App>,
     PathParameter(name): PathParameter,
-    Object(input): Object<ProviderKeyInput>,
+    ObjectBody(input): ObjectBody<ProviderKeyInput>,
 ) -> Result<Json<ToolKeyList>, RequestError> {
     let id = vault_id(find_key(&app, &name)?);
     store_key(&app, SecretKind::ToolKey, &id, &input).await?;
@@ -100,9 +101,10 @@ pub(super) async fn remove(
     PathParameter(name): PathParameter,
 ) -> Result<Json<ToolKeyList>, RequestError> {
     vault(&app)?;
-    // The tool may also have stored keys of services that it used before.
+    // Removes the tool's keys for all services, because the tool may also have stored keys of
+    // services that it used before.
     let mut ids = list_keys(&app, SecretKind::ToolKey).await?;
-    ids.retain(|id| is_of(id, &name));
+    ids.retain(|id| is_key_of(id, &name));
     if ids.is_empty() {
         find_key(&app, &name)?;
     }
@@ -113,31 +115,34 @@ pub(super) async fn remove(
 }
 
 async fn list_tools(app: &App) -> Result<ToolKeyList, CredentialError> {
-    let in_vault = list_keys(app, SecretKind::ToolKey).await?;
-    let entry = |key: &ServiceKey| ToolKeyEntry {
+    let vault_ids = list_keys(app, SecretKind::ToolKey).await?;
+    let to_entry = |key: &ServiceKey| ToolKeyEntry {
         tool: key.tool.to_owned(),
         service: key.service.to_owned(),
-        key: match key.is_in_vault {
-            false => "variable",
-            true if in_vault.contains(&vault_id(key)) => "vault",
-            true => "none",
-        }
-        .to_owned(),
+        key: if !key.is_in_vault {
+            "variable".to_owned()
+        } else if vault_ids.contains(&vault_id(key)) {
+            "vault".to_owned()
+        } else {
+            "none".to_owned()
+        },
     };
     Ok(ToolKeyList {
         success: true,
-        tools: app.tool_keys().iter().map(entry).collect(),
+        tools: app.tool_keys().iter().map(to_entry).collect(),
     })
 }
 
-/// Returns the key that the tool's service needs, if the vault may have it.
+/// Returns the key that the tool's service needs, if the configuration allows it in the vault.
 fn find_key<'a>(app: &'a App, name: &str) -> Result<&'a ServiceKey, ToolKeyError> {
     match app.tool_keys().get(name) {
         None => match KEYED_SERVICES.iter().find(|(tool, _)| *tool == name) {
             Some(&(tool, providers)) => Err(ToolKeyError::NoKeyedProvider { tool, providers }),
-            None => Err(ToolKeyError::UnknownTool),
+            None => Err(ToolKeyError::UnknownTool {
+                tool: truncate_input(name),
+            }),
         },
         Some(key) if key.is_in_vault => Ok(key),
-        Some(_) => Err(ToolKeyError::KeyInVariable),
+        Some(key) => Err(ToolKeyError::KeyInVariable { tool: key.tool }),
     }
 }

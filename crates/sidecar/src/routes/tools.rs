@@ -2,11 +2,9 @@
 
 pub(super) mod execute;
 pub(super) mod executor_call;
+mod idempotency;
 pub(super) mod list;
-mod once;
 mod parameters;
-mod response;
-mod run;
 
 use pillion_core::tool::ErrorCode;
 use pillion_wire::Failure;
@@ -14,13 +12,13 @@ use serde::Deserialize;
 
 pub(super) use list::schema_fault;
 
-use super::caller::Caller;
 use super::error::{INVALID_INPUT, NOT_FOUND, RouteError, Status, UNAVAILABLE};
+use super::extract::Caller;
 use crate::app::App;
-use pillion_gateway::Offered;
+use pillion_gateway::VisibleTools;
 use pillion_gateway::problem::Problem;
 
-/// Why the tool in the path cannot be shown or called.
+/// The reason why the tool in the path cannot be shown or called.
 #[derive(Debug, thiserror::Error)]
 enum ToolPathError {
     #[error("The tool's name in the path is not valid UTF-8")]
@@ -44,7 +42,7 @@ impl RouteError for ToolPathError {
         let problem = self.status().problem(self.to_string());
         match self {
             Self::InvalidName => problem,
-            Self::Unknown(failure) => problem.about(failure),
+            Self::Unknown(failure) => problem.with_failure_details(failure),
         }
     }
 }
@@ -52,20 +50,22 @@ impl RouteError for ToolPathError {
 /// The filter of the tool lists.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Filter {
-    /// Only the tools of this category.
+pub(super) struct ToolFilter {
+    /// Restricts the list to the tools of this category.
     category: Option<String>,
 }
 
-impl Filter {
-    /// Returns the tools that this caller may see. Requests the tools of MCP servers whose tools
+impl ToolFilter {
+    /// Finds the tools that this caller may see. Requests the tools of MCP servers whose tools
     /// are unknown.
-    async fn listed(&self, app: &App, caller: &Caller) -> Offered {
-        let mut offered = app.tools_for(&caller.context, &caller.visibility).await;
+    async fn find_tools(&self, app: &App, caller: &Caller) -> VisibleTools {
+        let mut offered_tools = app
+            .list_visible_tools(&caller.context, &caller.visibility)
+            .await;
         if let Some(category) = &self.category {
-            let tools = &mut offered.tools;
+            let tools = &mut offered_tools.tools;
             tools.retain(|tool| tool.definition().category() == category);
         }
-        offered
+        offered_tools
     }
 }

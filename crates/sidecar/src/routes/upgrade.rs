@@ -11,31 +11,35 @@ use super::error::{DENIED, UNAVAILABLE, UPGRADE_REQUIRED, route_error};
 use crate::app::App;
 
 route_error! {
-    /// Why a connection is not upgraded.
+    /// The reason why a connection is not upgraded.
     #[derive(Debug, thiserror::Error)]
     pub(super) enum UpgradeError {
         #[error("Only a process that connects over the Unix socket can {action}")]
         NotUnixSocket { action: &'static str } => DENIED,
-        #[error("This route needs the headers Connection: Upgrade and Upgrade: {protocol}")]
+        #[error("The request needs the headers Connection: Upgrade and Upgrade: {protocol}")]
         MissingHeaders { protocol: &'static str } => UPGRADE_REQUIRED,
-        #[error("This sidecar is shutting down")]
+        #[error("The sidecar is shutting down and upgrades no more connections")]
         Draining => UNAVAILABLE,
-        #[error("Too many clients have upgraded their connections: the limit is http.max_connections")]
-        TooManyClients => UNAVAILABLE,
+        #[error(
+            "{max_connections} clients have upgraded their connections, which is the maximum \
+             (http.max_connections)"
+        )]
+        TooManyClients { max_connections: usize } => UNAVAILABLE,
     }
 }
 
 /// A connection that is upgraded to another protocol.
 pub(super) struct Upgrade {
     protocol: &'static str,
-    upgraded: OnUpgrade,
+    on_upgrade: OnUpgrade,
 }
 
 impl Upgrade {
     /// Begins the upgrade of the request's connection to `protocol`.
     ///
     /// # Errors
-    /// [`UpgradeError::MissingHeaders`], [`UpgradeError::Draining`].
+    /// [`UpgradeError::MissingHeaders`] if the request does not ask for the upgrade;
+    /// [`UpgradeError::Draining`] if the sidecar is shutting down.
     pub(super) fn begin(
         app: &App,
         request: &mut Request,
@@ -47,28 +51,34 @@ impl Upgrade {
         if app.process().is_draining() {
             return Err(UpgradeError::Draining);
         }
-        let upgraded = hyper::upgrade::on(request);
-        Ok(Self { protocol, upgraded })
+        let on_upgrade = hyper::upgrade::on(request);
+        Ok(Self {
+            protocol,
+            on_upgrade,
+        })
     }
 
-    /// Like [`begin`](Self::begin); the connection counts as one of the
+    /// Begins the upgrade like [`begin`](Self::begin); the connection counts as one of the
     /// [clients](pillion_gateway::process::Process::clients).
     ///
     /// # Errors
-    /// As for [`begin`](Self::begin), and [`UpgradeError::TooManyClients`].
+    /// The same errors as [`begin`](Self::begin), and [`UpgradeError::TooManyClients`] if too many
+    /// clients have upgraded their connections.
     pub(super) fn begin_client(
         app: &App,
         request: &mut Request,
         protocol: &'static str,
     ) -> Result<Self, UpgradeError> {
         let upgrade = Self::begin(app, request, protocol)?;
-        if app.process().clients.len() >= app.http().max_connections.get() {
-            return Err(UpgradeError::TooManyClients);
+        let max_connections = app.http().max_connections.get();
+        if app.process().client_tasks.len() >= max_connections {
+            return Err(UpgradeError::TooManyClients { max_connections });
         }
         Ok(upgrade)
     }
 
-    /// Returns the response after which the connection uses the protocol.
+    /// Returns the response that completes the upgrade, after which the connection uses the new
+    /// protocol.
     pub(super) fn response(&self) -> Response {
         let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
         let headers = response.headers_mut();
@@ -79,7 +89,7 @@ impl Upgrade {
 
     /// Returns the connection after the response was sent; `None` if the client has disconnected.
     pub(super) async fn stream(self) -> Option<TokioIo<Upgraded>> {
-        match self.upgraded.await {
+        match self.on_upgrade.await {
             Ok(stream) => Some(TokioIo::new(stream)),
             Err(error) => {
                 let protocol = self.protocol;
@@ -92,12 +102,12 @@ impl Upgrade {
 
 /// Returns whether a request asks to upgrade its connection to `protocol`.
 fn is_requested(headers: &HeaderMap, protocol: &str) -> bool {
-    let names = |header, token: &str| {
+    let has_token = |header, token: &str| {
         let values = headers.get_all(header).into_iter();
         let mut words = values
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(','));
         words.any(|word| word.trim().eq_ignore_ascii_case(token))
     };
-    names(CONNECTION, "upgrade") && names(UPGRADE, protocol)
+    has_token(CONNECTION, "upgrade") && has_token(UPGRADE, protocol)
 }

@@ -16,11 +16,12 @@ const MAX_KEY_BYTES: usize = 4096;
 
 impl RouteError for CredentialError {
     fn status(&self) -> Status {
-        self.translate().into()
+        self.status_and_code().into()
     }
 }
 
-/// Returns the IDs of the stored keys of a kind; none if the sidecar has no vault.
+/// Returns the IDs of the stored API keys of one kind, such as those of providers; none if the
+/// sidecar has no vault.
 pub(super) async fn list_keys(app: &App, kind: SecretKind) -> Result<Vec<String>, CredentialError> {
     match vault(app) {
         Ok(vault) => Ok(vault.ids(kind).await?),
@@ -36,8 +37,8 @@ pub(super) async fn store_key(
     input: &ProviderKeyInput,
 ) -> Result<(), RequestError> {
     let key = parse_key(input)?;
-    let stored = vault(app)?.put(kind, id, &key).await;
-    Ok(stored.map_err(CredentialError::from)?)
+    let put_outcome = vault(app)?.put(kind, id, &key).await;
+    Ok(put_outcome.map_err(CredentialError::from)?)
 }
 
 /// Removes the key with this ID.
@@ -58,7 +59,7 @@ fn parse_key(input: &ProviderKeyInput) -> Result<SecretString, RequestError> {
         && key.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_valid {
         let expected = format!("1 to {MAX_KEY_BYTES} visible ASCII characters");
-        return Err(RequestError::parameter("key", expected));
+        return Err(RequestError::invalid_parameter("key", expected));
     }
     Ok(key.into())
 }

@@ -5,11 +5,11 @@ use axum::response::Response;
 use pillion_core::compute;
 use pillion_wire::{WorkerEntry, WorkerList, route};
 
-use super::body::Body;
 use super::error::{
     CONFLICT, DENIED, INVALID_INPUT, RequestError, RouteError, Status, UNAVAILABLE, route_error,
 };
-use super::tagged::EntityTags;
+use super::etag::EntityTags;
+use super::extract::Body;
 use super::upgrade::{Upgrade, UpgradeError};
 use crate::app::App;
 use pillion_gateway::access::Peer;
@@ -41,9 +41,9 @@ impl RouteError for WorkerRejection {
 
 /// Register a worker and its tools.
 ///
-/// Only over the Unix socket, with the headers `Connection: Upgrade` and `Upgrade: pillion-worker`.
-/// After the response, the connection carries newline-delimited JSON-RPC: tool calls from the
-/// sidecar, and the worker's responses.
+/// The request must come over the Unix socket, with the headers `Connection: Upgrade` and `Upgrade:
+/// pillion-worker`. After the response, the connection carries newline-delimited JSON-RPC: tool
+/// calls from the sidecar, and the worker's responses.
 #[utoipa::path(
     post,
     path = route::CONNECT_WORKER.path,
@@ -69,17 +69,25 @@ pub(super) async fn connect(
     let Body(body) = Body::from_request(request, &app).await?;
     let registration: Registration = serde_json::from_slice(&body).map_err(InvalidRegistration)?;
     let account = format!("worker {pid:?}");
-    // The size counts as large, because small schemas may also take long.
-    let checked = compute::run(&account, usize::MAX, move || registration.check());
-    let registration = checked.await.map_err(WorkerRejection::Registration)?;
-    let worker = app.workers().admit(registration, pid)?;
+    // The size of the work is `usize::MAX`, so that the check always runs on another thread,
+    // because checking even a small schema may take a long time.
+    let check_registration = compute::run(&account, usize::MAX, move || registration.check());
+    let checked_registration = check_registration
+        .await
+        .map_err(WorkerRejection::Registration)?;
+    let worker = app.workers().admit(checked_registration, pid)?;
     let id = worker.id();
-    let (stopping, died) = (app.process().draining(), workers::ended(pid));
-    let admission = app.process().watch(Some(peer));
+    let (shutdown, process_end) = (
+        app.process().wait_for_draining(),
+        workers::wait_for_process_end(pid),
+    );
+    let admission = app.process().watch_admission(Some(peer));
     let mut response = upgrade.response();
     tokio::spawn(async move {
         if let Some(stream) = upgrade.stream().await {
-            worker.work(stream, stopping, died, admission).await;
+            worker
+                .serve_calls(stream, shutdown, process_end, admission)
+                .await;
         }
     });
     response
@@ -100,7 +108,7 @@ pub(super) async fn connect(
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    known: EntityTags,
+    client_tags: EntityTags,
 ) -> Result<Response, RequestError> {
     let reports = app.workers().reports().into_iter();
     let workers = reports.map(|worker| WorkerEntry {
@@ -111,7 +119,7 @@ pub(super) async fn list(
         busy: worker.is_busy,
         calls: worker.calls,
     });
-    known.or(&WorkerList {
+    client_tags.respond(&WorkerList {
         success: true,
         workers: workers.collect(),
     })

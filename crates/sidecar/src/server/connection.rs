@@ -20,12 +20,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::listener::Listener;
-use super::receive_tracker::{ReceiveTracker, Received};
+use super::Listener;
+use super::receive_tracker::{ReceiveTracker, TrackedBody};
 use super::slow_client::SlowClientStream;
 use super::timer::StopTolerantTimer;
+use super::unauthenticated::PendingConnection;
 use super::unread::UnreadBytes;
-use super::waiting_room::PendingConnection;
 use crate::current_app::CurrentApp;
 use crate::routes;
 use pillion_gateway::access::{Admission, Peer};
@@ -48,8 +48,8 @@ static REJECTION_PERMITS: Semaphore = Semaphore::const_new(MAX_REJECTIONS);
 pub struct Connection {
     pub(super) current_app: CurrentApp,
     pub(super) peer: Peer,
-    /// When cancelled, the connection ends after its current request.
-    pub(super) ending: CancellationToken,
+    /// A token whose cancellation ends the connection after its current request.
+    pub(super) shutdown_token: CancellationToken,
 }
 
 /// The permit of a connection, which limits the number of connections.
@@ -70,10 +70,10 @@ impl ConnectionPermit {
     }
 
     /// Resolves when the connection must be closed because it has not authenticated.
-    async fn dismissed(&self) {
+    async fn wait_for_dismissal(&self) {
         match self {
             Self::Granted { .. } => std::future::pending().await,
-            Self::Pending(pending) => pending.dismissed().await,
+            Self::Pending(pending) => pending.wait_for_dismissal().await,
         }
     }
 }
@@ -81,8 +81,12 @@ impl ConnectionPermit {
 impl Connection {
     /// Serves the connection until it ends. The connection also ends when no socket rule admits its
     /// process anymore.
-    pub(super) async fn serve<L: Listener>(self, accepted: L::Accepted, permit: ConnectionPermit) {
-        let stream = match L::adopt(accepted) {
+    pub(super) async fn serve<L: Listener>(
+        self,
+        raw_stream: L::RawStream,
+        permit: ConnectionPermit,
+    ) {
+        let stream = match L::adopt(raw_stream) {
             Ok(stream) => stream,
             Err(error) => {
                 tracing::warn!(%error, "Cannot serve a connection");
@@ -91,12 +95,12 @@ impl Connection {
         };
         let app = self.current_app.app();
         let metrics = Arc::clone(app.metrics());
-        let connections = metrics.connections(self.peer.transport());
-        connections.count_opened();
+        let connection_metrics = metrics.connections(self.peer.transport());
+        connection_metrics.count_opened();
         if let Peer::Process { uid, gid, pid } = self.peer
-            && !app.access().peers.allow(uid, gid)
+            && !app.access().peers.allows(uid, gid)
         {
-            connections.count_rejected();
+            connection_metrics.count_rejected();
             tracing::warn!(
                 uid,
                 gid,
@@ -105,10 +109,11 @@ impl Connection {
             );
             drop((app, permit));
             reject(stream, self.peer).await;
-            connections.count_closed();
+            connection_metrics.count_closed();
             return;
         }
-        // Each request uses the `App` that is current when the request arrives.
+        // Releases this `App`, because each request uses the `App` that is current when the request
+        // arrives.
         drop(app);
         let peer = self.peer;
         self.serve_requests(stream, &permit).await;
@@ -135,7 +140,7 @@ impl Connection {
             waiting_bytes.clone(),
             receive_tracker.clone(),
         );
-        let requests = Requests {
+        let requests = ConnectionService {
             current_app: self.current_app.clone(),
             peer,
             admission: permit.admission(),
@@ -143,35 +148,35 @@ impl Connection {
             waiting_bytes,
             max_header_bytes: limits.max_header_bytes,
         };
-        let connection = http1::Builder::new()
+        let http_connection = http1::Builder::new()
             .timer(StopTolerantTimer)
-            // Also applies while a connection is idle.
+            // The timeout for reading a header also applies while a connection is idle.
             .header_read_timeout(limits.idle_timeout)
             .max_headers(limits.max_headers.get())
             .max_buf_size(limits.max_header_bytes)
             .serve_connection(TokioIo::new(slow_client_stream), requests)
             .with_upgrades();
-        let mut peer_watch = app.process().watch(Some(peer));
+        let mut peer_watch = app.process().watch_admission(Some(peer));
         let metrics = Arc::clone(app.metrics());
         drop(app);
-        let connections = metrics.connections(peer.transport());
-        let mut connection = pin!(connection);
+        let connection_metrics = metrics.connections(peer.transport());
+        let mut connection = pin!(http_connection);
         let outcome = tokio::select! {
             // The connection is polled first, so that a request that has already arrived is read
             // before a timeout ends the connection.
             biased;
             outcome = connection.as_mut() => outcome,
-            () = self.ending.cancelled() => {
+            () = self.shutdown_token.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
-            () = peer_watch.ended() => {
+            () = peer_watch.wait_until_revoked() => {
                 connection.as_mut().graceful_shutdown();
                 // A stream may never end by itself, so the connection is closed after a timeout.
                 timeout(LAST_RESPONSE_TIMEOUT, connection).await.unwrap_or(Ok(()))
             }
-            () = permit.dismissed() => {
-                connections.count_rejected();
+            () = permit.wait_for_dismissal() => {
+                connection_metrics.count_rejected();
                 tracing::debug!(
                     ?peer,
                     "Closed a TCP connection that has not authenticated: its time is over, or a \
@@ -181,13 +186,14 @@ impl Connection {
             }
         };
         if was_cut_off.load(Ordering::Relaxed) {
-            connections.count_cut_off();
+            connection_metrics.count_cut_off();
             tracing::warn!(
                 ?peer,
                 "Closed a connection: the client stopped reading the response"
             );
         } else if let Err(error) = outcome {
-            // The client disconnected, sent nothing for too long, or did not speak HTTP.
+            // The log level is debug, because the client causes such an error: it disconnected,
+            // sent nothing for too long, or did not speak HTTP.
             tracing::debug!(%error, "A connection ended with an error");
         }
     }
@@ -198,7 +204,8 @@ async fn reject(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
     let Ok(_permit) = REJECTION_PERMITS.try_acquire() else {
         return;
     };
-    let service = service_fn(|_: Request<Incoming>| ready(Ok::<_, Infallible>(rejection(peer))));
+    let service =
+        service_fn(|_: Request<Incoming>| ready(Ok::<_, Infallible>(rejection_response(peer))));
     let connection = http1::Builder::new()
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
@@ -212,7 +219,7 @@ async fn reject(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
 /// Serves the requests of one connection, each with the `App` that is current when the request
 /// arrives.
 #[derive(Clone)]
-struct Requests {
+struct ConnectionService {
     current_app: CurrentApp,
     peer: Peer,
     admission: Option<Arc<Admission>>,
@@ -221,7 +228,7 @@ struct Requests {
     max_header_bytes: usize,
 }
 
-impl Service<Request<Incoming>> for Requests {
+impl Service<Request<Incoming>> for ConnectionService {
     type Response = Response;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
@@ -233,11 +240,12 @@ impl Service<Request<Incoming>> for Requests {
             waiting_bytes,
             ..
         } = self.clone();
-        let mut request = request.map(|body| Body::new(Received::new(body, &receive_tracker)));
+        let mut request = request.map(|body| Body::new(TrackedBody::new(body, &receive_tracker)));
         waiting_bytes.begin_request();
         if head_bytes(&request) > self.max_header_bytes {
-            // hyper rejects a head of this size only if the head arrives in parts.
-            return Box::pin(ready(Ok(head_too_large())));
+            // The size of the head is checked here as well, because hyper rejects a head of this
+            // size only if the head arrives in parts.
+            return Box::pin(ready(Ok(head_too_large_response())));
         }
         request.extensions_mut().insert(self.peer);
         request.extensions_mut().insert(waiting_bytes.clone());
@@ -248,9 +256,10 @@ impl Service<Request<Incoming>> for Requests {
         let current_app = self.current_app.clone();
         request.extensions_mut().insert(current_app.clone());
         let method = request.method().clone();
-        let responding = TowerToHyperService::new(current_app.router(routes::router)).call(request);
+        let response_future =
+            TowerToHyperService::new(current_app.router(routes::router)).call(request);
         Box::pin(async move {
-            let mut response = responding.await?;
+            let mut response = response_future.await?;
             let mut is_last = current_app.app().process().is_draining();
             if let Some(admission) = &admission {
                 admission.set_checking(false);
@@ -262,7 +271,7 @@ impl Service<Request<Incoming>> for Requests {
             is_last |= receive_tracker.has_unread()
                 && response.status() != StatusCode::SWITCHING_PROTOCOLS;
             if is_last {
-                close(&mut response);
+                set_connection_close(&mut response);
             }
             Ok(waiting_bytes.admit(&method, response).await)
         })
@@ -283,20 +292,21 @@ fn head_bytes(request: &Request<Body>) -> usize {
     let authority = uri
         .authority()
         .map_or(0, |authority| authority.as_str().len());
-    let line = request.method().as_str().len() + target + authority + "  HTTP/1.1\r\n\r\n".len();
-    line + header_bytes
+    let request_line =
+        request.method().as_str().len() + target + authority + "  HTTP/1.1\r\n\r\n".len();
+    request_line + header_bytes
 }
 
-fn head_too_large() -> Response {
+fn head_too_large_response() -> Response {
     let mut response = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response();
-    close(&mut response);
+    set_connection_close(&mut response);
     response
 }
 
 /// Returns the response to a process that no rule admits. The response may reveal that a sidecar is
 /// running, because the process could open the socket.
-fn rejection(peer: Peer) -> Response {
-    let who = match peer {
+fn rejection_response(peer: Peer) -> Response {
+    let subject = match peer {
         Peer::Process { uid, gid, .. } => format!("user {uid} of group {gid}"),
         Peer::Network { .. } => "this user".to_owned(),
     };
@@ -305,16 +315,16 @@ fn rejection(peer: Peer) -> Response {
         ErrorCode::Denied,
         format!(
             "Permission denied: no rule of socket.allow_uids, allow_gids, allow_users or \
-             allow_groups allows {who}"
+             allow_groups allows {subject}"
         ),
     );
     let mut response = problem.into_response();
-    close(&mut response);
+    set_connection_close(&mut response);
     response
 }
 
 /// Adds the header that tells the client to send its next request on another connection.
-fn close(response: &mut Response) {
+fn set_connection_close(response: &mut Response) {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
 }

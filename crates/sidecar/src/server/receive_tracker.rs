@@ -6,19 +6,19 @@ use std::task::{Context, Poll};
 use axum::body::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-/// Tracks whether a client has sent bytes that were not read: closing the connection would then
+/// Tracks whether a client has sent bytes that were not read. If so, closing the connection would
 /// discard the response.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReceiveTracker(Arc<AtomicBool>);
 
 impl ReceiveTracker {
-    /// Records that bytes have arrived that belong to no request yet.
+    /// Records that the client has sent bytes that were not read as part of a request yet.
     pub(super) fn record_received(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
     /// Records that all received bytes belong to requests that were read to their end.
-    fn finished(&self) {
+    fn record_finished(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
 
@@ -27,17 +27,17 @@ impl ReceiveTracker {
     }
 }
 
-/// A request body that records when it was read.
+/// A request body that notifies the tracker when it was read to its end.
 #[derive(Debug)]
-pub(super) struct Received {
+pub(super) struct TrackedBody {
     body: Incoming,
     receive_tracker: ReceiveTracker,
 }
 
-impl Received {
+impl TrackedBody {
     pub(super) fn new(body: Incoming, receive_tracker: &ReceiveTracker) -> Self {
         if body.is_end_stream() {
-            receive_tracker.finished();
+            receive_tracker.record_finished();
         }
         Self {
             body,
@@ -46,7 +46,7 @@ impl Received {
     }
 }
 
-impl Body for Received {
+impl Body for TrackedBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -57,7 +57,7 @@ impl Body for Received {
         let frame = Pin::new(&mut self.body).poll_frame(context);
         let is_last = matches!(frame, Poll::Ready(None)) || self.body.is_end_stream();
         if is_last {
-            self.receive_tracker.finished();
+            self.receive_tracker.record_finished();
         }
         frame
     }

@@ -9,87 +9,92 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::receive_tracker::ReceiveTracker;
-use super::unread::{Unread, UnreadBytes};
+use super::unread::{UnreadBytes, UnreadCount};
 use pillion_gateway::waiting_bytes::ConnectionBytes;
 
-/// Maximum and minimum interval between two checks of whether the client reads.
-const MAX_INTERVAL: Duration = Duration::from_secs(1);
-const MIN_INTERVAL: Duration = Duration::from_millis(10);
+/// Maximum interval between two checks of whether the client reads.
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Minimum interval between two checks of whether the client reads.
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Time after which a client that reads nothing counts as stalled. Stalled clients are disconnected
 /// when the waiting responses have too many bytes.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The stall timeout of a client whose reading shows only in steps ([`Unread::is_exact`]). A client
-/// that reads 4.4 kB/s completes a step of 128 KiB in this time.
+/// The stall timeout of a client whose progress is visible only in large steps
+/// ([`UnreadCount::is_exact`]). A client that reads 4.4 kB/s completes a step of 128 KiB in this
+/// time.
 const STEP_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Multiple of the write timeout after which a client whose reading shows only in steps is
-/// disconnected. With the default write timeout, a client that reads 1.1 kB/s completes a step of
-/// 128 KiB in this time.
+/// Multiple of the write timeout after which a client whose progress is visible only in large steps
+/// is disconnected. With the default write timeout, a client that reads 1.1 kB/s completes a step
+/// of 128 KiB in this time.
 const STEP_WRITE_TIMEOUT_FACTOR: u32 = 4;
 
-/// Maximum time for reading further data from a client after the last response, so that the client
-/// can receive the response.
+/// Maximum time for reading further data from a client after the last response was sent, so that
+/// the client can receive the response.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of slices of one write.
 const MAX_SLICES: usize = 16;
 
-/// A stream that limits how long the client may read nothing of the written bytes; after that time,
-/// writes fail with `TimedOut`. Without this limit, a client that never reads would hold a
-/// connection and its response forever.
+/// A stream whose writes fail with `TimedOut` if the client has read none of the written bytes for
+/// too long. Without this limit, a client that never reads would hold a connection and its response
+/// forever.
 ///
-/// The limit counts what the client reads, not when the stream becomes writable: the system reports
-/// a writable stream only when a large part of the queue is free, which may take minutes with a
-/// slow client.
+/// The limit depends on what the client reads and not on when the stream becomes writable, because
+/// the system reports a writable stream only when a large part of the queue is free, which may take
+/// minutes with a slow client.
 pub(super) struct SlowClientStream<S> {
     stream: S,
-    /// Maximum time for which the client may read nothing.
+    /// Maximum time between two reads of the client while written bytes wait for it.
     write_timeout: Duration,
     /// The state of a write that waits for the client; `None` if no write waits.
-    waiting: Option<Waiting>,
+    waiting_write: Option<WaitingWrite>,
     was_cut_off: Arc<AtomicBool>,
     waiting_bytes: ConnectionBytes,
     receive_tracker: ReceiveTracker,
-    /// The timeout for reading the rest, once the write side is closed.
-    lingering: Option<Pin<Box<Sleep>>>,
+    /// The timeout for reading what the client still sends, once the write side is closed.
+    linger_timeout: Option<Pin<Box<Sleep>>>,
 }
 
-struct Waiting {
+struct WaitingWrite {
     next_check: Pin<Box<Sleep>>,
     /// The unread bytes at the last check.
-    unread: Option<Unread>,
+    unread_count: Option<UnreadCount>,
     progress_at: Instant,
 }
 
-impl Waiting {
+impl WaitingWrite {
     /// Records the number of unread bytes. Returns whether the client has read something since the
     /// last check.
-    fn check(&mut self, unread: Option<Unread>, now: Instant) -> bool {
-        let has_progressed = unread
-            .zip(self.unread)
-            .is_some_and(|(unread, before)| unread.has_shrunk_since(before));
+    fn check(&mut self, unread_count: Option<UnreadCount>, now: Instant) -> bool {
+        let has_progressed = unread_count
+            .zip(self.unread_count)
+            .is_some_and(|(unread_count, previous)| unread_count.has_shrunk_since(previous));
         if has_progressed {
             self.progress_at = now;
         }
-        self.unread = unread;
+        self.unread_count = unread_count;
         has_progressed
     }
 
     /// Returns the time at which the client counts as stalled, and the time at which it is
     /// disconnected.
     fn deadlines(&self, write_timeout: Duration) -> (Instant, Instant) {
-        let (stall, write) = match self.unread {
-            Some(Unread {
+        let (stall_timeout, disconnect_timeout) = match self.unread_count {
+            Some(UnreadCount {
                 is_exact: false, ..
             }) => (
                 STEP_STALL_TIMEOUT,
                 write_timeout * STEP_WRITE_TIMEOUT_FACTOR,
             ),
-            Some(Unread { is_exact: true, .. }) | None => (STALL_TIMEOUT, write_timeout),
+            Some(UnreadCount { is_exact: true, .. }) | None => (STALL_TIMEOUT, write_timeout),
         };
-        (self.progress_at + stall, self.progress_at + write)
+        (
+            self.progress_at + stall_timeout,
+            self.progress_at + disconnect_timeout,
+        )
     }
 }
 
@@ -105,49 +110,52 @@ impl<S: UnreadBytes> SlowClientStream<S> {
         Self {
             stream,
             write_timeout,
-            waiting: None,
+            waiting_write: None,
             was_cut_off,
             waiting_bytes,
             receive_tracker,
-            lingering: None,
+            linger_timeout: None,
         }
     }
 
     /// Returns the outcome of a write, or an error if the client has read nothing for too long.
-    fn limited<T>(
+    fn limit_write<T>(
         &mut self,
         outcome: Poll<io::Result<T>>,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
-            if self.waiting.take().is_some() {
+            if self.waiting_write.take().is_some() {
                 self.waiting_bytes.clear_stall();
             }
             return outcome;
         }
         let write_timeout = self.write_timeout;
-        let interval = (write_timeout / 8).clamp(MIN_INTERVAL, MAX_INTERVAL);
+        let interval = (write_timeout / 8).clamp(MIN_CHECK_INTERVAL, MAX_CHECK_INTERVAL);
         let stream = &self.stream;
-        // The first check is after an interval: most clients have read by then and need no check.
-        let waiting = self.waiting.get_or_insert_with(|| Waiting {
+        // The first check is delayed by one interval, because most clients have read by then and
+        // need no check.
+        let waiting_write = self.waiting_write.get_or_insert_with(|| WaitingWrite {
             next_check: Box::pin(sleep(interval)),
-            unread: None,
+            unread_count: None,
             progress_at: Instant::now(),
         });
         loop {
-            ready!(waiting.next_check.as_mut().poll(context));
+            ready!(waiting_write.next_check.as_mut().poll(context));
             let now = Instant::now();
-            if pillion_deadline::was_stopped(waiting.next_check.deadline()) {
-                // If the check is late, this process was stopped, and the client possibly as well.
-                waiting.progress_at += now - waiting.next_check.deadline();
+            if pillion_deadline::was_stopped(waiting_write.next_check.deadline()) {
+                // If a check is late, its delay does not count as a stall, because this process was
+                // stopped, and possibly the client as well.
+                waiting_write.progress_at += now - waiting_write.next_check.deadline();
             }
-            if waiting.check(stream.unread(), now) {
+            if waiting_write.check(stream.unread_count(), now) {
                 self.waiting_bytes.clear_stall();
             }
-            let (stalls_at, deadline) = waiting.deadlines(write_timeout);
-            let must_close = now >= stalls_at && self.waiting_bytes.note_stall(waiting.progress_at);
+            let (stalls_at, deadline) = waiting_write.deadlines(write_timeout);
+            let must_close =
+                now >= stalls_at && self.waiting_bytes.record_stall(waiting_write.progress_at);
             if now >= deadline || must_close {
-                self.waiting = None;
+                self.waiting_write = None;
                 self.was_cut_off.store(true, Ordering::Relaxed);
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
@@ -155,14 +163,15 @@ impl<S: UnreadBytes> SlowClientStream<S> {
             if stalls_at > now {
                 next_check = next_check.min(stalls_at);
             }
-            waiting.next_check.as_mut().reset(next_check);
+            waiting_write.next_check.as_mut().reset(next_check);
         }
     }
 }
 
 impl<S> Drop for SlowClientStream<S> {
     fn drop(&mut self) {
-        // A call in progress may still hold a clone of `waiting_bytes`.
+        // The stall is cleared explicitly, because a call in progress may still hold a clone of
+        // `waiting_bytes`.
         self.waiting_bytes.clear_stall();
     }
 }
@@ -173,9 +182,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for SlowClientStream<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
+        let filled_before = buffer.filled().len();
         let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if buffer.filled().len() > before {
+        if buffer.filled().len() > filled_before {
             self.receive_tracker.record_received();
         }
         outcome
@@ -184,20 +193,20 @@ impl<S: AsyncRead + Unpin> AsyncRead for SlowClientStream<S> {
 
 impl<S: AsyncRead + AsyncWrite + UnreadBytes + Unpin> SlowClientStream<S> {
     /// Reads and drops what the client still sends, until the client closes the connection or the
-    /// timeout ends. A socket that is closed with unread data discards the response of a client
-    /// that has not read it yet (RFC 9112, section 9.6).
+    /// timeout ends. If a socket were closed with unread data, the response would be discarded
+    /// before the client has read it (RFC 9112, section 9.6).
     fn linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let until = self
-            .lingering
+        let timeout = self
+            .linger_timeout
             .get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + LINGER_TIMEOUT)));
-        if until.as_mut().poll(context).is_ready() {
+        if timeout.as_mut().poll(context).is_ready() {
             return Poll::Ready(());
         }
-        let mut space = [0; 4096];
+        let mut discarded_bytes = [0; 4096];
         loop {
-            let mut buffer = ReadBuf::new(&mut space);
-            let read = Pin::new(&mut self.stream).poll_read(context, &mut buffer);
-            if ready!(read).is_err() || buffer.filled().is_empty() {
+            let mut buffer = ReadBuf::new(&mut discarded_bytes);
+            let read_poll = Pin::new(&mut self.stream).poll_read(context, &mut buffer);
+            if ready!(read_poll).is_err() || buffer.filled().is_empty() {
                 return Poll::Ready(());
             }
         }
@@ -210,20 +219,20 @@ impl<S: AsyncRead + AsyncWrite + UnreadBytes + Unpin> AsyncWrite for SlowClientS
         context: &mut Context<'_>,
         buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let buffer = &buffer[..buffer.len().min(S::MAX_WRITE)];
+        let buffer = &buffer[..buffer.len().min(S::MAX_WRITE_BYTES)];
         let outcome = Pin::new(&mut self.stream).poll_write(context, buffer);
-        self.limited(outcome, context)
+        self.limit_write(outcome, context)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.stream).poll_flush(context);
-        self.limited(outcome, context)
+        self.limit_write(outcome, context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.lingering.is_none() {
+        if self.linger_timeout.is_none() {
             let outcome = Pin::new(&mut self.stream).poll_shutdown(context);
-            ready!(self.limited(outcome, context))?;
+            ready!(self.limit_write(outcome, context))?;
             if !self.receive_tracker.has_unread() {
                 return Poll::Ready(Ok(()));
             }
@@ -241,14 +250,14 @@ impl<S: AsyncRead + AsyncWrite + UnreadBytes + Unpin> AsyncWrite for SlowClientS
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let total: usize = buffers.iter().map(|buffer| buffer.len()).sum();
-        let outcome = if total <= S::MAX_WRITE {
+        let outcome = if total <= S::MAX_WRITE_BYTES {
             Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
         } else {
             let mut slices = [io::IoSlice::new(&[]); MAX_SLICES];
-            let count = first_bytes(buffers, S::MAX_WRITE, &mut slices);
+            let count = first_bytes(buffers, S::MAX_WRITE_BYTES, &mut slices);
             Pin::new(&mut self.stream).poll_write_vectored(context, &slices[..count])
         };
-        self.limited(outcome, context)
+        self.limit_write(outcome, context)
     }
 }
 
@@ -259,8 +268,8 @@ fn first_bytes<'a>(
     slices: &mut [io::IoSlice<'a>; MAX_SLICES],
 ) -> usize {
     let mut count = 0;
-    let filled = buffers.iter().filter(|buffer| !buffer.is_empty());
-    for (slice, buffer) in slices.iter_mut().zip(filled) {
+    let nonempty_buffers = buffers.iter().filter(|buffer| !buffer.is_empty());
+    for (slice, buffer) in slices.iter_mut().zip(nonempty_buffers) {
         if max == 0 {
             break;
         }
@@ -280,9 +289,9 @@ mod tests {
     use pillion_gateway::waiting_bytes::WaitingBytes;
 
     impl UnreadBytes for DuplexStream {
-        const MAX_WRITE: usize = usize::MAX;
+        const MAX_WRITE_BYTES: usize = usize::MAX;
 
-        fn unread(&self) -> Option<Unread> {
+        fn unread_count(&self) -> Option<UnreadCount> {
             None
         }
     }
@@ -323,10 +332,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn h6_a_client_whose_reading_shows_in_steps_has_time_for_a_step() {
         let now = Instant::now();
-        let unread = |bytes, is_exact| Some(Unread { bytes, is_exact });
-        let mut waiting = Waiting {
+        let unread_count = |bytes, is_exact| Some(UnreadCount { bytes, is_exact });
+        let mut waiting = WaitingWrite {
             next_check: Box::pin(sleep(Duration::ZERO)),
-            unread: unread(1_000_000, false),
+            unread_count: unread_count(1_000_000, false),
             progress_at: now,
         };
         // The receive window of a client that reads 1.1 kB/s opens every 119 s.
@@ -334,17 +343,17 @@ mod tests {
         for steps in 1..4 {
             for _ in 0..118 {
                 at += Duration::from_secs(1);
-                let current = unread(1_000_000 - (steps - 1) * 128 * 1024, false);
+                let current = unread_count(1_000_000 - (steps - 1) * 128 * 1024, false);
                 assert!(!waiting.check(current, at));
                 assert!(at < waiting.deadlines(Duration::from_secs(30)).1);
             }
             at += Duration::from_secs(1);
-            assert!(waiting.check(unread(1_000_000 - steps * 128 * 1024, false), at));
+            assert!(waiting.check(unread_count(1_000_000 - steps * 128 * 1024, false), at));
         }
         // With exact numbers, a single byte shows that the client has read.
-        let times = |waiting: &Waiting| waiting.deadlines(Duration::from_secs(30));
-        assert!(!waiting.check(unread(500_000, true), at));
-        assert!(waiting.check(unread(499_999, true), at + Duration::from_secs(1)));
+        let times = |waiting: &WaitingWrite| waiting.deadlines(Duration::from_secs(30));
+        assert!(!waiting.check(unread_count(500_000, true), at));
+        assert!(waiting.check(unread_count(499_999, true), at + Duration::from_secs(1)));
         let stalled = (Duration::from_secs(3), Duration::from_secs(31));
         assert_eq!(times(&waiting), (at + stalled.0, at + stalled.1));
     }

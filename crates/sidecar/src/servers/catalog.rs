@@ -12,25 +12,27 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::ServerError;
-use super::definition::{Definition, Stored, merge, names_program, take_enabled, take_name};
+use super::definition::{
+    Definition, StoredServer, has_program_members, merge, take_enabled, take_name,
+};
 use pillion_config::{Config, McpServerSection, ServerSettings};
 use pillion_gateway::credentials::{
     Account, CredentialError, CredentialNote, Credentials, UserCredentials, file_id, forget_server,
     take_secrets,
 };
 
-/// Who requests a change of the servers.
+/// The author of a change to the stored servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
+pub enum ChangeAuthor {
     /// A client of the REST API.
     Caller,
     /// An operator with direct access to the store.
     Operator,
 }
 
-/// How a server is changed.
+/// The mode of an update, which replaces a server or patches it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum UpdateMode {
     /// Missing members get the defaults of a new server.
     Replace,
     /// Missing members stay unchanged (RFC 7396).
@@ -46,8 +48,8 @@ pub struct Catalog {
     pub credentials: UserCredentials,
     /// The egress policy for the servers.
     pub egress: EgressPolicy,
-    /// Who requests the changes of the servers.
-    pub who: Who,
+    /// The author of the changes to the stored servers.
+    pub author: ChangeAuthor,
     /// The names of the servers in the configuration file, with their OAuth accounts.
     pub file_accounts: Vec<(String, Option<Account>)>,
 }
@@ -68,7 +70,9 @@ impl CatalogServer {
     pub(crate) fn disabled_section(&self) -> Option<McpServerSection> {
         let definition = self.definition.as_ref()?;
         let name = &self.record.name;
-        let server = definition.server(name, &Credentials::default()).ok()?;
+        let server = definition
+            .to_server_config(name, &Credentials::default())
+            .ok()?;
         let settings = ServerSettings {
             enabled: false,
             ..definition.settings.clone()
@@ -80,86 +84,88 @@ impl CatalogServer {
 
 impl Catalog {
     /// Returns all servers, sorted by name.
-    pub(crate) async fn all(&self) -> Result<Vec<CatalogServer>, ServerError> {
-        let mut all = Vec::new();
+    pub(crate) async fn servers(&self) -> Result<Vec<CatalogServer>, ServerError> {
+        let mut servers = Vec::new();
         for record in self.store.servers().await? {
-            all.push(self.load(record).await);
+            servers.push(self.load(record).await);
         }
-        Ok(all)
+        Ok(servers)
     }
 
     /// Reads a server from its record.
     pub async fn load(&self, record: ServerRecord) -> CatalogServer {
-        let stored = Stored::parse(&record.configuration).ok();
-        let section = self.section(&record).await;
-        let note = stored.as_ref().and_then(|it| it.credentials.as_ref());
+        let stored_server = StoredServer::parse(&record.configuration).ok();
+        let section = self.parse_section(&record).await;
+        let note = stored_server
+            .as_ref()
+            .and_then(|server| server.credentials.as_ref());
         CatalogServer {
             authentication: note.map_or("none", |note| &note.authentication).to_owned(),
             headers: note.map_or_else(Vec::new, |note| note.headers.clone()),
-            definition: stored.map(|stored| stored.definition),
+            definition: stored_server.map(|stored_server| stored_server.definition),
             record,
             section,
         }
     }
 
-    async fn section(&self, record: &ServerRecord) -> Result<McpServerSection, ServerError> {
-        let stored = Stored::parse(&record.configuration)?;
-        let credentials = self.credentials_of(&stored).await?;
-        let server = self.checked(&record.name, &stored.definition, &credentials)?;
+    async fn parse_section(&self, record: &ServerRecord) -> Result<McpServerSection, ServerError> {
+        let stored_server = StoredServer::parse(&record.configuration)?;
+        let credentials = self.read_credentials(&stored_server).await?;
+        let server = self.build_config(&record.name, &stored_server.definition, &credentials)?;
         // A change of the credentials changes their id, so the credentials themselves are not
         // compared.
         let text = format!(
             "{}\n{}\n{:?}\n{}",
             record.id, record.name, self.egress, record.configuration
         );
-        let mut section = McpServerSection::new(stored.definition.settings, server, &text);
+        let mut section = McpServerSection::new(stored_server.definition.settings, server, &text);
         section.id = Some(record.id.clone());
         Ok(section)
     }
 
     /// Parses a server from a request that tests it. The server is not stored.
-    pub(crate) fn unsaved(
+    pub(crate) fn parse_unsaved(
         &self,
         mut keys: Map<String, Value>,
     ) -> Result<ServerConfig, ServerError> {
-        self.check_who(&keys)?;
+        self.check_author(&keys)?;
         let name = take_name(&mut keys)?.unwrap_or_else(|| "test".to_owned());
         take_enabled(&mut keys)?;
-        let credentials = Credentials(take_secrets(&mut keys)).simplified();
+        let credentials = Credentials(take_secrets(&mut keys)).simplify();
         let definition = Definition::try_from(keys)?;
-        self.checked(&name, &definition, &credentials)
+        self.build_config(&name, &definition, &credentials)
     }
 
     /// Adds a server to the store.
     pub async fn add(&self, mut keys: Map<String, Value>) -> Result<ServerRecord, ServerError> {
-        self.check_who(&keys)?;
-        let name = take_name(&mut keys)?.ok_or_else(missing_name)?;
+        self.check_author(&keys)?;
+        let name = take_name(&mut keys)?.ok_or_else(missing_name_error)?;
         let enabled = take_enabled(&mut keys)?.unwrap_or(true);
-        let credentials = Credentials(take_secrets(&mut keys)).simplified();
+        let credentials = Credentials(take_secrets(&mut keys)).simplify();
         let definition = Definition::try_from(keys)?;
-        self.checked(&name, &definition, &credentials)?;
+        self.build_config(&name, &definition, &credentials)?;
         if self.store.server_named(&name).await?.is_some() {
             return Err(ServerError::NameTaken { name });
         }
-        let credentials = self.store_credentials(&credentials).await?;
+        let credential_note = self.store_credentials(&credentials).await?;
         let now = Timestamp::now();
         let record = ServerRecord {
             id: Uuid::new_v4().to_string(),
             name,
-            configuration: json(&Stored {
+            configuration: to_json(&StoredServer {
                 definition,
-                credentials,
+                credentials: credential_note,
             })?,
             enabled,
             last_connected_at: None,
             created_at: now,
             updated_at: now,
         };
-        let inserted = self.store.insert_server(&record).await;
-        if inserted.is_err() {
+        let insert_outcome = self.store.insert_server(&record).await;
+        if insert_outcome.is_err() {
             self.forget(&record).await;
         }
-        inserted.map_err(|error| taken(error, &record.name))?;
+        insert_outcome.map_err(|error| name_error(error, &record.name))?;
         Ok(record)
     }
 
@@ -168,28 +174,31 @@ impl Catalog {
         &self,
         record: &ServerRecord,
         mut keys: Map<String, Value>,
-        how: How,
+        mode: UpdateMode,
     ) -> Result<ServerRecord, ServerError> {
-        let before = Stored::parse(&record.configuration)?;
-        let account = self.account_of(record).await;
-        self.check_who(&keys)?;
-        let disables = how == How::Patch
+        let previous = StoredServer::parse(&record.configuration)?;
+        let account = self.find_account(record).await;
+        self.check_author(&keys)?;
+        let is_disable_only = mode == UpdateMode::Patch
             && keys.len() == 1
             && keys.get("enabled") == Some(&Value::Bool(false));
-        if self.who == Who::Caller && before.definition.is_program() && !disables {
+        if self.author == ChangeAuthor::Caller
+            && previous.definition.is_program()
+            && !is_disable_only
+        {
             return Err(ServerError::Program);
         }
         let new_name = take_name(&mut keys)?;
         let new_enabled = take_enabled(&mut keys)?;
         let secrets = take_secrets(&mut keys);
         let mut members = Map::new();
-        let (name, enabled) = match how {
-            How::Replace => (
-                new_name.ok_or_else(missing_name)?,
+        let (name, enabled) = match mode {
+            UpdateMode::Replace => (
+                new_name.ok_or_else(missing_name_error)?,
                 new_enabled.unwrap_or(true),
             ),
-            How::Patch => {
-                members.clone_from(&before.definition.members);
+            UpdateMode::Patch => {
+                members.clone_from(&previous.definition.members);
                 let name = new_name.unwrap_or_else(|| record.name.clone());
                 (name, new_enabled.unwrap_or(record.enabled))
             }
@@ -197,63 +206,75 @@ impl Catalog {
         merge(&mut members, keys);
         let definition = Definition::try_from(members)?;
         let has_moved =
-            before.definition.credential_destination() != definition.credential_destination();
+            previous.definition.credential_destination() != definition.credential_destination();
         let new_credentials = self
-            .change_credentials(&before, has_moved, secrets, how)
+            .change_credentials(&previous, has_moved, secrets, mode)
             .await?;
-        let is_changed = new_credentials.is_some();
-        let unchanged = Credentials::default();
-        let checked = new_credentials.as_ref().unwrap_or(&unchanged);
-        self.checked(&name, &definition, checked)?;
+        let has_new_credentials = new_credentials.is_some();
+        let no_credentials = Credentials::default();
+        let checked_credentials = new_credentials.as_ref().unwrap_or(&no_credentials);
+        self.build_config(&name, &definition, checked_credentials)?;
         let credentials = match &new_credentials {
             Some(new_credentials) => self.store_credentials(new_credentials).await?,
-            None => before.credentials,
+            None => previous.credentials,
         };
-        let changed = ServerRecord {
+        let changed_record = ServerRecord {
             name,
             enabled,
-            configuration: json(&Stored {
+            configuration: to_json(&StoredServer {
                 definition,
                 credentials,
             })?,
             updated_at: Timestamp::now(),
             ..record.clone()
         };
-        let records = self.records_of(&record.name);
-        let updated = self.store.update_server(&changed, records).await;
-        if is_changed {
-            // Removes the unused credentials: the old ones after a successful update, or else the
-            // new ones.
-            self.forget(if updated.is_ok() { record } else { &changed })
-                .await;
+        let records = self.find_record_owner(&record.name);
+        let update_outcome = self.store.update_server(&changed_record, records).await;
+        if has_new_credentials {
+            // Removes the credentials that an update leaves unused: the old ones if the update
+            // succeeded, otherwise the new ones.
+            self.forget(if update_outcome.is_ok() {
+                record
+            } else {
+                &changed_record
+            })
+            .await;
         }
-        updated.map_err(|error| taken(error, &changed.name))?;
+        update_outcome.map_err(|error| name_error(error, &changed_record.name))?;
         if let Some(account) = account {
-            let must_replace = is_changed && !account.is_consented();
-            let new_account = self.account_of(&changed).await;
-            self.replace_account(&changed.id, &account, new_account.filter(|_| !must_replace))
-                .await;
+            let must_replace = has_new_credentials && !account.is_consented();
+            let new_account = self.find_account(&changed_record).await;
+            self.replace_account(
+                &changed_record.id,
+                &account,
+                new_account.filter(|_| !must_replace),
+            )
+            .await;
         }
         if has_moved {
             self.forget_users(record).await;
         }
-        Ok(changed)
+        Ok(changed_record)
     }
 
-    /// Returns the owner of the records under this name: the server of the store, or a server of
-    /// the configuration file with the same name.
-    fn records_of(&self, name: &str) -> RecordOwner {
-        if self.file_accounts.iter().any(|(taken, _)| taken == name) {
-            RecordOwner::Anothers
+    /// Returns the owner of the recorded calls and pins under this server name, which is the server
+    /// of the store or a server of the configuration file with the same name.
+    fn find_record_owner(&self, name: &str) -> RecordOwner {
+        if self
+            .file_accounts
+            .iter()
+            .any(|(file_name, _)| file_name == name)
+        {
+            RecordOwner::UnstoredServer
         } else {
-            RecordOwner::Own
+            RecordOwner::StoredServer
         }
     }
 
     /// Removes a server with its credentials, recorded calls and pins.
     pub(crate) async fn remove(&self, record: &ServerRecord) -> Result<(), ServerError> {
-        let records = self.records_of(&record.name);
-        let account = self.account_of(record).await;
+        let records = self.find_record_owner(&record.name);
+        let account = self.find_account(record).await;
         self.store.remove_server(&record.id, records).await?;
         self.forget(record).await;
         if let Some(account) = account {
@@ -266,37 +287,40 @@ impl Catalog {
     /// Returns the changed credentials, or `None` if the change does not affect them.
     async fn change_credentials(
         &self,
-        before: &Stored,
+        previous: &StoredServer,
         has_moved: bool,
         secrets: Map<String, Value>,
-        how: How,
+        mode: UpdateMode,
     ) -> Result<Option<Credentials>, ServerError> {
-        if how == How::Replace {
-            return Ok(Some(Credentials(secrets).simplified()));
+        if mode == UpdateMode::Replace {
+            return Ok(Some(Credentials(secrets).simplify()));
         }
-        if let (true, Some(note)) = (has_moved, &before.credentials) {
-            // Sending stored credentials to a new address could disclose them to the client that
-            // changes the address.
-            for (key, is_there) in [
+        if let (true, Some(note)) = (has_moved, &previous.credentials) {
+            // A new address requires new credentials, because sending the stored credentials to it
+            // could disclose them to the client that changes the address.
+            for (key, is_stored) in [
                 ("authentication", note.authentication != "none"),
                 ("headers", !note.headers.is_empty()),
             ] {
-                if is_there && !secrets.contains_key(key) {
+                if is_stored && !secrets.contains_key(key) {
                     return Err(ServerError::MovedAway { key });
                 }
             }
-            return Ok(Some(Credentials(secrets).simplified()));
+            return Ok(Some(Credentials(secrets).simplify()));
         }
         if secrets.is_empty() {
             return Ok(None);
         }
-        let mut credentials = self.credentials_of(before).await?;
+        let mut credentials = self.read_credentials(previous).await?;
         merge(&mut credentials.0, secrets);
-        Ok(Some(credentials.simplified()))
+        Ok(Some(credentials.simplify()))
     }
 
-    async fn credentials_of(&self, stored: &Stored) -> Result<Credentials, ServerError> {
-        let Some(note) = &stored.credentials else {
+    async fn read_credentials(
+        &self,
+        stored_server: &StoredServer,
+    ) -> Result<Credentials, ServerError> {
+        let Some(note) = &stored_server.credentials else {
             return Ok(Credentials::default());
         };
         let vault = self.credentials.vault().ok_or(CredentialError::NoKey)?;
@@ -314,7 +338,7 @@ impl Catalog {
             return Ok(None);
         }
         let vault = self.credentials.vault().ok_or(CredentialError::NoKey)?;
-        let note = credentials.note(Uuid::new_v4().to_string());
+        let note = credentials.to_note(Uuid::new_v4().to_string());
         let secret = credentials.to_secret();
         vault.put(SecretKind::Credential, &note.id, &secret).await?;
         Ok(Some(note))
@@ -323,8 +347,8 @@ impl Catalog {
     /// Removes the credentials of a record. If the removal fails, the credentials remain encrypted
     /// and unused.
     async fn forget(&self, record: &ServerRecord) {
-        let stored = Stored::parse(&record.configuration).ok();
-        let Some(note) = stored.and_then(|stored| stored.credentials) else {
+        let stored_server = StoredServer::parse(&record.configuration).ok();
+        let Some(note) = stored_server.and_then(|stored_server| stored_server.credentials) else {
             return;
         };
         let secret_id = SecretId {
@@ -339,8 +363,8 @@ impl Catalog {
     /// Removes the credentials of all users for a server. If the removal fails, the credentials are
     /// still never sent to another address.
     async fn forget_users(&self, record: &ServerRecord) {
-        let of_it = |server: &str| server == record.id;
-        self.credentials.close_tokens_of_users(of_it).await;
+        let is_server = |server: &str| server == record.id;
+        self.credentials.close_tokens_of_users(is_server).await;
         if let Err(error) = forget_server(&*self.store, &record.id).await {
             tracing::warn!(
                 %error,
@@ -352,34 +376,45 @@ impl Catalog {
     /// Removes the OAuth tokens of a server whose account has changed: the server's own tokens,
     /// unless another server has the same account, and the authorizations of users. If the removal
     /// fails, the tokens remain encrypted.
-    pub(super) async fn replace_account(&self, id: &str, before: &Account, new: Option<Account>) {
-        if new.as_ref() == Some(before) {
+    pub(super) async fn replace_account(
+        &self,
+        id: &str,
+        previous: &Account,
+        new_account: Option<Account>,
+    ) {
+        if new_account.as_ref() == Some(previous) {
             return;
         }
-        let forgotten = async {
-            if !self.is_shared_account(id, before).await? {
+        let forget_future = async {
+            if !self.is_shared_account(id, previous).await? {
                 self.credentials
-                    .forget_tokens_of_server(&before.key)
+                    .forget_tokens_of_server(&previous.key)
                     .await?;
             }
             Ok::<_, ServerError>(self.credentials.remove_authorizations(id).await?)
         };
-        if let Err(error) = forgotten.await {
+        if let Err(error) = forget_future.await {
             tracing::warn!(%error, "Cannot remove unused OAuth tokens from the vault");
         }
     }
 
-    /// Returns whether another server uses the tokens of this account: servers with the same
+    /// Returns whether another server uses the tokens of this account. Servers with the same
     /// address and OAuth client share tokens.
     async fn is_shared_account(&self, id: &str, account: &Account) -> Result<bool, ServerError> {
         let file_accounts = self.file_accounts.iter();
-        let mut others = file_accounts.filter(|(name, _)| file_id(name) != id);
-        if others.any(|(_, other)| other.as_ref().is_some_and(|it| it.key == account.key)) {
+        let mut other_accounts = file_accounts.filter(|(name, _)| file_id(name) != id);
+        if other_accounts.any(|(_, known_account)| {
+            known_account
+                .as_ref()
+                .is_some_and(|known_account| known_account.key == account.key)
+        }) {
             return Ok(true);
         }
         for record in self.store.servers().await? {
-            let other = self.account_of(&record).await;
-            if record.id != id && other.is_some_and(|it| it.key == account.key) {
+            let other_account = self.find_account(&record).await;
+            if record.id != id
+                && other_account.is_some_and(|known_account| known_account.key == account.key)
+            {
                 return Ok(true);
             }
         }
@@ -387,8 +422,8 @@ impl Catalog {
     }
 
     /// Returns the OAuth account of a server, if any.
-    async fn account_of(&self, record: &ServerRecord) -> Option<Account> {
-        Account::from_server(&self.section(record).await.ok()?.server)
+    async fn find_account(&self, record: &ServerRecord) -> Option<Account> {
+        Account::from_server(&self.parse_section(record).await.ok()?.server)
     }
 
     /// Gives the server a store for its OAuth tokens in the vault, if there is a vault.
@@ -399,28 +434,31 @@ impl Catalog {
     }
 
     /// Returns the server's configuration for the MCP client, after validation.
-    fn checked(
+    fn build_config(
         &self,
         name: &str,
         definition: &Definition,
         credentials: &Credentials,
     ) -> Result<ServerConfig, ServerError> {
-        let mut server = definition.server(name, credentials)?;
+        let mut server = definition.to_server_config(name, credentials)?;
         server.egress = self.egress.clone();
         server.validate()?;
         self.attach_token_store(&mut server);
         Ok(server)
     }
 
-    fn check_who(&self, keys: &Map<String, Value>) -> Result<(), ServerError> {
-        if self.who == Who::Operator {
+    fn check_author(&self, keys: &Map<String, Value>) -> Result<(), ServerError> {
+        if self.author == ChangeAuthor::Operator {
             return Ok(());
         }
-        if names_program(keys) {
+        if has_program_members(keys) {
             return Err(ServerError::Program);
         }
         let key = "assertion_file";
-        match keys.get("authentication").and_then(|it| it.get(key)) {
+        match keys
+            .get("authentication")
+            .and_then(|authentication| authentication.get(key))
+        {
             Some(_) => Err(ServerError::LocalFile { key }),
             None => Ok(()),
         }
@@ -429,22 +467,22 @@ impl Catalog {
 
 /// Returns the names of the servers in the configuration file, with their OAuth accounts.
 pub fn file_accounts(config: &Config) -> Vec<(String, Option<Account>)> {
-    let account = |section: &McpServerSection| {
+    let name_and_account = |section: &McpServerSection| {
         let account = Account::from_server(&section.server);
         (section.label().to_owned(), account)
     };
-    config.mcp_servers.iter().map(account).collect()
+    config.mcp_servers.iter().map(name_and_account).collect()
 }
 
-fn missing_name() -> ServerError {
+fn missing_name_error() -> ServerError {
     ServerError::invalid("name", "is required")
 }
 
-fn json(stored: &Stored) -> Result<String, ServerError> {
-    serde_json::to_string(stored).map_err(|_| ServerError::Unreadable)
+fn to_json(stored_server: &StoredServer) -> Result<String, ServerError> {
+    serde_json::to_string(stored_server).map_err(|_| ServerError::Unreadable)
 }
 
-fn taken(error: StoreError, name: &str) -> ServerError {
+fn name_error(error: StoreError, name: &str) -> ServerError {
     if error.is_conflict() {
         let name = name.to_owned();
         ServerError::NameTaken { name }

@@ -1,4 +1,4 @@
-//! The definition of a server in the REST API and the store: the keys of an entry of
+//! The definition of a server in the REST API and the store. It has the keys of an entry of
 //! `[[mcp_servers]]` under the names of the API, split into public members and credentials.
 
 use pillion_config::{RateLimitSection, ServerSettings, field_names, server_name_error};
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ServerError;
-use pillion_gateway::credentials::{CredentialNote, Credentials, origin_of};
+use pillion_gateway::credentials::{CredentialNote, Credentials, url_origin};
 
 /// Maximum length of a server's name, in characters.
-pub(super) const MAX_NAME_LEN: usize = 100;
+pub(super) const MAX_SERVER_NAME_CHARS: usize = 100;
 
-/// How often a failed `tools/list` request is repeated at once, unless the server's definition sets
-/// a number.
+/// The number of times that a failed `tools/list` request is repeated without delay, unless the
+/// server's definition sets a number.
 const DEFAULT_RETRY_ATTEMPTS: u8 = 3;
 
-/// The members of a stored server that are limited numbers: the member, the minimum, the maximum,
-/// and the unit in the error message.
-pub(super) const RANGES: [(&str, u64, u64, &str); 2] = [
+/// The numeric members of a stored server, each with its minimum, its maximum, and the unit in the
+/// error message.
+pub(super) const NUMBER_RANGES: [(&str, u64, u64, &str); 2] = [
     ("timeout", 1_000, 300_000, " milliseconds"),
     ("retryAttempts", 0, 5, ""),
 ];
@@ -40,13 +40,13 @@ pub(crate) struct Definition {
 
 /// A server as stored in the column `configuration`.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Stored {
+pub(super) struct StoredServer {
     pub(super) definition: Definition,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) credentials: Option<CredentialNote>,
 }
 
-impl Stored {
+impl StoredServer {
     pub(super) fn parse(configuration: &str) -> Result<Self, ServerError> {
         serde_json::from_str(configuration).map_err(|_| ServerError::Unreadable)
     }
@@ -62,7 +62,7 @@ impl TryFrom<Map<String, Value>> for Definition {
         let settings_keys = field_names::<ServerSettings>();
         let keys = [field_names::<ServerDefinition>(), settings_keys].concat();
         let mut client = to_config_keys(&members, &keys, "")?;
-        for (member, min, max, unit) in RANGES {
+        for (member, min, max, unit) in NUMBER_RANGES {
             let number = members.get(member).and_then(Value::as_u64);
             if number.is_some_and(|number| !(min..=max).contains(&number)) {
                 let message = format!("must be between {min} and {max}{unit}");
@@ -70,22 +70,22 @@ impl TryFrom<Map<String, Value>> for Definition {
             }
         }
         if let Some(limit) = client.get_mut("rate_limit") {
-            let windows = limit
+            let limit_members = limit
                 .as_object()
                 .ok_or_else(|| ServerError::invalid("rateLimit", "expected an object"))?;
             let keys = field_names::<RateLimitSection>();
-            *limit = to_config_keys(windows, keys, "rateLimit.")?.into();
+            *limit = to_config_keys(limit_members, keys, "rateLimit.")?.into();
         }
         let mut settings = Map::new();
         settings.insert("retry_attempts".to_owned(), DEFAULT_RETRY_ATTEMPTS.into());
         for key in settings_keys {
             settings.extend(client.remove_entry(*key));
         }
-        // The store has the name in its own column.
+        // The label stays empty here, because the store has the name in its own column.
         client.insert("label".to_owned(), "".into());
         Ok(Self {
-            client: read(client)?,
-            settings: read(settings)?,
+            client: deserialize(client)?,
+            settings: deserialize(settings)?,
             members,
         })
     }
@@ -97,8 +97,8 @@ impl From<Definition> for Map<String, Value> {
     }
 }
 
-/// Returns the member of the REST API that has the value of a key of the configuration file;
-/// `None` if there is none.
+/// Returns the REST API's name for a key of the configuration file; `None` if the REST API has no
+/// such member.
 pub(super) fn member_name(key: &str) -> Option<String> {
     match key {
         "token_in_query" | "limits" | "egress" | "native" => None,
@@ -106,8 +106,8 @@ pub(super) fn member_name(key: &str) -> Option<String> {
         "timeout_ms" => Some("timeout".to_owned()),
         key => {
             let mut words = key.split('_');
-            let first = words.next().unwrap_or_default().to_owned();
-            Some(words.fold(first, |name, word| {
+            let first_word = words.next().unwrap_or_default().to_owned();
+            Some(words.fold(first_word, |name, word| {
                 let (initial, rest) = word.split_at(1);
                 name + &initial.to_uppercase() + rest
             }))
@@ -122,13 +122,16 @@ fn to_config_keys(
     keys: &[&'static str],
     path: &str,
 ) -> Result<Map<String, Value>, ServerError> {
-    let known: Vec<_> = keys
+    let named_keys: Vec<_> = keys
         .iter()
         .filter_map(|key| Some((member_name(key)?, *key)))
         .collect();
     let to_config_key = |(member, value): (&String, &Value)| {
-        let Some((_, key)) = known.iter().find(|(name, _)| name == member) else {
-            let names: Vec<_> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let Some((_, key)) = named_keys.iter().find(|(name, _)| name == member) else {
+            let names: Vec<_> = named_keys
+                .iter()
+                .map(|(name, _)| format!("`{name}`"))
+                .collect();
             let expected = names.join(", ");
             let message = format!("unknown field `{member}`, expected one of {expected}");
             return Err(ServerError::invalid(format!("{path}{member}"), message));
@@ -139,7 +142,7 @@ fn to_config_keys(
 }
 
 /// Deserializes public members. The error has the path of the invalid member.
-fn read<T: DeserializeOwned>(keys: Map<String, Value>) -> Result<T, ServerError> {
+fn deserialize<T: DeserializeOwned>(keys: Map<String, Value>) -> Result<T, ServerError> {
     serde_path_to_error::deserialize(Value::Object(keys)).map_err(
         |error: serde_path_to_error::Error<serde_json::Error>| {
             let path = error.path().to_string();
@@ -154,17 +157,17 @@ impl Definition {
         self.client.command.is_some()
     }
 
-    /// Returns where the server's credentials are sent: the address of a URL, or the program.
+    /// Returns the receiver of the server's credentials: the address of the URL, or the program.
     pub(super) fn credential_destination(&self) -> String {
         match &self.client.url {
-            Some(url) => origin_of(url),
+            Some(url) => url_origin(url),
             None => format!("program {:?}", self.client.command),
         }
     }
 
     /// Returns the configuration for the client. [`ServerConfig::validate`] checks whether the
     /// server is allowed.
-    pub(super) fn server(
+    pub(super) fn to_server_config(
         &self,
         name: &str,
         credentials: &Credentials,
@@ -172,11 +175,11 @@ impl Definition {
         let mut client = self.client.clone();
         name.clone_into(&mut client.label);
         client.authentication = credentials.authentication()?;
-        client.headers = credentials.texts("headers")?.into_iter().collect();
-        let env = credentials.texts("env")?;
+        client.headers = credentials.secret_entries("headers")?.into_iter().collect();
+        let env = credentials.secret_entries("env")?;
         client.env = (!env.is_empty()).then(|| env.into_iter().collect());
         let server = ServerConfig::try_from(client)?;
-        match self.settings.fault(&server) {
+        match self.settings.find_fault(&server) {
             Some((key, message)) => {
                 let member = member_name(key).unwrap_or_default();
                 Err(ServerError::invalid(member, message))
@@ -186,7 +189,7 @@ impl Definition {
     }
 }
 
-/// Removes the name from the members of a server, and validates it.
+/// Removes the name from the members of a server, validates the name and returns it.
 pub(super) fn take_name(keys: &mut Map<String, Value>) -> Result<Option<String>, ServerError> {
     let name = match keys.remove("name") {
         None => return Ok(None),
@@ -194,7 +197,7 @@ pub(super) fn take_name(keys: &mut Map<String, Value>) -> Result<Option<String>,
         Some(_) => return Err(ServerError::invalid("name", "expected a string")),
     };
     let length = name.chars().count();
-    if !(1..=MAX_NAME_LEN).contains(&length) || name.trim().is_empty() {
+    if !(1..=MAX_SERVER_NAME_CHARS).contains(&length) || name.trim().is_empty() {
         let message = "must have between 1 and 100 characters";
         return Err(ServerError::invalid("name", message));
     }
@@ -204,7 +207,7 @@ pub(super) fn take_name(keys: &mut Map<String, Value>) -> Result<Option<String>,
     Ok(Some(name))
 }
 
-/// Removes `enabled` from the members of a server.
+/// Removes `enabled` from the members of a server and returns its value.
 pub(super) fn take_enabled(keys: &mut Map<String, Value>) -> Result<Option<bool>, ServerError> {
     match keys.remove("enabled") {
         None | Some(Value::Null) => Ok(None),
@@ -214,7 +217,7 @@ pub(super) fn take_enabled(keys: &mut Map<String, Value>) -> Result<Option<bool>
 }
 
 /// Returns whether the members configure a program instead of a URL.
-pub(super) fn names_program(keys: &Map<String, Value>) -> bool {
+pub(super) fn has_program_members(keys: &Map<String, Value>) -> bool {
     let is_set = |key: &str| keys.get(key).is_some_and(|value| !value.is_null());
     PROGRAM_MEMBERS.into_iter().any(is_set)
         || keys.get("transport").and_then(Value::as_str) == Some("stdio")
@@ -227,8 +230,10 @@ pub(super) fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) 
             (_, Value::Null) => {
                 target.remove(&key);
             }
-            (Some(Value::Object(inner)), Value::Object(change)) if key != "authentication" => {
-                merge(inner, change);
+            (Some(Value::Object(target_object)), Value::Object(change))
+                if key != "authentication" =>
+            {
+                merge(target_object, change);
             }
             (_, value) => {
                 target.insert(key, value);
@@ -238,7 +243,7 @@ pub(super) fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) 
 }
 
 /// Returns the display URL or the program of a server.
-pub(crate) fn address_of(server: &ServerConfig) -> (Option<String>, Option<String>) {
+pub(crate) fn display_address(server: &ServerConfig) -> (Option<String>, Option<String>) {
     match &server.endpoint {
         Endpoint::Command(command) => (None, Some(command.program.display().to_string())),
         _ => (Some(server.display_url()), None),
@@ -246,7 +251,7 @@ pub(crate) fn address_of(server: &ServerConfig) -> (Option<String>, Option<Strin
 }
 
 /// Returns the authentication type, as in the REST API.
-pub(crate) fn kind_of(authentication: &Authentication) -> &'static str {
+pub(crate) fn authentication_type(authentication: &Authentication) -> &'static str {
     match authentication {
         Authentication::Bearer { .. } => "bearer",
         Authentication::ApiKey { .. } => "api-key",
@@ -298,11 +303,13 @@ mod tests {
     #[test]
     fn a_stored_definition_has_the_members_of_the_request() {
         let stored = r#"{"definition":{"url":"https://a.example/","requireApproval":"never"}}"#;
-        let parsed = Stored::parse(stored).unwrap();
+        let parsed = StoredServer::parse(stored).unwrap();
         assert_eq!(serde_json::to_string(&parsed).unwrap(), stored);
         let definition = parsed.definition;
         assert_eq!(definition.settings.retry_attempts, DEFAULT_RETRY_ATTEMPTS);
-        let server = definition.server("a", &Credentials::default()).unwrap();
+        let server = definition
+            .to_server_config("a", &Credentials::default())
+            .unwrap();
         assert_eq!((server.label.as_str(), server.timeout.as_secs()), ("a", 30));
     }
 

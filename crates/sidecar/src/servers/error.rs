@@ -5,9 +5,10 @@ use pillion_mcp_client::ServerConfigError;
 use pillion_store::{MasterKeyError, VaultError};
 
 use pillion_gateway::credentials::CredentialError;
-use pillion_gateway::problem::status_of_store;
+use pillion_gateway::problem::store_error_status;
 
-/// Why a server cannot be added, changed or shown. Error messages never contain a credential.
+/// The reason why a server cannot be added, changed or shown. Error messages never contain a
+/// credential.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// A member of the server's configuration is invalid.
@@ -15,13 +16,13 @@ pub enum ServerError {
     Invalid {
         /// The key of the invalid member.
         key: String,
-        /// What is wrong with the key's value.
+        /// The problem with the value of the key.
         message: String,
     },
     /// The configuration as a whole is invalid.
     #[error(transparent)]
     Config(#[from] ServerConfigError),
-    /// No server has this name. The message is part of the REST API.
+    /// No server has the requested id or name. The message is part of the REST API.
     #[error("Server not found")]
     NotFound,
     /// Another server has this name.
@@ -30,19 +31,20 @@ pub enum ServerError {
         /// The name of the server.
         name: String,
     },
-    /// The server belongs to the configuration file.
+    /// The server is defined in the configuration file, so it cannot be changed through the REST
+    /// API.
     #[error("Server '{name}' is defined in the configuration file: change it there")]
     DefinedInFile {
         /// The name of the server.
         name: String,
     },
-    /// Only the operator may set a command.
+    /// The request sets a command, which only the operator may do.
     #[error(
         "Only the operator can add or change a server with a command: in the configuration file, \
          or with `pillion servers` as the sidecar's user"
     )]
     Program,
-    /// Only the operator may name a local file.
+    /// The request names a local file, which only the operator may do.
     #[error("'{key}' names a file on the sidecar's host, which only the operator may do")]
     LocalFile {
         /// The key that names the file.
@@ -54,7 +56,7 @@ pub enum ServerError {
          the previous address"
     )]
     MovedAway {
-        /// The key of the credential.
+        /// The key of the credential in the request body.
         key: &'static str,
     },
     /// The credential is invalid or cannot be stored.
@@ -70,12 +72,12 @@ pub enum ServerError {
         name: String,
     },
     /// The server is disabled or could not be started.
-    #[error("Server '{name}' is not in use: {why}")]
+    #[error("Server '{name}' is not in use: {reason}")]
     NotInUse {
         /// The name of the server.
         name: String,
-        /// Why the server is not in use.
-        why: String,
+        /// The reason why the server is not in use.
+        reason: String,
     },
     /// There is no store for servers.
     #[error("This sidecar has no store for MCP servers")]
@@ -96,7 +98,7 @@ pub enum ServerError {
     #[error("{0}")]
     Store(#[from] StoreError),
     /// The task that changed the server panicked.
-    #[error("The change failed unexpectedly")]
+    #[error("The change of the server failed unexpectedly: the sidecar's log has the reason")]
     Panicked,
 }
 
@@ -109,13 +111,13 @@ impl ServerError {
     }
 
     /// Returns the HTTP status and the error code.
-    pub(crate) fn translate(&self) -> (StatusCode, ErrorCode) {
+    pub(crate) fn status_and_code(&self) -> (StatusCode, ErrorCode) {
         use ErrorCode::{Denied, InternalError, InvalidInput, NotFound, Unavailable};
         match self {
             Self::Invalid { .. } | Self::Config(_) | Self::MovedAway { .. } => {
                 (StatusCode::BAD_REQUEST, InvalidInput)
             }
-            Self::Credential(error) => error.translate(),
+            Self::Credential(error) => error.status_and_code(),
             Self::NotFound => (StatusCode::NOT_FOUND, NotFound),
             Self::NameTaken { .. } => (StatusCode::CONFLICT, InvalidInput),
             Self::NotOfUsers { .. } => (StatusCode::CONFLICT, InvalidInput),
@@ -125,7 +127,7 @@ impl ServerError {
             }
             Self::Program | Self::LocalFile { .. } => (StatusCode::FORBIDDEN, Denied),
             Self::NoStore => (StatusCode::SERVICE_UNAVAILABLE, Unavailable),
-            Self::Store(error) => (status_of_store(error), error.code()),
+            Self::Store(error) => (store_error_status(error), error.code()),
             Self::Unreadable | Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, InternalError),
         }
     }

@@ -7,10 +7,11 @@ use utoipa::openapi::schema::{SchemaType, Type};
 use utoipa::openapi::{Object, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::definition::{MAX_NAME_LEN, PROGRAM_MEMBERS, RANGES, member_name};
+use super::definition::{MAX_SERVER_NAME_CHARS, NUMBER_RANGES, PROGRAM_MEMBERS, member_name};
 
-/// Request body that adds or changes a server, in the OpenAPI document. The schema is combined from
-/// those of [`ServerDefinition`] and [`ServerSettings`]; the body is parsed by `Definition`.
+/// The request body that adds or changes a server, as the OpenAPI document describes it. The schema
+/// combines the schemas of [`ServerDefinition`] and [`ServerSettings`]; `Definition` parses the
+/// body.
 pub(crate) struct ServerInput;
 
 impl ToSchema for ServerInput {}
@@ -19,12 +20,12 @@ impl PartialSchema for ServerInput {
     fn schema() -> RefOr<Schema> {
         let mut input = Object::with_type(Type::Object);
         input.description = Some("Request body that adds a server. `url` is required.".to_owned());
-        let parts = [ServerDefinition::schema(), ServerSettings::schema()];
-        for (key, schema) in parts.into_iter().flat_map(properties) {
+        let schemas = [ServerDefinition::schema(), ServerSettings::schema()];
+        for (key, schema) in schemas.into_iter().flat_map(into_properties) {
             let name = member_name(&key).filter(|name| !PROGRAM_MEMBERS.contains(&name.as_str()));
             if let (Some(name), RefOr::T(Schema::Object(property))) = (name, schema) {
-                let property = Schema::Object(member(&name, property));
-                input.properties.insert(name, property.into());
+                let member_schema = Schema::Object(build_member(&name, property));
+                input.properties.insert(name, member_schema.into());
             }
         }
         Schema::Object(input).into()
@@ -32,7 +33,7 @@ impl PartialSchema for ServerInput {
 }
 
 /// Returns the properties of an object.
-fn properties(schema: RefOr<Schema>) -> impl Iterator<Item = (String, RefOr<Schema>)> {
+fn into_properties(schema: RefOr<Schema>) -> impl Iterator<Item = (String, RefOr<Schema>)> {
     let properties = match schema {
         RefOr::T(Schema::Object(object)) => Some(object.properties),
         _ => None,
@@ -42,24 +43,24 @@ fn properties(schema: RefOr<Schema>) -> impl Iterator<Item = (String, RefOr<Sche
 
 /// Returns the schema of a member, with the limits of the REST API. Each member may be null, which
 /// means that the member is missing.
-fn member(name: &str, mut property: Object) -> Object {
+fn build_member(name: &str, mut property: Object) -> Object {
     if let SchemaType::Type(kind) = &property.schema_type {
         property.schema_type = [kind.clone(), Type::Null].into_iter().collect();
     }
     let mut description = without_links(&property.description.unwrap_or_default());
     match name {
         "name" => {
-            (property.min_length, property.max_length) = (Some(1), Some(MAX_NAME_LEN));
+            (property.min_length, property.max_length) = (Some(1), Some(MAX_SERVER_NAME_CHARS));
         }
         "headers" | "authentication" => {
             description.push_str(" Stored encrypted and never returned.");
         }
         "rateLimit" => property
             .properties
-            .extend(properties(ServerRateLimit::schema())),
+            .extend(into_properties(ServerRateLimit::schema())),
         _ => {}
     }
-    if let Some((_, min, max, _)) = RANGES.iter().find(|(member, ..)| *member == name) {
+    if let Some((_, min, max, _)) = NUMBER_RANGES.iter().find(|(member, ..)| *member == name) {
         (property.minimum, property.maximum) = (Some((*min).into()), Some((*max).into()));
     }
     property.description = Some(description);
@@ -73,9 +74,9 @@ fn member(name: &str, mut property: Object) -> Object {
 fn without_links(markdown: &str) -> String {
     let mut text = String::new();
     let mut rest = markdown;
-    while let Some((before, link)) = rest.split_once('[') {
-        text.push_str(before);
-        let Some((label, (_, after))) = link
+    while let Some((text_before, link)) = rest.split_once('[') {
+        text.push_str(text_before);
+        let Some((label, (_, text_after))) = link
             .split_once("](")
             .and_then(|(label, target)| Some((label, target.split_once(')')?)))
         else {
@@ -84,7 +85,7 @@ fn without_links(markdown: &str) -> String {
             continue;
         };
         text.push_str(label);
-        rest = after;
+        rest = text_after;
     }
     text.push_str(rest);
     text

@@ -10,16 +10,16 @@ const SESSION_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The `name` of a listed tool; other members are ignored.
 #[derive(Deserialize)]
-struct Named {
+struct TrialTool {
     name: String,
 }
 
 /// Lists a server's tools in a separate session, within the server's timeout.
-pub(super) async fn try_out(server: ServerConfig) -> ServerTrial {
-    let started = Instant::now();
-    let limit = server.timeout;
+pub(super) async fn run_trial(server: ServerConfig) -> ServerTrial {
+    let started_at = Instant::now();
+    let list_timeout = server.timeout;
     let client = McpClient::new(server);
-    let request = timeout(limit, async {
+    let request = timeout(list_timeout, async {
         let tools = client.list_tools().await?;
         let connection = client.connection().await?;
         Ok::<_, pillion_mcp_client::McpError>((tools, connection.server_name()))
@@ -35,19 +35,19 @@ pub(super) async fn try_out(server: ServerConfig) -> ServerTrial {
                 name.map(|(name, version)| format!("{name} {version}").trim().to_owned());
             trial.tools = tools
                 .iter()
-                .filter_map(|tool| serde_json::from_str::<Named>(tool.get()).ok())
+                .filter_map(|tool| serde_json::from_str::<TrialTool>(tool.get()).ok())
                 .map(|tool| tool.name)
                 .collect();
         }
         Ok(Err(error)) => trial.error = Some(error.to_string()),
         Err(_) => {
-            let seconds = limit.as_secs_f64();
+            let seconds = list_timeout.as_secs_f64();
             trial.error = Some(format!(
                 "the server did not list its tools within {seconds:.1}s"
             ));
         }
     }
     drop(timeout(SESSION_CLOSE_TIMEOUT, client.disconnect()).await);
-    trial.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    trial.duration_ms = u64::try_from(started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
     trial
 }

@@ -1,4 +1,4 @@
-//! Sets and removes the credentials of single users.
+//! Sets and removes the credentials of individual users.
 
 use pillion_core::store::{PinOwner, Timestamp};
 use pillion_wire::UserCredentialEntry;
@@ -6,37 +6,42 @@ use serde_json::{Map, Value};
 
 use super::{Server, ServerError, Servers};
 use pillion_config::CredentialPolicy;
-use pillion_gateway::credentials::{UserCredential, origin_of};
+use pillion_gateway::credentials::{UserCredential, url_origin};
 use pillion_gateway::timestamp::format_timestamp;
 
 /// Maximum length of a user's name, in bytes, as in requests.
-const MAX_USER_LEN: usize = 256;
+const MAX_USER_BYTES: usize = 256;
 
 impl Servers {
     /// Sets a user's credential for the server with this id or name, and replaces the previous one.
     ///
     /// # Errors
-    /// [`ServerError::NotFound`], [`ServerError::NotOfUsers`], [`ServerError::Invalid`],
-    /// [`ServerError::Credential`].
+    /// [`ServerError::NotFound`] if there is no such server; [`ServerError::NotOfUsers`] if the
+    /// server does not use credentials of users; [`ServerError::Invalid`] if the user or the
+    /// credential is invalid; [`ServerError::Credential`] if the credential cannot be stored.
     pub(crate) async fn set_credential(
         &self,
         key: &str,
         user: &str,
         mut keys: Map<String, Value>,
     ) -> Result<UserCredentialEntry, ServerError> {
-        // The lock prevents the server from being removed in the meantime.
-        let _base = self.base.lock().await;
+        // The lock prevents the server from being removed while the credential is set.
+        let _file_config = self.file_config.lock().await;
         let server = self.find(key)?;
-        // In a URL path, these names would be resolved as relative segments.
-        let is_path = user == "." || user == "..";
-        if user.is_empty() || user.len() > MAX_USER_LEN || is_path {
+        // The names `.` and `..` are rejected, because a URL path would resolve them as relative
+        // segments.
+        let is_path_segment = user == "." || user == "..";
+        if user.is_empty() || user.len() > MAX_USER_BYTES || is_path_segment {
             let message = "must have between 1 and 256 bytes, and must not be '.' or '..'";
             return Err(ServerError::invalid("user", message));
         }
         let address = server.credential_address()?;
         let authentication = keys.remove("authentication").unwrap_or(Value::Null);
-        if let Some(other) = keys.keys().next() {
-            return Err(ServerError::invalid(other.clone(), "unknown field"));
+        if let Some(unknown_member) = keys.keys().next() {
+            return Err(ServerError::invalid(
+                unknown_member.clone(),
+                "unknown field",
+            ));
         }
         let credential = UserCredential::new(address, authentication)?;
         let credentials = &self.user_credentials;
@@ -47,29 +52,33 @@ impl Servers {
             user,
             "A user's credential was stored"
         );
-        Ok(entry(user.to_owned(), &credential))
+        Ok(build_entry(user.to_owned(), &credential))
     }
 
     /// Returns the users with a credential for the server with this id or name.
     ///
     /// # Errors
-    /// [`ServerError::NotFound`], [`ServerError::Credential`].
+    /// [`ServerError::NotFound`] if there is no such server; [`ServerError::Credential`] if the
+    /// credentials cannot be read.
     pub(crate) async fn credentials(
         &self,
         key: &str,
     ) -> Result<Vec<UserCredentialEntry>, ServerError> {
         let server = self.find(key)?;
         let credentials = self.user_credentials.list(&server.id()).await?;
-        let entries = credentials.into_iter().map(|(user, it)| entry(user, &it));
+        let entries = credentials
+            .into_iter()
+            .map(|(user, credential)| build_entry(user, &credential));
         Ok(entries.collect())
     }
 
-    /// Removes a user's credential.
+    /// Removes a user's credential for the server with this id or name.
     ///
     /// # Errors
-    /// [`ServerError::NotFound`], [`ServerError::Credential`].
+    /// [`ServerError::NotFound`] if there is no such server; [`ServerError::Credential`] if the
+    /// credential cannot be removed.
     pub(crate) async fn remove_credential(&self, key: &str, user: &str) -> Result<(), ServerError> {
-        let _base = self.base.lock().await;
+        let _file_config = self.file_config.lock().await;
         let server = self.find(key)?;
         self.user_credentials.remove(&server.id(), user).await?;
         // Also removes the pins of tools that the server listed for this user alone.
@@ -101,29 +110,34 @@ impl Servers {
 }
 
 impl Server {
-    /// Returns the address to which credentials of users are bound.
+    /// Returns the address of the server, to which the credentials of its users are bound.
     fn credential_address(&self) -> Result<String, ServerError> {
-        let not_of_users = || ServerError::NotOfUsers {
+        let not_of_users_error = || ServerError::NotOfUsers {
             name: self.name().to_owned(),
         };
         let (policy, address) = match self {
-            Self::OfFile(section) => {
-                let address = section.server.url().map(origin_of);
+            Self::FromFile(section) => {
+                let address = section.server.url().map(url_origin);
                 (section.settings.credential, address)
             }
-            Self::OfStore(stored, _) => {
-                let definition = stored.definition.as_ref();
-                let policy =
-                    definition.map_or(CredentialPolicy::Shared, |it| it.settings.credential);
-                (policy, definition.map(|it| it.credential_destination()))
+            Self::FromStore(catalog_server, _) => {
+                let definition = catalog_server.definition.as_ref();
+                let policy = definition.map_or(CredentialPolicy::Shared, |definition| {
+                    definition.settings.credential
+                });
+                (
+                    policy,
+                    definition.map(|definition| definition.credential_destination()),
+                )
             }
         };
-        let address = address.filter(|_| policy.uses_user_credentials());
-        address.ok_or_else(not_of_users)
+        address
+            .filter(|_| policy.uses_user_credentials())
+            .ok_or_else(not_of_users_error)
     }
 }
 
-fn entry(user: String, credential: &UserCredential) -> UserCredentialEntry {
+fn build_entry(user: String, credential: &UserCredential) -> UserCredentialEntry {
     UserCredentialEntry {
         user,
         authentication: credential.kind().to_owned(),

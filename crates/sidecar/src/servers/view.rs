@@ -5,28 +5,28 @@ use pillion_mcp_client::Handshake;
 use pillion_wire::{ServerAuthentication, ServerCalls, ServerEntry, ServerRateLimit};
 use serde::Serialize;
 
-use super::definition::{address_of, kind_of};
+use super::definition::{authentication_type, display_address};
 use super::{CatalogServer, Server};
 use pillion_config::{CredentialPolicy, McpServerSection, RateLimitSection};
 use pillion_gateway::Gateway;
 use pillion_gateway::connections::{ConnectionStatus, ServerReport};
 use pillion_gateway::timestamp::format_timestamp;
 
-pub(super) fn entries(all: &[Server], gateway: &Gateway) -> Vec<ServerEntry> {
+pub(super) fn entries(servers: &[Server], gateway: &Gateway) -> Vec<ServerEntry> {
     let reports: HashMap<_, _> = gateway
         .server_reports()
         .into_iter()
         .map(|report| (report.label.clone(), report))
         .collect();
-    let calls = calls(gateway);
+    let calls = count_calls(gateway);
     let entry = |server: &Server| {
         let report = reports.get(server.name());
         let mut entry = match server {
-            Server::OfFile(section) => entry_of_section(section, server.id()),
-            Server::OfStore(stored, problem) => {
-                let mut entry = entry_of_stored(stored, server.id());
-                entry.error.clone_from(problem);
-                entry
+            Server::FromFile(section) => build_entry_from_section(section, server.id()),
+            Server::FromStore(catalog_server, problem) => {
+                let mut stored_entry = build_stored_entry(catalog_server, server.id());
+                stored_entry.error.clone_from(problem);
+                stored_entry
             }
         };
         match (&entry.error, report) {
@@ -37,75 +37,76 @@ pub(super) fn entries(all: &[Server], gateway: &Gateway) -> Vec<ServerEntry> {
         entry.calls = calls.get(server.name()).copied().unwrap_or_default();
         entry
     };
-    all.iter().map(entry).collect()
+    servers.iter().map(entry).collect()
 }
 
 fn add_report(entry: &mut ServerEntry, report: &ServerReport) {
     entry.status = report.status().as_str().to_owned();
     entry.error.clone_from(&report.error);
     entry.tool_count = report.tools;
-    if let Some(at) = report.connected_at {
-        entry.last_connected_at = Some(format_timestamp(at));
+    if let Some(connected_at) = report.connected_at {
+        entry.last_connected_at = Some(format_timestamp(connected_at));
     }
 }
 
-/// Returns the number of calls of each server's tools since the start.
-fn calls(gateway: &Gateway) -> HashMap<String, ServerCalls> {
+/// Returns the number of calls of each server's tools since the sidecar started.
+fn count_calls(gateway: &Gateway) -> HashMap<String, ServerCalls> {
     let mut calls: HashMap<String, ServerCalls> = HashMap::new();
-    for (_, tool) in gateway.metrics().tools.all() {
+    for (_, tool) in gateway.metrics().tools.snapshot() {
         if let Some(server) = &tool.server {
             let (total, failed) = tool.calls_and_failures();
-            let sum = calls.entry(server.clone()).or_default();
-            sum.total += total;
-            sum.failed += failed;
+            let server_calls = calls.entry(server.clone()).or_default();
+            server_calls.total += total;
+            server_calls.failed += failed;
         }
     }
     calls
 }
 
-fn entry_of_section(section: &McpServerSection, id: String) -> ServerEntry {
+fn build_entry_from_section(section: &McpServerSection, id: String) -> ServerEntry {
     let (server, settings) = (&section.server, &section.settings);
-    let (url, command) = address_of(server);
+    let (url, command) = display_address(server);
     ServerEntry {
         id,
         name: section.label().to_owned(),
         description: Some(server.description.clone()).filter(|text| !text.is_empty()),
         origin: "file".to_owned(),
-        transport: name_of(&server.transport),
+        transport: serialize_name(&server.transport),
         url,
         command,
-        handshake: name_of(&server.handshake),
-        protocol_version: server.protocol_version.as_ref().map(name_of),
+        handshake: serialize_name(&server.handshake),
+        protocol_version: server.protocol_version.as_ref().map(serialize_name),
         authentication: ServerAuthentication {
-            kind: kind_of(&server.authentication).to_owned(),
+            kind: authentication_type(&server.authentication).to_owned(),
         },
         headers: server.headers.keys().cloned().collect(),
         timeout: u64::try_from(server.timeout.as_millis()).unwrap_or(u64::MAX),
         retry_attempts: settings.retry_attempts,
         enabled: settings.enabled,
         tool_prefix: section.tool_prefix(),
-        require_approval: settings.require_approval.as_ref().map(name_of),
-        pin: settings.pin.as_ref().map(name_of),
-        new_tools: settings.new_tools.as_ref().map(name_of),
-        rate_limit: settings.rate_limit.and_then(limit_of),
+        require_approval: settings.require_approval.as_ref().map(serialize_name),
+        pin: settings.pin.as_ref().map(serialize_name),
+        new_tools: settings.new_tools.as_ref().map(serialize_name),
+        rate_limit: settings.rate_limit.and_then(convert_rate_limit),
         max_concurrent: settings.max_concurrent.map(NonZeroUsize::get),
-        credential: name_of(&settings.credential),
+        credential: serialize_name(&settings.credential),
         status: ConnectionStatus::Disconnected.as_str().to_owned(),
         ..ServerEntry::default()
     }
 }
 
-fn entry_of_stored(stored: &CatalogServer, id: String) -> ServerEntry {
-    let record = &stored.record;
-    let mut entry = match &stored.section {
-        Ok(section) => entry_of_section(section, id),
-        // For example, the server's credentials cannot be read.
-        Err(_) => match stored.disabled_section() {
-            Some(section) => entry_of_section(&section, id),
+fn build_stored_entry(catalog_server: &CatalogServer, id: String) -> ServerEntry {
+    let record = &catalog_server.record;
+    let mut entry = match &catalog_server.section {
+        Ok(section) => build_entry_from_section(section, id),
+        // The server's configuration is unavailable, for example because the server's credentials
+        // cannot be read.
+        Err(_) => match catalog_server.disabled_section() {
+            Some(section) => build_entry_from_section(&section, id),
             None => ServerEntry {
                 id,
-                handshake: name_of(&Handshake::default()),
-                credential: name_of(&CredentialPolicy::default()),
+                handshake: serialize_name(&Handshake::default()),
+                credential: serialize_name(&CredentialPolicy::default()),
                 ..ServerEntry::default()
             },
         },
@@ -113,8 +114,11 @@ fn entry_of_stored(stored: &CatalogServer, id: String) -> ServerEntry {
     entry.origin = "store".to_owned();
     entry.name.clone_from(&record.name);
     entry.enabled = record.enabled;
-    entry.authentication.kind.clone_from(&stored.authentication);
-    entry.headers.clone_from(&stored.headers);
+    entry
+        .authentication
+        .kind
+        .clone_from(&catalog_server.authentication);
+    entry.headers.clone_from(&catalog_server.headers);
     entry.status = ConnectionStatus::Disconnected.as_str().to_owned();
     entry.last_connected_at = record.last_connected_at.map(format_timestamp);
     entry.created_at = Some(format_timestamp(record.created_at));
@@ -122,8 +126,8 @@ fn entry_of_stored(stored: &CatalogServer, id: String) -> ServerEntry {
     entry
 }
 
-/// Converts a rate limit; returns `None` for a section without limits.
-fn limit_of(section: RateLimitSection) -> Option<ServerRateLimit> {
+/// Converts a rate limit; returns `None` if the configuration sets no limits.
+fn convert_rate_limit(section: RateLimitSection) -> Option<ServerRateLimit> {
     let limit = ServerRateLimit {
         per_minute: section.per_minute.map(NonZeroU32::get),
         per_hour: section.per_hour.map(NonZeroU32::get),
@@ -132,8 +136,8 @@ fn limit_of(section: RateLimitSection) -> Option<ServerRateLimit> {
     (limit != ServerRateLimit::default()).then_some(limit)
 }
 
-/// Returns the string that `value` is serialized as in JSON.
-fn name_of(value: &impl Serialize) -> String {
-    let value = serde_json::to_value(value).unwrap_or_default();
-    value.as_str().unwrap_or_default().to_owned()
+/// Returns the string to which `value` is serialized in JSON.
+fn serialize_name(value: &impl Serialize) -> String {
+    let json = serde_json::to_value(value).unwrap_or_default();
+    json.as_str().unwrap_or_default().to_owned()
 }

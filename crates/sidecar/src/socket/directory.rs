@@ -28,13 +28,19 @@ pub(super) fn prepare(
     };
     match std::fs::metadata(&directory) {
         Ok(metadata) => check(directory, &metadata, group),
-        Err(error) if error.kind() == ErrorKind::NotFound => make(&directory, group, mode)
-            .map_err(|source| SocketError::Directory { directory, source }),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            create_directory(&directory, group, mode)
+                .map_err(|source| SocketError::Directory { directory, source })
+        }
         Err(source) => Err(SocketError::Directory { directory, source }),
     }
 }
 
-fn make(directory: &Path, group: Option<u32>, mode: Option<SocketMode>) -> std::io::Result<()> {
+fn create_directory(
+    directory: &Path,
+    group: Option<u32>,
+    mode: Option<SocketMode>,
+) -> std::io::Result<()> {
     DirBuilder::new().mode(0o700).create(directory)?;
     let is_open = mode.is_some_and(|mode| mode.bits() & WORLD_WRITABLE != 0);
     if is_open {

@@ -2,7 +2,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why the socket cannot be served.
+/// The reason why the socket cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SocketError {
@@ -35,7 +35,7 @@ pub enum SocketError {
     #[error(
         "cannot prepare the socket's directory {}: {source}{}",
         directory.display(),
-        elsewhere(source)
+        other_path_advice(source)
     )]
     Directory {
         /// The directory of the socket.
@@ -171,14 +171,14 @@ pub enum SocketError {
         "the file of the service manager's socket {} is gone: restart the socket unit",
         .0.display()
     )]
-    ActivatedIsGone(PathBuf),
+    ActivatedSocketMissing(PathBuf),
     /// The running sidecar's sockets cannot be taken over.
     #[error("cannot take over from the running sidecar: {0}")]
     TakeOver(#[source] io::Error),
 }
 
 /// Returns advice to append to an error if the user has no write permission.
-fn elsewhere(error: &io::Error) -> &'static str {
+fn other_path_advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "; choose another socket with --socket or socket.path",
         _ => "",

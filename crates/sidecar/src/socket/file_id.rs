@@ -15,7 +15,7 @@ impl SocketFileId {
     ///
     /// # Errors
     /// The file cannot be examined.
-    pub(crate) fn at(path: &Path) -> io::Result<Option<Self>> {
+    pub(crate) fn for_path(path: &Path) -> io::Result<Option<Self>> {
         match std::fs::symlink_metadata(path) {
             Ok(metadata) => Ok(Some(Self::from_metadata(&metadata))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

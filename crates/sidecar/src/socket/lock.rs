@@ -14,18 +14,19 @@ use pillion_gateway::finishing::lock_path;
 /// The lock on a socket's path, which is required to remove a stale socket and to bind. Without the
 /// lock, two sidecars that start at once could each remove the other's socket.
 ///
-/// The lock file has the suffix `.lock` and stays when the lock is released: if it were removed, a
+/// The lock file has the suffix `.lock` and stays when the lock is released. If it were removed, a
 /// third process could lock a new file while a second one waits for the old file.
 ///
 /// The lock is released when the last descriptor of the open file is closed, and not before. A
 /// process that hands its sockets over therefore also hands over a descriptor of the lock.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct SocketLock {
     file: File,
     path: PathBuf,
 }
 
-impl Lock {
+impl SocketLock {
+    /// Takes the lock on the path of `socket`.
     pub(super) fn take(socket: &Path) -> Result<Self, SocketError> {
         let path = lock_path(socket);
         let error = |source| SocketError::Lock {
@@ -42,13 +43,13 @@ impl Lock {
             .map_err(error)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { file, path }),
-            Err(Errno::WOULDBLOCK) => Err(taken(socket)),
+            Err(Errno::WOULDBLOCK) => Err(locked_error(socket)),
             Err(errno) => Err(error(errno.into())),
         }
     }
 
     /// Adopts the lock that another process has taken and handed over.
-    pub(super) fn handed_over(socket: &Path, file: OwnedFd) -> Self {
+    pub(super) fn from_handover(socket: &Path, file: OwnedFd) -> Self {
         Self {
             file: file.into(),
             path: lock_path(socket),
@@ -58,9 +59,9 @@ impl Lock {
     /// Returns whether the locked file is still at its path. Otherwise, another process could lock
     /// a new file.
     pub(super) fn is_intact(&self) -> bool {
-        let locked = self.file.metadata();
-        let found = SocketFileId::at(&self.path).ok().flatten();
-        locked.is_ok_and(|locked| found == Some(SocketFileId::from_metadata(&locked)))
+        let metadata = self.file.metadata();
+        let current_file = SocketFileId::for_path(&self.path).ok().flatten();
+        metadata.is_ok_and(|metadata| current_file == Some(SocketFileId::from_metadata(&metadata)))
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -69,8 +70,8 @@ impl Lock {
 }
 
 /// Returns the error for a path that another process has locked.
-fn taken(socket: &Path) -> SocketError {
-    match SocketFileId::at(socket) {
+fn locked_error(socket: &Path) -> SocketError {
+    match SocketFileId::for_path(socket) {
         Ok(None) => SocketError::ServedWithoutFile(socket.to_owned()),
         _ => SocketError::AlreadyServed(socket.to_owned()),
     }

@@ -10,7 +10,7 @@ use super::SocketError;
 /// Timeout of the connection attempt. Connecting to a Unix socket normally takes no time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Returns whether there is a socket at `path`; rejects any other file.
+/// Returns whether there is a socket at `path`, or an error if there is another kind of file.
 pub(super) fn socket_exists(path: &Path) -> Result<bool, SocketError> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => Ok(true),
@@ -23,13 +23,14 @@ pub(super) fn socket_exists(path: &Path) -> Result<bool, SocketError> {
     }
 }
 
-/// Removes a stale socket at `path`; rejects a live socket and any other file.
-pub(super) async fn clear(path: &Path) -> Result<(), SocketError> {
+/// Removes a stale socket at `path`. Returns an error if the socket is live or the file is not a
+/// socket.
+pub(super) async fn remove_stale_socket(path: &Path) -> Result<(), SocketError> {
     if !socket_exists(path)? {
         return Ok(());
     }
-    let connected = tokio::time::timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await;
-    match connected {
+    let connection = tokio::time::timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await;
+    match connection {
         Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => remove(path),
         Ok(Err(source)) if source.kind() != ErrorKind::WouldBlock => Err(SocketError::Probe {
             path: path.to_owned(),

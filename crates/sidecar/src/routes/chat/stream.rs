@@ -11,24 +11,24 @@ use crate::chat::Chat;
 use crate::routes::event_stream;
 
 /// Runs the chat and streams its events.
-pub(super) fn response(chat: Chat, max_duration: Duration) -> Response {
+pub(super) fn stream_response(chat: Chat, max_duration: Duration) -> Response {
     let first_event = json!({"id": chat.id(), "model": chat.model()});
-    event_stream::response(max_duration, |events| async move {
-        events.send(event("chat", &first_event));
+    event_stream::respond_with_job(max_duration, |events| async move {
+        events.send(format_event("chat", &first_event));
         let listener = {
             let events = events.clone();
-            move |happened: ChatEvent| {
-                if let Some((name, data)) = happened.into_json() {
-                    events.send(event(name, &data));
+            move |chat_event: ChatEvent| {
+                if let Some((name, data)) = chat_event.into_json() {
+                    events.send(format_event(name, &data));
                 }
             }
         };
-        let ended = Box::pin(chat.run(Some(Box::new(listener)))).await;
-        events.send(event("done", &json!(ended.response)));
+        let outcome = Box::pin(chat.run(Some(Box::new(listener)))).await;
+        events.send(format_event("done", &json!(outcome.response)));
     })
 }
 
-fn event(name: &str, data: &Value) -> Bytes {
-    // Serialized JSON contains no unescaped line breaks.
+fn format_event(name: &str, data: &Value) -> Bytes {
+    // One `data` field is enough, because serialized JSON contains no unescaped line breaks.
     Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
 }

@@ -17,7 +17,7 @@ pub(in crate::routes) enum ErrorFormat {
 }
 
 impl ErrorFormat {
-    /// Returns the error format for a path; `None` for Pillion's own API.
+    /// Returns the error format of the API that a path belongs to; `None` for Pillion's own API.
     fn for_path(path: &str) -> Option<Self> {
         match path {
             // Clients with an extra `/v1` in their base URL request `/v1/v1/messages`.
@@ -32,7 +32,7 @@ impl ErrorFormat {
     }
 
     /// Returns the body of an error response.
-    pub(super) fn error(self, status: StatusCode, code: &str, message: &str) -> Value {
+    pub(super) fn format_error(self, status: StatusCode, code: &str, message: &str) -> Value {
         match self {
             Self::OpenAi => {
                 let kind = match status {
@@ -69,12 +69,13 @@ pub(in crate::routes) async fn rewrite_errors(request: Request, next: Next) -> R
     let mut response = next.run(request).await;
     let reason = response.extensions_mut().remove::<Reason>();
     if let (Some(error_format), Some(Reason { code, message })) = (error_format, reason) {
-        let error = Json(error_format.error(response.status(), &code, &message)).into_response();
-        let json = HeaderValue::from_static("application/json");
+        let error_response =
+            Json(error_format.format_error(response.status(), &code, &message)).into_response();
+        let json_type = HeaderValue::from_static("application/json");
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, json);
+        headers.insert(CONTENT_TYPE, json_type);
         headers.remove(CONTENT_LENGTH);
-        *response.body_mut() = Body::new(error.into_body());
+        *response.body_mut() = Body::new(error_response.into_body());
     }
     response
 }

@@ -15,33 +15,42 @@ pub(in crate::routes) const SHOULD_RETRY_HEADER: HeaderName =
     HeaderName::from_static("x-should-retry");
 
 /// Returns the error response for a failed chat.
-pub(super) fn response(error_format: ErrorFormat, ended: &ChatOutcome) -> Response {
-    let (status, error) = body(error_format, ended);
+pub(super) fn build_response(error_format: ErrorFormat, outcome: &ChatOutcome) -> Response {
+    let (status, error) = body(error_format, outcome);
     let mut response = (status, Json(error)).into_response();
     let headers = response.headers_mut();
-    let chat = &ended.response;
-    if let (true, Ok(id)) = (ended.is_stored, HeaderValue::from_str(&chat.id)) {
+    let chat = &outcome.response;
+    if let (true, Ok(id)) = (outcome.is_stored, HeaderValue::from_str(&chat.id)) {
         headers.insert(CHAT_HEADER, id);
     }
-    let is_final = ended.failure.as_ref().is_some_and(|it| it.is_final);
-    if ended.is_stored || !chat.tool_calls.is_empty() || is_final {
-        // A retry by the client would start a new chat and run tools again, or would fail again.
+    let is_final = outcome
+        .failure
+        .as_ref()
+        .is_some_and(|failure| failure.is_final);
+    if outcome.is_stored || !chat.tool_calls.is_empty() || is_final {
+        // Tells clients not to retry: a retry would start a new chat and run tools again, or would
+        // fail again.
         headers.insert(SHOULD_RETRY_HEADER, HeaderValue::from_static("false"));
     }
-    if let Some(after) = chat.retry_after {
-        let seconds = HeaderValue::from(after.ceil().max(0.0) as u64);
+    if let Some(delay) = chat.retry_after {
+        let seconds = HeaderValue::from(delay.ceil().max(0.0) as u64);
         headers.insert(RETRY_AFTER, seconds);
     }
     response
 }
 
 /// Returns the status and the body of the error response.
-pub(super) fn body(error_format: ErrorFormat, ended: &ChatOutcome) -> (StatusCode, Value) {
-    let chat = &ended.response;
+pub(super) fn body(error_format: ErrorFormat, outcome: &ChatOutcome) -> (StatusCode, Value) {
+    let chat = &outcome.response;
     if chat.error.is_none() && !chat.approvals.is_empty() {
         let approvals = chat.approvals.iter();
-        let tools: Vec<_> = approvals.clone().map(|it| it.tool.as_str()).collect();
-        let ids: Vec<_> = approvals.filter_map(|it| it.id.as_deref()).collect();
+        let tools: Vec<_> = approvals
+            .clone()
+            .map(|approval| approval.tool.as_str())
+            .collect();
+        let ids: Vec<_> = approvals
+            .filter_map(|approval| approval.id.as_deref())
+            .collect();
         let message = format!(
             "Calls to {} are waiting for approval ({}). Approve or deny them, and send the request \
              again with the header {CHAT_HEADER}: {}",
@@ -51,11 +60,11 @@ pub(super) fn body(error_format: ErrorFormat, ended: &ChatOutcome) -> (StatusCod
         );
         let code = ErrorCode::ApprovalRequired.as_str();
         let status = StatusCode::FORBIDDEN;
-        return (status, error_format.error(status, code, &message));
+        return (status, error_format.format_error(status, code, &message));
     }
     let code = chat.error_code.as_deref().unwrap_or("internal_error");
-    let status_of_provider = ended.failure.as_ref().and_then(|it| it.status);
-    let provider_status = status_of_provider.and_then(|status| StatusCode::from_u16(status).ok());
+    let provider_code = outcome.failure.as_ref().and_then(|failure| failure.status);
+    let provider_status = provider_code.and_then(|status| StatusCode::from_u16(status).ok());
     let status = provider_status.unwrap_or(match code {
         "invalid_input" => StatusCode::BAD_REQUEST,
         "rate_limited" => StatusCode::TOO_MANY_REQUESTS,
@@ -67,5 +76,5 @@ pub(super) fn body(error_format: ErrorFormat, ended: &ChatOutcome) -> (StatusCod
         .error
         .as_deref()
         .unwrap_or("The model did not finish its answer");
-    (status, error_format.error(status, code, message))
+    (status, error_format.format_error(status, code, message))
 }

@@ -18,17 +18,26 @@ route_error! {
 }
 
 /// The fields that clients are known to send and that are rejected, each with the reason.
-const REJECTED: [(&str, &str); 13] = [
-    ("models", "omitted: `model` selects the model"),
-    ("route", "omitted: `model` selects the model"),
-    ("fallbacks", "omitted: `model` selects the model"),
+const REJECTED_FIELDS: [(&str, &str); 13] = [
+    (
+        "models",
+        "omitted: Pillion reads the model only from `model`",
+    ),
+    (
+        "route",
+        "omitted: Pillion reads the model only from `model`",
+    ),
+    (
+        "fallbacks",
+        "omitted: Pillion reads the model only from `model`",
+    ),
     ("plugins", "omitted: plugins would run at the provider"),
-    ("web_search_options", RUNS_A_SEARCH),
-    ("search_parameters", RUNS_A_SEARCH),
-    ("enable_search", RUNS_A_SEARCH),
-    ("mcp_servers", RUNS_TOOLS),
-    ("betas", RUNS_TOOLS),
-    ("container", RUNS_TOOLS),
+    ("web_search_options", SEARCH_REASON),
+    ("search_parameters", SEARCH_REASON),
+    ("enable_search", SEARCH_REASON),
+    ("mcp_servers", TOOLS_REASON),
+    ("betas", TOOLS_REASON),
+    ("container", TOOLS_REASON),
     ("functions", "omitted: use `tools`"),
     ("function_call", "omitted: use `tool_choice`"),
     (
@@ -37,52 +46,54 @@ const REJECTED: [(&str, &str); 13] = [
     ),
 ];
 
-const RUNS_A_SEARCH: &str = "omitted: the search would run at the provider";
-const RUNS_TOOLS: &str = "omitted: tools would run at the provider";
+const SEARCH_REASON: &str = "omitted: the search would run at the provider";
+const TOOLS_REASON: &str = "omitted: tools would run at the provider";
 
 /// Returns the fields of a request that are forwarded to the model's provider, whose API is `api`:
-/// the parameters that are known not to make the provider run tools or use another model, and those
-/// that the configuration allows. Fields without a value are dropped.
+/// the parameters that are known not to make the provider run tools or use another model, and the
+/// parameters that the configuration allows. Fields without a value are dropped.
 ///
 /// # Errors
 /// [`RequestError`] names the first field that is not forwarded.
-pub(in crate::routes) fn forwarded(
-    rest: &Map<String, Value>,
+pub(in crate::routes) fn forwarded_parameters(
+    fields: &Map<String, Value>,
     model: &Model,
     api: Provider,
 ) -> Result<Map<String, Value>, RequestError> {
     let is_forwarded = |name: &str| {
-        let mut configured = model.extra_parameters.iter();
-        let known = api.api().forwarded_parameters();
-        known.contains(&name) || configured.any(|extra| extra == name)
+        let mut extra_parameters = model.extra_parameters.iter();
+        let known_parameters = api.api().forwarded_parameters();
+        known_parameters.contains(&name) || extra_parameters.any(|extra| extra == name)
     };
-    let mut forwarded = Map::new();
-    for (name, value) in rest {
+    let mut parameters = Map::new();
+    for (name, value) in fields {
         if is_forwarded(name) {
-            forwarded.insert(name.clone(), value.clone());
+            parameters.insert(name.clone(), value.clone());
         } else if !is_empty(value) {
             return Err(rejection(name));
         }
     }
-    Ok(forwarded)
+    Ok(parameters)
 }
 
-/// Fails if the request has a field that no model supports. Only models whose providers do not get
-/// such fields ignore unknown fields.
+/// Returns an error if the request has a field that no model supports. Called for models whose
+/// providers do not get the request's fields; for these models, all other fields are ignored.
 ///
 /// # Errors
 /// [`RequestError`] names the first such field.
-pub(in crate::routes) fn check_unforwarded(rest: &Map<String, Value>) -> Result<(), RequestError> {
-    let rejected = REJECTED
+pub(in crate::routes) fn check_unforwarded(
+    fields: &Map<String, Value>,
+) -> Result<(), RequestError> {
+    let rejected_field = REJECTED_FIELDS
         .iter()
-        .find(|(name, _)| rest.get(*name).is_some_and(|it| !is_empty(it)));
-    rejected.map_or(Ok(()), |(name, _)| Err(rejection(name)))
+        .find(|(name, _)| fields.get(*name).is_some_and(|value| !is_empty(value)));
+    rejected_field.map_or(Ok(()), |(name, _)| Err(rejection(name)))
 }
 
 fn rejection(name: &str) -> RequestError {
-    let known = REJECTED.iter().find(|(known, _)| *known == name);
-    match known {
-        Some((name, expected)) => RequestError::parameter(name, *expected),
+    let rejected_field = REJECTED_FIELDS.iter().find(|(field, _)| *field == name);
+    match rejected_field {
+        Some((name, expected)) => RequestError::invalid_parameter(name, *expected),
         None => UnknownParameter(name.chars().take(MAX_NAME_CHARS).collect()).into(),
     }
 }

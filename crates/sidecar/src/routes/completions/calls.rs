@@ -5,11 +5,11 @@ const STREAMED_FIELDS: [&str; 3] = ["id", "type", "function"];
 
 /// Tracks the pieces of tool calls that were streamed to the client. OpenAI streams one call after
 /// the other, and its clients treat a call as complete when a piece of another call arrives. Other
-/// providers interleave calls, omit fields or send no pieces. So only the first call is streamed as
-/// its pieces arrive; all others are sent at the end.
+/// providers interleave calls, omit fields or send no pieces. Therefore only the first call is
+/// streamed as its pieces arrive; all other calls are sent at the end.
 #[derive(Debug, Default)]
 pub(super) struct CallPieces {
-    first: Option<FirstCall>,
+    first_call: Option<FirstCall>,
 }
 
 #[derive(Debug)]
@@ -18,62 +18,69 @@ struct FirstCall {
     index: usize,
     id: String,
     name: String,
-    /// The arguments so far, held back until they have content; `None` once the first piece was
-    /// sent. If a call without content were sent and then cut off, it would look like a call
-    /// without arguments.
-    unsent: Option<String>,
+    /// The arguments received so far, held back until they have content; `None` once the first
+    /// piece was sent. If a call without content were sent and then cut off, the call would look
+    /// like a call without arguments.
+    unsent_arguments: Option<String>,
 }
 
 impl CallPieces {
-    /// Returns the piece to send for this part of a call, if any.
-    pub(super) fn piece(
+    /// Returns the piece to send to the client for a part of a call that the provider has sent, if
+    /// any.
+    pub(super) fn next_piece(
         &mut self,
         index: usize,
         id: Option<String>,
         name: Option<String>,
         arguments: &str,
     ) -> Option<Value> {
-        let first = match &mut self.first {
-            Some(first) if first.index != index => return None,
-            Some(first) => first,
-            first => {
+        let first_call = match &mut self.first_call {
+            Some(first_call) if first_call.index != index => return None,
+            Some(first_call) => first_call,
+            first_call => {
                 let (id, name) = id.zip(name)?;
-                first.insert(FirstCall {
+                first_call.insert(FirstCall {
                     index,
                     id,
                     name,
-                    unsent: Some(String::new()),
+                    unsent_arguments: Some(String::new()),
                 })
             }
         };
-        let Some(unsent) = &mut first.unsent else {
-            return (!arguments.is_empty()).then(|| more(arguments));
+        let Some(unsent_arguments) = &mut first_call.unsent_arguments else {
+            return (!arguments.is_empty()).then(|| arguments_piece(arguments));
         };
-        unsent.push_str(arguments);
-        if has_no_arguments(unsent) {
+        unsent_arguments.push_str(arguments);
+        if has_no_arguments(unsent_arguments) {
             return None;
         }
-        let function = json!({"name": first.name, "arguments": unsent});
-        first.unsent = None;
-        Some(json!({"index": 0, "id": first.id, "type": "function", "function": function}))
+        let function = json!({"name": first_call.name, "arguments": unsent_arguments});
+        first_call.unsent_arguments = None;
+        Some(json!({"index": 0, "id": first_call.id, "type": "function", "function": function}))
     }
 
-    /// Returns the pieces that were not sent yet, given all calls of the complete answer.
-    pub(super) fn rest(&self, calls: impl IntoIterator<Item = Value>) -> Vec<Value> {
-        let mut begun = self.first.as_ref().filter(|first| first.unsent.is_none());
-        let next = usize::from(begun.is_some());
-        let (mut pieces, mut others) = (Vec::new(), Vec::new());
+    /// Returns the pieces that were not sent yet, given all calls of the complete response.
+    pub(super) fn remaining_pieces(&self, calls: impl IntoIterator<Item = Value>) -> Vec<Value> {
+        let mut streamed_call = self
+            .first_call
+            .as_ref()
+            .filter(|call| call.unsent_arguments.is_none());
+        let next_index = usize::from(streamed_call.is_some());
+        let (mut pieces, mut other_calls) = (Vec::new(), Vec::new());
         for mut call in calls {
-            // Some providers give two calls the same ID. The first call with the ID is the streamed
-            // one.
-            if begun.take_if(|first| call["id"] == first.id).is_some() {
+            // Some providers give two calls the same ID. The first call with the ID is the call
+            // that was streamed.
+            if streamed_call
+                .take_if(|first_call| call["id"] == first_call.id)
+                .is_some()
+            {
                 pieces.extend(unstreamed_fields(call));
             } else {
-                call["index"] = json!(next + others.len());
-                others.push(call);
+                call["index"] = json!(next_index + other_calls.len());
+                other_calls.push(call);
             }
         }
-        pieces.extend(others);
+        pieces.extend(other_calls);
         pieces
     }
 }
@@ -84,22 +91,22 @@ fn unstreamed_fields(call: Value) -> Option<Value> {
         return None;
     };
     piece.retain(|name, _| !STREAMED_FIELDS.contains(&name.as_str()));
-    let has_some = !piece.is_empty();
+    let has_unstreamed_fields = !piece.is_empty();
     piece.insert("index".to_owned(), json!(0));
-    has_some.then_some(Value::Object(piece))
+    has_unstreamed_fields.then_some(Value::Object(piece))
 }
 
 /// Returns whether the arguments have no content so far.
 fn has_no_arguments(arguments: &str) -> bool {
-    let mut words = arguments.chars().filter(|c| !c.is_whitespace());
+    let mut characters = arguments.chars().filter(|c| !c.is_whitespace());
     matches!(
-        (words.next(), words.next(), words.next()),
+        (characters.next(), characters.next(), characters.next()),
         (None | Some('{'), None, _) | (Some('{'), Some('}'), None)
     )
 }
 
 /// Returns a piece with further arguments of the first call.
-fn more(arguments: &str) -> Value {
+fn arguments_piece(arguments: &str) -> Value {
     json!({"index": 0, "function": {"arguments": arguments}})
 }
 
@@ -123,15 +130,18 @@ mod tests {
     #[test]
     fn h6_interleaved_deltas_are_sent_one_call_after_the_other() {
         let mut calls = CallPieces::default();
-        assert_eq!(calls.piece(3, text("a"), text("tool"), ""), None);
-        assert_eq!(calls.piece(5, text("b"), text("tool"), "{\"x\""), None);
-        assert_eq!(calls.piece(3, None, None, "{"), None);
-        let first = calls.piece(3, None, None, "\"y\":");
+        assert_eq!(calls.next_piece(3, text("a"), text("tool"), ""), None);
+        assert_eq!(calls.next_piece(5, text("b"), text("tool"), "{\"x\""), None);
+        assert_eq!(calls.next_piece(3, None, None, "{"), None);
+        let first = calls.next_piece(3, None, None, "\"y\":");
         assert_eq!(first, Some(sent(0, "a", "{\"y\":")));
-        assert_eq!(calls.piece(3, None, None, "2}"), Some(more("2}")));
-        assert_eq!(calls.piece(3, None, None, ""), None);
-        assert_eq!(calls.piece(5, None, None, ":1}"), None);
-        let rest = calls.rest([whole("a", "{\"y\":2}"), whole("b", "{\"x\":1}")]);
+        assert_eq!(
+            calls.next_piece(3, None, None, "2}"),
+            Some(arguments_piece("2}"))
+        );
+        assert_eq!(calls.next_piece(3, None, None, ""), None);
+        assert_eq!(calls.next_piece(5, None, None, ":1}"), None);
+        let rest = calls.remaining_pieces([whole("a", "{\"y\":2}"), whole("b", "{\"x\":1}")]);
         assert_eq!(rest, [sent(1, "b", "{\"x\":1}")]);
     }
 
@@ -139,22 +149,29 @@ mod tests {
     fn h6_two_calls_with_one_id_stay_separate() {
         let mut calls = CallPieces::default();
         let arguments = "{\"x\":1}";
-        assert!(calls.piece(0, text("a"), text("tool"), arguments).is_some());
-        assert_eq!(calls.piece(1, text("a"), text("tool"), arguments), None);
-        let rest = calls.rest([whole("a", arguments), whole("a", arguments)]);
+        assert!(
+            calls
+                .next_piece(0, text("a"), text("tool"), arguments)
+                .is_some()
+        );
+        assert_eq!(
+            calls.next_piece(1, text("a"), text("tool"), arguments),
+            None
+        );
+        let rest = calls.remaining_pieces([whole("a", arguments), whole("a", arguments)]);
         assert_eq!(rest, [sent(1, "a", arguments)]);
     }
 
     #[test]
     fn h6_omitted_deltas_are_sent_at_the_end() {
         let mut calls = CallPieces::default();
-        assert_eq!(calls.piece(0, None, text("tool"), "{}"), None);
-        assert_eq!(calls.piece(1, text("b"), text("tool"), ""), None);
-        assert_eq!(calls.piece(1, None, text("tool"), ""), None);
-        let rest = calls.rest([whole("a", "{}"), whole("b", "{}")]);
+        assert_eq!(calls.next_piece(0, None, text("tool"), "{}"), None);
+        assert_eq!(calls.next_piece(1, text("b"), text("tool"), ""), None);
+        assert_eq!(calls.next_piece(1, None, text("tool"), ""), None);
+        let rest = calls.remaining_pieces([whole("a", "{}"), whole("b", "{}")]);
         assert_eq!(rest, [sent(0, "a", "{}"), sent(1, "b", "{}")]);
         // A call of which no piece was streamed is sent at the end.
-        let rest = CallPieces::default().rest([whole("c", "{\"x\":1}")]);
+        let rest = CallPieces::default().remaining_pieces([whole("c", "{\"x\":1}")]);
         assert_eq!(rest, [sent(0, "c", "{\"x\":1}")]);
     }
 
@@ -163,12 +180,15 @@ mod tests {
         for pieces in [&["", " ", "{"][..], &["{}"], &["{", "\n"]] {
             let mut calls = CallPieces::default();
             for piece in pieces {
-                assert_eq!(calls.piece(0, text("a"), text("tool"), piece), None);
+                assert_eq!(calls.next_piece(0, text("a"), text("tool"), piece), None);
             }
             // If the answer was cut off within the arguments, the call is not sent.
-            assert_eq!(calls.rest([]), Vec::<Value>::new());
+            assert_eq!(calls.remaining_pieces([]), Vec::<Value>::new());
             // If the arguments are complete, the whole call is sent.
-            assert_eq!(calls.rest([whole("a", "{}")]), [sent(0, "a", "{}")]);
+            assert_eq!(
+                calls.remaining_pieces([whole("a", "{}")]),
+                [sent(0, "a", "{}")]
+            );
         }
     }
 
@@ -176,13 +196,17 @@ mod tests {
     fn h5_provider_data_is_sent_at_the_end() {
         let mut calls = CallPieces::default();
         let arguments = "{\"x\":1}";
-        assert!(calls.piece(0, text("b"), text("tool"), arguments).is_some());
+        assert!(
+            calls
+                .next_piece(0, text("b"), text("tool"), arguments)
+                .is_some()
+        );
         let signed = |id: &str| {
             let mut call = whole(id, arguments);
             call["extra_content"] = json!({"google": {"thought_signature": id}});
             call
         };
-        let rest = calls.rest([signed("a"), signed("b"), whole("c", arguments)]);
+        let rest = calls.remaining_pieces([signed("a"), signed("b"), whole("c", arguments)]);
         let mut other = signed("a");
         other["index"] = json!(1);
         let first = json!({"index": 0, "extra_content": {"google": {"thought_signature": "b"}}});

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::chat::ChatInput;
 use crate::routes::compatible::{
-    CompatibleRequest, check_unforwarded, forwarded, read_client_tools, tool_definition,
+    CompatibleRequest, check_unforwarded, forwarded_parameters, read_client_tools, tool_definition,
 };
 use crate::routes::error::RequestError;
 use pillion_gateway::models::Model;
@@ -23,7 +23,7 @@ pub(crate) struct Completion {
     /// The conversation so far.
     #[schema(value_type = Vec<Object>)]
     messages: Vec<JsonObject>,
-    /// Whether the answer is a stream of server-sent events.
+    /// Whether the response is a stream of server-sent events.
     stream: Option<bool>,
     #[schema(value_type = Option<Object>)]
     stream_options: Option<Value>,
@@ -36,52 +36,56 @@ pub(crate) struct Completion {
     /// One or more stop sequences.
     #[schema(value_type = Option<Vec<String>>)]
     stop: Option<StopSequences>,
-    /// Tools of the client. The model gets only these, and their calls are returned to the client.
+    /// Tools of the client. If set, the model gets only these tools, and their calls are returned
+    /// to the client.
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Value>>,
-    /// `none` disables the tools.
+    /// The tool choice of the request; `none` disables the tools.
     #[schema(value_type = Option<String>)]
     tool_choice: Option<Value>,
-    /// `false` limits the model to one call per answer.
+    /// Whether the model may make several tool calls per response.
     parallel_tool_calls: Option<bool>,
-    /// The number of answers; only 1 is supported.
+    /// The number of responses to generate; only 1 is supported.
     #[schema(minimum = 1, maximum = 1)]
     n: Option<u64>,
     /// The user on whose behalf tools run.
     user: Option<String>,
-    /// All other fields. Providers that speak OpenAI's API get those that Pillion knows or the
-    /// configuration allows.
+    /// All other fields of the request. Providers that speak OpenAI's API get those fields that
+    /// Pillion knows or the configuration allows.
     #[serde(flatten)]
     #[schema(ignore)]
-    rest: Map<String, Value>,
+    other_fields: Map<String, Value>,
 }
 
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(untagged)]
 enum StopSequences {
-    One(String),
-    Several(Vec<String>),
+    Single(String),
+    List(Vec<String>),
 }
 
 impl Completion {
     /// Rejects requests that no model supports.
     pub(super) fn check(&self) -> Result<(), RequestError> {
         if self.messages.is_empty() {
-            return Err(RequestError::parameter("messages", "a non-empty array"));
+            return Err(RequestError::invalid_parameter(
+                "messages",
+                "a non-empty array",
+            ));
         }
         if self.n.is_some_and(|n| n != 1) {
-            return Err(RequestError::parameter("n", "1"));
+            return Err(RequestError::invalid_parameter("n", "1"));
         }
         Ok(())
     }
 
     /// Converts the request for a model.
     pub(super) fn into_compatible(self, model: &Model) -> Result<CompatibleRequest, RequestError> {
-        let own_tools = self.own_tools()?;
+        let client_tools = self.parse_client_tools()?;
         Ok(CompatibleRequest {
-            options: self.options(model, own_tools.is_some())?,
+            options: self.build_options(model, client_tools.is_some())?,
             may_use_tools: self.tool_choice.as_ref().and_then(Value::as_str) != Some("none"),
-            own_tools,
+            client_tools,
             model: self.model,
             user: self.user,
             input: ChatInput::Messages(self.messages.into_iter().map(Value::Object).collect()),
@@ -89,40 +93,48 @@ impl Completion {
         })
     }
 
-    /// Returns whether the stream ends with the token usage.
-    pub(super) fn includes_usage(&self) -> bool {
+    /// Returns whether the last chunk of the stream must contain the token usage.
+    pub(super) fn has_usage_chunk(&self) -> bool {
         let options = self.stream_options.as_ref();
         options.and_then(|options| options.get("include_usage")?.as_bool()) == Some(true)
     }
 
     /// Returns the model options. OpenAI-specific fields are forwarded only to providers with
     /// OpenAI's API.
-    fn options(&self, model: &Model, has_own_tools: bool) -> Result<TurnOptions, RequestError> {
+    fn build_options(
+        &self,
+        model: &Model,
+        has_client_tools: bool,
+    ) -> Result<TurnOptions, RequestError> {
         let is_openai = model.api == Some(Provider::OpenAiChat);
         let mut extra = Map::new();
         let mut tool_choice = None;
-        if let (true, Some(choice)) = (has_own_tools, &self.tool_choice) {
+        if let (true, Some(choice)) = (has_client_tools, &self.tool_choice) {
             tool_choice = read_choice(choice);
             if tool_choice.is_none() && is_openai && selects_client_tools(choice) {
                 extra.insert("tool_choice".to_owned(), choice.clone());
             } else if tool_choice.is_none() && !choice.is_null() {
-                let expected = "auto, none, required, or one function: this model's provider \
+                let expected = "auto, none, required, or one function: the model's provider \
                               supports nothing else";
-                return Err(RequestError::parameter("tool_choice", expected));
+                return Err(RequestError::invalid_parameter("tool_choice", expected));
             }
         }
         if is_openai {
-            extra.extend(forwarded(&self.rest, model, Provider::OpenAiChat)?);
-            let parallel = self.parallel_tool_calls.map(Value::Bool);
-            extra.extend(parallel.map(|flag| ("parallel_tool_calls".to_owned(), flag)));
+            extra.extend(forwarded_parameters(
+                &self.other_fields,
+                model,
+                Provider::OpenAiChat,
+            )?);
+            let parallel_flag = self.parallel_tool_calls.map(Value::Bool);
+            extra.extend(parallel_flag.map(|flag| ("parallel_tool_calls".to_owned(), flag)));
         } else {
-            check_unforwarded(&self.rest)?;
-            if let Some(format) = self.rest.get("response_format")
+            check_unforwarded(&self.other_fields)?;
+            if let Some(format) = self.other_fields.get("response_format")
                 && !format.is_null()
                 && *format != json!({"type": "text"})
             {
-                let expected = "omitted: this model's provider does not support it";
-                return Err(RequestError::parameter("response_format", expected));
+                let expected = "omitted: the model's provider does not support 'response_format'";
+                return Err(RequestError::invalid_parameter("response_format", expected));
             }
         }
         Ok(TurnOptions {
@@ -131,8 +143,8 @@ impl Completion {
             max_output_tokens: self.max_completion_tokens.or(self.max_tokens),
             stop: match &self.stop {
                 None => Vec::new(),
-                Some(StopSequences::One(text)) => vec![text.clone()],
-                Some(StopSequences::Several(texts)) => texts.clone(),
+                Some(StopSequences::Single(text)) => vec![text.clone()],
+                Some(StopSequences::List(texts)) => texts.clone(),
             },
             tool_choice,
             one_call_at_a_time: self.parallel_tool_calls == Some(false),
@@ -141,7 +153,7 @@ impl Completion {
     }
 
     /// Returns the client's tools, if the request has any.
-    fn own_tools(&self) -> Result<Option<Vec<Arc<ToolDefinition>>>, RequestError> {
+    fn parse_client_tools(&self) -> Result<Option<Vec<Arc<ToolDefinition>>>, RequestError> {
         read_client_tools(self.tools.as_ref(), "an array of functions", |tool| {
             let function = tool.get("function").ok_or("has no function")?;
             let default_schema = json!({"type": "object", "properties": {}});
@@ -150,13 +162,15 @@ impl Completion {
     }
 }
 
-/// Returns whether a tool choice, of a kind that only some providers support, selects among the
-/// tools of the request: a word, or a list of the request's tools.
+/// Returns whether a tool choice selects among the tools of the request. Such a choice is a word
+/// such as `auto`, or has the type `allowed_tools` and lists tools of the request, which only some
+/// providers support.
 fn selects_client_tools(choice: &Value) -> bool {
     choice.is_string() || choice["type"] == "allowed_tools"
 }
 
-/// Parses a tool choice that every provider supports.
+/// Parses a tool choice that can be translated for every provider: `auto`, `none`, `required` or
+/// one function. Returns `None` for any other value.
 fn read_choice(choice: &Value) -> Option<ToolChoice> {
     Some(match choice {
         Value::String(word) => match word.as_str() {

@@ -9,67 +9,67 @@ use serde_json::{Map, Value, json};
 use crate::chat::ChatOutcome;
 
 /// Returns the complete chat completion.
-pub(super) fn from_outcome(ended: &ChatOutcome) -> Value {
-    let response = &ended.response;
+pub(super) fn from_outcome(outcome: &ChatOutcome) -> Value {
+    let response = &outcome.response;
     let content = response.content.as_deref().unwrap_or_default();
-    let is_declined = ended.ending.is_refusal;
-    let (text, declined) = if is_declined {
+    let is_declined = outcome.ending.is_refusal;
+    let (text, refusal) = if is_declined {
         (None, Some(content))
     } else {
         (Some(content), None)
     };
-    let mut message = json!({"role": "assistant", "content": text, "refusal": declined});
-    if !ended.calls.is_empty() {
+    let mut message = json!({"role": "assistant", "content": text, "refusal": refusal});
+    if !outcome.calls.is_empty() {
         if content.is_empty() {
             message["content"] = Value::Null;
         }
-        message["tool_calls"] = calls(ended).collect();
+        message["tool_calls"] = format_calls(outcome).collect();
     }
-    add(&mut message, &ended.provider_members.message);
+    add_members(&mut message, &outcome.provider_members.message);
     json!({
         "id": format!("chatcmpl-{}", response.id),
         "object": "chat.completion",
-        "created": now(),
+        "created": now_seconds(),
         "model": response.model,
         "choices": [{
             "index": 0,
             "message": message,
             "logprobs": null,
-            "finish_reason": if is_declined { "stop" } else { reason(ended) },
+            "finish_reason": if is_declined { "stop" } else { finish_reason(outcome) },
         }],
-        "usage": cost(&response.usage),
+        "usage": usage_json(&response.usage),
     })
 }
 
 /// Returns the calls that the client must run, with the provider-specific fields that the client
 /// must send back with each call.
-pub(super) fn calls(ended: &ChatOutcome) -> impl Iterator<Item = Value> {
-    let mut provider_members = ended.provider_members.calls.iter();
-    ended.calls.iter().map(move |it| {
-        let mut call = call(it);
+pub(super) fn format_calls(outcome: &ChatOutcome) -> impl Iterator<Item = Value> {
+    let mut provider_members = outcome.provider_members.calls.iter();
+    outcome.calls.iter().map(move |tool_call| {
+        let mut call = format_call(tool_call);
         if let Some(members) = provider_members.next() {
-            add(&mut call, members);
+            add_members(&mut call, members);
         }
         call
     })
 }
 
-fn add(value: &mut Value, members: &Map<String, Value>) {
+fn add_members(value: &mut Value, members: &Map<String, Value>) {
     for (name, member) in members {
         value[name] = member.clone();
     }
 }
 
-fn call(call: &ToolCall) -> Value {
+fn format_call(call: &ToolCall) -> Value {
     json!({
         "id": call.id,
         "type": "function",
-        "function": {"name": call.name, "arguments": arguments(call)},
+        "function": {"name": call.name, "arguments": format_arguments(call)},
     })
 }
 
 /// Returns the arguments as JSON text; empty arguments become `{}`.
-fn arguments(call: &ToolCall) -> String {
+fn format_arguments(call: &ToolCall) -> String {
     match &call.arguments {
         Value::String(text) if !text.trim().is_empty() => text.clone(),
         Value::Null | Value::String(_) => "{}".to_owned(),
@@ -78,7 +78,7 @@ fn arguments(call: &ToolCall) -> String {
 }
 
 /// Returns the token usage of a chat.
-pub(super) fn cost(usage: &ChatUsage) -> Value {
+pub(super) fn usage_json(usage: &ChatUsage) -> Value {
     json!({
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
@@ -88,18 +88,20 @@ pub(super) fn cost(usage: &ChatUsage) -> Value {
 }
 
 /// Returns the finish reason, limited to the values that typed clients accept.
-pub(super) fn reason(ended: &ChatOutcome) -> &str {
-    match ended.response.finish_reason.as_deref() {
-        Some(reason @ ("length" | "content_filter")) => reason,
-        _ if ended.calls.is_empty() => "stop",
+pub(super) fn finish_reason(outcome: &ChatOutcome) -> &str {
+    match outcome.response.finish_reason.as_deref() {
+        Some(finish_reason @ ("length" | "content_filter")) => finish_reason,
+        _ if outcome.calls.is_empty() => "stop",
         _ => "tool_calls",
     }
 }
 
 /// Returns the current time, in seconds since 1970.
-pub(super) fn now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map(|now| now.as_secs()).unwrap_or_default()
+pub(super) fn now_seconds() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_epoch
+        .map(|elapsed| elapsed.as_secs())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -114,6 +116,6 @@ mod tests {
             output_tokens: u64::MAX,
             cached_tokens: u64::MAX,
         };
-        assert_eq!(cost(&usage)["total_tokens"], u64::MAX);
+        assert_eq!(usage_json(&usage)["total_tokens"], u64::MAX);
     }
 }

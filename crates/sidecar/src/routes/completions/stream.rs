@@ -14,37 +14,43 @@ pub(super) struct CompletionChunks {
     id: String,
     model: String,
     created: u64,
-    includes_usage: bool,
-    /// Whether text was sent. `is_next_paragraph` is true if a tool has run after the text.
+    has_usage_chunk: bool,
+    /// Whether text was sent.
     has_text: bool,
-    has_thought: bool,
-    is_next_paragraph: bool,
-    /// The calls of the client's own tools; `None` if the request has no tools of its own.
+    has_streamed_reasoning: bool,
+    /// Whether a tool has run after the last text.
+    must_begin_paragraph: bool,
+    /// The calls of the tools that the request defines; `None` if the request defines no tools.
     calls: Option<CallPieces>,
 }
 
 impl CompletionChunks {
-    pub(super) fn new(id: &str, model: &str, includes_usage: bool, has_own_tools: bool) -> Self {
+    pub(super) fn new(
+        id: &str,
+        model: &str,
+        has_usage_chunk: bool,
+        has_client_tools: bool,
+    ) -> Self {
         Self {
             id: format!("chatcmpl-{id}"),
             model: model.to_owned(),
-            created: response::now(),
-            includes_usage,
+            created: response::now_seconds(),
+            has_usage_chunk,
             has_text: false,
-            has_thought: false,
-            is_next_paragraph: false,
-            calls: has_own_tools.then(CallPieces::default),
+            has_streamed_reasoning: false,
+            must_begin_paragraph: false,
+            calls: has_client_tools.then(CallPieces::default),
         }
     }
 
-    fn delta(&self, delta: &Value) -> Bytes {
-        self.chunk(
+    fn format_delta(&self, delta: &Value) -> Bytes {
+        self.format_chunk(
             &json!([{"index": 0, "delta": delta, "finish_reason": null}]),
             None,
         )
     }
 
-    fn chunk(&self, choices: &Value, usage: Option<&Value>) -> Bytes {
+    fn format_chunk(&self, choices: &Value, usage: Option<&Value>) -> Bytes {
         let mut chunk = json!({
             "id": self.id,
             "object": "chat.completion.chunk",
@@ -52,18 +58,19 @@ impl CompletionChunks {
             "model": self.model,
             "choices": choices,
         });
-        if self.includes_usage {
-            // If the last chunk has the usage, the other chunks have `null`.
+        if self.has_usage_chunk {
+            // If the client requests the usage, only the last chunk has it; all other chunks have
+            // `null`.
             chunk["usage"] = usage.cloned().unwrap_or(Value::Null);
         }
-        data(&chunk)
+        format_data_event(&chunk)
     }
 }
 
 impl Writer for CompletionChunks {
     /// Returns the first chunk, with the role.
     fn begin(&mut self) -> Bytes {
-        self.delta(&json!({"role": "assistant", "content": ""}))
+        self.format_delta(&json!({"role": "assistant", "content": ""}))
     }
 
     /// Converts text and the pieces of calls that the client must run. The activity of the
@@ -71,14 +78,18 @@ impl Writer for CompletionChunks {
     fn convert(&mut self, event: ChatEvent) -> Option<Bytes> {
         match event {
             ChatEvent::Delta(Delta::Text(text)) => {
-                let begins = std::mem::take(&mut self.is_next_paragraph);
+                let is_paragraph_start = std::mem::take(&mut self.must_begin_paragraph);
                 self.has_text = true;
-                let text = if begins { format!("\n\n{text}") } else { text };
-                Some(self.delta(&json!({"content": text})))
+                let chunk_text = if is_paragraph_start {
+                    format!("\n\n{text}")
+                } else {
+                    text
+                };
+                Some(self.format_delta(&json!({"content": chunk_text})))
             }
             ChatEvent::Delta(Delta::Thought(text)) => {
-                self.has_thought = true;
-                Some(self.delta(&json!({"reasoning_content": text})))
+                self.has_streamed_reasoning = true;
+                Some(self.format_delta(&json!({"reasoning_content": text})))
             }
             ChatEvent::Delta(Delta::ToolCall {
                 index,
@@ -87,11 +98,11 @@ impl Writer for CompletionChunks {
                 arguments,
             }) => {
                 let calls = self.calls.as_mut()?;
-                let piece = calls.piece(index, id, name, &arguments)?;
-                Some(self.delta(&json!({"tool_calls": [piece]})))
+                let piece = calls.next_piece(index, id, name, &arguments)?;
+                Some(self.format_delta(&json!({"tool_calls": [piece]})))
             }
             ChatEvent::Status(text) => {
-                self.is_next_paragraph = self.has_text;
+                self.must_begin_paragraph = self.has_text;
                 let line = text.replace(['\r', '\n'], " ");
                 Some(Bytes::from(format!(": {line}\n\n")))
             }
@@ -101,39 +112,42 @@ impl Writer for CompletionChunks {
 
     /// Returns the missing pieces, the finish reason, the usage if requested, and OpenAI's `[DONE]`
     /// line.
-    fn end(&mut self, ended: &ChatOutcome) -> Bytes {
+    fn end(&mut self, outcome: &ChatOutcome) -> Bytes {
         let mut bytes = Vec::new();
-        // An answer from the store was not streamed in pieces.
-        let text = ended.response.content.as_deref().unwrap_or_default();
+        // Sends the whole response if none of its text was streamed, as for a response from the
+        // store.
+        let text = outcome.response.content.as_deref().unwrap_or_default();
         if !self.has_text && !text.is_empty() {
-            bytes.extend_from_slice(&self.delta(&json!({"content": text})));
+            bytes.extend_from_slice(&self.format_delta(&json!({"content": text})));
         }
         // If the reasoning was streamed, it was already sent as `reasoning_content`.
-        for (name, value) in &ended.provider_members.message {
-            if self.has_thought && name == "reasoning_content" {
+        for (name, value) in &outcome.provider_members.message {
+            if self.has_streamed_reasoning && name == "reasoning_content" {
                 continue;
             }
-            bytes.extend_from_slice(&self.delta(&json!({ name: value })));
+            bytes.extend_from_slice(&self.format_delta(&json!({ name: value })));
         }
-        let missing = |calls: &CallPieces| calls.rest(response::calls(ended));
-        for piece in self.calls.iter().flat_map(missing) {
-            bytes.extend_from_slice(&self.delta(&json!({"tool_calls": [piece]})));
+        let remaining_pieces =
+            |calls: &CallPieces| calls.remaining_pieces(response::format_calls(outcome));
+        for piece in self.calls.iter().flat_map(remaining_pieces) {
+            bytes.extend_from_slice(&self.format_delta(&json!({"tool_calls": [piece]})));
         }
-        let end = json!([{"index": 0, "delta": {}, "finish_reason": response::reason(ended)}]);
-        bytes.extend_from_slice(&self.chunk(&end, None));
-        if self.includes_usage {
-            let cost = response::cost(&ended.response.usage);
-            bytes.extend_from_slice(&self.chunk(&json!([]), Some(&cost)));
+        let final_choices =
+            json!([{"index": 0, "delta": {}, "finish_reason": response::finish_reason(outcome)}]);
+        bytes.extend_from_slice(&self.format_chunk(&final_choices, None));
+        if self.has_usage_chunk {
+            let usage = response::usage_json(&outcome.response.usage);
+            bytes.extend_from_slice(&self.format_chunk(&json!([]), Some(&usage)));
         }
         bytes.extend_from_slice(b"data: [DONE]\n\n");
         Bytes::from(bytes)
     }
 
     fn fail(&mut self, error: &Value) -> Bytes {
-        data(error)
+        format_data_event(error)
     }
 }
 
-fn data(json: &Value) -> Bytes {
+fn format_data_event(json: &Value) -> Bytes {
     Bytes::from(format!("data: {json}\n\n"))
 }

@@ -18,13 +18,13 @@ use pillion_gateway::rpc_connection::{self, ConnectionEnd, LineWriter};
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl PhpExecutor {
-    /// Runs the calls of the PHP process until its connection ends, `died` resolves or `admission`
-    /// ends; or, between executions, until `stopping` resolves.
+    /// Runs the calls of the PHP process until its connection ends, `process_end` resolves or
+    /// `admission` ends; or, between executions, until `shutdown` resolves.
     pub(super) async fn serve<S>(
         self,
         stream: S,
-        stopping: impl Future<Output = ()>,
-        died: impl Future<Output = ()>,
+        shutdown: impl Future<Output = ()>,
+        process_end: impl Future<Output = ()>,
         mut admission: AdmissionWatch,
     ) where
         S: AsyncRead + AsyncWrite,
@@ -35,47 +35,48 @@ impl PhpExecutor {
         // A reply that waits for room in the outbox. No message is read until the reply is queued,
         // so a process that sends requests and reads no responses fills only its own buffers.
         let mut reply = None;
-        let mut writing = std::pin::pin!(write(writer, php.outbox()));
-        let mut stopping = std::pin::pin!(stopping);
-        let mut died = std::pin::pin!(died);
+        let mut write_future = std::pin::pin!(write_outbox(writer, php.outbox()));
+        let mut shutdown = std::pin::pin!(shutdown);
+        let mut process_end = std::pin::pin!(process_end);
         let mut is_stopping = false;
         let end = loop {
             if is_stopping && executions.is_empty() && reply.is_none() {
                 break ConnectionEnd::Stopping;
             }
-            // One read may buffer many short lines.
+            // Yields to other tasks at intervals, because one read may buffer many short lines.
             consume_budget().await;
-            let handled = tokio::select! {
+            let outcome = tokio::select! {
                 biased;
-                () = admission.ended() => Err(ConnectionEnd::NotAllowed),
-                end = &mut writing => Err(end),
-                Some(ended) = executions.next_ended() => {
-                    if let Err(id) = ended {
+                () = admission.wait_until_revoked() => Err(ConnectionEnd::NotAllowed),
+                end = &mut write_future => Err(end),
+                Some(execution_end) = executions.join_next() => {
+                    if let Err(id) = execution_end {
                         tracing::error!(execution = id, "An execution of a PHP process panicked");
-                        let error = "The execution failed unexpectedly";
-                        // At most one such message is queued for each admitted execution.
-                        php.send_now(rpc_connection::error(&json!(id), rpc_connection::INTERNAL_ERROR, error));
+                        let error = "The execution failed unexpectedly: see the sidecar's log";
+                        // The message may exceed the outbox's limit, because at most one such
+                        // message is queued for each admitted execution.
+                        php.send_now(rpc_connection::error_response(&json!(id), rpc_connection::INTERNAL_ERROR, error));
                     }
                     Ok(())
                 }
-                () = php.outbox().has_room(), if reply.is_some() => {
+                () = php.outbox().wait_for_room(), if reply.is_some() => {
                     reply.take().into_iter().for_each(|reply| php.send_now(reply));
                     Ok(())
                 }
                 line = lines.next(), if reply.is_none() => match line {
                     Ok(line) => {
-                        let handled = self.handle(&php, &mut executions, &line).await;
-                        handled.map(|immediate| reply = immediate)
+                        let outcome = self.handle(&php, &mut executions, &line).await;
+                        outcome.map(|immediate_reply| reply = immediate_reply)
                     }
                     Err(end) => Err(end),
                 },
-                () = &mut died => Err(ConnectionEnd::Died),
-                () = &mut stopping, if !is_stopping => {
+                () = &mut process_end => Err(ConnectionEnd::ProcessEnded),
+                () = &mut shutdown, if !is_stopping => {
                     is_stopping = true;
                     Ok(())
                 }
             };
-            if let Err(end) = handled {
+            if let Err(end) = outcome {
                 break end;
             }
         };
@@ -86,7 +87,7 @@ impl PhpExecutor {
         executions.shutdown().await;
         php.outbox().close();
         if matches!(end, ConnectionEnd::Stopping) {
-            drop(tokio::time::timeout(CLOSE_TIMEOUT, writing).await);
+            drop(tokio::time::timeout(CLOSE_TIMEOUT, write_future).await);
         }
     }
 
@@ -97,32 +98,36 @@ impl PhpExecutor {
         executions: &mut Executions,
         line: &str,
     ) -> Result<Option<String>, ConnectionEnd> {
-        match message::read(line)? {
+        match message::parse_message(line)? {
             PhpMessage::Execute(id, params) => {
-                let started = match params {
+                let start_outcome = match params {
                     Ok(params) => self.execute(php, executions, id, *params, line.len()).await,
                     Err(error) => Err(error.to_string()),
                 };
                 let reject = |reason: String| {
-                    rpc_connection::error(&json!(id), rpc_connection::INVALID_PARAMS, &reason)
+                    rpc_connection::error_response(
+                        &json!(id),
+                        rpc_connection::INVALID_PARAMS,
+                        &reason,
+                    )
                 };
-                return Ok(started.err().map(reject));
+                return Ok(start_outcome.err().map(reject));
             }
             PhpMessage::Cancelled(id) => executions.cancel(id),
             PhpMessage::Response(id, response) => {
-                if !php.respond(id, response) {
+                if !php.deliver_response(id, response) {
                     return Err(ConnectionEnd::UnknownRequest);
                 }
             }
             PhpMessage::UnknownRequest(id) => {
-                let error = rpc_connection::error(
+                let error = rpc_connection::error_response(
                     &id,
                     rpc_connection::METHOD_NOT_FOUND,
                     "Method not found",
                 );
                 return Ok(Some(error));
             }
-            PhpMessage::Other => {}
+            PhpMessage::UnknownNotification => {}
         }
         Ok(None)
     }
@@ -130,7 +135,7 @@ impl PhpExecutor {
     /// Starts an execution.
     ///
     /// # Errors
-    /// Returns why the execution is rejected; no call has run then.
+    /// Returns why the execution is rejected; none of its calls has run.
     async fn execute(
         &self,
         php: &Arc<PhpProcess>,
@@ -139,18 +144,19 @@ impl PhpExecutor {
         mut params: ExecuteParams,
         message_bytes: usize,
     ) -> Result<(), String> {
-        // Each call has its own copy of the context.
-        let copies = params.calls.len().saturating_mul(params.context_bytes());
+        // The size of the context counts once per call, because each call has its own copy of the
+        // context.
+        let context_bytes = params.calls.len().saturating_mul(params.context_bytes());
         let size = ExecutionSize {
             calls: params.calls.len(),
-            bytes: message_bytes.saturating_add(copies),
+            bytes: message_bytes.saturating_add(context_bytes),
         };
         executions
             .admit(id, size)
             .map_err(|rejection| rejection.to_string())?;
         if let Some(changes) = params.definitions.take() {
-            let applied = self.apply(changes).await;
-            applied.map_err(|error| error.to_string())?;
+            let apply_outcome = self.apply(changes).await;
+            apply_outcome.map_err(|error| error.to_string())?;
         }
         let (php, current_app) = (Arc::clone(php), self.current_app.clone());
         let execution = Execution::new(id, php, current_app, self.peer, &mut params);
@@ -160,8 +166,8 @@ impl PhpExecutor {
     }
 }
 
-/// Sends the lines of the outbox until it is closed and empty, or the connection breaks.
-async fn write<S>(mut writer: LineWriter<S>, outbox: &Outbox<String>) -> ConnectionEnd
+/// Sends the lines of the outbox until the outbox is closed and empty, or the connection breaks.
+async fn write_outbox<S>(mut writer: LineWriter<S>, outbox: &Outbox<String>) -> ConnectionEnd
 where
     S: AsyncRead + AsyncWrite,
 {

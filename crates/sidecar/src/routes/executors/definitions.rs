@@ -10,34 +10,41 @@ use super::PhpExecutor;
 use super::execution::{Execution, Handler};
 use super::message::{Definitions, ServerEntry, ToolEntry};
 
-/// Maximum number of tools of one executor.
+/// Maximum number of tools of one executor, and also of its aliases.
 const MAX_TOOLS: usize = 10_000;
 
-/// Maximum length of an alias, in bytes. An executor has at most as many aliases as tools.
+/// Maximum length of an alias, in bytes.
 const MAX_ALIAS_BYTES: usize = 1024;
 
-/// Maximum length of the label and of the URL of a tool's server, in bytes. Each notification about
-/// a call names the server.
+/// Maximum length of the label of a tool's MCP server, and also of its URL, in bytes. The length is
+/// limited, because each notification about a call names the server.
 const MAX_SERVER_BYTES: usize = 2048;
 
 /// Maximum size of the definitions of one executor, in bytes.
 const MAX_DEFINITION_BYTES: usize = 64 * 1024 * 1024;
 
-/// Why the tools of a PHP registry are rejected.
+/// The reason why the tools of a PHP registry are rejected.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DefinitionsError {
-    #[error("An executor may have at most {MAX_TOOLS} tools")]
-    Count,
-    #[error("An executor may have at most {MAX_TOOLS} aliases of at most {MAX_ALIAS_BYTES} bytes")]
-    Aliases,
-    #[error("The definitions of an executor may have at most {MAX_DEFINITION_BYTES} bytes")]
-    Bytes,
+    #[error("The executor has more than {MAX_TOOLS} tools, the maximum")]
+    TooManyTools,
+    #[error("The executor has more than {MAX_TOOLS} aliases, the maximum")]
+    TooManyAliases,
+    #[error("The alias of the tool '{tool}' has {bytes} bytes; the limit is {MAX_ALIAS_BYTES}")]
+    AliasTooLong { tool: String, bytes: usize },
+    #[error(
+        "The definitions of the executor's tools have {bytes} bytes; the limit is \
+         {MAX_DEFINITION_BYTES}"
+    )]
+    TooManyBytes { bytes: usize },
     #[error(
         "Tool '{tool}': the label and the URL of its server may have at most {MAX_SERVER_BYTES} bytes"
     )]
-    Server { tool: String },
-    #[error("Tool '{tool}': cooldownSeconds is not a duration")]
-    Cooldown { tool: String },
+    ServerTooLong { tool: String },
+    #[error(
+        "Tool '{tool}': cooldownSeconds must be a number of seconds, 0 or more; {seconds} given"
+    )]
+    InvalidCooldown { tool: String, seconds: f64 },
     #[error(transparent)]
     SidecarName(#[from] InvalidToolName),
     #[error(transparent)]
@@ -47,8 +54,8 @@ pub(super) enum DefinitionsError {
 }
 
 impl PhpExecutor {
-    /// Applies changes of the PHP registry. After an error some of the changes are applied; the PHP
-    /// process sends all of them again.
+    /// Applies changes of the PHP registry. After an error, some of the changes are applied; the
+    /// PHP process sends all changes again.
     pub(super) async fn apply(&self, changes: Definitions) -> Result<(), DefinitionsError> {
         let registry = self.executor.registry();
         self.count_bytes(&changes)?;
@@ -56,43 +63,47 @@ impl PhpExecutor {
             registry.unregister(name);
         }
         if changes.tools.len() > MAX_TOOLS {
-            return Err(DefinitionsError::Count);
+            return Err(DefinitionsError::TooManyTools);
         }
         let tools = changes
             .tools
             .into_iter()
-            .map(|entry| self.tool(entry))
+            .map(|entry| self.build_tool(entry))
             .collect::<Result<Vec<_>, _>>()?;
         let account = format!("executor {:?}", self.peer);
-        // The size counts as large, because small schemas may also take long.
+        // The size of the work is `usize::MAX`, so that the check always runs on another thread,
+        // because checking even a small schema may take a long time.
         let bytes = if tools.is_empty() { 0 } else { usize::MAX };
-        let checked = compute::run(&account, bytes, move || {
-            let time = SchemaCheckTime::start();
-            let check = |tool| RegisteredTool::for_list(Arc::new(tool), time);
+        let check_tools = compute::run(&account, bytes, move || {
+            let check_time = SchemaCheckTime::start();
+            let check = |tool| RegisteredTool::for_list(Arc::new(tool), check_time);
             tools.into_iter().map(check).collect::<Result<Vec<_>, _>>()
         });
-        for tool in checked.await? {
+        for tool in check_tools.await? {
             registry.replace_checked(Arc::new(tool));
             if registry.len() > MAX_TOOLS {
-                return Err(DefinitionsError::Count);
+                return Err(DefinitionsError::TooManyTools);
             }
         }
         for (alias, name) in &changes.aliases {
             if alias.len() > MAX_ALIAS_BYTES {
-                return Err(DefinitionsError::Aliases);
+                return Err(DefinitionsError::AliasTooLong {
+                    tool: name.clone(),
+                    bytes: alias.len(),
+                });
             }
             add_alias(registry, alias, name)?;
         }
         if registry.alias_count() > MAX_TOOLS {
-            return Err(DefinitionsError::Aliases);
+            return Err(DefinitionsError::TooManyAliases);
         }
         Ok(())
     }
 
-    /// Counts the sizes of the definitions, including these changes.
+    /// Checks and records the sizes of the definitions, as they are after these changes.
     fn count_bytes(&self, changes: &Definitions) -> Result<(), DefinitionsError> {
-        let mut counted = self.definition_bytes.lock();
-        let mut sizes = counted.clone();
+        let mut stored_sizes = self.definition_bytes.lock();
+        let mut sizes = stored_sizes.clone();
         for name in &changes.removed {
             sizes.remove(name);
         }
@@ -103,17 +114,17 @@ impl PhpExecutor {
         }
         let total: usize = sizes.iter().map(|(name, bytes)| name.len() + bytes).sum();
         if total > MAX_DEFINITION_BYTES {
-            return Err(DefinitionsError::Bytes);
+            return Err(DefinitionsError::TooManyBytes { bytes: total });
         }
-        *counted = sizes;
+        *stored_sizes = sizes;
         Ok(())
     }
 
-    fn tool(&self, entry: ToolEntry) -> Result<PeerTool<Execution>, DefinitionsError> {
+    fn build_tool(&self, entry: ToolEntry) -> Result<PeerTool<Execution>, DefinitionsError> {
         let is_too_long =
             |server: &ServerEntry| server.label.len().max(server.url.len()) > MAX_SERVER_BYTES;
         if entry.server.as_ref().is_some_and(is_too_long) {
-            return Err(DefinitionsError::Server { tool: entry.name });
+            return Err(DefinitionsError::ServerTooLong { tool: entry.name });
         }
         let origin = entry
             .server
@@ -126,17 +137,18 @@ impl PhpExecutor {
             .as_deref()
             .map(ToolName::new)
             .transpose()?;
-        // A built-in tool may have other defaults in the sidecar's configuration.
-        let builtin = sidecar_name.as_ref().filter(|_| !origin.is_mcp());
+        // The definition of a built-in tool comes from the sidecar, because the sidecar's
+        // configuration may change the tool's defaults.
+        let builtin_name = sidecar_name.as_ref().filter(|_| !origin.is_mcp());
         let app = self.current_app.app();
-        let builtin = builtin.and_then(|name| app.registry().get(name.as_str()));
+        let builtin = builtin_name.and_then(|name| app.registry().get(name.as_str()));
         let definition = match builtin {
             Some(builtin) => builtin.definition().clone(),
             None => {
                 let seconds = entry.cooldown_seconds;
                 let cooldown = Duration::try_from_secs_f64(seconds).map_err(|_| {
                     let tool = entry.name.clone();
-                    DefinitionsError::Cooldown { tool }
+                    DefinitionsError::InvalidCooldown { tool, seconds }
                 })?;
                 ToolDefinition::builder(entry.name, entry.description)
                     .schema(entry.input_schema)
@@ -157,7 +169,7 @@ impl PhpExecutor {
 }
 
 fn add_alias(registry: &ToolRegistry, alias: &str, name: &str) -> Result<(), RegistryError> {
-    match registry.alias(alias, name) {
+    match registry.set_alias(alias, name) {
         // A tool takes precedence over an alias of the same name.
         Err(RegistryError::AliasIsTool(_)) => Ok(()),
         outcome => outcome,

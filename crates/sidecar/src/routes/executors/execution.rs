@@ -12,7 +12,7 @@ use pillion_gateway::access::Peer;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::message::{Callbacks, ExecuteParams, PhpCall, Response};
+use super::message::{Callbacks, ExecuteParams, PhpCall, PhpResponse};
 use super::php_process::{BusyGuard, PhpProcess};
 use crate::current_app::CurrentApp;
 use crate::routes::tools::executor_call::ExecutorCall;
@@ -22,9 +22,9 @@ use pillion_gateway::rpc_connection;
 /// The handler of a tool of a PHP registry.
 #[derive(Clone)]
 pub(super) enum Handler {
-    /// The PHP process runs the tool, which has this number.
+    /// The PHP process runs its tool with this number.
     Php(u64),
-    /// The sidecar runs its own tool with this name, as for a request to the REST API.
+    /// The sidecar runs its own tool with this name, as it does for requests to the REST API.
     Sidecar(ToolName),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Execution {
     /// The headers for calls of the sidecar's own tools, or why the headers are invalid.
     headers: Result<HeaderMap, ToolFailure>,
     /// The number of requests to which the PHP process has not responded.
-    busy: Arc<watch::Sender<usize>>,
+    unanswered_requests: Arc<watch::Sender<usize>>,
 }
 
 impl JobPeer for Execution {
@@ -72,16 +72,16 @@ impl JobPeer for Execution {
     }
 
     async fn approve(&self, request: Box<ApprovalRequest>) -> JobOutcome<Decision> {
-        let mut params = params_of(&request.tool, &request.arguments, &request.context);
+        let mut params = build_params(&request.tool, &request.arguments, &request.context);
         params["approvalId"] = json!(request.id);
         let response = self.request("approve", params).await?;
         Ok(response.and_then(|mut response| {
-            let (decision, edited) = (response.decision, response.arguments.take());
+            let (decision, edited_arguments) = (response.decision, response.arguments.take());
             if let Some(Err(failure)) = response.into_output() {
                 return Err(failure);
             }
             Ok(match decision {
-                Some(true) => edited.map_or(Decision::Approved, Decision::Edited),
+                Some(true) => edited_arguments.map_or(Decision::Approved, Decision::Edited),
                 Some(false) => Decision::Denied,
                 None => Decision::Undecided,
             })
@@ -89,7 +89,7 @@ impl JobPeer for Execution {
     }
 
     async fn enter(&self, call: Box<ReadyCall>) -> JobOutcome<Option<ToolOutput>> {
-        let mut params = params_of(&call.tool, &call.arguments, &call.context);
+        let mut params = build_params(&call.tool, &call.arguments, &call.context);
         if let Some(approval) = &call.approval {
             params["approvalId"] = json!(approval);
         }
@@ -97,8 +97,9 @@ impl JobPeer for Execution {
         Ok(response.and_then(|response| response.into_output().transpose()))
     }
 
-    /// Sends a notification without waiting for room: each call has two notifications, which are no
-    /// larger than the call's part of the message that the execution holds.
+    /// Sends a notification without waiting for room in the outbox. The outbox stays bounded,
+    /// because each call has two notifications, which are no larger than the call's part of the
+    /// request, whose size is limited.
     fn notify(&self, notification: CallNotification) {
         let mut params = json!({
             "execution": self.id,
@@ -118,10 +119,10 @@ impl JobPeer for Execution {
             .send_now(rpc_connection::notification(method, &params));
     }
 
-    async fn idle(&self) {
-        let mut busy = self.busy.subscribe();
+    async fn wait_until_idle(&self) {
+        let mut unanswered_requests = self.unanswered_requests.subscribe();
         // Waiting fails only if the sender is dropped, but `self` owns the sender.
-        drop(busy.wait_for(|requests| *requests == 0).await);
+        drop(unanswered_requests.wait_for(|count| *count == 0).await);
     }
 }
 
@@ -148,7 +149,7 @@ impl Execution {
             peer,
             callbacks: params.callbacks,
             headers,
-            busy: Arc::new(watch::Sender::new(0)),
+            unanswered_requests: Arc::new(watch::Sender::new(0)),
         }
     }
 
@@ -168,10 +169,10 @@ impl Execution {
     }
 
     /// Sends a request about a call to the PHP process and waits for the response.
-    async fn request(&self, method: &str, mut params: Value) -> JobOutcome<Response> {
+    async fn request(&self, method: &str, mut params: Value) -> JobOutcome<PhpResponse> {
         params["execution"] = json!(self.id);
-        let busy = BusyGuard::new(&self.busy);
-        match self.php.request(method, &params, busy).await {
+        let busy_guard = BusyGuard::new(&self.unanswered_requests);
+        match self.php.request(method, &params, busy_guard).await {
             Ok(response) => response.await.map_err(|_| PeerGone),
             Err(failure) => Ok(Err(failure)),
         }
@@ -179,10 +180,11 @@ impl Execution {
 
     /// Runs the calls. Sends each result when its call has ended, and then the response. PHP has
     /// one thread, so PHP tools run one after the other; the sidecar's own tools run concurrently
-    /// with them.
+    /// with PHP tools.
     pub(super) async fn run(self, mut executor: Executor, params: ExecuteParams) {
         if params.nested {
-            // A PHP tool that makes calls holds its permit until those calls have finished.
+            // Nested calls get separate permits, because the PHP tool that makes the calls holds
+            // its own permit until the calls have finished.
             executor = executor.with_separate_permits();
         }
         let context = CallContext {
@@ -215,7 +217,7 @@ impl Execution {
     }
 }
 
-fn params_of(tool: &RegisteredTool, arguments: &JsonObject, context: &CallContext) -> Value {
+fn build_params(tool: &RegisteredTool, arguments: &JsonObject, context: &CallContext) -> Value {
     json!({"name": tool.name(), "callId": context.call_id, "arguments": arguments})
 }
 
@@ -228,28 +230,29 @@ fn read_headers(
     headers: HashMap<String, String>,
     limits: &HttpSection,
 ) -> Result<HeaderMap, ToolFailure> {
-    let too_many = |what: &str| {
-        let message = format!("The context has more headers than {what} allows");
+    let too_many_headers = |limit: &str| {
+        let message = format!("The context has more headers than {limit} allows");
         ToolFailure::invalid_input(message)
     };
     let bytes = headers.iter().map(|(name, value)| name.len() + value.len());
     if headers.len() > limits.max_headers.get() {
-        return Err(too_many("http.max_headers"));
+        return Err(too_many_headers("http.max_headers"));
     }
     if bytes.sum::<usize>() > limits.max_header_bytes {
-        return Err(too_many("http.max_header_bytes"));
+        return Err(too_many_headers("http.max_header_bytes"));
     }
-    let mut map = HeaderMap::new();
+    let mut header_map = HeaderMap::new();
     for (name, value) in headers {
-        let parsed = HeaderName::try_from(&name).ok();
-        let header = parsed.zip(HeaderValue::try_from(value).ok());
-        let (header, value) = header.ok_or_else(|| {
+        let parsed_name = HeaderName::try_from(&name).ok();
+        let header = parsed_name.zip(HeaderValue::try_from(value).ok());
+        let (header_name, header_value) = header.ok_or_else(|| {
             ToolFailure::invalid_input(format!(
                 "The value of the header {name} has characters that are not allowed in a header"
             ))
         })?;
-        map.try_insert(header, value)
-            .map_err(|_| too_many("HTTP"))?;
+        header_map
+            .try_insert(header_name, header_value)
+            .map_err(|_| too_many_headers("HTTP"))?;
     }
-    Ok(map)
+    Ok(header_map)
 }

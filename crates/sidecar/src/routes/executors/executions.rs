@@ -10,22 +10,22 @@ pub(super) const MAX_CALLS: usize = 10_000;
 
 /// Maximum size of all running executions of a connection, as a multiple of the maximum message
 /// size.
-const MAX_MESSAGES: usize = 2;
+const MAX_SIZE_FACTOR: usize = 2;
 
-/// Why an execution is rejected. None of its calls has run.
+/// The reason why an execution is rejected. None of its calls has run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ExecutionRejection {
     #[error("The id {0} is used by an execution that has not ended")]
     UsedId(u64),
-    #[error("{MAX_EXECUTIONS} executions run on this connection, the maximum")]
-    Count,
+    #[error("The connection already runs {MAX_EXECUTIONS} executions, the maximum")]
+    TooManyExecutions,
     #[error("The executions of a connection may have at most {MAX_CALLS} calls at a time")]
-    Calls,
+    TooManyCalls,
     #[error(
-        "The executions of a connection may hold at most {max} bytes at a time \
-         ({MAX_MESSAGES} times workers.max_message_bytes); each call counts with its context"
+        "The executions of a connection may hold at most {max_bytes} bytes at a time \
+         ({MAX_SIZE_FACTOR} times workers.max_message_bytes); each call counts with its context"
     )]
-    Bytes { max: usize },
+    TooManyBytes { max_bytes: usize },
 }
 
 /// The resources that an execution holds until it ends.
@@ -42,9 +42,9 @@ pub(super) struct ExecutionSize {
 #[derive(Debug)]
 pub(super) struct Executions {
     tasks: JoinSet<()>,
-    by_task: HashMap<Id, (u64, ExecutionSize)>,
-    by_id: HashMap<u64, AbortHandle>,
-    held: ExecutionSize,
+    executions_by_task: HashMap<Id, (u64, ExecutionSize)>,
+    tasks_by_id: HashMap<u64, AbortHandle>,
+    total_size: ExecutionSize,
     max_bytes: usize,
 }
 
@@ -52,10 +52,10 @@ impl Executions {
     pub(super) fn new(max_message_bytes: usize) -> Self {
         Self {
             tasks: JoinSet::new(),
-            by_task: HashMap::new(),
-            by_id: HashMap::new(),
-            held: ExecutionSize::default(),
-            max_bytes: max_message_bytes.saturating_mul(MAX_MESSAGES),
+            executions_by_task: HashMap::new(),
+            tasks_by_id: HashMap::new(),
+            total_size: ExecutionSize::default(),
+            max_bytes: max_message_bytes.saturating_mul(MAX_SIZE_FACTOR),
         }
     }
 
@@ -68,18 +68,18 @@ impl Executions {
     /// # Errors
     /// [`ExecutionRejection`]: the id is in use, or the execution exceeds a limit.
     pub(super) fn admit(&self, id: u64, size: ExecutionSize) -> Result<(), ExecutionRejection> {
-        if self.by_id.contains_key(&id) {
+        if self.tasks_by_id.contains_key(&id) {
             return Err(ExecutionRejection::UsedId(id));
         }
         if self.tasks.len() >= MAX_EXECUTIONS {
-            return Err(ExecutionRejection::Count);
+            return Err(ExecutionRejection::TooManyExecutions);
         }
-        if self.held.calls.saturating_add(size.calls) > MAX_CALLS {
-            return Err(ExecutionRejection::Calls);
+        if self.total_size.calls.saturating_add(size.calls) > MAX_CALLS {
+            return Err(ExecutionRejection::TooManyCalls);
         }
-        let max = self.max_bytes;
-        if self.held.bytes.saturating_add(size.bytes) > max {
-            return Err(ExecutionRejection::Bytes { max });
+        let max_bytes = self.max_bytes;
+        if self.total_size.bytes.saturating_add(size.bytes) > max_bytes {
+            return Err(ExecutionRejection::TooManyBytes { max_bytes });
         }
         Ok(())
     }
@@ -92,35 +92,35 @@ impl Executions {
         execution: impl Future<Output = ()> + Send + 'static,
     ) {
         let task = self.tasks.spawn(execution);
-        self.by_task.insert(task.id(), (id, size));
-        self.by_id.insert(id, task);
-        self.held.calls = self.held.calls.saturating_add(size.calls);
-        self.held.bytes = self.held.bytes.saturating_add(size.bytes);
+        self.executions_by_task.insert(task.id(), (id, size));
+        self.tasks_by_id.insert(id, task);
+        self.total_size.calls = self.total_size.calls.saturating_add(size.calls);
+        self.total_size.bytes = self.total_size.bytes.saturating_add(size.bytes);
     }
 
     /// Cancels an execution. Its id stays in use until the execution has ended.
     pub(super) fn cancel(&self, id: u64) {
-        if let Some(task) = self.by_id.get(&id) {
+        if let Some(task) = self.tasks_by_id.get(&id) {
             task.abort();
         }
     }
 
-    /// Waits for the end of any execution, and removes it. Returns `Err` with the execution's id if
-    /// it panicked, because the request then has no response. Resolves to `None` if no execution
-    /// runs. Cancel-safe.
-    pub(super) async fn next_ended(&mut self) -> Option<Result<(), u64>> {
-        let ended = self.tasks.join_next_with_id().await?;
-        let task = match &ended {
-            Ok((task, ())) => *task,
+    /// Waits for the end of any execution, and removes it. Returns `Err` with the id of an
+    /// execution that panicked, because its request then has no response. Resolves to `None` if no
+    /// execution runs. Cancel-safe.
+    pub(super) async fn join_next(&mut self) -> Option<Result<(), u64>> {
+        let join_outcome = self.tasks.join_next_with_id().await?;
+        let task_id = match &join_outcome {
+            Ok((task_id, ())) => *task_id,
             Err(error) => error.id(),
         };
-        let Some((id, size)) = self.by_task.remove(&task) else {
+        let Some((id, size)) = self.executions_by_task.remove(&task_id) else {
             return Some(Ok(()));
         };
-        self.by_id.remove(&id);
-        self.held.calls = self.held.calls.saturating_sub(size.calls);
-        self.held.bytes = self.held.bytes.saturating_sub(size.bytes);
-        Some(match ended {
+        self.tasks_by_id.remove(&id);
+        self.total_size.calls = self.total_size.calls.saturating_sub(size.calls);
+        self.total_size.bytes = self.total_size.bytes.saturating_sub(size.bytes);
+        Some(match join_outcome {
             Err(error) if error.is_panic() => Err(id),
             Ok(_) | Err(_) => Ok(()),
         })
@@ -158,7 +158,7 @@ mod tests {
         executions.cancel(4);
         assert_eq!(executions.admit(3, size(0, 0)), used(3));
         let mut panicked = Vec::new();
-        while let Some(ended) = executions.next_ended().await {
+        while let Some(ended) = executions.join_next().await {
             panicked.extend(ended.err());
         }
         assert_eq!(panicked, [2]);
@@ -171,8 +171,8 @@ mod tests {
     #[tokio::test]
     async fn executions_are_limited_in_number_calls_and_bytes() {
         let mut executions = Executions::new(1_000);
-        let calls = Err(ExecutionRejection::Calls);
-        let bytes = Err(ExecutionRejection::Bytes { max: 2_000 });
+        let calls = Err(ExecutionRejection::TooManyCalls);
+        let bytes = Err(ExecutionRejection::TooManyBytes { max_bytes: 2_000 });
         assert_eq!(executions.admit(0, size(MAX_CALLS + 1, 1)), calls);
         assert_eq!(executions.admit(0, size(1, 2_001)), bytes);
         assert_eq!(executions.admit(0, size(1, usize::MAX)), bytes);
@@ -183,15 +183,15 @@ mod tests {
         let next = MAX_EXECUTIONS as u64;
         assert_eq!(
             executions.admit(next, size(1, 1)),
-            Err(ExecutionRejection::Count)
+            Err(ExecutionRejection::TooManyExecutions)
         );
         // A cancelled execution counts toward the limits until it has ended.
         executions.cancel(7);
         assert_eq!(
             executions.admit(next, size(1, 1)),
-            Err(ExecutionRejection::Count)
+            Err(ExecutionRejection::TooManyExecutions)
         );
-        executions.next_ended().await.unwrap().unwrap();
+        executions.join_next().await.unwrap().unwrap();
         assert_eq!(executions.admit(next, size(MAX_CALLS - 998, 1)), calls);
         assert_eq!(executions.admit(next, size(1, 1_002)), bytes);
         executions

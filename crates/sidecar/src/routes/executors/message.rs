@@ -17,11 +17,11 @@ pub(super) enum PhpMessage {
     /// The PHP process no longer waits for the request with this id.
     Cancelled(u64),
     /// The response to the request with this id.
-    Response(u64, Result<Response, ToolFailure>),
+    Response(u64, Result<PhpResponse, ToolFailure>),
     /// A request with an unknown method.
     UnknownRequest(Value),
     /// An unknown notification, which newer libraries may send.
-    Other,
+    UnknownNotification,
 }
 
 /// The parameters of `tools/execute`.
@@ -49,8 +49,8 @@ pub(super) struct ExecuteParams {
     /// The headers for calls of the sidecar's own tools, as in a request to the REST API.
     #[serde(default)]
     pub(super) headers: HashMap<String, String>,
-    /// Why the context has no valid headers. Calls of the sidecar's own tools fail with this
-    /// result.
+    /// The reason why the context has no valid headers. Calls of the sidecar's own tools fail with
+    /// this result.
     pub(super) header_failure: Option<ToolResult>,
     #[serde(default)]
     pub(super) callbacks: Callbacks,
@@ -75,7 +75,7 @@ pub(super) struct PhpCall {
     pub(super) in_php: bool,
 }
 
-/// Which of its callables the PHP process has set.
+/// The callables of the executor that the PHP process has set.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct Callbacks {
     #[serde(default)]
@@ -90,10 +90,10 @@ pub(super) struct Definitions {
     /// Names of removed tools.
     #[serde(default)]
     pub(super) removed: Vec<String>,
-    /// New tools, and tools that replace others of the same names.
+    /// New tools, and tools that replace earlier tools with the same names.
     #[serde(default)]
     pub(super) tools: Vec<ToolEntry>,
-    /// All aliases, with the name of the tool that each stands for.
+    /// All aliases, with the name of the tool that each alias refers to.
     #[serde(default)]
     pub(super) aliases: HashMap<String, String>,
 }
@@ -102,7 +102,7 @@ pub(super) struct Definitions {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ToolEntry {
-    /// The number that distinguishes the tool from a later one with the same name.
+    /// The number that distinguishes the tool from a later tool with the same name.
     pub(super) number: u64,
     pub(super) name: String,
     pub(super) description: String,
@@ -129,7 +129,7 @@ pub(super) struct ServerEntry {
 
 /// The response of the PHP process to a request.
 #[derive(Default, Deserialize)]
-pub(super) struct Response {
+pub(super) struct PhpResponse {
     /// The decision of the callable `approve`.
     pub(super) decision: Option<bool>,
     /// The arguments with which an approved call runs instead of its own.
@@ -138,7 +138,7 @@ pub(super) struct Response {
     pub(super) outcome: Option<Box<ToolResult>>,
 }
 
-impl Response {
+impl PhpResponse {
     /// Returns the output or the failure, if the response has an outcome.
     pub(super) fn into_output(self) -> Option<Result<ToolOutput, ToolFailure>> {
         self.outcome.map(|outcome| outcome.into_output())
@@ -151,8 +151,8 @@ struct CancelledParams {
     request_id: u64,
 }
 
-pub(super) fn read(line: &str) -> Result<PhpMessage, serde_json::Error> {
-    let (id, method, params) = match RpcMessage::read(line)? {
+pub(super) fn parse_message(line: &str) -> Result<PhpMessage, serde_json::Error> {
+    let (id, method, params) = match RpcMessage::parse(line)? {
         RpcMessage::Call { id, method, params } => (id, method, params),
         RpcMessage::Response(id, response) => {
             let response = match response {
@@ -161,7 +161,7 @@ pub(super) fn read(line: &str) -> Result<PhpMessage, serde_json::Error> {
                         "The result of the PHP code cannot be read: {error}"
                     ))
                 }),
-                Err(error) => Err(rpc_connection::failure_of(
+                Err(error) => Err(rpc_connection::parse_failure(
                     &error,
                     "The PHP process reported an error",
                 )),
@@ -179,6 +179,6 @@ pub(super) fn read(line: &str) -> Result<PhpMessage, serde_json::Error> {
             PhpMessage::Cancelled(request_id)
         }
         (_, Some(id)) => PhpMessage::UnknownRequest(serde_json::from_str(id.get())?),
-        (_, None) => PhpMessage::Other,
+        (_, None) => PhpMessage::UnknownNotification,
     })
 }

@@ -6,49 +6,49 @@ use pillion_core::tool::{ErrorCode, ToolFailure};
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
-use super::message::Response;
+use super::message::PhpResponse;
 use crate::outbox::Outbox;
 use pillion_gateway::rpc_connection;
 
-/// Size of the unsent messages to the PHP process, in bytes, from which on the sidecar sends no
-/// further results and requests, and reads no further messages that need a reply.
+/// Maximum size of the unsent messages to the PHP process, in bytes. Above this size, the sidecar
+/// sends no further results and requests, and reads no further messages that need a reply.
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 
 /// Maximum number of requests to which the PHP process has not responded. The number of running
-/// calls does not limit them, because their callers may have given up.
-const MAX_UNANSWERED: usize = 1_000;
+/// calls does not limit these requests, because the callers may have given up.
+const MAX_UNANSWERED_REQUESTS: usize = 1_000;
 
 /// The PHP process at the other end of a connection.
 pub(super) struct PhpProcess {
     outbox: Outbox<String>,
-    requests: Mutex<Requests>,
+    requests: Mutex<PendingRequests>,
 }
 
 #[derive(Default)]
-struct Requests {
+struct PendingRequests {
     last_id: u64,
-    pending: HashMap<u64, PendingRequest>,
+    requests_by_id: HashMap<u64, PendingRequest>,
 }
 
 /// A request to which the PHP process has not responded.
 struct PendingRequest {
-    response: oneshot::Sender<Result<Response, ToolFailure>>,
-    _busy: BusyGuard,
+    response_sender: oneshot::Sender<Result<PhpResponse, ToolFailure>>,
+    _busy_guard: BusyGuard,
 }
 
-/// Counts one request that keeps the PHP process busy, until dropped.
+/// Counts one request as keeping the PHP process busy until this value is dropped.
 pub(super) struct BusyGuard(Arc<watch::Sender<usize>>);
 
 impl BusyGuard {
-    pub(super) fn new(busy: &Arc<watch::Sender<usize>>) -> Self {
-        busy.send_modify(|requests| *requests += 1);
-        Self(Arc::clone(busy))
+    pub(super) fn new(unanswered_requests: &Arc<watch::Sender<usize>>) -> Self {
+        unanswered_requests.send_modify(|count| *count += 1);
+        Self(Arc::clone(unanswered_requests))
     }
 }
 
 impl Drop for BusyGuard {
     fn drop(&mut self) {
-        self.0.send_modify(|requests| *requests -= 1);
+        self.0.send_modify(|count| *count -= 1);
     }
 }
 
@@ -77,40 +77,48 @@ impl PhpProcess {
         &self,
         method: &str,
         params: &Value,
-        busy: BusyGuard,
-    ) -> Result<oneshot::Receiver<Result<Response, ToolFailure>>, ToolFailure> {
-        let (response, receiver) = oneshot::channel();
-        let mut pending = Some(PendingRequest {
-            response,
-            _busy: busy,
+        busy_guard: BusyGuard,
+    ) -> Result<oneshot::Receiver<Result<PhpResponse, ToolFailure>>, ToolFailure> {
+        let (response_sender, receiver) = oneshot::channel();
+        let mut pending_request = Some(PendingRequest {
+            response_sender,
+            _busy_guard: busy_guard,
         });
         let id = {
             let mut requests = self.requests.lock();
-            if requests.pending.len() >= MAX_UNANSWERED {
-                let message =
-                    format!("The PHP process has left {MAX_UNANSWERED} requests unanswered");
+            if requests.requests_by_id.len() >= MAX_UNANSWERED_REQUESTS {
+                let message = format!(
+                    "The PHP process has left {MAX_UNANSWERED_REQUESTS} requests unanswered"
+                );
                 return Err(ToolFailure::new(ErrorCode::Unavailable, message));
             }
             requests.last_id += 1;
             requests.last_id
         };
         let line = rpc_connection::request(id, method, params);
-        // The request is pending as soon as the PHP process may receive it.
-        let queued = || {
+        // The request counts as pending as soon as it is queued, because the PHP process may
+        // receive it from then on.
+        let on_queued = || {
             let mut requests = self.requests.lock();
-            requests.pending.extend(pending.take().map(|it| (id, it)));
+            requests
+                .requests_by_id
+                .extend(pending_request.take().map(|request| (id, request)));
         };
-        self.outbox.send(line, queued).await;
+        self.outbox.send(line, on_queued).await;
         Ok(receiver)
     }
 
     /// Delivers a response to the request with this id. Returns whether there was such a request.
-    pub(super) fn respond(&self, id: u64, response: Result<Response, ToolFailure>) -> bool {
-        let pending = self.requests.lock().pending.remove(&id);
-        let is_known = pending.is_some();
-        if let Some(pending) = pending {
-            // The receiver no longer exists if the caller has given up.
-            drop(pending.response.send(response));
+    pub(super) fn deliver_response(
+        &self,
+        id: u64,
+        response: Result<PhpResponse, ToolFailure>,
+    ) -> bool {
+        let pending_request = self.requests.lock().requests_by_id.remove(&id);
+        let is_known = pending_request.is_some();
+        if let Some(request) = pending_request {
+            // A send error is ignored: the receiver no longer exists if the caller has given up.
+            drop(request.response_sender.send(response));
         }
         is_known
     }

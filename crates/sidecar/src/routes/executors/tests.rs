@@ -209,7 +209,7 @@ async fn every_request_is_answered_once_whatever_the_order_the_ids_and_the_sizes
     for seed in 1..=12 {
         // The buffers are small, so that both sides often wait for each other.
         let (php, sidecar) = tokio::io::duplex(4096);
-        let admission = Process::default().watch(None);
+        let admission = Process::default().watch_admission(None);
         let serving = executor().serve(
             sidecar,
             std::future::pending(),

@@ -10,45 +10,49 @@ pub(super) fn to_openai(
     system: Option<&Value>,
     messages: &[Value],
 ) -> Result<Vec<Value>, ModelError> {
-    let mut written = Vec::new();
+    let mut openai_messages = Vec::new();
     if let Some(system) = system.filter(|system| !system.is_null()) {
-        let text = text_of(system, "system")?;
+        let text = join_texts(system, "system")?;
         if !text.is_empty() {
-            written.push(json!({"role": "system", "content": text}));
+            openai_messages.push(json!({"role": "system", "content": text}));
         }
     }
     for (index, message) in messages.iter().enumerate() {
         let path = format!("messages[{index}]");
         match message["role"].as_str() {
-            Some("user") => user(message, &path, &mut written)?,
-            Some("assistant") => written.push(assistant(message, &path)?),
+            Some("user") => convert_user(message, &path, &mut openai_messages)?,
+            Some("assistant") => openai_messages.push(convert_assistant(message, &path)?),
             Some("system") => {
-                let text = text_of(&message["content"], &format!("{path}.content"))?;
-                written.push(json!({"role": "system", "content": text}));
+                let text = join_texts(&message["content"], &format!("{path}.content"))?;
+                openai_messages.push(json!({"role": "system", "content": text}));
             }
-            _ => return Err(invalid(&path, "must have the role user or assistant")),
+            _ => return Err(invalid_error(&path, "must have the role user or assistant")),
         }
     }
-    Ok(written)
+    Ok(openai_messages)
 }
 
-/// Converts a user message; its tool results are written first.
-fn user(message: &Value, path: &str, written: &mut Vec<Value>) -> Result<(), ModelError> {
+/// Converts a user message. The tool results of the message come first.
+fn convert_user(
+    message: &Value,
+    path: &str,
+    openai_messages: &mut Vec<Value>,
+) -> Result<(), ModelError> {
     let mut parts = Vec::new();
-    for (block, path) in blocks(&message["content"], &format!("{path}.content"))? {
+    for (block, path) in split_blocks(&message["content"], &format!("{path}.content"))? {
         if block["type"] != "tool_result" {
-            parts.push(part(&block, &path)?);
+            parts.push(convert_part(&block, &path)?);
             continue;
         }
         let Some(id) = block["tool_use_id"].as_str() else {
-            return Err(invalid(&path, "must have a tool_use_id"));
+            return Err(invalid_error(&path, "must have a tool_use_id"));
         };
         let mut text = String::new();
         if !block["content"].is_null() {
-            for (block, path) in blocks(&block["content"], &path)? {
-                let part = part(&block, &path)?;
+            for (inner_block, inner_path) in split_blocks(&block["content"], &path)? {
+                let part = convert_part(&inner_block, &inner_path)?;
                 match part["text"].as_str() {
-                    Some(more) => text.push_str(more),
+                    Some(block_text) => text.push_str(block_text),
                     // Most providers accept only text in tool results, so other content is sent as
                     // user content.
                     None => parts.push(part),
@@ -58,99 +62,108 @@ fn user(message: &Value, path: &str, written: &mut Vec<Value>) -> Result<(), Mod
         if block["is_error"] == true {
             text = json!({ "error": text }).to_string();
         }
-        written.push(json!({"role": "tool", "tool_call_id": id, "content": text}));
+        openai_messages.push(json!({"role": "tool", "tool_call_id": id, "content": text}));
     }
     if !parts.is_empty() {
-        written.push(json!({"role": "user", "content": parts}));
+        openai_messages.push(json!({"role": "user", "content": parts}));
     }
     Ok(())
 }
 
-fn assistant(message: &Value, path: &str) -> Result<Value, ModelError> {
+fn convert_assistant(message: &Value, path: &str) -> Result<Value, ModelError> {
     let mut text = String::new();
     let mut calls = Vec::new();
-    for (block, path) in blocks(&message["content"], &format!("{path}.content"))? {
+    for (block, path) in split_blocks(&message["content"], &format!("{path}.content"))? {
         match block["type"].as_str() {
             Some("text") => text.push_str(block["text"].as_str().unwrap_or_default()),
             Some("thinking" | "redacted_thinking") => {}
             Some("tool_use") => {
                 let (Some(id), Some(name)) = (block["id"].as_str(), block["name"].as_str()) else {
-                    return Err(invalid(&path, "must have an id and a name"));
+                    return Err(invalid_error(&path, "must have an id and a name"));
                 };
                 let arguments = block["input"].to_string();
                 let function = json!({"name": name, "arguments": arguments});
                 calls.push(json!({"id": id, "type": "function", "function": function}));
             }
-            _ => return Err(unreadable(&path)),
+            _ => return Err(unsupported_type_error(&path)),
         }
     }
-    let mut written = json!({"role": "assistant", "content": text});
+    let mut openai_message = json!({"role": "assistant", "content": text});
     if !calls.is_empty() {
-        written["tool_calls"] = json!(calls);
+        openai_message["tool_calls"] = json!(calls);
         if text.is_empty() {
-            written["content"] = Value::Null;
+            openai_message["content"] = Value::Null;
         }
     }
-    Ok(written)
+    Ok(openai_message)
 }
 
 /// Converts a text or image block.
-fn part(block: &Value, path: &str) -> Result<Value, ModelError> {
+fn convert_part(block: &Value, path: &str) -> Result<Value, ModelError> {
     let source = &block["source"];
-    let text = |value: &Value, key: &str| value[key].as_str().map(str::to_owned);
-    let url = match (block["type"].as_str(), source["type"].as_str()) {
+    let member_text = |value: &Value, key: &str| value[key].as_str().map(str::to_owned);
+    let image_url = match (block["type"].as_str(), source["type"].as_str()) {
         (Some("text"), _) => {
-            let text =
-                text(block, "text").ok_or_else(|| invalid(path, "must have the string 'text'"))?;
+            let text = member_text(block, "text")
+                .ok_or_else(|| invalid_error(path, "must have the string 'text'"))?;
             return Ok(json!({"type": "text", "text": text}));
         }
-        (Some("image"), Some("base64")) => text(source, "media_type")
-            .zip(text(source, "data"))
+        (Some("image"), Some("base64")) => member_text(source, "media_type")
+            .zip(member_text(source, "data"))
             .map(|(media_type, data)| format!("data:{media_type};base64,{data}")),
-        (Some("image"), Some("url")) => text(source, "url"),
-        _ => return Err(unreadable(path)),
+        (Some("image"), Some("url")) => member_text(source, "url"),
+        _ => return Err(unsupported_type_error(path)),
     };
-    let url = url.ok_or_else(|| invalid(path, "must have an image"))?;
+    let url = image_url.ok_or_else(|| {
+        invalid_error(
+            path,
+            "must have a source with a media_type and data, or with a url",
+        )
+    })?;
     Ok(json!({"type": "image_url", "image_url": {"url": url}}))
 }
 
 /// Returns the text of a string or of text blocks.
-fn text_of(content: &Value, path: &str) -> Result<String, ModelError> {
+fn join_texts(content: &Value, path: &str) -> Result<String, ModelError> {
     let mut texts = Vec::new();
-    for (block, path) in blocks(content, path)? {
+    for (block, path) in split_blocks(content, path)? {
         match block["text"].as_str() {
             Some(text) => texts.push(text.to_owned()),
-            None => return Err(invalid(&path, "must be text")),
+            None => return Err(invalid_error(&path, "must be a text block")),
         }
     }
     Ok(texts.join("\n\n"))
 }
 
-/// Returns the blocks of a content, each with its path; a string is one text block.
-fn blocks(content: &Value, path: &str) -> Result<Vec<(Value, String)>, ModelError> {
+/// Returns the blocks of a message's content, each with its path. A string counts as one text
+/// block.
+fn split_blocks(content: &Value, path: &str) -> Result<Vec<(Value, String)>, ModelError> {
     match content {
         Value::String(text) => {
             let block = json!({"type": "text", "text": text});
             Ok(vec![(block, path.to_owned())])
         }
         Value::Array(blocks) => {
-            let with_path =
+            let to_indexed_block =
                 |(index, block): (usize, &Value)| (block.clone(), format!("{path}[{index}]"));
-            Ok(blocks.iter().enumerate().map(with_path).collect())
+            Ok(blocks.iter().enumerate().map(to_indexed_block).collect())
         }
-        _ => Err(invalid(path, "must be a string or an array of blocks")),
+        _ => Err(invalid_error(
+            path,
+            "must be a string or an array of blocks",
+        )),
     }
 }
 
-fn unreadable(path: &str) -> ModelError {
-    invalid(
+fn unsupported_type_error(path: &str) -> ModelError {
+    invalid_error(
         path,
-        "has a type that this model's provider does not support",
+        "has a type that the model's provider does not support",
     )
 }
 
-fn invalid(path: &str, what: &str) -> ModelError {
-    ModelError::new(ModelErrorKind::Rejected, format!("{path} {what}"))
+fn invalid_error(path: &str, problem: &str) -> ModelError {
+    ModelError::new(ModelErrorKind::Rejected, format!("{path} {problem}"))
 }
 
 #[cfg(test)]

@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 use super::conversation;
 use crate::chat::{ChatInput, ChatRejection};
 use crate::routes::compatible::{
-    CompatibleRequest, check_unforwarded, forwarded, read_client_tools, tool_definition,
+    CompatibleRequest, check_unforwarded, forwarded_parameters, read_client_tools, tool_definition,
 };
 use crate::routes::error::RequestError;
 use pillion_gateway::models::Model;
 
 /// Fields for structured output, which only Anthropic models support.
-const FORMAT_FIELDS: [&str; 2] = ["output_config", "output_format"];
+const STRUCTURED_OUTPUT_FIELDS: [&str; 2] = ["output_config", "output_format"];
 
 /// The request body of Anthropic's messages.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
@@ -30,36 +30,41 @@ pub(crate) struct MessagesRequest {
     /// The system prompt: a string, or text blocks.
     #[schema(value_type = Option<String>)]
     system: Option<Value>,
-    /// Maximum length of the answer, in tokens.
+    /// Maximum length of the response, in tokens.
     #[schema(minimum = 1, maximum = 9007199254740991u64)]
     max_tokens: Option<u64>,
-    /// Whether the answer is a stream of server-sent events.
+    /// Whether the response is a stream of server-sent events.
     stream: Option<bool>,
     temperature: Option<f64>,
     top_p: Option<f64>,
-    /// Texts at which the answer ends.
+    /// Stop sequences, at which the model ends its response.
     stop_sequences: Option<Vec<String>>,
-    /// Tools of the client. The model gets only these, and their calls are returned to the client.
+    /// Tools of the client. If set, the model gets only these tools, and their calls are returned
+    /// to the client.
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Value>>,
-    /// `{"type": "none"}` disables the tools; `"disable_parallel_tool_use": true` limits the model
-    /// to one call per answer.
+    /// The tool choice of the request. `{"type": "none"}` disables the tools;
+    /// `"disable_parallel_tool_use": true` limits the model to one tool call per response.
     #[schema(value_type = Option<Object>)]
     tool_choice: Option<Value>,
-    /// `user_id` names the user on whose behalf tools run.
+    /// Metadata of the request, of which `user_id` names the user on whose behalf tools run.
     #[schema(value_type = Option<Object>)]
     metadata: Option<JsonObject>,
-    /// All other fields. Anthropic models get those that Pillion knows or the configuration allows.
+    /// All other fields of the request. Anthropic models get those fields that Pillion knows or the
+    /// configuration allows.
     #[serde(flatten)]
     #[schema(ignore)]
-    rest: Map<String, Value>,
+    other_fields: Map<String, Value>,
 }
 
 impl MessagesRequest {
     /// Rejects requests that no model supports.
     pub(super) fn check(&self) -> Result<(), RequestError> {
         if self.messages.is_empty() {
-            return Err(RequestError::parameter("messages", "a non-empty array"));
+            return Err(RequestError::invalid_parameter(
+                "messages",
+                "a non-empty array",
+            ));
         }
         Ok(())
     }
@@ -68,13 +73,13 @@ impl MessagesRequest {
     /// conversation unchanged.
     pub(super) fn into_compatible(self, model: &Model) -> Result<CompatibleRequest, RequestError> {
         let is_anthropic = model.api == Some(Provider::Anthropic);
-        let own_tools = self.own_tools()?;
-        let choice = self.choice()?;
-        let options = self.options(model, own_tools.as_ref().and(choice.clone()))?;
+        let client_tools = self.parse_client_tools()?;
+        let tool_choice = self.parse_tool_choice()?;
+        let options = self.build_options(model, client_tools.as_ref().and(tool_choice.clone()))?;
         let messages: Vec<_> = self.messages.into_iter().map(Value::Object).collect();
         let input = if is_anthropic {
             let system = self.system.filter(|system| !system.is_null());
-            ChatInput::Native(ProviderConversation { system, messages })
+            ChatInput::ProviderFormat(ProviderConversation { system, messages })
         } else {
             let messages = conversation::to_openai(self.system.as_ref(), &messages);
             ChatInput::Messages(messages.map_err(ChatRejection::Model)?)
@@ -85,14 +90,14 @@ impl MessagesRequest {
             model: self.model,
             user: user.map(str::to_owned),
             input,
-            may_use_tools: choice != Some(ToolChoice::None),
-            own_tools,
+            may_use_tools: tool_choice != Some(ToolChoice::None),
+            client_tools,
             options,
             stream: self.stream == Some(true),
         })
     }
 
-    fn options(
+    fn build_options(
         &self,
         model: &Model,
         tool_choice: Option<ToolChoice>,
@@ -100,28 +105,33 @@ impl MessagesRequest {
         let is_anthropic = model.api == Some(Provider::Anthropic);
         let mut extra = Map::new();
         if is_anthropic {
-            extra = forwarded(&self.rest, model, Provider::Anthropic)?;
+            extra = forwarded_parameters(&self.other_fields, model, Provider::Anthropic)?;
             let metadata = self.metadata.clone().map(Value::Object);
             extra.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
             if tool_choice.is_some() {
-                // Forwarded unchanged, because the tool choice may have fields that are not parsed
-                // here.
+                // The tool choice is forwarded unchanged, because it may have fields that are not
+                // parsed here.
                 let choice = self.tool_choice.clone();
                 extra.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
             }
             if self.tools.is_some() {
-                // Thinking blocks would have to be sent back with tool calls, but clients do not
-                // get these blocks.
+                // Thinking is disabled if the client defines tools. The client would have to send
+                // thinking blocks back with the tool calls, but does not get these blocks.
                 extra.shift_remove("thinking");
             }
         }
         if !is_anthropic {
-            check_unforwarded(&self.rest)?;
+            check_unforwarded(&self.other_fields)?;
         }
-        for format in FORMAT_FIELDS {
-            if !is_anthropic && self.rest.get(format).is_some_and(|it| !it.is_null()) {
-                let expected = "omitted: this model's provider does not support it";
-                return Err(RequestError::parameter(format, expected));
+        for format in STRUCTURED_OUTPUT_FIELDS {
+            if !is_anthropic
+                && self
+                    .other_fields
+                    .get(format)
+                    .is_some_and(|value| !value.is_null())
+            {
+                let expected = format!("omitted: the model's provider does not support '{format}'");
+                return Err(RequestError::invalid_parameter(format, expected));
             }
         }
         Ok(TurnOptions {
@@ -135,7 +145,7 @@ impl MessagesRequest {
         })
     }
 
-    /// Returns whether the model is limited to one call per answer.
+    /// Returns whether the model is limited to one tool call per response.
     fn is_limited_to_one_call(&self) -> Result<bool, RequestError> {
         let choice = self.tool_choice.as_ref();
         match choice.and_then(|choice| choice.get("disable_parallel_tool_use")) {
@@ -143,12 +153,12 @@ impl MessagesRequest {
             Some(Value::Bool(is_disabled)) => Ok(*is_disabled),
             Some(_) => {
                 let expected = "an object whose disable_parallel_tool_use is true or false";
-                Err(RequestError::parameter("tool_choice", expected))
+                Err(RequestError::invalid_parameter("tool_choice", expected))
             }
         }
     }
 
-    fn choice(&self) -> Result<Option<ToolChoice>, RequestError> {
+    fn parse_tool_choice(&self) -> Result<Option<ToolChoice>, RequestError> {
         let Some(choice) = self.tool_choice.as_ref().filter(|choice| !choice.is_null()) else {
             return Ok(None);
         };
@@ -160,13 +170,13 @@ impl MessagesRequest {
             (Some("tool"), Some(name)) => ToolChoice::Tool(name.to_owned()),
             _ => {
                 let expected = "an object of type auto, any, none, or tool with a name";
-                return Err(RequestError::parameter("tool_choice", expected));
+                return Err(RequestError::invalid_parameter("tool_choice", expected));
             }
         }))
     }
 
     /// Returns the client's tools, if the request has any.
-    fn own_tools(&self) -> Result<Option<Vec<Arc<ToolDefinition>>>, RequestError> {
+    fn parse_client_tools(&self) -> Result<Option<Vec<Arc<ToolDefinition>>>, RequestError> {
         let expected = "an array of tools that the client runs";
         read_client_tools(self.tools.as_ref(), expected, |tool| {
             if !matches!(tool["type"].as_str(), None | Some("custom")) {

@@ -7,20 +7,22 @@ use serde_json::{Value, json};
 use crate::chat::ChatOutcome;
 
 /// Returns the complete message.
-pub(super) fn from_outcome(ended: &ChatOutcome) -> Value {
-    let response = &ended.response;
+pub(super) fn from_outcome(outcome: &ChatOutcome) -> Value {
+    let response = &outcome.response;
     let text = response.content.iter().filter(|text| !text.is_empty());
     let blocks = text.map(|text| json!({"type": "text", "text": text}));
-    let mut message = head(&response.id, &response.model);
-    message["content"] = blocks.chain(ended.calls.iter().map(call)).collect();
-    message["stop_reason"] = json!(stop_reason(ended));
-    message["stop_sequence"] = json!(stop_sequence(ended));
-    message["usage"] = cost(&response.usage);
+    let mut message = empty_message(&response.id, &response.model);
+    message["content"] = blocks
+        .chain(outcome.calls.iter().map(format_call))
+        .collect();
+    message["stop_reason"] = json!(stop_reason(outcome));
+    message["stop_sequence"] = json!(stop_sequence(outcome));
+    message["usage"] = usage_json(&response.usage);
     message
 }
 
 /// Returns a message without content.
-pub(super) fn head(id: &str, model: &str) -> Value {
+pub(super) fn empty_message(id: &str, model: &str) -> Value {
     json!({
         "id": format!("msg_{id}"),
         "type": "message",
@@ -29,12 +31,12 @@ pub(super) fn head(id: &str, model: &str) -> Value {
         "content": [],
         "stop_reason": null,
         "stop_sequence": null,
-        "usage": cost(&ChatUsage::default()),
+        "usage": usage_json(&ChatUsage::default()),
     })
 }
 
 /// Returns a call that the client must run.
-pub(super) fn call(call: &ToolCall) -> Value {
+pub(super) fn format_call(call: &ToolCall) -> Value {
     json!({
         "type": "tool_use",
         "id": call.id,
@@ -44,7 +46,7 @@ pub(super) fn call(call: &ToolCall) -> Value {
 }
 
 /// Returns the token usage of a chat. Anthropic's `input_tokens` excludes cached tokens.
-pub(super) fn cost(usage: &ChatUsage) -> Value {
+pub(super) fn usage_json(usage: &ChatUsage) -> Value {
     json!({
         "input_tokens": usage.input_tokens.saturating_sub(usage.cached_tokens),
         "output_tokens": usage.output_tokens,
@@ -54,18 +56,18 @@ pub(super) fn cost(usage: &ChatUsage) -> Value {
 }
 
 /// Returns the stop reason.
-pub(super) fn stop_reason(ended: &ChatOutcome) -> &'static str {
-    match ended.response.finish_reason.as_deref() {
+pub(super) fn stop_reason(outcome: &ChatOutcome) -> &'static str {
+    match outcome.response.finish_reason.as_deref() {
         Some("length") => "max_tokens",
         Some("content_filter") => "refusal",
-        _ if stop_sequence(ended).is_some() => "stop_sequence",
-        _ if ended.calls.is_empty() => "end_turn",
+        _ if stop_sequence(outcome).is_some() => "stop_sequence",
+        _ if outcome.calls.is_empty() => "end_turn",
         _ => "tool_use",
     }
 }
 
-/// Returns the stop sequence that ended the answer, if the provider reports one.
-pub(super) fn stop_sequence(ended: &ChatOutcome) -> Option<&str> {
-    let text = ended.ending.stop_sequence.as_deref();
-    text.filter(|_| ended.calls.is_empty())
+/// Returns the stop sequence that ended the response, if the provider reports one.
+pub(super) fn stop_sequence(outcome: &ChatOutcome) -> Option<&str> {
+    let text = outcome.ending.stop_sequence.as_deref();
+    text.filter(|_| outcome.calls.is_empty())
 }

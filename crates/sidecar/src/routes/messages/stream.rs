@@ -12,11 +12,11 @@ use crate::routes::compatible::Writer;
 pub(super) struct MessageEvents {
     id: String,
     model: String,
-    /// The number of blocks started so far.
-    blocks: usize,
+    /// The number of blocks that were started.
+    block_count: usize,
     /// Whether a text block is open.
     has_text: bool,
-    is_next_paragraph: bool,
+    must_begin_paragraph: bool,
 }
 
 impl MessageEvents {
@@ -24,18 +24,18 @@ impl MessageEvents {
         Self {
             id: id.to_owned(),
             model: model.to_owned(),
-            blocks: 0,
+            block_count: 0,
             has_text: false,
-            is_next_paragraph: false,
+            must_begin_paragraph: false,
         }
     }
 
     /// Starts a block and returns its index.
     fn begin_block(&mut self, block: &Value, bytes: &mut Vec<u8>) -> usize {
-        let index = self.blocks;
-        self.blocks += 1;
+        let index = self.block_count;
+        self.block_count += 1;
         let event = json!({"type": "content_block_start", "index": index, "content_block": block});
-        write(bytes, &event);
+        write_event(bytes, &event);
         index
     }
 
@@ -46,19 +46,19 @@ impl MessageEvents {
             self.begin_block(&json!({"type": "text", "text": ""}), bytes);
         }
         let delta = json!({"type": "text_delta", "text": text});
-        write_delta(bytes, self.blocks - 1, &delta);
+        write_delta(bytes, self.block_count - 1, &delta);
     }
 }
 
 impl Writer for MessageEvents {
     fn begin(&mut self) -> Bytes {
         let mut bytes = Vec::new();
-        let message = response::head(&self.id, &self.model);
-        write(
+        let message = response::empty_message(&self.id, &self.model);
+        write_event(
             &mut bytes,
             &json!({"type": "message_start", "message": message}),
         );
-        write(&mut bytes, &json!({"type": "ping"}));
+        write_event(&mut bytes, &json!({"type": "ping"}));
         Bytes::from(bytes)
     }
 
@@ -69,12 +69,16 @@ impl Writer for MessageEvents {
         let mut bytes = Vec::new();
         match event {
             ChatEvent::Delta(Delta::Text(text)) => {
-                let begins = std::mem::take(&mut self.is_next_paragraph);
-                let text = if begins { format!("\n\n{text}") } else { text };
-                self.write_text(&text, &mut bytes);
+                let is_paragraph_start = std::mem::take(&mut self.must_begin_paragraph);
+                let paragraph = if is_paragraph_start {
+                    format!("\n\n{text}")
+                } else {
+                    text
+                };
+                self.write_text(&paragraph, &mut bytes);
             }
             ChatEvent::Status(text) => {
-                self.is_next_paragraph = self.has_text;
+                self.must_begin_paragraph = self.has_text;
                 let line = text.replace(['\r', '\n'], " ");
                 bytes.extend_from_slice(format!(": {line}\n\n").as_bytes());
             }
@@ -84,18 +88,19 @@ impl Writer for MessageEvents {
     }
 
     /// Returns the remaining events: the calls, the stop reason and the usage.
-    fn end(&mut self, ended: &ChatOutcome) -> Bytes {
+    fn end(&mut self, outcome: &ChatOutcome) -> Bytes {
         let mut bytes = Vec::new();
-        // An answer from the store was not streamed in pieces.
-        let text = ended.response.content.as_deref().unwrap_or_default();
+        // Writes the whole response if none of its text was streamed, as for a response from the
+        // store.
+        let text = outcome.response.content.as_deref().unwrap_or_default();
         if !self.has_text && !text.is_empty() {
             self.write_text(text, &mut bytes);
         }
         if self.has_text {
-            write_stop(&mut bytes, self.blocks - 1);
+            write_stop(&mut bytes, self.block_count - 1);
         }
-        for call in &ended.calls {
-            let mut block = response::call(call);
+        for call in &outcome.calls {
+            let mut block = response::format_call(call);
             let input = block["input"].take().to_string();
             block["input"] = json!({});
             let index = self.begin_block(&block, &mut bytes);
@@ -103,40 +108,40 @@ impl Writer for MessageEvents {
             write_delta(&mut bytes, index, &delta);
             write_stop(&mut bytes, index);
         }
-        let end = json!({
+        let message_delta = json!({
             "type": "message_delta",
             "delta": {
-                "stop_reason": response::stop_reason(ended),
-                "stop_sequence": response::stop_sequence(ended),
+                "stop_reason": response::stop_reason(outcome),
+                "stop_sequence": response::stop_sequence(outcome),
             },
-            "usage": response::cost(&ended.response.usage),
+            "usage": response::usage_json(&outcome.response.usage),
         });
-        write(&mut bytes, &end);
-        write(&mut bytes, &json!({"type": "message_stop"}));
+        write_event(&mut bytes, &message_delta);
+        write_event(&mut bytes, &json!({"type": "message_stop"}));
         Bytes::from(bytes)
     }
 
     fn fail(&mut self, error: &Value) -> Bytes {
         let mut bytes = Vec::new();
-        write(&mut bytes, error);
+        write_event(&mut bytes, error);
         Bytes::from(bytes)
     }
 }
 
 fn write_delta(bytes: &mut Vec<u8>, index: usize, delta: &Value) {
     let event = json!({"type": "content_block_delta", "index": index, "delta": delta});
-    write(bytes, &event);
+    write_event(bytes, &event);
 }
 
 fn write_stop(bytes: &mut Vec<u8>, index: usize) {
-    write(
+    write_event(
         bytes,
         &json!({"type": "content_block_stop", "index": index}),
     );
 }
 
 /// Writes an event. The event's name is its `type`.
-fn write(bytes: &mut Vec<u8>, event: &Value) {
+fn write_event(bytes: &mut Vec<u8>, event: &Value) {
     let name = event["type"].as_str().unwrap_or_default();
     bytes.extend_from_slice(format!("event: {name}\ndata: {event}\n\n").as_bytes());
 }

@@ -4,10 +4,10 @@ use axum::Json;
 use axum::extract::State;
 use pillion_wire::{ServerResponse, route};
 
-use super::{PathParameter, change_server, in_use};
+use super::{PathParameter, change_server, server_in_use};
 use crate::app::App;
-use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
+use crate::routes::extract::Caller;
 use crate::servers::Servers;
 
 /// Connect to an MCP server.
@@ -34,10 +34,10 @@ pub(in crate::routes) async fn connect(
     PathParameter(key): PathParameter,
     Caller { context, .. }: Caller,
 ) -> Result<Json<ServerResponse>, RequestError> {
-    let with = app.clone();
+    let request_app = app.clone();
     let connect = |servers: Arc<Servers>| async move {
-        let server = in_use(&with, &servers, &key)?;
-        with.upstreams().connect(&server, &context).await;
+        let server = server_in_use(&request_app, &servers, &key)?;
+        request_app.upstreams().connect(&server, &context).await;
         Ok(key)
     };
     change_server(&app, connect).await
@@ -63,10 +63,10 @@ pub(in crate::routes) async fn disconnect(
     State(app): State<App>,
     PathParameter(key): PathParameter,
 ) -> Result<Json<ServerResponse>, RequestError> {
-    let with = app.clone();
+    let request_app = app.clone();
     let disconnect = |servers: Arc<Servers>| async move {
-        let server = in_use(&with, &servers, &key)?;
-        with.upstreams().disconnect_from(&server).await;
+        let server = server_in_use(&request_app, &servers, &key)?;
+        request_app.upstreams().disconnect_server(&server).await;
         Ok(key)
     };
     change_server(&app, disconnect).await

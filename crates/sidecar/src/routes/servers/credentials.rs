@@ -6,18 +6,18 @@ use pillion_wire::{
     ServerRemoved, UserCredentialInput, UserCredentialList, UserCredentialResponse, route,
 };
 
-use super::{Keys, PathParameter, run_to_completion, servers_of};
+use super::{PathParameter, ServerSettingsBody, require_servers, run_to_completion};
 use crate::app::App;
 use crate::routes::error::RequestError;
 use pillion_gateway::credentials::CredentialError;
 
 /// The path of a user's credential: the ID or name of the server, and the name of the user.
-pub(in crate::routes) struct OfUser {
+pub(in crate::routes) struct UserCredentialPath {
     server: String,
     user: String,
 }
 
-impl FromRequestParts<App> for OfUser {
+impl FromRequestParts<App> for UserCredentialPath {
     type Rejection = RequestError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, RequestError> {
@@ -47,7 +47,7 @@ pub(in crate::routes) async fn list(
     State(app): State<App>,
     PathParameter(key): PathParameter,
 ) -> Result<Json<UserCredentialList>, RequestError> {
-    let credentials = servers_of(&app)?.credentials(&key).await?;
+    let credentials = require_servers(&app)?.credentials(&key).await?;
     Ok(Json(UserCredentialList {
         success: true,
         total: credentials.len(),
@@ -83,14 +83,14 @@ pub(in crate::routes) async fn list(
 )]
 pub(in crate::routes) async fn set(
     State(app): State<App>,
-    OfUser { server, user }: OfUser,
-    Keys(keys): Keys,
+    UserCredentialPath { server, user }: UserCredentialPath,
+    ServerSettingsBody(keys): ServerSettingsBody,
 ) -> Result<Json<UserCredentialResponse>, RequestError> {
-    let servers = servers_of(&app)?;
-    let set = async move { servers.set_credential(&server, &user, keys).await };
+    let servers = require_servers(&app)?;
+    let set_future = async move { servers.set_credential(&server, &user, keys).await };
     Ok(Json(UserCredentialResponse {
         success: true,
-        credential: run_to_completion(set).await?,
+        credential: run_to_completion(set_future).await?,
     }))
 }
 
@@ -113,13 +113,13 @@ pub(in crate::routes) async fn set(
 )]
 pub(in crate::routes) async fn remove(
     State(app): State<App>,
-    OfUser { server, user }: OfUser,
+    UserCredentialPath { server, user }: UserCredentialPath,
 ) -> Result<Json<ServerRemoved>, RequestError> {
-    let servers = servers_of(&app)?;
-    let removed = user.clone();
+    let servers = require_servers(&app)?;
+    let removed_user = user.clone();
     run_to_completion(async move { servers.remove_credential(&server, &user).await }).await?;
     Ok(Json(ServerRemoved {
         success: true,
-        removed,
+        removed: removed_user,
     }))
 }

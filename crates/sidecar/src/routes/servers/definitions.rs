@@ -10,11 +10,14 @@ use axum::response::{IntoResponse, Response};
 use pillion_wire::{ServerList, ServerRemoved, ServerResponse, route};
 use serde_json::{Map, Value};
 
-use super::{Keys, PathParameter, change_server, run_to_completion, servers_of, show_server};
+use super::{
+    PathParameter, ServerSettingsBody, change_server, require_servers, run_to_completion,
+    show_server,
+};
 use crate::app::App;
 use crate::routes::error::RequestError;
-use crate::routes::tagged::EntityTags;
-use crate::servers::{How, ServerInput, Servers};
+use crate::routes::etag::EntityTags;
+use crate::servers::{ServerInput, Servers, UpdateMode};
 
 /// List the MCP servers.
 ///
@@ -32,15 +35,15 @@ use crate::servers::{How, ServerInput, Servers};
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
-    known: EntityTags,
+    client_tags: EntityTags,
 ) -> Result<Response, RequestError> {
-    let servers = servers_of(&app)?.entries(&app);
+    let servers = require_servers(&app)?.entries(&app);
     let list = ServerList {
         success: true,
         total: servers.len(),
         servers,
     };
-    known.or(&list)
+    client_tags.respond(&list)
 }
 
 /// Add an MCP server.
@@ -65,11 +68,14 @@ pub(in crate::routes) async fn list(
 )]
 pub(in crate::routes) async fn add(
     State(app): State<App>,
-    Keys(keys): Keys,
+    ServerSettingsBody(keys): ServerSettingsBody,
 ) -> Result<Response, RequestError> {
-    let added = change_server(&app, |servers| async move { servers.add(keys).await }).await?;
-    let location = [(LOCATION, route::SHOW_SERVER.path_with([&added.server.id]))];
-    Ok((StatusCode::CREATED, location, added).into_response())
+    let response = change_server(&app, |servers| async move { servers.add(keys).await }).await?;
+    let location = [(
+        LOCATION,
+        route::SHOW_SERVER.path_with([&response.server.id]),
+    )];
+    Ok((StatusCode::CREATED, location, response).into_response())
 }
 
 /// Show an MCP server.
@@ -87,7 +93,7 @@ pub(in crate::routes) async fn show(
     State(app): State<App>,
     PathParameter(key): PathParameter,
 ) -> Result<Json<ServerResponse>, RequestError> {
-    show_server(&app, &*servers_of(&app)?, &key)
+    show_server(&app, &*require_servers(&app)?, &key)
 }
 
 /// Replace an MCP server.
@@ -110,9 +116,9 @@ pub(in crate::routes) async fn show(
 pub(in crate::routes) async fn replace(
     State(app): State<App>,
     PathParameter(key): PathParameter,
-    Keys(keys): Keys,
+    ServerSettingsBody(keys): ServerSettingsBody,
 ) -> Result<Json<ServerResponse>, RequestError> {
-    change(&app, key, keys, How::Replace).await
+    change(&app, key, keys, UpdateMode::Replace).await
 }
 
 /// Change an MCP server.
@@ -137,9 +143,9 @@ pub(in crate::routes) async fn replace(
 pub(in crate::routes) async fn patch(
     State(app): State<App>,
     PathParameter(key): PathParameter,
-    Keys(keys): Keys,
+    ServerSettingsBody(keys): ServerSettingsBody,
 ) -> Result<Json<ServerResponse>, RequestError> {
-    change(&app, key, keys, How::Patch).await
+    change(&app, key, keys, UpdateMode::Patch).await
 }
 
 /// Enable an MCP server.
@@ -159,7 +165,7 @@ pub(in crate::routes) async fn enable(
     State(app): State<App>,
     PathParameter(key): PathParameter,
 ) -> Result<Json<ServerResponse>, RequestError> {
-    change(&app, key, enabled(true), How::Patch).await
+    change(&app, key, enabled_member(true), UpdateMode::Patch).await
 }
 
 /// Disable an MCP server.
@@ -180,7 +186,7 @@ pub(in crate::routes) async fn disable(
     State(app): State<App>,
     PathParameter(key): PathParameter,
 ) -> Result<Json<ServerResponse>, RequestError> {
-    change(&app, key, enabled(false), How::Patch).await
+    change(&app, key, enabled_member(false), UpdateMode::Patch).await
 }
 
 /// Remove an MCP server.
@@ -202,15 +208,15 @@ pub(in crate::routes) async fn remove(
     State(app): State<App>,
     PathParameter(key): PathParameter,
 ) -> Result<Json<ServerRemoved>, RequestError> {
-    let servers = servers_of(&app)?;
-    let removed = run_to_completion(async move { servers.remove(&key).await }).await?;
+    let servers = require_servers(&app)?;
+    let removed_id = run_to_completion(async move { servers.remove(&key).await }).await?;
     Ok(Json(ServerRemoved {
         success: true,
-        removed,
+        removed: removed_id,
     }))
 }
 
-fn enabled(enabled: bool) -> Map<String, Value> {
+fn enabled_member(enabled: bool) -> Map<String, Value> {
     Map::from_iter([("enabled".to_owned(), Value::Bool(enabled))])
 }
 
@@ -218,8 +224,8 @@ async fn change(
     app: &App,
     key: String,
     keys: Map<String, Value>,
-    how: How,
+    mode: UpdateMode,
 ) -> Result<Json<ServerResponse>, RequestError> {
-    let change = |servers: Arc<Servers>| async move { servers.change(&key, keys, how).await };
+    let change = |servers: Arc<Servers>| async move { servers.change(&key, keys, mode).await };
     change_server(app, change).await
 }

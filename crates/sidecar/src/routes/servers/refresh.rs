@@ -5,7 +5,7 @@ use axum::extract::State;
 use pillion_wire::{ServerList, route};
 use serde::Serialize;
 
-use super::{current_gateway, run_to_completion, servers_of};
+use super::{current_gateway, require_servers, run_to_completion};
 use crate::app::App;
 use crate::routes::error::RequestError;
 
@@ -24,9 +24,9 @@ use crate::routes::error::RequestError;
 pub(in crate::routes) async fn refresh(
     State(app): State<App>,
 ) -> Result<Json<ServerList>, RequestError> {
-    let servers = servers_of(&app)?;
-    let refreshed = Arc::clone(&servers);
-    run_to_completion(async move { refreshed.refresh().await }).await?;
+    let servers = require_servers(&app)?;
+    let servers_to_refresh = Arc::clone(&servers);
+    run_to_completion(async move { servers_to_refresh.refresh().await }).await?;
     let entries = servers.entries(&current_gateway(&app, &servers));
     Ok(Json(ServerList {
         success: true,
@@ -40,7 +40,7 @@ pub(in crate::routes) async fn refresh(
 pub(in crate::routes) struct RotationResponse {
     /// Always true.
     success: bool,
-    /// The number of secrets encrypted with the new key.
+    /// The number of secrets that were encrypted with the new key.
     secrets: usize,
 }
 
@@ -62,8 +62,8 @@ pub(in crate::routes) struct RotationResponse {
 pub(in crate::routes) async fn rotate(
     State(app): State<App>,
 ) -> Result<Json<RotationResponse>, RequestError> {
-    let servers = servers_of(&app)?;
-    let secrets = run_to_completion(async move { servers.rotate().await }).await?;
+    let servers = require_servers(&app)?;
+    let secrets = run_to_completion(async move { servers.rotate_key().await }).await?;
     Ok(Json(RotationResponse {
         success: true,
         secrets,

@@ -9,15 +9,15 @@ use pillion_wire::{ResourceList, ResourceResponse, UnavailableServer, route};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{PathParameter, in_use, servers_of};
+use super::{PathParameter, require_servers, server_in_use};
 use crate::app::App;
-use crate::routes::caller::Caller;
 use crate::routes::error::{RequestError, RouteError, Status};
+use crate::routes::extract::Caller;
 use crate::routes::parameters::Parameters;
 use pillion_gateway::upstream::Server;
-use pillion_gateway::upstream::resources::{self, Reading};
+use pillion_gateway::upstream::resources::{self, ReadResourceResult};
 
-/// The MCP server failed to read the resource.
+/// The MCP server returned an error for the request to read a resource.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.message)]
 struct ReadError(ToolFailure);
@@ -60,7 +60,7 @@ pub(in crate::routes) async fn list(
     PathParameter(key): PathParameter,
     caller: Caller,
 ) -> Result<Json<ResourceList>, RequestError> {
-    let server = in_use(&app, &*servers_of(&app)?, &key)?;
+    let server = server_in_use(&app, &*require_servers(&app)?, &key)?;
     let mut list = ResourceList {
         success: true,
         ..ResourceList::default()
@@ -118,29 +118,34 @@ pub(in crate::routes) async fn read(
     let is_valid = |uri: &String| (1..=MAX_IDENTIFIER_BYTES).contains(&uri.len());
     let uri = query.uri.filter(is_valid).ok_or_else(|| {
         let expected = format!("the URI of a resource, at most {MAX_IDENTIFIER_BYTES} bytes");
-        RequestError::parameter("uri", expected)
+        RequestError::invalid_parameter("uri", expected)
     })?;
-    let server = in_use(&app, &*servers_of(&app)?, &key)?;
-    let reading = if is_visible(&app, &server, &caller).await {
+    let server = server_in_use(&app, &*require_servers(&app)?, &key)?;
+    let read_outcome = if is_visible(&app, &server, &caller).await {
         resources::read(&server, &uri, &caller.context).await
     } else {
         let message = format!("MCP server '{}': Resource not found", server.label);
         Err(ToolFailure::new(ErrorCode::NotFound, message))
     };
-    Ok(Json(to_response(reading.map_err(ReadError)?)))
+    Ok(Json(to_response(read_outcome.map_err(ReadError)?)))
 }
 
 /// Returns whether the caller may see at least one tool of the server.
 async fn is_visible(app: &App, server: &Arc<Server>, caller: &Caller) -> bool {
     let upstreams = app.upstreams();
-    let visible = upstreams.visible_servers(&caller.context, &caller.visibility);
-    visible.await.has(server)
+    let visible_servers = upstreams.visible_servers(&caller.context, &caller.visibility);
+    visible_servers.await.has(server)
 }
 
-fn to_response(Reading { contents }: Reading) -> ResourceResponse {
+fn to_response(ReadResourceResult { contents }: ReadResourceResult) -> ResourceResponse {
     let mut contents = contents.into_iter();
-    let first = contents.next().unwrap_or_default();
-    let text = |key: &str| first.get(key).and_then(Value::as_str).map(str::to_owned);
+    let first_content = contents.next().unwrap_or_default();
+    let text = |key: &str| {
+        first_content
+            .get(key)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
     let (content, encoding) = match (text("text"), text("blob")) {
         (Some(text), _) => (text, None),
         (None, Some(blob)) => (blob, Some("base64".to_owned())),

@@ -2,7 +2,7 @@ use axum::Json;
 use axum::extract::State;
 use pillion_wire::{ServerTrial, route};
 
-use super::{Keys, PathParameter, servers_of};
+use super::{PathParameter, ServerSettingsBody, require_servers};
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::servers::ServerInput;
@@ -28,9 +28,9 @@ use crate::servers::ServerInput;
 )]
 pub(in crate::routes) async fn test_unsaved(
     State(app): State<App>,
-    Keys(keys): Keys,
+    ServerSettingsBody(keys): ServerSettingsBody,
 ) -> Result<Json<ServerTrial>, RequestError> {
-    Ok(Json(servers_of(&app)?.try_unsaved(keys).await?))
+    Ok(Json(require_servers(&app)?.test_unsaved(keys).await?))
 }
 
 /// Test an MCP server.
@@ -52,5 +52,5 @@ pub(in crate::routes) async fn test(
     State(app): State<App>,
     PathParameter(key): PathParameter,
 ) -> Result<Json<ServerTrial>, RequestError> {
-    Ok(Json(servers_of(&app)?.test_known(&key).await?))
+    Ok(Json(require_servers(&app)?.test_existing(&key).await?))
 }

@@ -2,11 +2,11 @@ use axum::Json;
 use axum::extract::State;
 use pillion_wire::{ToolList, UnavailableServer, route};
 
-use super::{PathParameter, servers_of};
+use super::{PathParameter, require_servers};
 use crate::app::App;
-use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
-use crate::routes::tools::list::summary;
+use crate::routes::extract::Caller;
+use crate::routes::tools::list::summarize_tool;
 
 /// List the tools of an MCP server.
 ///
@@ -30,11 +30,11 @@ pub(in crate::routes) async fn tools(
     PathParameter(key): PathParameter,
     caller: Caller,
 ) -> Result<Json<ToolList>, RequestError> {
-    let servers = servers_of(&app)?;
+    let servers = require_servers(&app)?;
     servers.find(&key)?;
     let limit = app.upstreams().list_timeout();
-    let (mut unavailable_servers, own) = app.list_servers(limit, &caller.context).await;
-    unavailable_servers.extend(own.unavailable);
+    let (mut unavailable_servers, own_tools) = app.list_servers(limit, &caller.context).await;
+    unavailable_servers.extend(own_tools.unavailable_servers);
     let entry = servers.entry(&key, &app)?;
     unavailable_servers.retain(|server| server.label == entry.name);
     let problem = match (&entry.error, entry.enabled) {
@@ -47,18 +47,19 @@ pub(in crate::routes) async fn tools(
         label: entry.name.clone(),
         error,
     }));
-    let shared = app.upstreams().tools().into_iter();
-    let tools: Vec<_> = shared
+    let shared_tools = app.upstreams().tools().into_iter();
+    let tools: Vec<_> = shared_tools
         .filter(|(_, tool)| tool.server().label == entry.name)
         .filter_map(|(name, _)| app.registry().get(name.as_str()))
         .chain(
-            own.listed
+            own_tools
+                .listed_tools
                 .iter()
                 .filter(|(_, tool)| tool.server().label == entry.name)
-                .filter_map(|(name, _)| own.tools.get(name).cloned()),
+                .filter_map(|(name, _)| own_tools.tools.get(name).cloned()),
         )
         .filter(|tool| caller.visibility.admits(tool, tool.name().as_str()))
-        .map(|tool| summary(&app, &tool))
+        .map(|tool| summarize_tool(&app, &tool))
         .collect();
     Ok(Json(ToolList {
         invalid_tools: Vec::new(),

@@ -12,7 +12,7 @@ pub(super) fn from_record(call: ToolCallRecord, servers: &ServerIds) -> ToolCall
     ToolCallEntry {
         id: call.id.to_string(),
         started_at: format_timestamp(call.started_at()),
-        server_id: call.server.as_deref().map(|name| servers.id_of(name)),
+        server_id: call.server.as_deref().map(|name| servers.find_id(name)),
         server_name: call.server,
         tool_name: call.tool,
         user: call.user,
@@ -26,7 +26,7 @@ pub(super) fn from_record(call: ToolCallRecord, servers: &ServerIds) -> ToolCall
         // A successful call without a duration is a cached result.
         cached: call.status == CallStatus::Success && call.duration.is_none(),
         completed_at: call.completed_at.map(format_timestamp),
-        duration_ms: call.duration.map(millis),
+        duration_ms: call.duration.map(to_millis),
         result: call
             .result
             .as_deref()
@@ -42,26 +42,26 @@ pub(super) fn from_record(call: ToolCallRecord, servers: &ServerIds) -> ToolCall
 pub(super) fn from_statistics(tool: ToolStatistics, servers: &ServerIds) -> ToolUsage {
     ToolUsage {
         success_rate: tool.success_rate(),
-        server_id: tool.server.as_deref().map(|name| servers.id_of(name)),
+        server_id: tool.server.as_deref().map(|name| servers.find_id(name)),
         server_name: tool.server,
         tool_name: tool.tool,
         calls: tool.calls,
         succeeded: tool.succeeded,
         failed: tool.failed,
-        p50_ms: tool.p50.map(millis),
-        p95_ms: tool.p95.map(millis),
-        p99_ms: tool.p99.map(millis),
+        p50_ms: tool.p50.map(to_millis),
+        p95_ms: tool.p95.map(to_millis),
+        p99_ms: tool.p99.map(to_millis),
     }
 }
 
 /// Returns the size of a call's stored JSON, in bytes.
-pub(super) fn bytes(call: &ToolCallRecord) -> usize {
+pub(super) fn count_json_bytes(call: &ToolCallRecord) -> usize {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    let changed = length(&call.repaired_arguments) + length(&call.approved_arguments);
-    call.arguments.len() + changed + length(&call.result)
+    let changed_bytes = length(&call.repaired_arguments) + length(&call.approved_arguments);
+    call.arguments.len() + changed_bytes + length(&call.result)
 }
 
 /// Returns the duration in milliseconds, rounded to the microsecond.
-fn millis(duration: Duration) -> f64 {
+fn to_millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }

@@ -17,15 +17,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::Instrument;
 
-use super::once::{self, Key, KeyedResponse};
-use super::run::Form;
+use super::execute::{self, CallsFormat, CallsResponse};
+use super::idempotency::IdempotencyKeyHeader;
 use crate::app::App;
-use crate::routes::body::{Body, BodyError};
-use crate::routes::caller::Caller;
 use crate::routes::error::{InternalError, RequestError};
-use crate::routes::gate;
-use crate::routes::request_log::LoggedRequest;
+use crate::routes::extract::{Body, BodyError, Caller};
 use crate::routes::request_memory::RequestMemory;
+use crate::routes::{LoggedRequest, local_grant};
 
 /// A call of one of the sidecar's own tools by a PHP process.
 pub(in crate::routes) struct ExecutorCall {
@@ -46,68 +44,71 @@ impl ExecutorCall {
         parts.headers = self.headers;
         parts.extensions.insert(self.peer);
         let route = route::EXECUTE_TOOL.path;
-        let logged = LoggedRequest::begin(app, &mut parts, route);
+        let logged_request = LoggedRequest::begin(app, &mut parts, route);
         let call = BatchCall {
-            id: logged.id.to_string(),
+            id: logged_request.id.to_string(),
             name: self.name.as_str().to_owned(),
             arguments: Value::Object(self.arguments),
         };
-        // The future of a call is large.
-        let running = Box::pin(respond(app, &mut parts, call)).instrument(logged.span.clone());
-        let responded = AssertUnwindSafe(running).catch_unwind().await;
-        match responded.unwrap_or(Err(InternalError.into())) {
+        // The future is boxed, because the future of a call is large.
+        let call_future =
+            Box::pin(run_call(app, &mut parts, call)).instrument(logged_request.span.clone());
+        let outcome = AssertUnwindSafe(call_future).catch_unwind().await;
+        match outcome.unwrap_or(Err(InternalError.into())) {
             Ok(response) => {
-                logged.finish(app, StatusCode::OK);
-                outcome_of(response)
+                logged_request.finish(app, StatusCode::OK);
+                convert_response(response)
             }
             Err(error) => {
                 let response = error.into_response();
-                logged.finish(app, response.status());
+                logged_request.finish(app, response.status());
                 let reason = response.extensions().get::<Reason>().cloned();
                 Err(reason.map_or_else(
                     || ToolFailure::internal("The sidecar failed unexpectedly"),
-                    |reason| ToolFailure::new(code_of(&reason.code), reason.message),
+                    |reason| ToolFailure::new(parse_code(&reason.code), reason.message),
                 ))
             }
         }
     }
 }
 
-async fn respond(
+async fn run_call(
     app: &App,
     parts: &mut Parts,
     call: BatchCall,
-) -> Result<KeyedResponse, RequestError> {
-    let grant = gate::local_grant(parts.extensions.get());
+) -> Result<CallsResponse, RequestError> {
+    let grant = local_grant(parts.extensions.get());
     tracing::Span::current().record("client", &grant.name);
     tracing::Span::current().record("tool_name", &call.name);
     let body = Bytes::from(call.arguments.to_string());
     let memory = RequestMemory::for_body(Some(body.len() as u64), app, Some(&grant));
     parts.extensions.insert(grant);
-    let key = <Key as OptionalFromRequestParts<App>>::from_request_parts(parts, app).await?;
+    let key =
+        <IdempotencyKeyHeader as OptionalFromRequestParts<App>>::from_request_parts(parts, app)
+            .await?;
     let caller = Caller::from_request_parts(parts, app).await?;
     let limit_bytes = app.http().max_body_bytes.get();
     if body.len() > limit_bytes {
         return Err(BodyError::TooLong { limit_bytes }.into());
     }
     // `memory` holds the charge until the call has ended.
-    Body::checked(body, memory.as_ref()).await?;
+    Body::from_bytes(body, memory.as_ref()).await?;
     let batch = BatchRequest {
         calls: vec![call],
         mode: BatchMode::Sequential,
     };
-    once::run(app, key, batch, Form::SingleCall, caller).await
+    execute::run(app, key, batch, CallsFormat::SingleCall, caller).await
 }
 
 /// Converts the response to a call to the outcome of a tool.
-fn outcome_of(response: KeyedResponse) -> Result<ToolOutput, ToolFailure> {
+fn convert_response(response: CallsResponse) -> Result<ToolOutput, ToolFailure> {
     let response = match response {
-        KeyedResponse::Ran(response) => Arc::unwrap_or_clone(response)
+        CallsResponse::New(response) => Arc::unwrap_or_clone(response)
             .results
             .pop()
             .map(|result| result.response)
             .ok_or_else(|| ToolFailure::internal("The sidecar failed unexpectedly"))?,
-        KeyedResponse::Replayed(text) => {
+        CallsResponse::Replayed(text) => {
             serde_json::from_str(&text).map_err(|error| ToolFailure::internal(error.to_string()))?
         }
     };
@@ -115,7 +116,7 @@ fn outcome_of(response: KeyedResponse) -> Result<ToolOutput, ToolFailure> {
         ExecuteResponse::Executed(execution) => execution,
         ExecuteResponse::NotFound(Failure {
             error, error_code, ..
-        }) => return Err(ToolFailure::new(code_of(&error_code), error)),
+        }) => return Err(ToolFailure::new(parse_code(&error_code), error)),
     };
     let mut outcome = execution.result;
     let (result, data) = match outcome.result {
@@ -123,7 +124,8 @@ fn outcome_of(response: KeyedResponse) -> Result<ToolOutput, ToolFailure> {
         None => (outcome.data, None),
     };
     if !outcome.success {
-        // The executor of the PHP process measures the time itself.
+        // Removes the execution time, because the executor of the PHP process measures the time
+        // itself.
         outcome.metadata.shift_remove("execution_time");
     }
     let tool_result = ToolResult {
@@ -133,12 +135,12 @@ fn outcome_of(response: KeyedResponse) -> Result<ToolOutput, ToolFailure> {
         result,
         data,
         error: outcome.error,
-        error_code: outcome.error_code.map(|code| code_of(&code)),
+        error_code: outcome.error_code.map(|code| parse_code(&code)),
         metadata: outcome.metadata,
     };
     tool_result.into_output()
 }
 
-fn code_of(code: &str) -> ErrorCode {
+fn parse_code(code: &str) -> ErrorCode {
     ErrorCode::deserialize(&json!(code)).unwrap_or(ErrorCode::InternalError)
 }

@@ -11,14 +11,15 @@ use pillion_providers::{Provider, format_tools};
 use pillion_wire::{InvalidTool, SchemaList, ToolList, ToolResponse, ToolSummary, route};
 use serde::Serialize;
 
-use super::{Filter, ToolPathError, parameters, response};
+use super::execute::missing_tool_failure;
+use super::{ToolFilter, ToolPathError, parameters};
 use crate::app::App;
-use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
+use crate::routes::etag::EntityTags;
+use crate::routes::extract::Caller;
 use crate::routes::parameters::Parameters;
-use crate::routes::tagged::EntityTags;
 use pillion_gateway::upstream::UpstreamTool;
-use pillion_gateway::{MissingTool, Offered};
+use pillion_gateway::{MissingTool, VisibleTools};
 
 /// Maximum number of tools whose list is serialized on the current thread.
 const MAX_INLINE_TOOLS: usize = 200;
@@ -31,7 +32,7 @@ const MAX_INLINE_TOOLS: usize = 200;
     get,
     path = route::LIST_TOOLS.path,
     params(
-        Filter,
+        ToolFilter,
         ("x-pillion-user" = Option<String>, Header, description = "The user whose personal tools are included"),
         ("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")
     ),
@@ -42,11 +43,11 @@ const MAX_INLINE_TOOLS: usize = 200;
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
-    Parameters(filter): Parameters<Filter>,
+    Parameters(filter): Parameters<ToolFilter>,
     caller: Caller,
-    known: EntityTags,
+    client_tags: EntityTags,
 ) -> Result<Response, RequestError> {
-    respond(app, &filter, caller, known, tool_list).await
+    respond(app, &filter, caller, client_tags, tool_list).await
 }
 
 /// List the tools' schemas in OpenAI's format.
@@ -56,7 +57,7 @@ pub(in crate::routes) async fn list(
     get,
     path = route::LIST_SCHEMAS.path,
     params(
-        Filter,
+        ToolFilter,
         ("x-pillion-user" = Option<String>, Header, description = "The user whose personal tools are included"),
         ("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")
     ),
@@ -67,11 +68,11 @@ pub(in crate::routes) async fn list(
 )]
 pub(in crate::routes) async fn schemas(
     State(app): State<App>,
-    Parameters(filter): Parameters<Filter>,
+    Parameters(filter): Parameters<ToolFilter>,
     caller: Caller,
-    known: EntityTags,
+    client_tags: EntityTags,
 ) -> Result<Response, RequestError> {
-    respond(app, &filter, caller, known, schema_list).await
+    respond(app, &filter, caller, client_tags, schema_list).await
 }
 
 /// Show a tool with its parameters.
@@ -97,20 +98,35 @@ pub(in crate::routes) async fn show(
     caller: Caller,
 ) -> Result<Json<ToolResponse>, RequestError> {
     let Path(name) = path.map_err(|_| ToolPathError::InvalidName)?;
-    let listed = Filter::default().listed(&app, &caller).await;
-    let own = || listed.own.tools.get(name.as_str()).cloned();
-    let tool = app.registry().get(&name).or_else(own);
+    let offered_tools = ToolFilter::default().find_tools(&app, &caller).await;
+    let own_tool = || offered_tools.caller_tools.tools.get(name.as_str()).cloned();
+    let tool = app.registry().get(&name).or_else(own_tool);
     let visibility = &caller.visibility;
     let is_listed =
         |tool: &Arc<RegisteredTool>| tool.tool().is_offered() && visibility.admits(tool, &name);
     let Some(tool) = tool.filter(is_listed) else {
-        let (own, unavailable) = (&listed.own, &listed.unavailable_servers);
-        let missing = MissingTool::find(app.upstreams(), visibility, own, &name, unavailable);
-        let own = Some(own);
-        let failure = response::unknown(&app, visibility, own, &name, missing, unavailable);
+        let (own_tools, unavailable_servers) = (
+            &offered_tools.caller_tools,
+            &offered_tools.unavailable_servers,
+        );
+        let missing_tool = MissingTool::find(
+            app.upstreams(),
+            visibility,
+            own_tools,
+            &name,
+            unavailable_servers,
+        );
+        let failure = missing_tool_failure(
+            &app,
+            visibility,
+            Some(own_tools),
+            &name,
+            missing_tool,
+            unavailable_servers,
+        );
         return Err(ToolPathError::Unknown(Box::new(failure)).into());
     };
-    let server_tool = listed.server_tools(&app).swap_remove(tool.name());
+    let server_tool = offered_tools.server_tools(&app).swap_remove(tool.name());
     Ok(Json(ToolResponse {
         success: true,
         tool: with_warnings(&app, &tool, server_tool.as_ref()),
@@ -121,25 +137,25 @@ pub(in crate::routes) async fn show(
 /// another thread.
 async fn respond<L: Serialize + 'static>(
     app: App,
-    filter: &Filter,
+    filter: &ToolFilter,
     caller: Caller,
-    known: EntityTags,
-    to_list: fn(&App, &Caller, Offered) -> L,
+    client_tags: EntityTags,
+    to_list: fn(&App, &Caller, VisibleTools) -> L,
 ) -> Result<Response, RequestError> {
-    let listed = filter.listed(&app, &caller).await;
-    let is_short = listed.tools.len() <= MAX_INLINE_TOOLS
+    let offered_tools = filter.find_tools(&app, &caller).await;
+    let is_short_list = offered_tools.tools.len() <= MAX_INLINE_TOOLS
         && app.upstreams().listed_bytes() <= compute::MAX_INLINE_BYTES;
     let account = format!("list of {:?}", caller.context.principal);
-    let write = move || known.or(&to_list(&app, &caller, listed));
-    if is_short {
-        return write();
+    let build_response = move || client_tags.respond(&to_list(&app, &caller, offered_tools));
+    if is_short_list {
+        return build_response();
     }
-    compute::run(&account, usize::MAX, write).await
+    compute::run(&account, usize::MAX, build_response).await
 }
 
-fn tool_list(app: &App, caller: &Caller, listed: Offered) -> ToolList {
-    let server_tools = listed.server_tools(app);
-    let listed_tools = listed.tools.iter();
+fn tool_list(app: &App, caller: &Caller, offered_tools: VisibleTools) -> ToolList {
+    let server_tools = offered_tools.server_tools(app);
+    let listed_tools = offered_tools.tools.iter();
     let tools: Vec<_> = listed_tools
         .map(|tool| with_warnings(app, tool, server_tools.get(tool.name())))
         .collect();
@@ -149,24 +165,29 @@ fn tool_list(app: &App, caller: &Caller, listed: Offered) -> ToolList {
         let visibility = &caller.visibility;
         name.is_none_or(|name| visibility.is_name_visible(name, name, &ToolOrigin::Native))
     });
-    invalid_tools.extend(listed.tools.iter().filter_map(|tool| schema_fault(tool)));
+    invalid_tools.extend(
+        offered_tools
+            .tools
+            .iter()
+            .filter_map(|tool| schema_fault(tool)),
+    );
     ToolList {
         success: true,
         total: tools.len(),
         tools,
-        unavailable_servers: listed.unavailable(),
+        unavailable_servers: offered_tools.unavailable_servers(),
         invalid_tools,
     }
 }
 
-fn schema_list(_app: &App, _caller: &Caller, listed: Offered) -> SchemaList {
-    let definitions = listed.tools.iter().map(|tool| tool.definition());
+fn schema_list(_app: &App, _caller: &Caller, offered_tools: VisibleTools) -> SchemaList {
+    let definitions = offered_tools.tools.iter().map(|tool| tool.definition());
     let schemas = format_tools(Provider::OpenAiChat, definitions);
     SchemaList {
         success: true,
         total: schemas.len(),
         schemas,
-        unavailable_servers: listed.unavailable(),
+        unavailable_servers: offered_tools.unavailable_servers(),
     }
 }
 
@@ -181,7 +202,10 @@ pub(in crate::routes) fn schema_fault(tool: &RegisteredTool) -> Option<InvalidTo
     Some(InvalidTool {
         tool: Some(tool.name().to_string()),
         code: code.to_owned(),
-        error: format!("calls are refused: {}", error.reason),
+        error: format!(
+            "calls are rejected because of the tool's schema: {}",
+            error.reason
+        ),
         previous_version_offered: false,
     })
 }
@@ -191,17 +215,17 @@ pub(in crate::routes) fn schema_fault(tool: &RegisteredTool) -> Option<InvalidTo
 fn with_warnings(
     app: &App,
     tool: &RegisteredTool,
-    of_server: Option<&Arc<UpstreamTool>>,
+    server_tool: Option<&Arc<UpstreamTool>>,
 ) -> ToolSummary {
-    let warnings = of_server.map(|tool| tool.warnings().to_vec());
+    let warnings = server_tool.map(|tool| tool.warnings().to_vec());
     ToolSummary {
         warnings: warnings.unwrap_or_default(),
-        ..summary(app, tool)
+        ..summarize_tool(app, tool)
     }
 }
 
 /// Converts a tool to its form in the API.
-pub(in crate::routes) fn summary(app: &App, tool: &RegisteredTool) -> ToolSummary {
+pub(in crate::routes) fn summarize_tool(app: &App, tool: &RegisteredTool) -> ToolSummary {
     let definition = tool.definition();
     let name = definition.name().to_string();
     let (label, url) = match tool.origin() {

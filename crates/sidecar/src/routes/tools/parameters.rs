@@ -6,13 +6,17 @@ pub(super) fn from_schema(schema: &Value) -> Vec<Parameter> {
     let Some(properties) = schema["properties"].as_object() else {
         return Vec::new();
     };
-    let required = schema["required"].as_array().map_or(&[][..], Vec::as_slice);
-    let is_required = |name: &str| required.iter().any(|required| required == name);
+    let required_names = schema["required"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_required = |name: &str| {
+        required_names
+            .iter()
+            .any(|required_name| required_name == name)
+    };
     properties
         .iter()
         .map(|(name, property)| Parameter {
             name: name.clone(),
-            kind: kind_of(property),
+            kind: read_type_name(property),
             description: property["description"]
                 .as_str()
                 .unwrap_or_default()
@@ -25,7 +29,7 @@ pub(super) fn from_schema(schema: &Value) -> Vec<Parameter> {
 }
 
 /// Returns the type name in capitals; of several types, the first that is not `null`.
-fn kind_of(property: &Value) -> String {
+fn read_type_name(property: &Value) -> String {
     let kind = match &property["type"] {
         Value::Array(kinds) => kinds.iter().find(|kind| *kind != "null"),
         kind => Some(kind),

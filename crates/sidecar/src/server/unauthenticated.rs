@@ -8,12 +8,13 @@ use tokio_util::sync::CancellationToken;
 
 use pillion_gateway::access::Admission;
 
-/// Interval at which a connection is checked whose request is in progress at the end of the
+/// Interval at which a connection with a request in progress is checked after the end of the
 /// timeout.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The TCP connections that have not authenticated yet. They use no permits of authenticated
-/// connections. A new connection never waits: above the limit, the oldest connection is closed.
+/// The TCP connections that have not authenticated yet. These connections use no permits of
+/// authenticated connections. A new connection never waits, because above the limit, the oldest
+/// unauthenticated connection is closed.
 #[derive(Debug, Clone)]
 pub(super) struct UnauthenticatedConnections(Arc<UnauthenticatedState>);
 
@@ -26,17 +27,17 @@ struct UnauthenticatedState {
 
 #[derive(Debug, Default)]
 struct PendingConnections {
-    next: u64,
+    next_number: u64,
     connections: BTreeMap<u64, (Arc<Admission>, CancellationToken)>,
 }
 
 /// A connection that has not authenticated yet.
 #[derive(Debug)]
 pub(super) struct PendingConnection {
-    room: UnauthenticatedConnections,
+    registry: UnauthenticatedConnections,
     number: u64,
     admission: Arc<Admission>,
-    dismissed: CancellationToken,
+    dismissal: CancellationToken,
 }
 
 impl UnauthenticatedConnections {
@@ -48,38 +49,40 @@ impl UnauthenticatedConnections {
         }))
     }
 
-    /// Adds a connection, and closes the oldest one above the limit.
-    pub(super) fn enter(&self, admission: Admission) -> PendingConnection {
+    /// Adds a connection. Above the limit, closes the oldest unauthenticated connection.
+    pub(super) fn add(&self, admission: Admission) -> PendingConnection {
         let admission = Arc::new(admission);
-        let dismissed = CancellationToken::new();
+        let dismissal = CancellationToken::new();
         let mut pending = self.0.pending.lock();
-        let number = pending.next;
-        pending.next += 1;
-        let all = &mut pending.connections;
-        all.insert(number, (Arc::clone(&admission), dismissed.clone()));
-        if all.len() > self.0.max_connections {
+        let number = pending.next_number;
+        pending.next_number += 1;
+        let connections = &mut pending.connections;
+        connections.insert(number, (Arc::clone(&admission), dismissal.clone()));
+        if connections.len() > self.0.max_connections {
             // A connection without a request in progress is closed first, because a request in
             // progress may be about to authenticate.
-            let idle = all
-                .iter()
-                .find(|(other, (admission, _))| **other != number && !admission.is_checking());
-            let oldest = idle
-                .or_else(|| all.iter().next())
+            let oldest_idle = connections.iter().find(|(other_number, (admission, _))| {
+                **other_number != number && !admission.is_checking()
+            });
+            let closed_number = oldest_idle
+                .or_else(|| connections.iter().next())
                 .map(|(number, _)| *number);
-            if let Some((_, dismissed)) = oldest.and_then(|oldest| all.remove(&oldest)) {
-                dismissed.cancel();
+            if let Some((_, dismissal)) =
+                closed_number.and_then(|number| connections.remove(&number))
+            {
+                dismissal.cancel();
             }
         }
         drop(pending);
         PendingConnection {
-            room: self.clone(),
+            registry: self.clone(),
             number,
             admission,
-            dismissed,
+            dismissal,
         }
     }
 
-    fn leave(&self, number: u64) {
+    fn remove(&self, number: u64) {
         self.0.pending.lock().connections.remove(&number);
     }
 }
@@ -92,27 +95,27 @@ impl PendingConnection {
     /// Resolves when the connection must be closed, because it has not authenticated in time or
     /// because there are too many connections. Never resolves after the connection has
     /// authenticated.
-    pub(super) async fn dismissed(&self) {
-        let too_long = async {
-            pillion_deadline::sleep(self.room.0.timeout).await;
+    pub(super) async fn wait_for_dismissal(&self) {
+        let timeout_end = async {
+            pillion_deadline::sleep(self.registry.0.timeout).await;
             while self.admission.is_checking() {
                 sleep(CHECK_INTERVAL).await;
             }
         };
         tokio::select! {
             biased;
-            () = self.admission.admitted() => {
-                self.room.leave(self.number);
+            () = self.admission.wait_until_admitted() => {
+                self.registry.remove(self.number);
                 std::future::pending::<()>().await;
             }
-            () = self.dismissed.cancelled() => {}
-            () = too_long => {}
+            () = self.dismissal.cancelled() => {}
+            () = timeout_end => {}
         }
     }
 }
 
 impl Drop for PendingConnection {
     fn drop(&mut self) {
-        self.room.leave(self.number);
+        self.registry.remove(self.number);
     }
 }

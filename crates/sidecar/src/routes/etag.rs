@@ -1,4 +1,5 @@
-//! Lists with an `ETag`, for clients that poll: an unchanged list gets status 304.
+//! Lists with an `ETag`, for clients that poll. If a list is unchanged, the response has status
+//! 304.
 
 use std::convert::Infallible;
 
@@ -30,17 +31,17 @@ impl EntityTags {
     ///
     /// # Errors
     /// [`InternalError`] if the list cannot be serialized.
-    pub(super) fn or(&self, list: &impl Serialize) -> Result<Response, RequestError> {
+    pub(super) fn respond(&self, list: &impl Serialize) -> Result<Response, RequestError> {
         let body = serde_json::to_vec(list).map_err(|error| {
             tracing::error!(%error, "Cannot serialize a response");
             InternalError
         })?;
-        let tag = tag_of(&body);
-        let mut response = if self.has(&tag) {
+        let tag = compute_tag(&body);
+        let mut response = if self.has_tag(&tag) {
             StatusCode::NOT_MODIFIED.into_response()
         } else {
-            let kind = HeaderValue::from_static("application/json");
-            ([(CONTENT_TYPE, kind)], body).into_response()
+            let json_type = HeaderValue::from_static("application/json");
+            ([(CONTENT_TYPE, json_type)], body).into_response()
         };
         if let Ok(tag) = HeaderValue::from_str(&tag) {
             response.headers_mut().insert(ETAG, tag);
@@ -48,15 +49,15 @@ impl EntityTags {
         Ok(response)
     }
 
-    fn has(&self, tag: &str) -> bool {
+    fn has_tag(&self, tag: &str) -> bool {
         let values = self.0.iter().filter_map(|value| value.to_str().ok());
         let mut tags = values.flat_map(|value| value.split(',').map(str::trim));
-        tags.any(|one| one == "*" || one.trim_start_matches("W/") == tag)
+        tags.any(|item| item == "*" || item.trim_start_matches("W/") == tag)
     }
 }
 
 /// Returns the entity tag of a body: a hash of its bytes.
-fn tag_of(body: &[u8]) -> String {
+fn compute_tag(body: &[u8]) -> String {
     format!("\"{}\"", &sha256_hex(body)[..32])
 }
 
@@ -66,10 +67,10 @@ mod tests {
 
     #[test]
     fn i4_an_etag_matches_in_lists_and_as_weak_validator() {
-        let tag = tag_of(b"[]");
+        let tag = compute_tag(b"[]");
         let known = |values: &[&str]| {
             let values = values.iter().map(|value| value.parse().unwrap());
-            EntityTags(values.collect()).has(&tag)
+            EntityTags(values.collect()).has_tag(&tag)
         };
         assert!(known(&["*"]));
         assert!(known(&["\"other\"", &format!("\"a\" , W/{tag}")]));
