@@ -8,8 +8,8 @@ use crate::dispatch::{CommandResult, RunCommand};
 use crate::error::CliError;
 use crate::input;
 use crate::output::{JsonOption, print_body, print_pretty};
-use crate::sidecar::{caller_for, decode, query};
-use crate::table::{table, truncate, user};
+use crate::sidecar::{build_caller, build_query_parameters, decode};
+use crate::table::{format_table, format_user, truncate};
 
 commands! {
     /// Lists the calls that wait for approval, and approves or denies them
@@ -31,11 +31,12 @@ commands! {
 
 /// Minimum length of an abbreviated approval ID.
 const MIN_PREFIX_LENGTH: usize = 8;
-const ID_LENGTH: usize = 36;
+const APPROVAL_ID_LENGTH: usize = 36;
 
-/// Returns the ID of the only pending approval whose ID begins with `prefix`, or else `prefix`.
-fn full_id(client: &Client, prefix: String) -> Result<String, CliError> {
-    if !(MIN_PREFIX_LENGTH..ID_LENGTH).contains(&prefix.len()) {
+/// Returns the ID of the only pending approval whose ID begins with `prefix`. Returns `prefix`
+/// unchanged if there is no such approval, or if there are too many approvals to search.
+fn resolve_id(client: &Client, prefix: String) -> Result<String, CliError> {
+    if !(MIN_PREFIX_LENGTH..APPROVAL_ID_LENGTH).contains(&prefix.len()) {
         return Ok(prefix);
     }
     let query = [
@@ -43,23 +44,24 @@ fn full_id(client: &Client, prefix: String) -> Result<String, CliError> {
         ("limit", "1000".to_owned()),
     ];
     let response = client.request(route::LIST_APPROVALS, []).query(query);
-    let list = decode(&response.send()?)?;
-    if list.next.is_some() {
-        // The next page may have another approval with this prefix.
+    let page = decode(&response.send()?)?;
+    if page.next.is_some() {
+        // There are more approvals than one page holds, so the prefix is not resolved: an approval
+        // on another page may have the same prefix.
         return Ok(prefix);
     }
-    let ids = list.approvals.into_iter().map(|approval| approval.id);
+    let ids = page.approvals.into_iter().map(|approval| approval.id);
     let mut matching_ids = ids.filter(|id| id.starts_with(&prefix));
     match (matching_ids.next(), matching_ids.next()) {
         (Some(_), Some(_)) => Err(CliError::Usage(format!(
-            "several approvals have ids that begin with '{prefix}': write more of the id"
+            "several approvals have ids that begin with '{prefix}': give more characters of the id"
         ))),
         (Some(id), None) => Ok(id),
         (None, _) => Ok(prefix),
     }
 }
 
-fn unknown_id(error: ClientError, id: &str) -> CliError {
+fn to_cli_error(error: ClientError, id: &str) -> CliError {
     CliError::with_id(error, id, "pillion approvals list")
 }
 
@@ -86,7 +88,8 @@ pub(crate) struct ListApprovals {
     /// Maximum number of approvals
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// Only approvals after this one in the list: the value of `next` in the output of `--json`
+    /// Continues the list after this position: the value of `next` in the previous output of
+    /// `--json`
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
     #[command(flatten)]
@@ -95,7 +98,7 @@ pub(crate) struct ListApprovals {
 
 impl RunCommand<Client> for ListApprovals {
     fn run(self, client: &Client) -> CommandResult {
-        let filters = query([
+        let filters = build_query_parameters([
             ("status", (self.status != "all").then_some(self.status)),
             ("tool", self.tool),
             ("user", self.user),
@@ -105,7 +108,7 @@ impl RunCommand<Client> for ListApprovals {
         let request = client.request(route::LIST_APPROVALS, []);
         let response = request.query(filters).send()?;
         self.output.print(&response, |list| {
-            let heads = [
+            let headings = [
                 "CREATED",
                 "STATUS",
                 "TOOL",
@@ -114,12 +117,12 @@ impl RunCommand<Client> for ListApprovals {
                 "ID",
                 "ARGUMENTS",
             ];
-            table(heads, list.approvals.iter().map(row))
+            format_table(headings, list.approvals.iter().map(format_approval_row))
         })
     }
 }
 
-fn row(approval: &ApprovalEntry) -> [String; 7] {
+fn format_approval_row(approval: &ApprovalEntry) -> [String; 7] {
     let arguments = match &approval.arguments {
         Some(arguments) => arguments.get(),
         None => "(long)",
@@ -128,14 +131,14 @@ fn row(approval: &ApprovalEntry) -> [String; 7] {
         approval.created_at.clone(),
         approval.status.clone(),
         approval.tool.clone(),
-        user(approval.user.as_deref(), approval.user_is_verified),
+        format_user(approval.user.as_deref(), approval.user_is_verified),
         approval.principal.clone().unwrap_or_default(),
         approval.id.clone(),
         truncate(arguments, MAX_ARGUMENTS_CHARS, "..."),
     ]
 }
 
-/// Shows a call and its decision
+/// Shows one call that needs approval, and the decision on the call
 #[derive(Debug, Args)]
 #[command(after_help = examples!["pillion approvals show 01a200bf-11d2-7f4e-9d3e-6c4f0e1f2a3b"])]
 pub(crate) struct ShowApproval {
@@ -148,11 +151,11 @@ pub(crate) struct ShowApproval {
 
 impl RunCommand<Client> for ShowApproval {
     fn run(self, client: &Client) -> CommandResult {
-        let id = full_id(client, self.id)?;
+        let id = resolve_id(client, self.id)?;
         let response = client
             .request(route::SHOW_APPROVAL, [&id])
             .send()
-            .map_err(|error| unknown_id(error, &id))?;
+            .map_err(|error| to_cli_error(error, &id))?;
         if self.json {
             return print_body(&response);
         }
@@ -170,8 +173,8 @@ pub(crate) struct ApproveCall {
     #[command(flatten)]
     decision: DecisionOptions,
     /// Runs the call with these arguments instead of its own: JSON, @FILE, or - for standard input.
-    /// Keep redacted values as `pillion approvals show` prints them; they stand for the call's own
-    /// values
+    /// Leave redacted values as `pillion approvals show` prints them: the sidecar replaces each
+    /// with the original value
     #[arg(long, value_name = "JSON")]
     arguments: Option<String>,
 }
@@ -181,10 +184,10 @@ pub(crate) struct ApproveCall {
 pub(super) struct DecisionOptions {
     /// The approval's ID, or its first 8 or more characters
     id: String,
-    /// The reason, for the record; shown to the caller if the call is denied
+    /// The reason for the decision, which is recorded and, for a denied call, shown to the caller
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// The user who decides, for the record
+    /// The user who decides; recorded with the decision
     #[arg(long, value_name = "USER")]
     user: Option<String>,
     #[command(flatten)]
@@ -206,21 +209,25 @@ impl DecisionOptions {
     fn send(
         &self,
         client: &Client,
-        approve: bool,
+        is_approval: bool,
         arguments: Option<Map<String, Value>>,
     ) -> CommandResult {
         let decision = DecisionRequest {
             reason: self.reason.clone(),
             arguments,
         };
-        let caller = caller_for(self.user.as_deref());
-        let id = full_id(client, self.id.clone())?;
-        let route = if approve { route::APPROVE } else { route::DENY };
+        let caller = build_caller(self.user.as_deref());
+        let id = resolve_id(client, self.id.clone())?;
+        let route = if is_approval {
+            route::APPROVE
+        } else {
+            route::DENY
+        };
         let response = client
             .request(route, [&id])
             .caller(&caller)
             .send_json(&decision)
-            .map_err(|error| unknown_id(error, &id))?;
+            .map_err(|error| to_cli_error(error, &id))?;
         self.output
             .print(&response, |ApprovalResponse { approval, .. }| {
                 let decider = approval.decided_by.unwrap_or_default();
@@ -231,13 +238,13 @@ impl DecisionOptions {
 }
 
 /// Reads the value of `--arguments`.
-fn read_arguments(option: &str) -> Result<Map<String, Value>, CliError> {
-    let json = match option.strip_prefix('@') {
+fn read_arguments(option_value: &str) -> Result<Map<String, Value>, CliError> {
+    let json = match option_value.strip_prefix('@') {
         Some(path) => std::fs::read(path).map_err(|error| {
             CliError::Usage(format!("cannot read the arguments from {path}: {error}"))
         })?,
-        None if option == "-" => input::read_all()?,
-        None => option.as_bytes().to_vec(),
+        None if option_value == "-" => input::read_all()?,
+        None => option_value.as_bytes().to_vec(),
     };
     serde_json::from_slice(&json)
         .map_err(|error| CliError::Usage(format!("the arguments are not a JSON object: {error}")))

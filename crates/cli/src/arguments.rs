@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use super::input::{read_all_from, to_text};
+use super::input::{read_bytes, to_text};
 use super::typed::{self, SchemaTypes};
 
-/// Arguments as the user wrote them.
+/// The arguments of a call, as written on the command line.
 #[derive(Debug)]
 pub(super) enum CommandArguments {
     /// A JSON object, unparsed.
     Json(Box<RawValue>),
-    /// Pairs, whose JSON types are determined by the schema.
+    /// `KEY=VALUE` pairs. The tool's input schema determines the JSON type of each value.
     Pairs(Vec<(String, String)>),
 }
 
@@ -31,19 +31,19 @@ pub(crate) enum ArgumentsError {
         "'{word}' is neither KEY=VALUE nor a JSON object (- reads the object from standard \
         input, @FILE from a file)"
     )]
-    Word { word: String },
+    InvalidWord { word: String },
     #[error("unexpected argument '{word}': a JSON object must be the only argument")]
-    NotAlone { word: String },
+    ExtraWord { word: String },
     #[error("the arguments are not a JSON object: {0}")]
-    Json(#[source] serde_json::Error),
-    #[error("the arguments are JSON, but not an object")]
+    InvalidJson(#[source] serde_json::Error),
+    #[error("the arguments must be a JSON object, but are another JSON value")]
     NotAnObject,
     #[error("cannot read the arguments from standard input: {0}")]
-    Input(#[source] io::Error),
+    ReadInput(#[source] io::Error),
     #[error("cannot read the arguments in {}: {source}", path.display())]
-    File { path: PathBuf, source: io::Error },
+    ReadFile { path: PathBuf, source: io::Error },
     #[error("'{key}' must be {types}, not '{value}'")]
-    Type {
+    WrongType {
         key: String,
         types: SchemaTypes,
         value: String,
@@ -55,43 +55,44 @@ pub(crate) enum ArgumentsError {
 }
 
 impl CommandArguments {
-    /// Parses the words; `-` reads standard input, and `@FILE` reads a file.
+    /// Parses the words of the command line; `-` reads standard input, and `@FILE` reads a file.
     pub(super) fn read(words: Vec<String>) -> Result<Self, ArgumentsError> {
-        let first = words.first().map(String::as_str).unwrap_or_default();
-        let text = if first == "-" {
-            read_all(io::stdin().lock()).map_err(ArgumentsError::Input)?
-        } else if let Some(path) = first.strip_prefix('@') {
+        let first_word = words.first().map(String::as_str).unwrap_or_default();
+        let text = if first_word == "-" {
+            read_to_string(io::stdin().lock()).map_err(ArgumentsError::ReadInput)?
+        } else if let Some(path) = first_word.strip_prefix('@') {
             std::fs::File::open(path)
-                .and_then(read_all)
-                .map_err(|source| ArgumentsError::File {
+                .and_then(read_to_string)
+                .map_err(|source| ArgumentsError::ReadFile {
                     path: path.into(),
                     source,
                 })?
-        } else if is_json(first) {
-            first.to_owned()
+        } else if is_json(first_word) {
+            first_word.to_owned()
         } else {
-            return pairs(words).map(Self::Pairs);
+            return parse_pairs(words).map(Self::Pairs);
         };
         if let Some(word) = words.into_iter().nth(1) {
-            return Err(ArgumentsError::NotAlone { word });
+            return Err(ArgumentsError::ExtraWord { word });
         }
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
         let json: Box<RawValue> =
-            serde_json::from_str(text.trim()).map_err(ArgumentsError::Json)?;
+            serde_json::from_str(text.trim()).map_err(ArgumentsError::InvalidJson)?;
         if !json.get().starts_with('{') {
             return Err(ArgumentsError::NotAnObject);
         }
         Ok(Self::Json(json))
     }
 
-    /// Returns whether the types of the arguments depend on the tool's input schema.
+    /// Returns whether the JSON types of the arguments depend on the tool's input schema.
     pub(super) fn needs_schema(&self) -> bool {
         matches!(self, Self::Pairs(pairs) if !pairs.is_empty())
     }
 
-    /// Returns the arguments for a tool with this input schema, which is null if it is unknown.
+    /// Returns the arguments as a JSON object. `schema` is the tool's input schema, or null if
+    /// unknown.
     pub(super) fn for_schema(self, schema: &Value) -> Result<Box<RawValue>, ArgumentsError> {
         let pairs = match self {
             Self::Json(json) => return Ok(json),
@@ -100,10 +101,10 @@ impl CommandArguments {
         let mut arguments = Map::new();
         for (key, text) in pairs {
             let property = &schema["properties"][&key];
-            let value = match typed::value(&text, property, schema) {
+            let value = match typed::parse_value(&text, property, schema) {
                 Ok(value) => value,
-                Err(types) if types.allow("array") => {
-                    let item = array_item(&key, &text, property, schema)?;
+                Err(types) if types.has_type("array") => {
+                    let item = parse_array_item(&key, &text, property, schema)?;
                     match arguments.get_mut(&key) {
                         Some(Value::Array(items)) => {
                             items.push(item);
@@ -114,7 +115,7 @@ impl CommandArguments {
                 }
                 Err(types) => {
                     let value = text;
-                    return Err(ArgumentsError::Type { key, types, value });
+                    return Err(ArgumentsError::WrongType { key, types, value });
                 }
             };
             if arguments.insert(key.clone(), value).is_some() {
@@ -124,7 +125,7 @@ impl CommandArguments {
         to_raw_value(&arguments).map_err(ArgumentsError::Encode)
     }
 
-    /// Returns the arguments of a prompt; all values are strings.
+    /// Returns the arguments of a prompt as a JSON object whose values are all strings.
     pub(super) fn into_string_arguments(self) -> Result<Box<RawValue>, ArgumentsError> {
         let pairs = match self {
             Self::Json(json) => return Ok(json),
@@ -140,34 +141,35 @@ impl CommandArguments {
     }
 }
 
-/// Returns an item of an array parameter that is given several times, as in `tag=a tag=b`.
-fn array_item(
+/// Parses the value of one pair as an item of an array parameter. Each pair adds an item, as in
+/// `tag=a tag=b`.
+fn parse_array_item(
     key: &str,
     text: &str,
     property: &Value,
     root: &Value,
 ) -> Result<Value, ArgumentsError> {
-    typed::value(text, &property["items"], root).map_err(|types| ArgumentsError::Type {
+    typed::parse_value(text, &property["items"], root).map_err(|types| ArgumentsError::WrongType {
         key: key.to_owned(),
         types,
         value: text.to_owned(),
     })
 }
 
-fn pairs(words: Vec<String>) -> Result<Vec<(String, String)>, ArgumentsError> {
-    let pair = |word: String| match word.split_once('=') {
+fn parse_pairs(words: Vec<String>) -> Result<Vec<(String, String)>, ArgumentsError> {
+    let parse_pair = |word: String| match word.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(ArgumentsError::Word { word }),
+        _ => Err(ArgumentsError::InvalidWord { word }),
     };
-    words.into_iter().map(pair).collect()
+    words.into_iter().map(parse_pair).collect()
 }
 
 fn is_json(word: &str) -> bool {
     word.trim_start().starts_with(['{', '['])
 }
 
-fn read_all(source: impl Read) -> io::Result<String> {
-    to_text(read_all_from(source)?)
+fn read_to_string(source: impl Read) -> io::Result<String> {
+    to_text(read_bytes(source)?)
 }
 
 #[cfg(test)]
@@ -176,7 +178,7 @@ mod tests {
     use serde_json::json;
 
     /// Returns the typed arguments as JSON, or the error as text.
-    fn typed(words: &[&str], schema: &Value) -> String {
+    fn type_arguments(words: &[&str], schema: &Value) -> String {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
         CommandArguments::read(words)
             .and_then(|arguments| arguments.for_schema(schema))
@@ -202,17 +204,17 @@ mod tests {
             (&["tags=x"], "'tags' must be an integer, not 'x'"),
             (&["text=a", "text=b"], "'text' is set twice"),
         ] {
-            assert_eq!(typed(words, &schema), expected);
+            assert_eq!(type_arguments(words, &schema), expected);
         }
     }
 
     #[test]
     fn json_goes_through_as_it_is() {
         let json = r#"{"n": 18446744073709551617, "b":1.50}"#;
-        assert_eq!(typed(&[json], &Value::Null), json);
-        let not_object = "the arguments are JSON, but not an object";
-        assert_eq!(typed(&["[1]"], &Value::Null), not_object);
-        for (words, start) in [
+        assert_eq!(type_arguments(&[json], &Value::Null), json);
+        let not_object = "the arguments must be a JSON object, but are another JSON value";
+        assert_eq!(type_arguments(&["[1]"], &Value::Null), not_object);
+        for (words, expected_start) in [
             (&["{"][..], "the arguments are not a JSON object: "),
             (&["{}", "a=1"], "unexpected argument 'a=1'"),
             (&["nonsense"], "'nonsense' is neither KEY=VALUE"),
@@ -221,8 +223,8 @@ mod tests {
                 "cannot read the arguments in /nowhere/x.json",
             ),
         ] {
-            let text = typed(words, &Value::Null);
-            assert!(text.starts_with(start), "{text}");
+            let text = type_arguments(words, &Value::Null);
+            assert!(text.starts_with(expected_start), "{text}");
         }
     }
 }

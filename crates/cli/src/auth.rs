@@ -6,7 +6,7 @@ use clap::Args;
 use pillion_client::{Client, ClientError};
 use pillion_gateway::credentials::{
     Account as OAuthAccount, CredentialError, UserCredential, UserCredentials, file_id,
-    identity_of, origin_of,
+    format_identity, url_origin,
 };
 use pillion_mcp_client::{ServerConfig, TokenKey, TokenStore};
 use pillion_sidecar::servers::ServerError;
@@ -51,27 +51,30 @@ commands! {
     }
 }
 
-/// The store with the tokens, and a client of the sidecar that uses the store.
+/// The store that contains the tokens, and a client of the sidecar that has this store open.
 struct AuthContext {
-    operator: OperatorStore,
+    operator_store: OperatorStore,
     client: Client,
 }
 
 impl RunCommand<()> for AuthCommand {
     fn run(self, (): &()) -> CommandResult {
-        let client = self.socket.client(Duration::from_secs(30));
-        let operator =
+        let client = self.socket.create_client(Duration::from_secs(30));
+        let operator_store =
             OperatorStore::open_for_socket(self.config.as_deref(), client.socket_path())?;
-        self.command.run(&AuthContext { operator, client })
+        self.command.run(&AuthContext {
+            operator_store,
+            client,
+        })
     }
 }
 
 /// A server with OAuth authorization, and the store of its tokens.
 struct ServerAccount {
     server: ServerConfig,
-    tokens: Arc<VaultTokenStore>,
-    key: TokenKey,
-    /// The user of the authorization; `None` for the sidecar's own.
+    token_store: Arc<VaultTokenStore>,
+    token_key: TokenKey,
+    /// The user who authorizes; `None` if the sidecar itself is authorized.
     user: Option<AccountUser>,
 }
 
@@ -86,15 +89,15 @@ struct AccountUser {
 
 impl AuthContext {
     /// Returns the server with this name from the configuration file or the store, with its tokens.
-    fn account(&self, name: &str, user: Option<&str>) -> Result<ServerAccount, CliError> {
-        let operator = &self.operator;
-        let catalog = operator.catalog()?;
+    fn find_account(&self, name: &str, user: Option<&str>) -> Result<ServerAccount, CliError> {
+        let operator_store = &self.operator_store;
+        let catalog = operator_store.open_catalog()?;
         let credentials = catalog.credentials.clone();
         let vault = credentials.vault().ok_or(CredentialError::NoKey)?;
-        let mut configured = operator.config.mcp_servers.iter();
-        let section = match configured.find(|section| section.label() == name) {
+        let mut configured_servers = operator_store.config.mcp_servers.iter();
+        let section = match configured_servers.find(|section| section.label() == name) {
             Some(section) => section.clone(),
-            None => operator
+            None => operator_store
                 .run(async {
                     match catalog.store.server_named(name).await? {
                         Some(record) => Ok(Some(catalog.load(record).await.section?)),
@@ -106,9 +109,10 @@ impl AuthContext {
         let server = section.server;
         let account = OAuthAccount::from_server(&server).filter(OAuthAccount::is_consented);
         let (Some(account), Some(url)) = (account, server.url()) else {
-            let message = "this server does not use OAuth with a user's consent: its \
-                authentication is not { type = \"oauth\" } with the grant authorization_code";
-            return Err(CliError::Usage(message.to_owned()));
+            return Err(CliError::Usage(format!(
+                "server '{name}' does not use OAuth with a user's consent: set its authentication \
+                to {{ type = \"oauth\" }} with the grant authorization_code"
+            )));
         };
         let account_user = match user {
             Some(_) if !section.settings.credential.uses_user_credentials() => {
@@ -119,18 +123,18 @@ impl AuthContext {
                 credentials,
                 server_id: section.id.unwrap_or_else(|| file_id(name)),
                 name: user.to_owned(),
-                origin: origin_of(url),
+                origin: url_origin(url),
             }),
             None => None,
         };
         let identity = account_user
             .as_ref()
-            .map(|user| identity_of(&user.server_id, &user.name))
+            .map(|user| format_identity(&user.server_id, &user.name))
             .unwrap_or_default();
         Ok(ServerAccount {
-            key: account.key,
+            token_key: account.key,
             server,
-            tokens: Arc::new(VaultTokenStore::new(vault, identity)),
+            token_store: Arc::new(VaultTokenStore::new(vault, identity)),
             user: account_user,
         })
     }
@@ -163,7 +167,7 @@ fn ignore_stopped_sidecar<T>(response: Result<T, ClientError>) -> Result<(), Cli
 pub(super) struct Login {
     /// The server's name
     server: String,
-    /// Authorizes for this user, if the server uses the credentials of users
+    /// Stores the tokens for this user, if the server uses the credentials of users
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// The port on 127.0.0.1 for the OAuth redirect [default: any free port]
@@ -173,18 +177,18 @@ pub(super) struct Login {
 
 impl RunCommand<AuthContext> for Login {
     fn run(self, context: &AuthContext) -> CommandResult {
-        let operator = &context.operator;
-        let mut account = context.account(&self.server, self.user.as_deref())?;
-        account.server.authorization.token_store = Some(account.tokens.clone() as _);
-        operator.run(log_in(account.server, self.port))?;
-        let tokens = operator
-            .run(account.tokens.load(&account.key))
+        let operator_store = &context.operator_store;
+        let mut account = context.find_account(&self.server, self.user.as_deref())?;
+        account.server.authorization.token_store = Some(account.token_store.clone() as _);
+        operator_store.run(log_in(account.server, self.port))?;
+        let tokens = operator_store
+            .run(account.token_store.load(&account.token_key))
             .map_err(|error| CliError::Usage(error.to_string()))?;
         match (&account.user, &tokens) {
             (Some(user), Some(_)) => {
-                let credential = UserCredential::authorized(user.origin.clone());
+                let credential = UserCredential::for_oauth(user.origin.clone());
                 let credentials = &user.credentials;
-                operator.run(credentials.put(&user.server_id, &user.name, &credential))?;
+                operator_store.run(credentials.put(&user.server_id, &user.name, &credential))?;
                 context.refresh_credentials()?;
             }
             (Some(_), None) => {}
@@ -211,17 +215,17 @@ pub(super) struct Logout {
 
 impl RunCommand<AuthContext> for Logout {
     fn run(self, context: &AuthContext) -> CommandResult {
-        let operator = &context.operator;
-        let account = context.account(&self.server, self.user.as_deref())?;
+        let operator_store = &context.operator_store;
+        let account = context.find_account(&self.server, self.user.as_deref())?;
         let delete_tokens = || {
-            operator
-                .run(account.tokens.clear(&account.key))
+            operator_store
+                .run(account.token_store.clear(&account.token_key))
                 .map_err(|error| CliError::Usage(error.to_string()))
         };
         delete_tokens()?;
         match &account.user {
             Some(user) => {
-                match operator.run(user.credentials.remove(&user.server_id, &user.name)) {
+                match operator_store.run(user.credentials.remove(&user.server_id, &user.name)) {
                     Ok(()) | Err(CredentialError::NoUserCredential) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -229,7 +233,8 @@ impl RunCommand<AuthContext> for Logout {
             }
             None => context.reconnect_server(&self.server)?,
         }
-        // Deletes again, because the sidecar may have renewed tokens in the meantime.
+        // The tokens are deleted a second time, because the sidecar may have stored renewed tokens
+        // after the first deletion.
         delete_tokens()?;
         print_result(&format!("{}: authorization removed", self.server))
     }

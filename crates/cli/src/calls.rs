@@ -5,11 +5,11 @@ use pillion_client::Client;
 use pillion_wire::{ToolCallEntry, ToolUsage, route};
 
 use crate::dispatch::{CommandResult, RunCommand};
-use crate::duration::point_in_time;
+use crate::duration::parse_point_in_time;
 use crate::error::CliError;
 use crate::output::{JsonOption, print_pretty};
-use crate::sidecar::{decode, query};
-use crate::table::{table, user};
+use crate::sidecar::{build_query_parameters, decode};
+use crate::table::{format_table, format_user};
 
 commands! {
     /// Shows the call log of a running sidecar
@@ -33,16 +33,17 @@ struct CallFilterOptions {
     /// Only calls on behalf of this user
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Only calls made by this call
+    /// Only calls that the call with this ID made
     #[arg(long, value_name = "ID")]
     parent: Option<String>,
     /// Only calls with this status
     #[arg(long, value_parser = ["pending", "running", "success", "error", "cancelled", "interrupted", "denied"])]
     status: Option<String>,
-    /// Only calls since this time, such as 2026-11-21T18:00:00Z, or 30m, 2h or 7d for that long ago
+    /// Only calls that began at this time or later: a time such as 2026-11-21T18:00:00Z, or an age
+    /// such as 30m, 2h or 7d
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Only calls before this time
+    /// Only calls that began before this time
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
 }
@@ -50,14 +51,14 @@ struct CallFilterOptions {
 impl CallFilterOptions {
     /// Returns the filter as query parameters.
     fn into_query(self) -> Vec<(&'static str, String)> {
-        query([
+        build_query_parameters([
             ("server", self.server),
             ("tool", self.tool),
             ("user", self.user),
             ("parent", self.parent),
             ("status", self.status),
-            ("from", self.from.as_deref().map(point_in_time)),
-            ("until", self.until.as_deref().map(point_in_time)),
+            ("from", self.from.as_deref().map(parse_point_in_time)),
+            ("until", self.until.as_deref().map(parse_point_in_time)),
         ])
     }
 }
@@ -74,10 +75,11 @@ pub(crate) struct ListCalls {
     /// Maximum number of calls
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// Only calls after this one in the list: the value of `next` in the output of `--json`
+    /// Continues the list after this position: the value of `next` in the previous output of
+    /// `--json`
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
-    /// Shows calls below the call that made them
+    /// Shows each call below the call that made it
     #[arg(long, conflicts_with = "json")]
     tree: bool,
     #[command(flatten)]
@@ -93,11 +95,11 @@ impl RunCommand<Client> for ListCalls {
         let response = request.query(query).send()?;
         self.output.print(&response, |list| {
             let rows = if self.tree {
-                tree_rows(&list.calls, row)
+                format_tree_rows(&list.calls, format_call_row)
             } else {
-                list.calls.iter().map(row).collect()
+                list.calls.iter().map(format_call_row).collect()
             };
-            let heads = [
+            let headings = [
                 "STARTED",
                 "STATUS",
                 "TOOL",
@@ -106,12 +108,12 @@ impl RunCommand<Client> for ListCalls {
                 "TOOK",
                 "ID",
             ];
-            table(heads, rows)
+            format_table(headings, rows)
         })
     }
 }
 
-fn row(call: &ToolCallEntry) -> [String; 7] {
+fn format_call_row(call: &ToolCallEntry) -> [String; 7] {
     let status = match &call.error_code {
         Some(code) => format!("{} ({code})", call.status),
         None => call.status.clone(),
@@ -120,7 +122,7 @@ fn row(call: &ToolCallEntry) -> [String; 7] {
         call.started_at.clone(),
         status,
         call.tool_name.clone(),
-        user(call.user.as_deref(), call.user_is_verified),
+        format_user(call.user.as_deref(), call.user_is_verified),
         call.principal.clone().unwrap_or_default(),
         call.duration_ms
             .map(|ms| format!("{ms:.1} ms"))
@@ -129,38 +131,38 @@ fn row(call: &ToolCallEntry) -> [String; 7] {
     ]
 }
 
-/// The column of the tool name.
+/// The index of the column with the tool name.
 const TOOL_COLUMN: usize = 2;
 
-/// Returns the rows of calls, each below its parent call and indented. Root calls keep their order;
-/// the calls of one parent are sorted by start time. A call whose parent is not in the list is a
-/// root call.
-fn tree_rows(
+/// Returns one table row per call. Each nested call is indented below its parent call. Calls
+/// without a parent keep their order; the calls of one parent are sorted by start time. A call
+/// whose parent is not in the list is treated as a call without a parent.
+fn format_tree_rows(
     calls: &[ToolCallEntry],
     row: impl Fn(&ToolCallEntry) -> [String; 7],
 ) -> Vec<[String; 7]> {
     let listed_ids: HashSet<_> = calls.iter().map(|call| call.id.as_str()).collect();
-    let mut children: HashMap<&str, Vec<&ToolCallEntry>> = HashMap::new();
-    let mut roots = Vec::new();
+    let mut calls_by_parent: HashMap<&str, Vec<&ToolCallEntry>> = HashMap::new();
+    let mut root_calls = Vec::new();
     for call in calls {
         let parent = call.parent_id.as_deref();
         match parent.filter(|id| listed_ids.contains(id)) {
-            Some(parent) => children.entry(parent).or_default().push(call),
-            None => roots.push(call),
+            Some(parent) => calls_by_parent.entry(parent).or_default().push(call),
+            None => root_calls.push(call),
         }
     }
     let mut rows = Vec::with_capacity(calls.len());
-    // The call to show next is the last element of the stack.
-    let mut stack: Vec<_> = roots.into_iter().rev().map(|call| (0, call)).collect();
-    while let Some((depth, call)) = stack.pop() {
+    // The calls that are not shown yet. The last element is shown next.
+    let mut pending_rows: Vec<_> = root_calls.into_iter().rev().map(|call| (0, call)).collect();
+    while let Some((depth, call)) = pending_rows.pop() {
         let mut cells = row(call);
         if depth > 0 {
             cells[TOOL_COLUMN] = format!("{}└ {}", "  ".repeat(depth - 1), cells[TOOL_COLUMN]);
         }
         rows.push(cells);
-        // The list is newest first, so the oldest call ends up on top of the stack.
-        let made_by_call = children.remove(call.id.as_str()).unwrap_or_default();
-        stack.extend(made_by_call.into_iter().map(|child| (depth + 1, child)));
+        // The oldest child call ends up at the end of the vector, because the list is newest first.
+        let child_calls = calls_by_parent.remove(call.id.as_str()).unwrap_or_default();
+        pending_rows.extend(child_calls.into_iter().map(|child| (depth + 1, child)));
     }
     rows
 }
@@ -201,24 +203,25 @@ impl RunCommand<Client> for CallStatistics {
         let request = client.request(route::TOOL_CALL_STATISTICS, []);
         let response = request.query(self.filter.into_query()).send()?;
         self.output.print(&response, |statistics| {
-            let heads = ["TOOL", "SERVER", "CALLS", "SUCCESS", "P50", "P95", "P99"];
-            table(heads, statistics.tools.iter().map(usage_row))
+            let headings = ["TOOL", "SERVER", "CALLS", "SUCCESS", "P50", "P95", "P99"];
+            format_table(headings, statistics.tools.iter().map(format_usage_row))
         })
     }
 }
 
-fn usage_row(tool: &ToolUsage) -> [String; 7] {
-    let time = |ms: Option<f64>| ms.map(|ms| format!("{ms:.1} ms")).unwrap_or_default();
-    let rate = tool.success_rate;
+fn format_usage_row(tool: &ToolUsage) -> [String; 7] {
+    let format_time = |ms: Option<f64>| ms.map(|ms| format!("{ms:.1} ms")).unwrap_or_default();
+    let success_rate = tool.success_rate;
     [
         tool.tool_name.clone(),
         tool.server_name.clone().unwrap_or_default(),
         tool.calls.to_string(),
-        rate.map(|rate| format!("{:.1} %", rate * 100.0))
+        success_rate
+            .map(|rate| format!("{:.1} %", rate * 100.0))
             .unwrap_or_default(),
-        time(tool.p50_ms),
-        time(tool.p95_ms),
-        time(tool.p99_ms),
+        format_time(tool.p50_ms),
+        format_time(tool.p95_ms),
+        format_time(tool.p99_ms),
     ]
 }
 
@@ -248,17 +251,17 @@ mod tests {
             call("a1", Some("a")),
             call("a", None),
         ];
-        let row = |call: &ToolCallEntry| {
+        let id_row = |call: &ToolCallEntry| {
             let mut row: [String; 7] = Default::default();
             row[TOOL_COLUMN].clone_from(&call.tool_name);
             row
         };
-        let shown: Vec<_> = tree_rows(&calls, row)
+        let tool_names: Vec<_> = format_tree_rows(&calls, id_row)
             .into_iter()
             .map(|row| row[TOOL_COLUMN].clone())
             .collect();
         assert_eq!(
-            shown,
+            tool_names,
             ["b", "└ b1", "└ b2", "lost", "a", "└ a1", "  └ a3", "└ a2"]
         );
     }

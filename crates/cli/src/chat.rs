@@ -12,8 +12,8 @@ use super::error::CliError;
 use super::event_stream::SidecarEvents;
 use super::input;
 use super::output::print_diagnostic;
-use super::sidecar::{caller_for, query};
-use screen::Screen;
+use super::sidecar::{build_caller, build_query_parameters};
+use screen::ChatScreen;
 
 /// Chats with a language model that uses the tools
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ pub(super) struct ChatCommand {
     /// Disables the tools for this chat
     #[arg(long, conflicts_with = "resume")]
     no_tools: bool,
-    /// Continues this chat
+    /// Continues the chat with this ID
     #[arg(long, value_name = "CHAT")]
     resume: Option<String>,
     /// Prints each event as one line of JSON; the last event, `done`, has the chat's ID, status and
@@ -54,11 +54,11 @@ struct ChatSession<'a> {
     client: &'a Client,
     caller: Caller,
     headers: Vec<(&'static str, String)>,
-    /// The settings of the first message.
+    /// The request that begins a new chat. Later requests omit its settings.
     first_request: ChatRequest,
     /// The chat's ID; `None` before the first message.
     id: Option<String>,
-    screen: Screen,
+    screen: ChatScreen,
     can_ask: bool,
 }
 
@@ -67,8 +67,11 @@ impl RunCommand<Client> for ChatCommand {
         let is_resumed = self.resume.is_some();
         let mut session = ChatSession {
             client,
-            caller: caller_for(self.user.as_deref()),
-            headers: query([(USER_HEADER, self.user), (CHANNEL_HEADER, self.channel)]),
+            caller: build_caller(self.user.as_deref()),
+            headers: build_query_parameters([
+                (USER_HEADER, self.user),
+                (CHANNEL_HEADER, self.channel),
+            ]),
             first_request: ChatRequest {
                 model: self.model,
                 system: self.system,
@@ -76,14 +79,16 @@ impl RunCommand<Client> for ChatCommand {
                 ..ChatRequest::default()
             },
             id: self.resume,
-            screen: Screen::new(self.json),
+            screen: ChatScreen::new(self.json),
             can_ask: std::io::stdin().is_terminal()
                 && std::io::stderr().is_terminal()
                 && !self.json,
         };
         if let Some(message) = self.message {
             if message.trim().is_empty() {
-                return Err(CliError::Usage("the message is empty".to_owned()));
+                return Err(CliError::Usage(
+                    "the message is empty: pass a text".to_owned(),
+                ));
             }
             return session.send_message(Some(message));
         }
@@ -114,16 +119,16 @@ impl ChatSession<'_> {
         }
     }
 
-    /// Sends a message, and continues until the model has answered or the chat needs a decision
-    /// that cannot be made here.
+    /// Sends a message, and continues the chat until the model gives its final response, or until a
+    /// call needs a decision that the user cannot make at this terminal.
     fn send_message(&mut self, mut message: Option<String>) -> CommandResult {
         loop {
             let response = self.send_request(message.take())?;
             if response.status != "awaiting_approval" || !self.can_ask {
-                return self.end(&response);
+                return self.report_outcome(&response);
             }
             for approval in &response.approvals {
-                self.decide(approval)?;
+                self.ask_for_decision(approval)?;
             }
         }
     }
@@ -143,15 +148,17 @@ impl ChatSession<'_> {
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         {
-            return Err(CliError::Usage(format!("'{id}' is not a valid chat id")));
+            return Err(CliError::Usage(format!(
+                "the chat id '{id}' has a character other than letters, digits and '-'"
+            )));
         }
         let target = match id {
             "" => route::BEGIN_CHAT.path.to_owned(),
             id => route::CONTINUE_CHAT.path_with([id]),
         };
         let body = serde_json::to_vec(&request)?;
-        let socket = self.client.socket_path();
-        let mut events = SidecarEvents::open(socket, &target, &self.headers, Some(&body))?;
+        let socket_path = self.client.socket_path();
+        let mut events = SidecarEvents::open(socket_path, &target, &self.headers, Some(&body))?;
         while let Some(event) = events.next()? {
             self.screen.show(&event)?;
             if event.kind == "done" {
@@ -160,11 +167,11 @@ impl ChatSession<'_> {
                 return Ok(response);
             }
         }
-        Err(CliError::Streams(ErrorKind::UnexpectedEof.into()))
+        Err(CliError::SidecarStream(ErrorKind::UnexpectedEof.into()))
     }
 
     /// Asks the user whether a call may run, and sends the decision.
-    fn decide(&mut self, approval: &ChatApproval) -> Result<(), CliError> {
+    fn ask_for_decision(&mut self, approval: &ChatApproval) -> Result<(), CliError> {
         let Some(id) = &approval.id else {
             return Ok(());
         };
@@ -180,7 +187,7 @@ impl ChatSession<'_> {
         Ok(())
     }
 
-    fn end(&mut self, response: &ChatResponse) -> CommandResult {
+    fn report_outcome(&mut self, response: &ChatResponse) -> CommandResult {
         self.screen.end_line()?;
         match response.status.as_str() {
             "answered" => Ok(ExitCode::SUCCESS),
@@ -192,13 +199,13 @@ impl ChatSession<'_> {
                     } = approval;
                     self.screen
                         .note(&format!("waits for approval: {tool} {arguments}"));
-                    // Printed on a separate line, so that the command can be copied and is never
-                    // truncated.
+                    // The command is printed on a separate line, so that users can copy it and it
+                    // is never truncated.
                     self.screen
                         .note(&format!("  pillion approvals approve {id}"));
                 }
                 let id = &response.id;
-                self.screen.note("then:");
+                self.screen.note("then continue the chat:");
                 self.screen.note(&format!("  pillion chat --resume {id}"));
                 Ok(ExitCode::FAILURE)
             }

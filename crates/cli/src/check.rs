@@ -26,14 +26,16 @@ impl RunCommand<()> for CheckCommand {
             file: self.config,
             socket: None,
         };
-        let mut loaded = source.load()?;
-        // Checks the users, groups and tokens of the configuration. The tokens of the store are not
-        // checked, because only the daemon reads them.
-        loaded.resolve_access(None).map_err(DaemonError::Access)?;
-        let config = &loaded.config;
+        let mut loaded_config = source.load()?;
+        // Checks the users, groups and tokens of the configuration. Tokens in the store are not
+        // checked, because only the sidecar reads them.
+        loaded_config
+            .resolve_access(None)
+            .map_err(DaemonError::Access)?;
+        let config = &loaded_config.config;
         let key = config.vault.key();
         key.map_err(|error| CliError::Usage(format!("vault: {error}")))?;
-        for warning in loaded.warnings() {
+        for warning in loaded_config.warnings() {
             print_diagnostic(&format!("warning: {warning}"));
         }
         let files: Vec<_> = config

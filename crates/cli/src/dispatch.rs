@@ -42,7 +42,8 @@ macro_rules! commands {
             $($(#[$variant_attribute])* $variant($arguments),)+
         }
 
-        // This is what clap derives for a struct whose only field is `#[command(subcommand)]`.
+        // These methods are the same as those that clap derives for a struct whose only field has
+        // the attribute `#[command(subcommand)]`.
         impl clap::Args for $name {
             fn augment_args(command: clap::Command) -> clap::Command {
                 <Self as clap::Subcommand>::augment_subcommands(command)

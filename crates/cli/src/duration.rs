@@ -6,25 +6,25 @@ use pillion_core::store::Timestamp;
 use pillion_gateway::timestamp::format_timestamp;
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// An age before the first call of any call log.
+/// Maximum age in a filter: 100 years, more than the age of any call log.
 const MAX_AGE: Duration = Duration::from_secs(36_500 * DAY.as_secs());
 
 /// Parses the timeout of an operation, such as `30`, `1.5`, `500ms` or `2m`.
-pub(super) fn timeout(text: &str) -> Result<Duration, String> {
-    let timeout = parse(text).ok_or("not a time such as 30, 500ms or 2m")?;
+pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let timeout = parse_duration(text).ok_or("not a time such as 30, 500ms or 2m")?;
     if !(Duration::from_millis(1)..=DAY).contains(&timeout) {
         return Err("must be between 1 ms and one day".to_owned());
     }
     Ok(timeout)
 }
 
-/// Returns a point in time for a filter of the sidecar. A duration such as `1h` or `7d` stands for
-/// that long ago; the sidecar parses any other text.
-pub(super) fn point_in_time(text: &str) -> String {
+/// Returns a point in time for a query parameter of the sidecar's filters. Converts an age such as
+/// `1h` or `7d` to a time; leaves any other text unchanged, for the sidecar to parse.
+pub(super) fn parse_point_in_time(text: &str) -> String {
     let has_unit = text.ends_with(|last: char| last.is_ascii_lowercase());
-    match parse(text).filter(|age| has_unit && *age <= MAX_AGE) {
-        Some(age) => {
-            let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+    match parse_duration(text).filter(|parsed_age| has_unit && *parsed_age <= MAX_AGE) {
+        Some(parsed_age) => {
+            let age_ms = i64::try_from(parsed_age.as_millis()).unwrap_or(i64::MAX);
             let now_ms = Timestamp::now().as_millis();
             format_timestamp(Timestamp::from_millis(now_ms.saturating_sub(age_ms)))
         }
@@ -32,7 +32,7 @@ pub(super) fn point_in_time(text: &str) -> String {
     }
 }
 
-fn parse(text: &str) -> Option<Duration> {
+fn parse_duration(text: &str) -> Option<Duration> {
     let units = [
         ("ms", 0.001),
         ("s", 1.0),
@@ -61,18 +61,18 @@ mod tests {
             ("3s", 3000),
             ("24h", 86_400_000),
         ] {
-            assert_eq!(timeout(text), Ok(Duration::from_millis(ms)), "{text}");
+            assert_eq!(parse_timeout(text), Ok(Duration::from_millis(ms)), "{text}");
         }
         for text in [
             "", "soon", "0", "-1", "NaN", "inf", "1e9", "ms", "25h", "2d", "1e300d",
         ] {
-            assert!(timeout(text).is_err(), "{text}");
+            assert!(parse_timeout(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn a_duration_is_a_point_in_the_past_and_other_text_stays() {
-        let times = ["36500d", "2d", "3h", "2h", "90m", "1s", "0s"].map(point_in_time);
+        let times = ["36500d", "2d", "3h", "2h", "90m", "1s", "0s"].map(parse_point_in_time);
         assert!(times.is_sorted(), "{times:?}");
         assert!(times.iter().all(|time| time.ends_with('Z')), "{times:?}");
         for text in [
@@ -83,7 +83,7 @@ mod tests {
             "1e300d",
             "",
         ] {
-            assert_eq!(point_in_time(text), text);
+            assert_eq!(parse_point_in_time(text), text);
         }
     }
 }

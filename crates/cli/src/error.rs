@@ -27,7 +27,7 @@ pub(super) enum CliError {
     Store(#[from] StoreError),
     #[error("cannot start the runtime: {0}")]
     Runtime(#[source] io::Error),
-    #[error("{0} ({code}){hint}", code = .0.code(), hint = hint(.0))]
+    #[error("{0} ({code}){advice}", code = .0.code(), advice = advice(.0))]
     Client(#[from] ClientError),
     #[error(transparent)]
     Input(#[from] InputError),
@@ -42,7 +42,9 @@ pub(super) enum CliError {
     )]
     NoSidecar(Box<BridgeConnectError>),
     #[error("standard input or output failed: {0}")]
-    Streams(#[source] io::Error),
+    StandardStreams(#[source] io::Error),
+    #[error("the connection to the sidecar failed: {0}")]
+    SidecarStream(#[source] io::Error),
     #[error(transparent)]
     Operator(#[from] OperatorError),
     #[error("{0}")]
@@ -53,11 +55,11 @@ pub(super) enum CliError {
     UnknownServer(String),
     #[error("Access token not found: '{0}'; `pillion tokens list` shows the tokens of the store")]
     UnknownToken(String),
-    #[error("{message}: '{id}' (not_found); `{list}` shows all ids")]
+    #[error("{message}: '{id}' (not_found); `{list_command}` shows all ids")]
     UnknownId {
         message: String,
         id: String,
-        list: &'static str,
+        list_command: &'static str,
     },
     #[error("cannot read the access tokens: {0}")]
     Tokens(#[source] StoreError),
@@ -65,7 +67,7 @@ pub(super) enum CliError {
     Usage(String),
     #[error(transparent)]
     Arguments(#[from] ArgumentsError),
-    #[error("{}", .0.line())]
+    #[error("{}", .0.to_line())]
     Mcp(#[from] McpCommandError),
 }
 
@@ -75,8 +77,8 @@ impl From<McpUsageError> for CliError {
     }
 }
 
-/// Returns advice for an error that a new user may not understand.
-fn hint(error: &ClientError) -> &'static str {
+/// Returns advice to append to an error that a new user may not understand.
+fn advice(error: &ClientError) -> &'static str {
     match error {
         ClientError::NotRunning { .. } => {
             "; start it with `pillion serve`, or set its socket with --socket or PILLION_SOCKET"
@@ -86,9 +88,9 @@ fn hint(error: &ClientError) -> &'static str {
 }
 
 impl CliError {
-    /// For status 404, returns an error with the requested ID and the command that lists the known
-    /// IDs.
-    pub(super) fn with_id(error: ClientError, id: &str, list: &'static str) -> Self {
+    /// Converts an error of status 404 to an error that names the requested ID and the command that
+    /// lists the known IDs.
+    pub(super) fn with_id(error: ClientError, id: &str, list_command: &'static str) -> Self {
         match error {
             ClientError::Status {
                 status: 404,
@@ -96,7 +98,7 @@ impl CliError {
             } => Self::UnknownId {
                 message: failure.error,
                 id: id.to_owned(),
-                list,
+                list_command,
             },
             error => Self::Client(error),
         }
@@ -108,7 +110,8 @@ impl CliError {
             Self::Config(_) | Self::Usage(_) | Self::Arguments(_) => true,
             Self::Input(error) => matches!(error, InputError::TooLarge),
             Self::Bridge(error) => error.is_bad_request(),
-            // An unknown user, group or token file in the configuration is a configuration error.
+            // The cause of both errors is in the configuration: access rules that cannot be
+            // applied, or a vault that cannot be opened.
             Self::Daemon(error) => {
                 matches!(error, DaemonError::Access(_) | DaemonError::Servers(_))
             }

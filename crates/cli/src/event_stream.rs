@@ -28,22 +28,24 @@ impl StreamedEvent {
 }
 
 impl SidecarEvents {
-    /// Requests `target`, with POST if there is a body.
+    /// Sends a request for `target`: POST if `body` is set, otherwise GET.
     ///
     /// # Errors
-    /// [`CliError::Client`] if no sidecar listens or it rejects the request.
+    /// [`CliError::Client`] if no sidecar listens or the sidecar rejects the request.
     pub(super) fn open(
         socket: &Path,
         target: &str,
         headers: &[(&str, String)],
         body: Option<&[u8]>,
     ) -> Result<Self, CliError> {
-        // If no sidecar listens, this request fails with the same error as other commands.
+        // This request only checks that a sidecar listens: if none does, `Client` returns the same
+        // error as for other commands.
         Client::new(socket).fetch(route::HEALTH)?;
-        let mut stream = UnixStream::connect(socket).map_err(CliError::Streams)?;
+        let mut stream = UnixStream::connect(socket).map_err(CliError::SidecarStream)?;
         let method = if body.is_some() { "POST" } else { "GET" };
-        // With HTTP/1.0, the response body is not chunked and ends with the connection.
-        let mut head =
+        // The request uses HTTP/1.0, so that the response body is not chunked and ends with the
+        // connection.
+        let mut request_head =
             format!("{method} {target} HTTP/1.0\r\nhost: pillion\r\naccept: text/event-stream\r\n");
         for (name, value) in headers {
             if value.contains(['\r', '\n', '\0']) {
@@ -51,19 +53,20 @@ impl SidecarEvents {
                     "the value of {name} has a character that is not allowed in a header"
                 )));
             }
-            head.push_str(&format!("{name}: {value}\r\n"));
+            request_head.push_str(&format!("{name}: {value}\r\n"));
         }
         let request_body = body.unwrap_or_default();
-        head.push_str(&format!("content-length: {}\r\n\r\n", request_body.len()));
-        let sent = stream
-            .write_all(head.as_bytes())
+        request_head.push_str(&format!("content-length: {}\r\n\r\n", request_body.len()));
+        let write_result = stream
+            .write_all(request_head.as_bytes())
             .and_then(|()| stream.write_all(request_body));
         let mut reader = BufReader::new(stream);
-        let status = match (sent, read_status(&mut reader)) {
-            // A sidecar that has stopped reading the body may already have sent a response.
+        let status = match (write_result, read_status(&mut reader)) {
+            // The response is read even if the request was not sent completely, because a sidecar
+            // that rejects a request may respond without reading the body.
             (_, Ok(status)) if status != 0 => status,
-            (Err(error), _) | (Ok(()), Err(CliError::Streams(error))) => {
-                return Err(CliError::Streams(error));
+            (Err(error), _) | (Ok(()), Err(CliError::SidecarStream(error))) => {
+                return Err(CliError::SidecarStream(error));
             }
             (Ok(()), status) => status?,
         };
@@ -73,10 +76,10 @@ impl SidecarEvents {
             });
         }
         let mut response_body = Vec::new();
-        let read = reader.read_to_end(&mut response_body);
-        let failure: Failure = match (serde_json::from_slice(&response_body), read) {
+        let read_result = reader.read_to_end(&mut response_body);
+        let failure: Failure = match (serde_json::from_slice(&response_body), read_result) {
             (Ok(failure), _) => failure,
-            (Err(_), Err(error)) => return Err(CliError::Streams(error)),
+            (Err(_), Err(error)) => return Err(CliError::SidecarStream(error)),
             (Err(error), Ok(_)) => return Err(error.into()),
         };
         Err(CliError::Client(ClientError::Status {
@@ -88,11 +91,16 @@ impl SidecarEvents {
     /// Returns the next event; `None` at the end of the stream. Fails if an event is not JSON.
     pub(super) fn next(&mut self) -> Result<Option<StreamedEvent>, CliError> {
         let mut kind = String::new();
-        while let Some(line) = self.lines.next().transpose().map_err(CliError::Streams)? {
+        while let Some(line) = self
+            .lines
+            .next()
+            .transpose()
+            .map_err(CliError::SidecarStream)?
+        {
             if let Some(name) = line.strip_prefix("event: ") {
                 name.clone_into(&mut kind);
-            } else if let Some(data) = line.strip_prefix("data: ") {
-                let data = serde_json::from_str(data)?;
+            } else if let Some(json) = line.strip_prefix("data: ") {
+                let data = serde_json::from_str(json)?;
                 return Ok(Some(StreamedEvent { kind, data }));
             }
         }
@@ -105,8 +113,10 @@ fn read_status(reader: &mut impl BufRead) -> Result<u16, CliError> {
     let mut status = None;
     loop {
         let mut line = String::new();
-        let read = reader.read_line(&mut line).map_err(CliError::Streams)?;
-        if read == 0 || line.trim_end().is_empty() {
+        let byte_count = reader
+            .read_line(&mut line)
+            .map_err(CliError::SidecarStream)?;
+        if byte_count == 0 || line.trim_end().is_empty() {
             return Ok(status.unwrap_or_default());
         }
         let word = line.trim_end().split(' ').nth(1);

@@ -32,9 +32,10 @@ impl RunCommand<Client> for EventsCommand {
         let types = self.types.unwrap_or_default();
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ',' | '_');
         if !types.chars().all(is_allowed) {
-            return Err(CliError::Usage(
-                "--types takes names separated by commas".to_owned(),
-            ));
+            return Err(CliError::Usage(format!(
+                "invalid value '{types}' for --types: expected names of event types, separated by \
+                commas"
+            )));
         }
         let target = format!("{}?types={types}", route::WATCH_EVENTS.path);
         let mut events = SidecarEvents::open(client.socket_path(), &target, &[], None)?;
@@ -42,22 +43,25 @@ impl RunCommand<Client> for EventsCommand {
             if self.json {
                 print_json(&event.to_json())?;
             } else if event.kind != "ready" {
-                print(&as_line(event))?;
+                print(&to_line(event))?;
             }
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn as_line(event: StreamedEvent) -> String {
+fn to_line(event: StreamedEvent) -> String {
     let StreamedEvent { kind, mut data } = event;
     let members = data.as_object_mut();
-    let at = members.and_then(|members| members.shift_remove("at"));
-    let time = at.as_ref().and_then(Value::as_str).unwrap_or_default();
+    let timestamp = members.and_then(|members| members.shift_remove("at"));
+    let time = timestamp
+        .as_ref()
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let mut line = format!("{time}  {kind}");
     for (name, value) in data.as_object().into_iter().flatten() {
         if !value.is_null() {
-            line.push_str(&format!("  {name}={}", typed::text(value)));
+            line.push_str(&format!("  {name}={}", typed::to_text(value)));
         }
     }
     visible_line(&line)

@@ -2,7 +2,7 @@
 
 use clap::Command;
 
-/// Returns the examples at the end of a command's help, as `after_help` takes them.
+/// Returns the examples section of a command's help, in the form of clap's `after_help`.
 macro_rules! examples {
     ($($example:literal),+ $(,)?) => {
         concat!("Examples:", $("\n  ", $example),+)
@@ -18,31 +18,31 @@ const MCP_EXIT_CODES: &str = "Exit codes: 0 on success, 1 if the tool or the ser
 
 /// Adds the exit codes to the help of every command.
 pub(super) fn add_exit_codes(command: Command) -> Command {
-    add(command, EXIT_CODES)
+    add_inherited_exit_codes(command, EXIT_CODES)
 }
 
-fn add(command: Command, exit_codes: &'static str) -> Command {
+fn add_inherited_exit_codes(command: Command, inherited_exit_codes: &'static str) -> Command {
     let exit_codes = if command.get_name() == "mcp" {
         MCP_EXIT_CODES
     } else {
-        exit_codes
+        inherited_exit_codes
     };
     let examples = command.get_after_help().cloned().unwrap_or_default();
     command
         .after_help(format!("{examples}\n\n{exit_codes}"))
-        .mut_subcommands(|subcommand| add(subcommand, exit_codes))
+        .mut_subcommands(|subcommand| add_inherited_exit_codes(subcommand, exit_codes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn each(command: &Command, names: &str, visit: &mut impl FnMut(&str, &Command)) {
+    fn visit_commands(command: &Command, names: &str, visit: &mut impl FnMut(&str, &Command)) {
         visit(names, command);
         for subcommand in command.get_subcommands() {
             let names = format!("{names} {}", subcommand.get_name());
             if subcommand.get_name() != "help" {
-                each(subcommand, names.trim_start(), visit);
+                visit_commands(subcommand, names.trim_start(), visit);
             }
         }
     }
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn every_command_has_a_description_an_example_and_exit_codes() {
-        each(&super::super::command(), "", &mut |names, command| {
+        visit_commands(&super::super::command(), "", &mut |names, command| {
             let about = command.get_about().map(ToString::to_string);
             assert!(about.is_some_and(|about| !about.contains('\n')), "{names}");
             let after_help = command.get_after_help().map(ToString::to_string);
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn every_example_is_a_valid_command_line() {
         let (mut commands, mut examples) = (0, 0);
-        each(&super::super::command(), "", &mut |names, command| {
+        visit_commands(&super::super::command(), "", &mut |names, command| {
             commands += 1;
             let help = command.get_after_help().map(ToString::to_string);
             for line in help.unwrap_or_default().lines() {
@@ -87,8 +87,8 @@ mod tests {
                 };
                 let end = example.find(['|', '<', '>']).unwrap_or(example.len());
                 let arguments = [vec!["pillion".to_owned()], words(&example[..end])].concat();
-                let parsed = super::super::command().try_get_matches_from(arguments);
-                assert!(parsed.is_ok(), "{names}: {line}: {:?}", parsed.err());
+                let matches = super::super::command().try_get_matches_from(arguments);
+                assert!(matches.is_ok(), "{names}: {line}: {:?}", matches.err());
                 examples += 1;
             }
         });

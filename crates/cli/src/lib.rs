@@ -109,7 +109,7 @@ pub fn command() -> clap::Command {
 
 /// Lets options take negative numbers such as `-1`, so that the error names the invalid value.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
-    let allow = |argument: clap::Arg| {
+    let allow_negative_numbers = |argument: clap::Arg| {
         if argument.get_action().takes_values() && !argument.is_positional() {
             argument.allow_negative_numbers(true)
         } else {
@@ -117,7 +117,7 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
         }
     };
     command
-        .mut_args(allow)
+        .mut_args(allow_negative_numbers)
         .mut_subcommands(with_negative_numbers)
 }
 

@@ -97,7 +97,8 @@ impl RunCommand<()> for McpCommand {
             .build()
             .map_err(CliError::Runtime)?;
         let outcome = runtime.block_on(self.command.run(&self.options));
-        // Tasks that still run, such as reading from a terminal, are not waited for.
+        // The process exits without waiting for tasks that are still running, such as reading from
+        // a terminal.
         runtime.shutdown_background();
         if let Err(error) = &outcome
             && self.options.json
@@ -111,11 +112,11 @@ impl RunCommand<()> for McpCommand {
 impl McpSubcommand {
     async fn run(self, options: &Options) -> Result<ExitCode, McpCommandError> {
         match self {
-            Self::Probe(positional) => probe::run(positional, options).await,
-            Self::List(positional) => list::run(positional, options).await,
-            Self::Call(positional) => call::run(positional, options).await,
-            Self::Read(positional) => read::run(positional, options).await,
-            Self::Prompt(positional) => prompt::run(positional, options).await,
+            Self::Probe(positional_arguments) => probe::run(positional_arguments, options).await,
+            Self::List(positional_arguments) => list::run(positional_arguments, options).await,
+            Self::Call(positional_arguments) => call::run(positional_arguments, options).await,
+            Self::Read(positional_arguments) => read::run(positional_arguments, options).await,
+            Self::Prompt(positional_arguments) => prompt::run(positional_arguments, options).await,
         }
     }
 }

@@ -52,55 +52,70 @@ impl RunCommand<()> for McpStdioCommand {
         restrict_new_files();
         let source = Source {
             file: self.config.clone(),
-            socket: self.socket.named(),
+            socket: self.socket.explicit_path(),
         };
         let config = source.load()?.config;
         // Logs go to standard error, because standard output carries only messages.
         drop(logging::initialize(&config.log));
-        // A read of standard input cannot be cancelled.
+        // The process exits without waiting for a pending read of standard input, which cannot be
+        // cancelled.
         run_without_joining(self.serve(&config))
     }
 }
 
 impl McpStdioCommand {
     async fn serve(self, config: &Config) -> Result<(), CliError> {
-        let stop = StopSignals::listen().map_err(DaemonError::Signals)?;
+        let stop_signals = StopSignals::listen().map_err(DaemonError::Signals)?;
         if self.standalone {
-            return Box::pin(self.serve_standalone(config, stop)).await;
+            return Box::pin(self.serve_standalone(config, stop_signals)).await;
         }
-        let socket = config.socket.path.clone();
+        let socket_path = config.socket.path.clone();
         let target = Target {
-            socket: socket.unwrap_or_else(pillion_client::default_socket_path),
+            socket: socket_path.unwrap_or_else(pillion_client::default_socket_path),
             user: self.user.clone(),
             channel: self.channel.clone(),
             model: self.model.clone(),
         };
         let connection = match target.connect().await {
             Ok(connection) => connection,
-            Err(error) if error.is_not_listening() && self.socket.named().is_some() => {
+            Err(error) if error.is_not_listening() && self.socket.explicit_path().is_some() => {
                 return Err(CliError::NoSidecar(Box::new(error)));
             }
             Err(error) if error.is_not_listening() => {
                 tracing::warn!("Serving the tools of this process only: {error}");
-                return Box::pin(self.serve_standalone(config, stop)).await;
+                return Box::pin(self.serve_standalone(config, stop_signals)).await;
             }
             Err(error) => return Err(CliError::Bridge(Box::new(error))),
         };
         tracing::info!(socket = %target.socket.display(), "Serving the sidecar's tools");
         let input = BufReader::new(tokio::io::stdin());
         let (output, grace) = (tokio::io::stdout(), config.shutdown.grace);
-        let served = bridge::serve(target, connection, input, output, grace, stop.first());
-        Box::pin(served).await.map_err(CliError::Streams)
+        let bridge_future = bridge::serve(
+            target,
+            connection,
+            input,
+            output,
+            grace,
+            stop_signals.wait_for_first(),
+        );
+        Box::pin(bridge_future)
+            .await
+            .map_err(CliError::StandardStreams)
     }
 
     /// Serves the client without a sidecar.
-    async fn serve_standalone(self, config: &Config, stop: StopSignals) -> Result<(), CliError> {
+    async fn serve_standalone(
+        self,
+        config: &Config,
+        stop_signals: StopSignals,
+    ) -> Result<(), CliError> {
         let state = State::open_shared(config)
             .await
             .map_err(DaemonError::from)?;
         let Assembly { current_app, .. } =
             Assembly::build(config, &state, Access::default()).await?;
-        // The user who started this process decides on its calls.
+        // The MCP client's user may decide on calls that need approval, because that user started
+        // this process.
         let decider = match config.approvals.elicit_from {
             ElicitFrom::None => None,
             _ => Some(format!("uid:{}", nix::unistd::getuid())),
@@ -128,19 +143,19 @@ impl McpStdioCommand {
         let shutdown = StdioShutdown {
             grace: config.shutdown.grace,
             announcement: std::future::pending(),
-            unwelcome: std::future::pending(),
+            access_ended: std::future::pending(),
         };
-        let served = tokio::select! {
-            served = client.serve(input, output, shutdown) => served,
-            () = stop.first() => Ok(()),
+        let result = tokio::select! {
+            result = client.serve(input, output, shutdown) => result,
+            () = stop_signals.wait_for_first() => Ok(()),
         };
-        // Calls are marked as interrupted before the servers that they wait for are disconnected;
-        // otherwise they would be recorded as failed.
-        state.cut_off_calls().await;
+        // Unfinished calls are marked as interrupted before the servers are disconnected, because a
+        // call that waits for a disconnected server would otherwise be recorded as failed.
+        state.interrupt_own_calls().await;
         current_app.app().disconnect().await;
         current_app.app().stop_telemetry().await;
         drop(current_app);
         state.close().await;
-        served.map_err(CliError::Streams)
+        result.map_err(CliError::StandardStreams)
     }
 }

@@ -4,8 +4,8 @@ use pillion_wire::{ModelEntry, ModelTool, route};
 
 use super::dispatch::{CommandResult, RunCommand};
 use super::output::JsonOption;
-use super::sidecar::caller_for;
-use super::table::{or_dash, table};
+use super::sidecar::build_caller;
+use super::table::{format_table, or_dash};
 
 commands! {
     /// Lists the language models, and the tools that each model may use
@@ -34,14 +34,14 @@ pub(super) struct ShowModel {
 fn list_models(output: &JsonOption, client: &Client) -> CommandResult {
     let response = client.request(route::LIST_MODELS, []).send()?;
     output.print(&response, |list| {
-        let heads = ["MODEL", "PROVIDER", "FUNCTIONS", "MCP", "TOOLS", "CHAT"];
-        table(heads, list.models.iter().map(model_row))
+        let headings = ["MODEL", "PROVIDER", "FUNCTIONS", "MCP", "TOOLS", "CHAT"];
+        format_table(headings, list.models.iter().map(format_model_row))
     })
 }
 
-fn model_row(model: &ModelEntry) -> [String; 6] {
-    let yes_or_no = |is_yes| if is_yes { "yes" } else { "no" }.to_owned();
-    let chat = match &model.problem {
+fn format_model_row(model: &ModelEntry) -> [String; 6] {
+    let format_flag = |is_yes| if is_yes { "yes" } else { "no" }.to_owned();
+    let chat_status = match &model.problem {
         Some(problem) => problem.clone(),
         None if model.is_default => "yes, the default".to_owned(),
         None => "yes".to_owned(),
@@ -54,27 +54,27 @@ fn model_row(model: &ModelEntry) -> [String; 6] {
     [
         model.id.clone(),
         or_dash(model.provider.as_deref()),
-        yes_or_no(model.function_calling),
-        yes_or_no(model.mcp),
+        format_flag(model.function_calling),
+        format_flag(model.mcp),
         tools,
-        chat,
+        chat_status,
     ]
 }
 
 impl RunCommand<Client> for ShowModel {
     fn run(self, client: &Client) -> CommandResult {
-        let caller = caller_for(self.user.as_deref());
+        let caller = build_caller(self.user.as_deref());
         let request = client.request(route::SHOW_MODEL, [&self.id]);
         let response = request.caller(&caller).send()?;
         self.output.print(&response, |model| {
-            let heads = ["TOOL", "SERVER", "VISIBLE", "REASON"];
-            table(heads, model.tools.iter().map(tool_row))
+            let headings = ["TOOL", "SERVER", "VISIBLE", "REASON"];
+            format_table(headings, model.tools.iter().map(format_tool_row))
         })
     }
 }
 
-fn tool_row(tool: &ModelTool) -> [String; 4] {
-    let visible = match (tool.visible, tool.native) {
+fn format_tool_row(tool: &ModelTool) -> [String; 4] {
+    let visibility = match (tool.visible, tool.native) {
         (true, true) => "yes, called by the provider",
         (true, false) => "yes",
         (false, _) => "no",
@@ -82,7 +82,7 @@ fn tool_row(tool: &ModelTool) -> [String; 4] {
     [
         tool.name.clone(),
         or_dash(tool.server.as_deref()),
-        visible.to_owned(),
+        visibility.to_owned(),
         tool.reason.clone().unwrap_or_default(),
     ]
 }

@@ -15,14 +15,14 @@ use pillion_config::Config;
 use pillion_core::store::Store;
 use pillion_gateway::credentials::{UserCredentials, open_vault};
 use pillion_gateway::state::store_id;
-use pillion_sidecar::servers::{Catalog, ServerError, Who, file_accounts};
+use pillion_sidecar::servers::{Catalog, ChangeAuthor, ServerError, file_accounts};
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use pillion_wire::route;
 use tokio::runtime::Runtime;
 
 use crate::error::CliError;
 use crate::process::restrict_new_files;
-use crate::sidecar::named_socket;
+use crate::sidecar::read_socket_variable;
 pub(super) use error::OperatorError;
 
 /// Timeout for the request that asks a sidecar for its store ID.
@@ -37,41 +37,49 @@ pub(super) struct OperatorStore {
 
 impl OperatorStore {
     /// Opens the store that the configuration names.
-    pub(super) fn open(file: Option<&Path>) -> Result<Self, CliError> {
-        Self::open_checked(file, |_| None)
+    pub(super) fn open(config_file: Option<&Path>) -> Result<Self, CliError> {
+        Self::open_checked(config_file, |_| None)
     }
 
-    /// Opens the store like [`open`](Self::open), but fails without a change if the sidecar at the
-    /// socket uses another store.
-    pub(super) fn open_for_socket(file: Option<&Path>, socket: &Path) -> Result<Self, CliError> {
-        Self::open_checked(file, |_| Some(socket.to_owned()))
+    /// Opens the store like [`open`](Self::open). If the sidecar at the socket uses another store,
+    /// fails without changing anything.
+    pub(super) fn open_for_socket(
+        config_file: Option<&Path>,
+        socket: &Path,
+    ) -> Result<Self, CliError> {
+        Self::open_checked(config_file, |_| Some(socket.to_owned()))
     }
 
     /// Opens the store like [`open_for_socket`](Self::open_for_socket), with the socket from the
     /// environment, the configuration, or the default. If the given configuration file names no
     /// socket, the check is skipped, because the file may belong to any sidecar.
-    pub(super) fn open_for_any_sidecar(file: Option<&Path>) -> Result<Self, CliError> {
-        Self::open_checked(file, |config| {
-            named_socket()
+    pub(super) fn open_for_any_sidecar(config_file: Option<&Path>) -> Result<Self, CliError> {
+        Self::open_checked(config_file, |config| {
+            read_socket_variable()
                 .or_else(|| config.socket.path.clone())
-                .or_else(|| file.is_none().then(pillion_client::default_socket_path))
+                .or_else(|| {
+                    config_file
+                        .is_none()
+                        .then(pillion_client::default_socket_path)
+                })
         })
     }
 
     fn open_checked(
-        file: Option<&Path>,
-        socket: impl FnOnce(&Config) -> Option<PathBuf>,
+        config_file: Option<&Path>,
+        find_socket: impl FnOnce(&Config) -> Option<PathBuf>,
     ) -> Result<Self, CliError> {
         restrict_new_files();
-        let config = Config::load(file, std::env::vars_os())?;
+        let config = Config::load(config_file, std::env::vars_os())?;
         let options = config.store.options().ok_or(OperatorError::NoStore)?;
         match &options.location {
-            StoreLocation::Memory => return Err(OperatorError::Memory.into()),
+            StoreLocation::Memory => return Err(OperatorError::MemoryStore.into()),
             StoreLocation::File(path) => check_owner(path)?,
             _ => {}
         }
-        // Asked before the runtime is created, because the client blocks.
-        let sidecar = socket(&config).and_then(RunningSidecar::at);
+        // The request to the sidecar is sent before the runtime is created, because the client
+        // blocks the thread.
+        let sidecar = find_socket(&config).and_then(RunningSidecar::detect);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -97,7 +105,7 @@ impl OperatorStore {
     }
 
     /// Returns the catalog of the store's servers, with the permissions of an operator.
-    pub(super) fn catalog(&self) -> Result<Catalog, CliError> {
+    pub(super) fn open_catalog(&self) -> Result<Catalog, CliError> {
         let store = self.store();
         let credentials = UserCredentials::default();
         credentials.set_vault(self.run(open_vault(&store, &self.config))?);
@@ -105,7 +113,7 @@ impl OperatorStore {
             store,
             credentials,
             egress: self.config.servers.egress.clone(),
-            who: Who::Operator,
+            author: ChangeAuthor::Operator,
             file_accounts: file_accounts(&self.config),
         })
     }
@@ -138,14 +146,15 @@ struct RunningSidecar {
 
 impl RunningSidecar {
     /// Returns the sidecar at the socket, if it responds with its store ID.
-    fn at(socket: PathBuf) -> Option<Self> {
+    fn detect(socket: PathBuf) -> Option<Self> {
         let client = Client::builder(&socket).timeout(STORE_ID_TIMEOUT).build();
         let store_id = client.fetch(route::STATUS).ok()?.store_id?;
         Some(Self { socket, store_id })
     }
 }
 
-/// Returns whether the store has this ID. A store that cannot be read counts as having it.
+/// Returns whether the store has this ID. Returns `true` for a store that cannot be
+/// read.
 async fn may_have_id(options: &StoreOptions, id: &str) -> bool {
     let store = match SqlStore::open_existing(options).await {
         Ok(store) => store,
@@ -156,21 +165,21 @@ async fn may_have_id(options: &StoreOptions, id: &str) -> bool {
     stored_id.map_or(true, |stored_id| stored_id.as_deref() == Some(id))
 }
 
-/// Fails if another user owns the store's file: files that this user creates would be inaccessible
-/// to the sidecar.
+/// Fails if another user owns the store's file, because the sidecar could not access files that
+/// this user creates.
 pub(super) fn check_owner(path: &Path) -> Result<(), OperatorError> {
-    let checked = match path.parent() {
+    let checked_path = match path.parent() {
         _ if path.exists() => path,
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let metadata = std::fs::metadata(checked).map_err(|source| OperatorError::Directory {
-        path: checked.to_owned(),
+    let metadata = std::fs::metadata(checked_path).map_err(|source| OperatorError::Directory {
+        path: checked_path.to_owned(),
         source,
     })?;
     let owner = metadata.uid();
     if owner != geteuid().as_raw() {
-        let path = checked.to_owned();
+        let path = checked_path.to_owned();
         return Err(OperatorError::OtherOwner { path, owner });
     }
     Ok(())

@@ -28,12 +28,12 @@ impl JsonOption {
     pub(crate) fn print<T: DeserializeOwned>(
         &self,
         response: &Response<T>,
-        as_text: impl FnOnce(T) -> String,
+        to_text: impl FnOnce(T) -> String,
     ) -> CommandResult {
         if self.json {
             return print_body(response);
         }
-        print_result(&as_text(decode(response)?))
+        print_result(&to_text(decode(response)?))
     }
 }
 
@@ -51,9 +51,9 @@ pub(crate) fn print_body<T>(response: &Response<T>) -> CommandResult {
 
 /// Prints the result of a successful command as indented JSON.
 pub(crate) fn print_pretty(value: &impl Serialize) -> CommandResult {
-    // A raw JSON value would be printed on one line.
-    let value = serde_json::to_value(value)?;
-    print_json(&serde_json::to_string_pretty(&value)?)?;
+    // The value is parsed first, because serde_json would print a raw JSON value on one line.
+    let json = serde_json::to_value(value)?;
+    print_json(&serde_json::to_string_pretty(&json)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -73,14 +73,14 @@ pub(crate) fn print(text: &str) -> Result<(), OutputError> {
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), OutputError> {
     match write(io::stdout(), bytes) {
         Err(OutputError(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+        write_result => write_result,
     }
 }
 
 /// Writes bytes and flushes the output.
 pub(crate) fn write(mut output: impl Write, bytes: &[u8]) -> Result<(), OutputError> {
-    let written = output.write_all(bytes).and_then(|()| output.flush());
-    written.map_err(OutputError)
+    let write_result = output.write_all(bytes).and_then(|()| output.flush());
+    write_result.map_err(OutputError)
 }
 
 /// Writes text to standard error, without a line break. A failure to write is ignored.
@@ -88,8 +88,9 @@ pub(crate) fn eprint(text: &str) {
     drop(write(io::stderr(), text.as_bytes()));
 }
 
-/// Prints an error or a warning. A further line of the text that looks like another diagnostic is
-/// indented: the text may come from a server. A failure to write to standard error is ignored.
+/// Prints an error or a warning. If a further line of the text looks like another diagnostic, the
+/// line is indented, because the text may come from a server. A failure to write to standard error
+/// is ignored.
 pub(crate) fn print_diagnostic(diagnostic: &str) {
     let text = visible(diagnostic).replace("\npillion:", "\n  pillion:");
     eprint(&format!("pillion: {text}\n"));

@@ -4,8 +4,8 @@ use pillion_wire::{PackEntry, StoredItemEntry, route};
 
 use super::dispatch::{CommandResult, RunCommand};
 use super::output::{JsonOption, print_body, print_diagnostic, print_result};
-use super::sidecar::{decode, query};
-use super::table::table;
+use super::sidecar::{build_query_parameters, decode};
+use super::table::format_table;
 use super::typed;
 use pillion_gateway::pins::visible;
 
@@ -41,11 +41,11 @@ struct PackKind {
 ])]
 pub(super) struct ShowPackItems {
     #[command(flatten)]
-    items: PackKind,
+    pack_kind: PackKind,
     /// Maximum number of entries
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// Only entries after this name
+    /// Only entries whose names sort after this name
     #[arg(long, value_name = "NAME")]
     after: Option<String>,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(super) struct ShowPackItems {
 ])]
 pub(super) struct RemovePackItem {
     #[command(flatten)]
-    items: PackKind,
+    pack_kind: PackKind,
     /// The entry's name
     name: String,
     #[command(flatten)]
@@ -70,25 +70,28 @@ pub(super) struct RemovePackItem {
 fn list_packs(output: &JsonOption, client: &Client) -> CommandResult {
     let response = client.request(route::LIST_PACKS, []).send()?;
     output.print(&response, |list| {
-        let heads = ["PACK", "STORED", "TOOLS", "RESOURCES", "STREAMS"];
-        table(heads, list.packs.iter().map(pack_row))
+        let headings = ["PACK", "STORED", "TOOLS", "RESOURCES", "STREAMS"];
+        format_table(headings, list.packs.iter().map(format_pack_row))
     })
 }
 
 impl RunCommand<Client> for ShowPackItems {
     fn run(self, client: &Client) -> CommandResult {
-        let PackKind { pack, kind } = self.items;
-        let page = query([
+        let PackKind { pack, kind } = self.pack_kind;
+        let page_query = build_query_parameters([
             ("limit", Some(self.limit.to_string())),
             ("after", self.after),
         ]);
         let request = client.request(route::LIST_PACK_ITEMS, [&pack, &kind]);
-        let response = request.query(page).send()?;
+        let response = request.query(page_query).send()?;
         if self.output.json {
             return print_body(&response);
         }
         let list = decode(&response)?;
-        let exit_code = print_result(&table(["NAME", "FACTS"], list.items.iter().map(item_row)))?;
+        let exit_code = print_result(&format_table(
+            ["NAME", "FACTS"],
+            list.items.iter().map(format_item_row),
+        ))?;
         if let Some(next) = list.next {
             print_diagnostic(&format!(
                 "there are more entries: pass --after '{}'",
@@ -101,9 +104,9 @@ impl RunCommand<Client> for ShowPackItems {
 
 impl RunCommand<Client> for RemovePackItem {
     fn run(self, client: &Client) -> CommandResult {
-        let PackKind { pack, kind } = self.items;
-        let item = [pack.as_str(), &kind, &self.name];
-        let response = client.request(route::REMOVE_PACK_ITEM, item).send()?;
+        let PackKind { pack, kind } = self.pack_kind;
+        let item_path = [pack.as_str(), &kind, &self.name];
+        let response = client.request(route::REMOVE_PACK_ITEM, item_path).send()?;
         if self.output.json {
             return print_body(&response);
         }
@@ -112,8 +115,8 @@ impl RunCommand<Client> for RemovePackItem {
     }
 }
 
-fn pack_row(pack: &PackEntry) -> [String; 5] {
-    let stored: Vec<_> = pack
+fn format_pack_row(pack: &PackEntry) -> [String; 5] {
+    let stored_counts: Vec<_> = pack
         .stored_items
         .iter()
         .map(|items| match items.max {
@@ -123,18 +126,18 @@ fn pack_row(pack: &PackEntry) -> [String; 5] {
         .collect();
     [
         pack.name.clone(),
-        stored.join(", "),
+        stored_counts.join(", "),
         pack.tools.join(", "),
         pack.resources.join(", "),
         pack.streams.join(", "),
     ]
 }
 
-fn item_row(item: &StoredItemEntry) -> [String; 2] {
+fn format_item_row(item: &StoredItemEntry) -> [String; 2] {
     let details: Vec<_> = item
         .details
         .iter()
-        .map(|(detail, value)| format!("{detail}={}", typed::text(value)))
+        .map(|(detail, value)| format!("{detail}={}", typed::to_text(value)))
         .collect();
     [item.name.clone(), details.join("  ")]
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::dispatch::{CommandResult, RunCommand};
 use super::output::{JsonOption, print_result};
-use super::sidecar::{decode, query};
-use super::table::{or_dash, table};
+use super::sidecar::{build_query_parameters, decode};
+use super::table::{format_table, or_dash};
 use pillion_gateway::pins::{visible, visible_line};
 
 commands! {
@@ -54,7 +54,7 @@ pub(super) struct ListPins {
 pub(super) struct PinnedTool {
     /// The server's label
     server: String,
-    /// The tool's name on the server, without a prefix
+    /// The tool's name on the server, without the prefix that Pillion adds
     tool: String,
     /// The user for whom the server lists the tool, if the server lists tools per user
     #[arg(long, value_name = "NAME")]
@@ -74,7 +74,7 @@ pub(super) struct AcceptTool {
 
 impl RunCommand<Client> for ListPins {
     fn run(self, client: &Client) -> CommandResult {
-        let filters = query([
+        let filters = build_query_parameters([
             ("changed", Some(self.changed.to_string())),
             ("server", self.server),
             ("user", self.user),
@@ -82,8 +82,8 @@ impl RunCommand<Client> for ListPins {
         let request = client.request(route::LIST_PINS, []);
         let response = request.query(filters).send()?;
         self.output.print(&response, |list| {
-            let heads = ["SERVER", "TOOL", "USER", "STATUS", "SINCE", "HIDDEN"];
-            table(heads, list.pins.iter().map(row))
+            let headings = ["SERVER", "TOOL", "USER", "STATUS", "SINCE", "HIDDEN"];
+            format_table(headings, list.pins.iter().map(format_pin_row))
         })
     }
 }
@@ -94,7 +94,7 @@ impl PinnedTool {
         let request = client.request(route::SHOW_PIN, [server, tool]);
         let user_query = user.as_ref().map(|user| ("user", user));
         let response = request.query(user_query).send()?;
-        print_result(difference(&decode(&response)?).trim_end())
+        print_result(format_difference(&decode(&response)?).trim_end())
     }
 }
 
@@ -110,7 +110,7 @@ impl RunCommand<Client> for AcceptTool {
     }
 }
 
-fn row(pin: &PinEntry) -> [String; 6] {
+fn format_pin_row(pin: &PinEntry) -> [String; 6] {
     [
         pin.server.clone(),
         pin.tool.clone(),
@@ -126,23 +126,23 @@ fn row(pin: &PinEntry) -> [String; 6] {
 
 /// Returns the changes of a definition, one path after the other, with invisible characters
 /// escaped.
-fn difference(response: &PinResponse) -> String {
+fn format_difference(response: &PinResponse) -> String {
     let pin = &response.pin;
-    let Some(pending) = &pin.pending_hash else {
+    let Some(pending_hash) = &pin.pending_hash else {
         return visible_line(&format!(
             "{} {} has not changed since it was accepted",
             pin.server, pin.tool
         ));
     };
     let mut text = String::new();
-    // Writing to a string cannot fail.
+    // The result of `write!` is ignored, because writing to a string cannot fail.
     let _ = if pin.hash.is_empty() {
         writeln!(text, "--- a new tool, not accepted")
     } else {
         writeln!(text, "--- accepted {}  {}", pin.accepted_at, pin.hash)
     };
-    let since = pin.pending_since.as_deref().unwrap_or_default();
-    let _ = writeln!(text, "+++ offered since {since}  {pending}");
+    let pending_since = pin.pending_since.as_deref().unwrap_or_default();
+    let _ = writeln!(text, "+++ offered since {pending_since}  {pending_hash}");
     for PinChange {
         path,
         before,
@@ -151,7 +151,7 @@ fn difference(response: &PinResponse) -> String {
     {
         let _ = writeln!(text, "@ {}", visible(path));
         for (sign, value) in [('-', before), ('+', after)] {
-            for line in value.iter().flat_map(lines) {
+            for line in value.iter().flat_map(format_value_lines) {
                 let _ = writeln!(text, "{sign} {line}");
             }
         }
@@ -162,10 +162,10 @@ fn difference(response: &PinResponse) -> String {
     text
 }
 
-fn lines(value: &Value) -> Vec<String> {
+fn format_value_lines(value: &Value) -> Vec<String> {
     let text = match value {
         Value::String(text) => text.clone(),
-        other => serde_json::to_string_pretty(other).unwrap_or_default(),
+        value => serde_json::to_string_pretty(value).unwrap_or_default(),
     };
     text.split('\n').map(visible).collect()
 }

@@ -9,15 +9,16 @@ use nix::sys::stat::{Mode, umask};
 use super::dispatch::CommandResult;
 use super::error::CliError;
 
-/// Keeps the memory of this process, which contains credentials, tokens and the key of the vault,
-/// out of core dumps and inaccessible to other processes of the user.
+/// Excludes the memory of this process, which contains credentials, tokens and the key of the
+/// vault, from core dumps, and makes it inaccessible to other processes of the same user.
 pub(crate) fn protect_memory() {
-    // Failures are ignored: both calls only restrict this process, and an old kernel that does not
-    // support them must not prevent a start. The flag also prevents core dumps that are piped to a
-    // program, which the limit does not.
+    // Failures are ignored, because the program must be able to start on an old kernel that does
+    // not support these restrictions. The flag that forbids core dumps is set in addition to the
+    // size limit, because the limit does not apply to core dumps that the kernel pipes to a
+    // program.
     let _ = prctl::set_dumpable(false);
-    if let Ok((_, max)) = getrlimit(Resource::RLIMIT_CORE) {
-        let _ = setrlimit(Resource::RLIMIT_CORE, 0, max);
+    if let Ok((_, hard_limit)) = getrlimit(Resource::RLIMIT_CORE) {
+        let _ = setrlimit(Resource::RLIMIT_CORE, 0, hard_limit);
     }
 }
 
@@ -27,7 +28,7 @@ pub(crate) fn restrict_new_files() {
     umask(Mode::from_bits_truncate(0o077));
 }
 
-/// Runs a server until it ends, without waiting for remaining tasks.
+/// Runs a server until the server ends. Tasks that are still running are abandoned.
 pub(crate) fn run_without_joining<E: Into<CliError>>(
     server: impl Future<Output = Result<(), E>>,
 ) -> CommandResult {

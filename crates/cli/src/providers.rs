@@ -8,7 +8,7 @@ use super::dispatch::CommandResult;
 use super::error::CliError;
 use super::input::{InputError, read_secret};
 use super::output::{JsonOption, print_result};
-use super::table::table;
+use super::table::format_table;
 
 /// Maximum size of a key read from standard input, in bytes.
 const MAX_KEY_BYTES: u64 = 8192;
@@ -45,15 +45,18 @@ pub(super) struct ProviderKeyTarget {
 fn list_providers(output: &JsonOption, client: &Client) -> CommandResult {
     let response = client.request(route::LIST_PROVIDERS, []).send()?;
     output.print(&response, |list| {
-        let heads = ["PROVIDER", "API", "HOST", "KEY"];
-        table(heads, list.providers.into_iter().map(row))
+        let headings = ["PROVIDER", "API", "HOST", "KEY"];
+        format_table(
+            headings,
+            list.providers.into_iter().map(format_provider_row),
+        )
     })
 }
 
 impl ProviderKeyTarget {
     fn set_key(&self, client: &Client) -> CommandResult {
         let request = client.request(route::SET_PROVIDER_KEY, [&self.name]);
-        request.send_bytes(&key_from_input()?)?;
+        request.send_bytes(&read_key_body()?)?;
         print_result(&format!("stored the key of {} in the vault", self.name))
     }
 
@@ -64,15 +67,15 @@ impl ProviderKeyTarget {
     }
 }
 
-/// Returns the request body with the key from standard input. The key is not an argument, because
-/// all processes of the host can read command lines.
-pub(super) fn key_from_input() -> Result<Zeroizing<Vec<u8>>, CliError> {
+/// Returns the request body with the key from standard input. The key is not taken from the command
+/// line, because all processes of the host can read command lines.
+pub(super) fn read_key_body() -> Result<Zeroizing<Vec<u8>>, CliError> {
     let secret = read_secret(std::io::stdin().lock(), MAX_KEY_BYTES).map_err(InputError::from)?;
     let key = secret.expose_secret().to_owned();
     Ok(serde_json::to_vec(&ProviderKeyInput { key }).map(Zeroizing::new)?)
 }
 
-fn row(provider: ProviderEntry) -> [String; 4] {
+fn format_provider_row(provider: ProviderEntry) -> [String; 4] {
     let ProviderEntry {
         name,
         api,

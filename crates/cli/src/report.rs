@@ -4,24 +4,25 @@ use std::fmt::Write;
 
 use pillion_wire::{InvalidTool, Status, ToolStatus};
 
-use super::table::{first_line, or_dash, table};
+use super::table::{first_line, format_table, or_dash};
 use pillion_gateway::pins::visible;
 
 /// Returns a summary of the sidecar in a few lines.
-pub(super) fn summary(status: &Status) -> String {
+pub(super) fn format_summary(status: &Status) -> String {
     let Status {
         version,
-        status: state,
+        status: state_name,
         pid,
         calls,
         process,
         ..
     } = status;
-    let uptime = duration(status.uptime_seconds);
-    let state = match state.as_str() {
-        // A starting sidecar is ready for requests: calls start the discovery that they need.
+    let uptime = format_duration(status.uptime_seconds);
+    let state = match state_name.as_str() {
+        // A sidecar that has not finished discovery is shown as ready, too, because a call starts
+        // the discovery that it needs.
         "starting" => "ready; discovery of MCP tools not finished",
-        state => state,
+        state_name => state_name,
     };
     let mut text = format!("pillion {version}, process {pid}: {state}, up {uptime}\n");
     let _ = writeln!(
@@ -38,7 +39,7 @@ pub(super) fn summary(status: &Status) -> String {
     let _ = writeln!(
         text,
         "memory: {}; descriptors: {} of {}; threads: {}; CPU time: {}",
-        or_dash(process.resident_bytes.map(bytes)),
+        or_dash(process.resident_bytes.map(format_bytes)),
         or_dash(process.open_descriptors),
         or_dash(process.max_descriptors),
         or_dash(process.threads),
@@ -64,18 +65,18 @@ pub(super) fn summary(status: &Status) -> String {
     text
 }
 
-/// Returns one line about an invalid file in the directory of WebAssembly tools, or about a tool whose
-/// schema cannot be used.
-pub(super) fn invalid_tool(invalid: &InvalidTool) -> String {
+/// Formats an error of the directory of WebAssembly tools, of a file in the directory, or of a
+/// tool's schema as one line.
+pub(super) fn format_invalid_tool(invalid_tool: &InvalidTool) -> String {
     let InvalidTool {
         tool, code, error, ..
-    } = invalid;
+    } = invalid_tool;
     let subject = match tool {
         Some(tool) if code.contains("schema") => format!("Tool '{tool}'"),
         Some(tool) => format!("Sandboxed tool '{tool}'"),
         None => "The folder of sandboxed tools".to_owned(),
     };
-    let previous_version = if invalid.previous_version_offered {
+    let previous_version = if invalid_tool.previous_version_offered {
         "; the previous version stays available"
     } else {
         ""
@@ -84,33 +85,33 @@ pub(super) fn invalid_tool(invalid: &InvalidTool) -> String {
 }
 
 /// Returns the table of called tools.
-pub(super) fn tools(tools: &[ToolStatus]) -> String {
-    let heads = ["TOOL", "CALLS", "FAILED", "P50 MS", "P99 MS"];
-    table(heads, tools.iter().map(tool_row))
+pub(super) fn format_tools(tools: &[ToolStatus]) -> String {
+    let headings = ["TOOL", "CALLS", "FAILED", "P50 MS", "P99 MS"];
+    format_table(headings, tools.iter().map(format_tool_row))
 }
 
 /// Returns the table of called tools, with the recent rate of finished calls per second.
-pub(super) fn busy_tools(tools: &[(ToolStatus, f64)]) -> String {
+pub(super) fn format_busy_tools(tools: &[(ToolStatus, f64)]) -> String {
     let rows = tools.iter().map(|(status, rate)| {
-        let [name, calls, failed, p50, p99] = tool_row(status);
+        let [name, calls, failed, p50, p99] = format_tool_row(status);
         [name, calls, failed, p50, p99, format!("{rate:.1}")]
     });
-    let heads = ["TOOL", "CALLS", "FAILED", "P50 MS", "P99 MS", "CALLS/S"];
-    table(heads, rows)
+    let headings = ["TOOL", "CALLS", "FAILED", "P50 MS", "P99 MS", "CALLS/S"];
+    format_table(headings, rows)
 }
 
-fn tool_row(tool: &ToolStatus) -> [String; 5] {
-    let millis = |millis: Option<f64>| or_dash(millis.map(|ms| format!("{ms:.2}")));
+fn format_tool_row(tool: &ToolStatus) -> [String; 5] {
+    let format_millis = |millis: Option<f64>| or_dash(millis.map(|ms| format!("{ms:.2}")));
     [
         tool.name.clone(),
         tool.calls.to_string(),
         tool.failed.to_string(),
-        millis(tool.p50_ms),
-        millis(tool.p99_ms),
+        format_millis(tool.p50_ms),
+        format_millis(tool.p99_ms),
     ]
 }
 
-pub(super) fn servers(status: &Status) -> String {
+pub(super) fn format_servers(status: &Status) -> String {
     let rows = status.servers.iter().map(|server| {
         [
             server.label.clone(),
@@ -119,18 +120,18 @@ pub(super) fn servers(status: &Status) -> String {
             first_line(server.error.as_deref().unwrap_or_default()),
         ]
     });
-    table(["SERVER", "STATUS", "TOOLS", "ERROR"], rows)
+    format_table(["SERVER", "STATUS", "TOOLS", "ERROR"], rows)
 }
 
-fn bytes(bytes: u64) -> String {
-    let tenths = bytes / (1024 * 1024 / 10);
-    format!("{}.{} MiB", tenths / 10, tenths % 10)
+fn format_bytes(bytes: u64) -> String {
+    let tenths_of_mib = bytes / (1024 * 1024 / 10);
+    format!("{}.{} MiB", tenths_of_mib / 10, tenths_of_mib % 10)
 }
 
-fn duration(seconds: u64) -> String {
-    let (minutes, seconds) = (seconds / 60, seconds % 60);
-    let (hours, minutes) = (minutes / 60, minutes % 60);
-    let (days, hours) = (hours / 24, hours % 24);
+fn format_duration(total_seconds: u64) -> String {
+    let (total_minutes, seconds) = (total_seconds / 60, total_seconds % 60);
+    let (total_hours, minutes) = (total_minutes / 60, total_minutes % 60);
+    let (days, hours) = (total_hours / 24, total_hours % 24);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),
         (0, 0, _) => format!("{minutes} min {seconds} s"),
@@ -145,8 +146,8 @@ mod tests {
 
     #[test]
     fn durations_and_sizes_have_units() {
-        let times = [59, 61, 3 * 3600 + 120, 49 * 3600].map(duration);
+        let times = [59, 61, 3 * 3600 + 120, 49 * 3600].map(format_duration);
         assert_eq!(times, ["59 s", "1 min 1 s", "3 h 2 min", "2 d 1 h"]);
-        assert_eq!(bytes(12 * 1024 * 1024 + 600 * 1024), "12.5 MiB");
+        assert_eq!(format_bytes(12 * 1024 * 1024 + 600 * 1024), "12.5 MiB");
     }
 }

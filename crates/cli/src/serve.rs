@@ -34,18 +34,19 @@ impl RunCommand<()> for ServeCommand {
         restrict_new_files();
         let source = Source {
             file: self.config,
-            socket: self.socket.named(),
+            socket: self.socket.explicit_path(),
         };
-        let (loaded, before) = source.load_with_stamps()?;
-        let log = logging::initialize(&loaded.config.log);
+        let (loaded_config, initial_stamps) = source.load_with_stamps()?;
+        let log = logging::initialize(&loaded_config.config.log);
         let daemon = Daemon {
-            loaded,
+            loaded_config,
             source,
-            before,
+            initial_stamps,
             log,
             take_over: self.take_over,
         };
-        // A tool that blocks its thread must not keep the process from exiting.
+        // Remaining tasks are abandoned: a tool that blocks its thread must not keep the process
+        // from exiting.
         run_without_joining(daemon.run())
     }
 }

@@ -66,7 +66,8 @@ commands! {
         /// Connects a server, and lists its tools
         #[command(after_help = examples!["pillion servers connect weather"])]
         Connect(ServerArgument) => connect::connect,
-        /// Closes a server's sessions; calls of its tools fail until it is connected again
+        /// Closes a server's sessions; calls of the server's tools fail until the server is
+        /// connected again
         #[command(after_help = examples!["pillion servers disconnect weather"])]
         Disconnect(ServerArgument) => connect::disconnect,
         /// Closes a server's sessions; the next list or call opens new ones
@@ -95,10 +96,11 @@ struct ServersContext {
 
 impl RunCommand<()> for ServersCommand {
     fn run(self, (): &()) -> CommandResult {
-        // Changes may wait for the discovery of servers, and tests for slow servers.
+        // The timeout is long: a change may wait for the discovery of servers, and a test may wait
+        // for a slow server.
         let timeout = Duration::from_secs(330);
         self.command.run(&ServersContext {
-            client: self.socket.client(timeout),
+            client: self.socket.create_client(timeout),
             config: self.config,
             output: JsonOption { json: self.json },
         })
@@ -119,15 +121,16 @@ impl ServersContext {
         self.find_first(name, &[has_id, has_name])
     }
 
-    /// Returns the server with this name or ID. If a server of the configuration file has the same
-    /// name, the added server takes precedence.
+    /// Returns the server with this name or ID. If both an added server and a server of the
+    /// configuration file have this name, returns the added server.
     fn find_added(&self, name: &str) -> Result<ServerEntry, CliError> {
         let is_added =
             |server: &ServerEntry, name: &str| has_name(server, name) && server.origin == "store";
         self.find_first(name, &[is_added, has_id, has_name])
     }
 
-    /// Returns the server that matches the first rule with a match.
+    /// Tries the rules (predicates on a server) in order. Returns the first server that matches the
+    /// first rule that any server matches.
     fn find_first(
         &self,
         name: &str,
@@ -137,13 +140,13 @@ impl ServersContext {
         let ServerList { servers, .. } = decode(&response)?;
         rules
             .iter()
-            .find_map(|matches| servers.iter().find(|server| matches(server, name)))
+            .find_map(|is_match| servers.iter().find(|server| is_match(server, name)))
             .cloned()
             .ok_or_else(|| CliError::UnknownServer(name.to_owned()))
     }
 
     /// Opens the sidecar's store.
-    fn operator(&self) -> Result<OperatorStore, CliError> {
+    fn open_store(&self) -> Result<OperatorStore, CliError> {
         OperatorStore::open_for_socket(self.config.as_deref(), self.client.socket_path())
     }
 
@@ -160,13 +163,13 @@ impl ServersContext {
             Err(error) => return Err(error.into()),
         };
         let list = decode(&response)?;
-        let changed = list.servers.into_iter().find(|server| server.id == id);
-        if changed.is_none() {
+        let changed_server = list.servers.into_iter().find(|server| server.id == id);
+        if changed_server.is_none() {
             print_diagnostic(
                 "the change is stored, but the running sidecar does not show it: it may use \
                 another store; set its configuration with --config",
             );
         }
-        Ok(changed)
+        Ok(changed_server)
     }
 }

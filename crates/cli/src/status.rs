@@ -17,22 +17,23 @@ pub(super) struct StatusCommand {
 impl RunCommand<Client> for StatusCommand {
     fn run(self, client: &Client) -> CommandResult {
         let response = client.request(route::STATUS, []).send()?;
-        self.output
-            .print(&response, |status| as_text(&status).trim_end().to_owned())
+        self.output.print(&response, |status| {
+            format_status(&status).trim_end().to_owned()
+        })
     }
 }
 
-fn as_text(status: &Status) -> String {
-    let mut text = report::summary(status);
+fn format_status(status: &Status) -> String {
+    let mut text = report::format_summary(status);
     if !status.servers.is_empty() {
-        text.push_str(&format!("\n{}\n", report::servers(status)));
+        text.push_str(&format!("\n{}\n", report::format_servers(status)));
     }
     if !status.invalid_tools.is_empty() {
-        let lines = status.invalid_tools.iter().map(report::invalid_tool);
+        let lines = status.invalid_tools.iter().map(report::format_invalid_tool);
         text.push_str(&format!("\n{}\n", lines.collect::<Vec<_>>().join("\n")));
     }
     if !status.tools.is_empty() {
-        text.push_str(&format!("\n{}", report::tools(&status.tools)));
+        text.push_str(&format!("\n{}", report::format_tools(&status.tools)));
     }
     text
 }

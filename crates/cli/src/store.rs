@@ -68,21 +68,24 @@ impl RunCommand<()> for StoreCommand {
 impl RunCommand<StoreOptions> for CheckStore {
     fn run(self, options: &StoreOptions) -> CommandResult {
         check_owner_if_exists(options)?;
-        let (schema, problems) = block_on(async {
+        let (schema_version, problems) = block_on(async {
             let store = SqlStore::open_existing(options).await?;
-            let report = (store.schema_version().await?, store.check().await?);
+            let schema_and_problems = (store.schema_version().await?, store.check().await?);
             store.close().await;
-            Ok(report)
+            Ok(schema_and_problems)
         })?;
         if !problems.is_empty() {
             print(&problems.join("\n"))?;
             return Ok(ExitCode::FAILURE);
         }
-        let newest = SqlStore::required_schema_version();
-        print_result(&if schema == newest {
-            format!("Store OK, schema {schema} (current)")
+        let newest_version = SqlStore::required_schema_version();
+        print_result(&if schema_version == newest_version {
+            format!("Store OK, schema {schema_version} (current)")
         } else {
-            format!("Store OK, schema {schema}; `pillion store migrate` migrates it to {newest}")
+            format!(
+                "Store OK, schema {schema_version}; `pillion store migrate` migrates the schema to \
+                {newest_version}"
+            )
         })
     }
 }
@@ -106,30 +109,35 @@ impl RunCommand<StoreOptions> for MigrateStore {
             state::make_directory(options)?;
             check_owner(path)?;
         }
-        let previous = block_on(async {
-            let schema = match SqlStore::open_existing(options).await {
+        let previous_version = block_on(async {
+            let schema_version = match SqlStore::open_existing(options).await {
                 Ok(store) => {
-                    let schema = store.schema_version().await?;
+                    let schema_version = store.schema_version().await?;
                     store.close().await;
-                    Some(schema)
+                    Some(schema_version)
                 }
                 Err(error) if error.is_not_found() => None,
                 Err(error) => return Err(error),
             };
             SqlStore::open(options).await?.close().await;
-            Ok(schema)
+            Ok(schema_version)
         })?;
-        let newest = SqlStore::required_schema_version();
-        print_result(&match previous {
-            None => format!("Created the store with schema {newest}."),
-            Some(schema) if schema == newest => format!("The schema is already {newest}."),
-            Some(schema) => format!("Migrated the schema from {schema} to {newest}."),
+        let newest_version = SqlStore::required_schema_version();
+        print_result(&match previous_version {
+            None => format!("Created the store with schema {newest_version}."),
+            Some(schema_version) if schema_version == newest_version => {
+                format!("The schema is already {newest_version}.")
+            }
+            Some(schema_version) => {
+                format!("Migrated the schema from {schema_version} to {newest_version}.")
+            }
         })
     }
 }
 
-/// Fails if another user owns the store: files that this user creates would be inaccessible to the
-/// sidecar. A command that needs an existing store creates nothing if there is none.
+/// Fails if another user owns the store, because the sidecar could not access files that this user
+/// creates. Succeeds if the store does not exist; a command that needs an existing store then fails
+/// later, without creating files.
 fn check_owner_if_exists(options: &StoreOptions) -> Result<(), OperatorError> {
     match &options.location {
         StoreLocation::File(path) if path.exists() => check_owner(path),
@@ -137,10 +145,10 @@ fn check_owner_if_exists(options: &StoreOptions) -> Result<(), OperatorError> {
     }
 }
 
-fn block_on<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, CliError> {
+fn block_on<T>(operation: impl Future<Output = Result<T, StoreError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(CliError::Runtime)?;
-    Ok(runtime.block_on(work)?)
+    Ok(runtime.block_on(operation)?)
 }

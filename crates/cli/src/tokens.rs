@@ -12,7 +12,7 @@ use crate::duration::DAY;
 use crate::error::CliError;
 use crate::operator::OperatorStore;
 use crate::output::{print, print_diagnostic, print_result};
-use crate::table::{or_dash, table};
+use crate::table::{format_table, or_dash};
 
 /// Creates, lists and revokes access tokens for requests over TCP
 #[derive(Debug, Args)]
@@ -52,7 +52,7 @@ commands! {
 
 /// The store of the tokens, and the options of all commands.
 struct TokensContext {
-    operator: OperatorStore,
+    operator_store: OperatorStore,
     has_config_file: bool,
     json: bool,
 }
@@ -60,14 +60,14 @@ struct TokensContext {
 impl RunCommand<()> for TokensCommand {
     fn run(self, (): &()) -> CommandResult {
         self.command.run(&TokensContext {
-            operator: OperatorStore::open_for_any_sidecar(self.config.as_deref())?,
+            operator_store: OperatorStore::open_for_any_sidecar(self.config.as_deref())?,
             has_config_file: self.config.is_some(),
             json: self.json,
         })
     }
 }
 
-/// Creates a token and prints it; it cannot be shown again
+/// Creates a token and prints its value, which cannot be shown again
 #[derive(Debug, Args)]
 #[command(after_help = examples![
     "pillion tokens create ci --scope execute --expires-days 90 --config /etc/pillion/pillion.toml",
@@ -75,14 +75,14 @@ impl RunCommand<()> for TokensCommand {
 ])]
 pub(super) struct CreateToken {
     /// The token's name, unique among all tokens, including revoked ones
-    #[arg(value_parser = name)]
+    #[arg(value_parser = parse_name)]
     name: String,
     /// The token's scope; each scope includes the previous ones
     #[arg(long, value_parser = ["read", "execute", "approve", "admin"])]
     scope: String,
     /// Binds the token to this user: requests act for this user, may use the user's credentials,
     /// and see only the user's recorded calls
-    #[arg(long, value_name = "NAME", conflicts_with = "any_user", value_parser = user)]
+    #[arg(long, value_name = "NAME", conflicts_with = "any_user", value_parser = parse_user)]
     user: Option<String>,
     /// Allows requests to act for any user that they name: for an application that authenticates
     /// its users
@@ -90,14 +90,14 @@ pub(super) struct CreateToken {
     any_user: bool,
     /// The only tools that the token may use, separated by commas: names, or prefixes of names
     /// followed by '*', as in 'get_time,far_*' [default: every tool]
-    #[arg(long, value_name = "TOOLS", value_parser = AllowedTools::listed)]
+    #[arg(long, value_name = "TOOLS", value_parser = AllowedTools::parse_list)]
     tools: Option<AllowedTools>,
     /// The number of days until the token expires [default: never]
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     expires_days: Option<u32>,
 }
 
-fn name(text: &str) -> Result<String, &'static str> {
+fn parse_name(text: &str) -> Result<String, &'static str> {
     let is_valid = (1..=100).contains(&text.chars().count())
         && !text.contains(|c: char| c.is_whitespace() || c.is_control());
     is_valid
@@ -105,7 +105,7 @@ fn name(text: &str) -> Result<String, &'static str> {
         .ok_or("a name must have 1 to 100 characters and no white space")
 }
 
-fn user(text: &str) -> Result<String, &'static str> {
+fn parse_user(text: &str) -> Result<String, &'static str> {
     let is_valid = (1..=256).contains(&text.len()) && !text.contains(char::is_control);
     is_valid
         .then(|| text.to_owned())
@@ -114,30 +114,31 @@ fn user(text: &str) -> Result<String, &'static str> {
 
 impl RunCommand<TokensContext> for CreateToken {
     fn run(self, context: &TokensContext) -> CommandResult {
-        let operator = &context.operator;
+        let operator_store = &context.operator_store;
         let scope = Scope::parse(&self.scope).unwrap_or(Scope::Read);
-        // Resolved with this shell's environment, which may lack the sidecar's variables.
-        let tcp = &operator.config.tcp;
-        let listed = TokenList::read_file(tcp)
+        // An error in the configured tokens is ignored, because the environment of this shell may
+        // lack the variables from which the sidecar reads tokens.
+        let tcp = &operator_store.config.tcp;
+        let configured_tokens = TokenList::read_file(tcp)
             .and_then(|file| TokenList::parse(tcp, file.as_ref(), |name| std::env::var(name).ok()));
-        if listed.is_ok_and(|listed| listed.names(&self.name)) {
+        if configured_tokens.is_ok_and(|tokens| tokens.has_name(&self.name)) {
             return Err(CliError::Usage(format!(
                 "the configuration already has a token named '{}'",
                 self.name
             )));
         }
         let users = match self.user {
-            Some(user) => Users::One(user),
-            None if self.any_user => Users::Anybody,
+            Some(user) => Users::SingleUser(user),
+            None if self.any_user => Users::AnyUser,
             None => Users::NoUser,
         };
         let mut scopes = vec![scope.as_str().to_owned()];
-        scopes.extend(users.word());
-        scopes.extend(self.tools.unwrap_or_default().word());
-        let new = NewToken::generate();
+        scopes.extend(users.to_entry_word());
+        scopes.extend(self.tools.unwrap_or_default().to_entry_word());
+        let new_token = NewToken::generate();
         let now = Timestamp::now();
         let token = AccessToken {
-            hash: new.hash(),
+            hash: new_token.hash(),
             name: self.name,
             scopes,
             created_at: now,
@@ -145,8 +146,8 @@ impl RunCommand<TokensContext> for CreateToken {
             last_used_at: None,
             revoked_at: None,
         };
-        operator
-            .run(operator.store().insert_access_token(&token))
+        operator_store
+            .run(operator_store.store().insert_access_token(&token))
             .map_err(|error| {
                 if error.is_conflict() {
                     CliError::Usage(format!("a token named '{}' already exists", token.name))
@@ -154,14 +155,14 @@ impl RunCommand<TokensContext> for CreateToken {
                     CliError::Tokens(error)
                 }
             })?;
-        let value = new.expose();
+        let token_text = new_token.expose();
         if context.json {
-            let json = json!({"name": token.name, "scope": scope.as_str(), "token": value});
+            let json = json!({"name": token.name, "scope": scope.as_str(), "token": token_text});
             print(&json.to_string())?;
         } else {
-            print(value)?;
+            print(token_text)?;
         }
-        if !operator.config.tcp.tokens_store {
+        if !operator_store.config.tcp.tokens_store {
             print_diagnostic(if context.has_config_file {
                 "with this configuration, the sidecar does not accept stored tokens: set \
                 tcp.tokens_store = true"
@@ -181,20 +182,20 @@ pub(super) struct ListTokens;
 
 impl RunCommand<TokensContext> for ListTokens {
     fn run(self, context: &TokensContext) -> CommandResult {
-        let operator = &context.operator;
-        let tokens = operator
-            .run(operator.store().access_tokens())
+        let operator_store = &context.operator_store;
+        let tokens = operator_store
+            .run(operator_store.store().access_tokens())
             .map_err(CliError::Tokens)?;
         if context.json {
-            let entries: Vec<_> = tokens.iter().map(as_json).collect();
+            let entries: Vec<_> = tokens.iter().map(format_token_json).collect();
             return print_result(&json!({ "tokens": entries }).to_string());
         }
-        let heads = ["NAME", "SCOPE", "STATUS", "CREATED", "EXPIRES", "LAST USED"];
-        print_result(&table(heads, tokens.iter().map(row)))
+        let headings = ["NAME", "SCOPE", "STATUS", "CREATED", "EXPIRES", "LAST USED"];
+        print_result(&format_table(headings, tokens.iter().map(format_token_row)))
     }
 }
 
-fn as_json(token: &AccessToken) -> Value {
+fn format_token_json(token: &AccessToken) -> Value {
     json!({
         "name": token.name, "scopes": token.scopes, "status": status(token),
         "createdAt": format_timestamp(token.created_at),
@@ -204,7 +205,7 @@ fn as_json(token: &AccessToken) -> Value {
     })
 }
 
-fn row(token: &AccessToken) -> [String; 6] {
+fn format_token_row(token: &AccessToken) -> [String; 6] {
     [
         token.name.clone(),
         token.scopes.join(" "),
@@ -216,7 +217,9 @@ fn row(token: &AccessToken) -> [String; 6] {
 }
 
 fn status(token: &AccessToken) -> &'static str {
-    let is_expired = token.expires_at.is_some_and(|at| at <= Timestamp::now());
+    let is_expired = token
+        .expires_at
+        .is_some_and(|expiry| expiry <= Timestamp::now());
     match (token.revoked_at, is_expired) {
         (Some(_), _) => "revoked",
         (None, true) => "expired",
@@ -234,9 +237,9 @@ pub(super) struct RevokeToken {
 
 impl RunCommand<TokensContext> for RevokeToken {
     fn run(self, context: &TokensContext) -> CommandResult {
-        let operator = &context.operator;
-        let store = operator.store();
-        operator
+        let operator_store = &context.operator_store;
+        let store = operator_store.store();
+        operator_store
             .run(store.revoke_access_token(&self.name, Timestamp::now()))
             .map_err(|error| {
                 if error.is_not_found() {

@@ -12,9 +12,9 @@ use pillion_wire::{Parameter, ToolKeyEntry, ToolList, ToolSummary, route};
 
 use crate::dispatch::{CommandResult, RunCommand};
 use crate::output::{JsonOption, print, print_body, print_diagnostic, print_pretty, print_result};
-use crate::providers::key_from_input;
-use crate::sidecar::{SocketOption, caller_for, decode};
-use crate::table::{first_line, table, truncate};
+use crate::providers::read_key_body;
+use crate::sidecar::{SocketOption, build_caller, decode};
+use crate::table::{first_line, format_table, truncate};
 
 /// Lists and calls the tools of a running sidecar
 #[derive(Debug, Args)]
@@ -54,14 +54,14 @@ impl RunCommand<()> for ToolsCommand {
             _ => Duration::ZERO,
         };
         let timeout = Duration::from_millis(self.timeout_ms).saturating_add(approval_wait);
-        self.command.run(&self.socket.client(timeout))
+        self.command.run(&self.socket.create_client(timeout))
     }
 }
 
 /// Warns about invalid files in the directory of WebAssembly tools.
 fn warn_about_invalid_tools(tools: &[pillion_wire::InvalidTool]) {
     for tool in tools {
-        print_diagnostic(&escape_line(&super::report::invalid_tool(tool)));
+        print_diagnostic(&escape_line(&super::report::format_invalid_tool(tool)));
     }
 }
 
@@ -89,14 +89,14 @@ pub(super) struct ListTools {
 
 impl RunCommand<Client> for ListTools {
     fn run(self, client: &Client) -> CommandResult {
-        let category = self.category.as_ref().map(|name| ("category", name));
+        let category_query = self.category.as_ref().map(|name| ("category", name));
         let request = client.request(route::LIST_TOOLS, []);
-        let response = request.query(category).send()?;
+        let response = request.query(category_query).send()?;
         let list = decode(&response)?;
         if self.output.json {
             print_body(&response)?;
         } else if !list.tools.is_empty() {
-            print(&tool_lines(&list, stdout().is_terminal()))?;
+            print(&format_tool_lines(&list, stdout().is_terminal()))?;
         }
         if list.tools.is_empty() {
             print_diagnostic(&match &self.category {
@@ -115,17 +115,21 @@ const MAX_DESCRIPTION_CHARS: usize = 100;
 
 /// Returns one line per tool: the name and the first line of the description, which is truncated on
 /// a terminal.
-fn tool_lines(list: &ToolList, on_terminal: bool) -> String {
-    let lengths = list.tools.iter().map(|tool| tool.name.len());
-    let width = lengths.max().unwrap_or_default();
-    let line = |tool: &ToolSummary| {
+fn format_tool_lines(list: &ToolList, is_on_terminal: bool) -> String {
+    let name_lengths = list.tools.iter().map(|tool| tool.name.len());
+    let name_width = name_lengths.max().unwrap_or_default();
+    let format_line = |tool: &ToolSummary| {
         let mut description = first_line(&tool.description);
-        if on_terminal {
+        if is_on_terminal {
             description = shorten(&description);
         }
-        visible_line(&format!("{:width$}  {description}", tool.name))
+        visible_line(&format!("{:name_width$}  {description}", tool.name))
     };
-    list.tools.iter().map(line).collect::<Vec<_>>().join("\n")
+    list.tools
+        .iter()
+        .map(format_line)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn shorten(description: &str) -> String {
@@ -154,16 +158,16 @@ pub(super) struct ShowTool {
 
 impl RunCommand<Client> for ShowTool {
     fn run(self, client: &Client) -> CommandResult {
-        let caller = caller_for(self.user.as_deref());
+        let caller = build_caller(self.user.as_deref());
         let request = client.request(route::SHOW_TOOL, [&self.name]);
         let response = request.caller(&caller).send()?;
         self.output
-            .print(&response, |response| as_text(&response.tool))
+            .print(&response, |response| format_tool(&response.tool))
     }
 }
 
 /// Returns the tool's origin and description, and one line per parameter.
-fn as_text(tool: &ToolSummary) -> String {
+fn format_tool(tool: &ToolSummary) -> String {
     let server = tool.server_label.as_ref().map(|label| {
         let url = tool.server_url.as_deref().unwrap_or_default();
         format!("{label} ({url})")
@@ -172,35 +176,35 @@ fn as_text(tool: &ToolSummary) -> String {
         ("name", Some(tool.name.clone())),
         ("category", Some(tool.category.clone())),
         ("server", server),
-        ("named there", tool.server_tool.clone()),
+        ("server tool", tool.server_tool.clone()),
         ("description", Some(tool.description.clone())),
     ];
     let parameters = tool.parameters.iter();
     let warnings = tool.warnings.iter();
     let lines: Vec<_> = facts
         .into_iter()
-        .filter_map(|(name, value)| Some(line(name, &value?)))
-        .chain(parameters.map(|parameter| line("parameter", &signature(parameter))))
-        .chain(warnings.map(|warning| line("hidden", warning)))
+        .filter_map(|(name, value)| Some(format_fact(name, &value?)))
+        .chain(parameters.map(|parameter| format_fact("parameter", &format_signature(parameter))))
+        .chain(warnings.map(|warning| format_fact("hidden", warning)))
         .collect();
     lines.join("\n")
 }
 
-fn line(name: &str, value: &str) -> String {
+fn format_fact(name: &str, value: &str) -> String {
     format!("{name:<11} {}", visible_line(value))
 }
 
 /// Returns one line about a parameter: `expression STRING, required: what it means`.
-fn signature(parameter: &Parameter) -> String {
+fn format_signature(parameter: &Parameter) -> String {
     let Parameter {
         name,
         kind,
         description,
         ..
     } = parameter;
-    let required = if parameter.required { ", required" } else { "" };
-    let colon = if description.is_empty() { "" } else { ": " };
-    format!("{name} {kind}{required}{colon}{description}")
+    let required_suffix = if parameter.required { ", required" } else { "" };
+    let separator = if description.is_empty() { "" } else { ": " };
+    format!("{name} {kind}{required_suffix}{separator}{description}")
 }
 
 /// Prints the tools' schemas in OpenAI's format, as JSON
@@ -215,8 +219,8 @@ pub(super) struct ToolSchemas {
 impl RunCommand<Client> for ToolSchemas {
     fn run(self, client: &Client) -> CommandResult {
         let request = client.request(route::LIST_SCHEMAS, []);
-        let category = self.category.map(|name| ("category", name));
-        let list = request.query(category).send()?.decode()?;
+        let category_query = self.category.map(|name| ("category", name));
+        let list = request.query(category_query).send()?.decode()?;
         let exit_code = print_pretty(&list.schemas)?;
         warn_about_unavailable_servers(&list.unavailable_servers);
         Ok(exit_code)
@@ -234,14 +238,14 @@ pub(super) fn list_keys(output: &JsonOption, client: &Client) -> CommandResult {
     let response = client.request(route::LIST_TOOL_KEYS, []).send()?;
     output.print(&response, |list| {
         let row = |ToolKeyEntry { tool, service, key }| [tool, service, key];
-        table(["TOOL", "SERVICE", "KEY"], list.tools.into_iter().map(row))
+        format_table(["TOOL", "SERVICE", "KEY"], list.tools.into_iter().map(row))
     })
 }
 
 impl ToolKeyTarget {
     pub(super) fn set_key(&self, client: &Client) -> CommandResult {
         let request = client.request(route::SET_TOOL_KEY, [&self.name]);
-        request.send_bytes(&key_from_input()?)?;
+        request.send_bytes(&read_key_body()?)?;
         print_result(&format!("stored the key of {} in the vault", self.name))
     }
 

@@ -36,26 +36,26 @@ pub(super) struct TopCommand {
 impl RunCommand<Client> for TopCommand {
     fn run(self, client: &Client) -> CommandResult {
         let interval = Duration::from_millis(self.interval_ms);
-        let clear = if std::io::stdout().is_terminal() {
+        let clear_sequence = if std::io::stdout().is_terminal() {
             CLEAR_SCREEN
         } else {
             ""
         };
-        let mut previous = StatusSample::take(client)?;
-        let mut updates = 0;
-        while self.count.is_none_or(|count| updates < count) {
+        let mut previous_sample = StatusSample::take(client)?;
+        let mut update_count = 0;
+        while self.count.is_none_or(|count| update_count < count) {
             std::thread::sleep(interval);
             let sample = StatusSample::take(client)?;
-            let rates = sample.calls_per_second_since(&previous);
+            let rates = sample.compute_call_rates(&previous_sample);
             if self.json {
                 print_json(&sample.to_json(&rates))?;
             } else {
-                let summary = report::summary(&sample.status);
-                let table = report::busy_tools(&busiest(&sample.status.tools, &rates));
-                print(&format!("{clear}{summary}\n{table}\n"))?;
+                let summary = report::format_summary(&sample.status);
+                let table = report::format_busy_tools(&sort_by_rate(&sample.status.tools, &rates));
+                print(&format!("{clear_sequence}{summary}\n{table}\n"))?;
             }
-            previous = sample;
-            updates += 1;
+            previous_sample = sample;
+            update_count += 1;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -63,34 +63,37 @@ impl RunCommand<Client> for TopCommand {
 
 /// The sidecar's status at one point in time.
 struct StatusSample {
-    at: Instant,
+    taken_at: Instant,
     status: Status,
 }
 
 impl StatusSample {
     fn take(client: &Client) -> Result<Self, ClientError> {
         let status = client.fetch(route::STATUS)?;
-        let at = Instant::now();
-        Ok(Self { at, status })
+        let taken_at = Instant::now();
+        Ok(Self { taken_at, status })
     }
 
-    /// Returns the rate of finished calls per second of each tool. The counters of a restarted
-    /// sidecar start at zero.
-    fn calls_per_second_since(&self, previous: &Self) -> Vec<f64> {
+    /// Returns the rate of finished calls per second of each tool. If the sidecar was restarted
+    /// between the two statuses, the counters of the earlier status are ignored, because the
+    /// counters start again at zero.
+    fn compute_call_rates(&self, previous: &Self) -> Vec<f64> {
         let is_same_process = previous.status.pid == self.status.pid;
-        let previous_calls: HashMap<_, _> = previous
+        let previous_call_counts: HashMap<_, _> = previous
             .status
             .tools
             .iter()
             .filter(|_| is_same_process)
             .map(|tool| (&tool.name, tool.calls))
             .collect();
-        let seconds = (self.at - previous.at).as_secs_f64();
+        let seconds = (self.taken_at - previous.taken_at).as_secs_f64();
         let rates = self.status.tools.iter().map(|tool| {
-            let old_calls = previous_calls.get(&tool.name).copied();
-            let new_calls = tool.calls.saturating_sub(old_calls.unwrap_or_default());
-            #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-            let calls = new_calls as f64;
+            let old_call_count = previous_call_counts.get(&tool.name).copied();
+            let new_call_count = tool
+                .calls
+                .saturating_sub(old_call_count.unwrap_or_default());
+            #[expect(clippy::cast_precision_loss, reason = "the rate is only displayed")]
+            let calls = new_call_count as f64;
             calls / seconds
         });
         rates.collect()
@@ -106,12 +109,12 @@ impl StatusSample {
     }
 }
 
-/// Returns the tools by current rate, then by number of calls.
-fn busiest(tools: &[ToolStatus], rates: &[f64]) -> Vec<(ToolStatus, f64)> {
+/// Returns the tools, sorted by current rate and then by number of calls, highest first.
+fn sort_by_rate(tools: &[ToolStatus], rates: &[f64]) -> Vec<(ToolStatus, f64)> {
     let mut pairs: Vec<_> = tools.iter().cloned().zip(rates.iter().copied()).collect();
-    pairs.sort_by(|(one, rate), (other, other_rate)| {
-        let by_rate = other_rate.total_cmp(rate);
-        by_rate.then(other.calls.cmp(&one.calls))
+    pairs.sort_by(|(tool, rate), (other_tool, other_rate)| {
+        let rate_order = other_rate.total_cmp(rate);
+        rate_order.then(other_tool.calls.cmp(&tool.calls))
     });
     pairs
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 /// The JSON types and their descriptions, in the order of error messages.
-const TYPES: [(&str, &str); 7] = [
+const JSON_TYPES: [(&str, &str); 7] = [
     ("integer", "an integer"),
     ("number", "a number"),
     ("boolean", "true or false"),
@@ -15,11 +15,11 @@ const TYPES: [(&str, &str); 7] = [
     ("null", "null"),
 ];
 
-/// The JSON types that a schema allows: a flag for each of [`TYPES`].
+/// The JSON types that a schema allows: a flag for each of [`JSON_TYPES`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct SchemaTypes([bool; TYPES.len()]);
+pub(crate) struct SchemaTypes([bool; JSON_TYPES.len()]);
 
-/// Maximum depth of references and alternatives.
+/// Maximum nesting depth of references and alternatives that are followed in a schema.
 const MAX_DEPTH: usize = 8;
 
 /// Maximum number of subschemas that are read, because a recursive schema could have any number.
@@ -30,22 +30,22 @@ const MAX_SUBSCHEMAS: usize = 1000;
 ///
 /// # Errors
 /// Returns the types that the schema allows, if `text` has none of them.
-pub(super) fn value(text: &str, schema: &Value, root: &Value) -> Result<Value, SchemaTypes> {
+pub(super) fn parse_value(text: &str, schema: &Value, root: &Value) -> Result<Value, SchemaTypes> {
     let types = SchemaTypes::from_schema(schema, root);
     let json = serde_json::from_str::<Value>(text);
     if types == SchemaTypes::default() {
         return Ok(json.unwrap_or_else(|_| Value::String(text.to_owned())));
     }
     match json {
-        // Text in quotation marks stays unchanged, including the quotation marks.
-        Ok(json) if !json.is_string() && types.allow_value(&json) => Ok(json),
-        _ if types.allow("string") => Ok(Value::String(text.to_owned())),
+        // Text in quotation marks becomes a string that includes the quotation marks.
+        Ok(json) if !json.is_string() && types.has_type_of(&json) => Ok(json),
+        _ if types.has_type("string") => Ok(Value::String(text.to_owned())),
         _ => Err(types),
     }
 }
 
 /// Returns a string without quotation marks, and any other value as JSON.
-pub(super) fn text(value: &Value) -> String {
+pub(super) fn to_text(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
@@ -55,31 +55,39 @@ impl SchemaTypes {
     /// Returns the types of a schema, including those of its alternatives and references.
     pub(super) fn from_schema(schema: &Value, root: &Value) -> Self {
         let mut types = Self::default();
-        types.collect(schema, root, MAX_DEPTH, &mut { MAX_SUBSCHEMAS });
+        types.add_types(schema, root, MAX_DEPTH, &mut { MAX_SUBSCHEMAS });
         types
     }
 
-    pub(super) fn allow(self, name: &str) -> bool {
-        let mut types = TYPES.iter().zip(self.0);
-        types.any(|((known, _), is_allowed)| is_allowed && *known == name)
+    pub(super) fn has_type(self, name: &str) -> bool {
+        let mut types = JSON_TYPES.iter().zip(self.0);
+        types.any(|((type_name, _), is_allowed)| is_allowed && *type_name == name)
     }
 
-    fn collect(&mut self, schema: &Value, root: &Value, depth: usize, left: &mut usize) {
-        let (Some(deeper), Some(fewer)) = (depth.checked_sub(1), left.checked_sub(1)) else {
+    fn add_types(
+        &mut self,
+        schema: &Value,
+        root: &Value,
+        max_depth: usize,
+        max_subschemas: &mut usize,
+    ) {
+        let (Some(inner_max_depth), Some(remaining_subschemas)) =
+            (max_depth.checked_sub(1), max_subschemas.checked_sub(1))
+        else {
             return;
         };
-        *left = fewer;
+        *max_subschemas = remaining_subschemas;
         match &schema["type"] {
-            Value::String(name) => self.add(name),
+            Value::String(name) => self.add_type(name),
             Value::Array(names) => names
                 .iter()
                 .filter_map(Value::as_str)
-                .for_each(|name| self.add(name)),
+                .for_each(|name| self.add_type(name)),
             _ => {}
         }
         for keyword in ["anyOf", "oneOf", "allOf"] {
             for member in schema[keyword].as_array().into_iter().flatten() {
-                self.collect(member, root, deeper, left);
+                self.add_types(member, root, inner_max_depth, max_subschemas);
             }
         }
         let target = schema["$ref"]
@@ -87,31 +95,34 @@ impl SchemaTypes {
             .and_then(|reference| reference.strip_prefix('#'))
             .and_then(|pointer| root.pointer(pointer));
         if let Some(target) = target {
-            self.collect(target, root, deeper, left);
+            self.add_types(target, root, inner_max_depth, max_subschemas);
         }
         if schema.get("type").is_none() {
             let values = schema["enum"].as_array().into_iter().flatten();
             for value in values.chain(schema.get("const")) {
-                self.add(type_name(value));
+                self.add_type(type_name(value));
             }
         }
     }
 
-    fn add(&mut self, name: &str) {
-        if let Some(index) = TYPES.iter().position(|(known, _)| *known == name) {
+    fn add_type(&mut self, name: &str) {
+        if let Some(index) = JSON_TYPES
+            .iter()
+            .position(|(type_name, _)| *type_name == name)
+        {
             self.0[index] = true;
         }
     }
 
-    fn allow_value(self, value: &Value) -> bool {
-        let is_whole = value.as_f64().is_some_and(|number| number.fract() == 0.0);
-        self.allow(type_name(value)) || (is_whole && self.allow("integer"))
+    fn has_type_of(self, value: &Value) -> bool {
+        let is_integral = value.as_f64().is_some_and(|number| number.fract() == 0.0);
+        self.has_type(type_name(value)) || (is_integral && self.has_type("integer"))
     }
 }
 
 impl fmt::Display for SchemaTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = TYPES
+        let names: Vec<_> = JSON_TYPES
             .iter()
             .zip(self.0)
             .filter(|(_, is_allowed)| *is_allowed)
@@ -163,7 +174,7 @@ mod tests {
         ];
         for (text, schema, expected) in cases {
             assert_eq!(
-                value(text, &schema, &root),
+                parse_value(text, &schema, &root),
                 Ok(expected),
                 "{text} as {schema}"
             );
@@ -172,11 +183,12 @@ mod tests {
 
     #[test]
     fn a_value_of_another_type_is_rejected() {
-        let rejected = |text, schema: Value| value(text, &schema, &schema).unwrap_err().to_string();
-        assert_eq!(rejected("x", json!({"type": "integer"})), "an integer");
-        assert_eq!(rejected("1.5", json!({"type": "integer"})), "an integer");
+        let reject =
+            |text, schema: Value| parse_value(text, &schema, &schema).unwrap_err().to_string();
+        assert_eq!(reject("x", json!({"type": "integer"})), "an integer");
+        assert_eq!(reject("1.5", json!({"type": "integer"})), "an integer");
         assert_eq!(
-            rejected("1", json!({"type": ["boolean", "null"]})),
+            reject("1", json!({"type": ["boolean", "null"]})),
             "true or false or null"
         );
     }
@@ -189,9 +201,9 @@ mod tests {
             SchemaTypes::from_schema(&json!({"$ref": "#/$defs/a"}), &root),
             SchemaTypes::default()
         );
-        let wide = json!({"$defs": {"a": {"anyOf": vec![json!({"$ref": "#/$defs/a"}); 100]}}});
+        let wide_root = json!({"$defs": {"a": {"anyOf": vec![json!({"$ref": "#/$defs/a"}); 100]}}});
         assert_eq!(
-            SchemaTypes::from_schema(&json!({"$ref": "#/$defs/a"}), &wide),
+            SchemaTypes::from_schema(&json!({"$ref": "#/$defs/a"}), &wide_root),
             SchemaTypes::default()
         );
     }

@@ -48,39 +48,41 @@ pub(crate) struct RotateKey {
 impl RunCommand<()> for RotateKey {
     fn run(self, (): &()) -> CommandResult {
         let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
-        let file = config.vault.key_file.ok_or(ServerError::NoKeyFile)?;
-        let next = next_key_file(&file);
-        generate_next_key(&file, &next).map_err(|error| file_error(&next, &error))?;
-        // A running sidecar rotates the key itself, so that it writes nothing with the old key.
-        let client = self.socket.client(Duration::from_secs(120));
+        let key_path = config.vault.key_file.ok_or(ServerError::NoKeyFile)?;
+        let next_path = next_key_file(&key_path);
+        generate_next_key(&key_path, &next_path).map_err(|error| file_error(&next_path, &error))?;
+        // If a sidecar is running, the sidecar rotates the key, so that it does not write secrets
+        // with the old key afterwards.
+        let client = self.socket.create_client(Duration::from_secs(120));
         match client.request(route::ROTATE_VAULT, []).send() {
             Ok(_) => {}
             Err(error) if error.is_not_running() => {
-                rotate_store(self.config.as_deref(), &file, &next)?;
+                rotate_store(self.config.as_deref(), &key_path, &next_path)?;
             }
             Err(error) => return Err(error.into()),
         }
-        let old = replace_key_file(&file, &next).map_err(|error| file_error(&file, &error))?;
+        let old_path = replace_key_file(&key_path, &next_path)
+            .map_err(|error| file_error(&key_path, &error))?;
         print_result(&format!(
             "{} has the new key; older backups need {}",
-            file.display(),
-            old.display()
+            key_path.display(),
+            old_path.display()
         ))
     }
 }
 
 /// Re-encrypts the secrets of a store that no sidecar has open.
-fn rotate_store(config: Option<&Path>, file: &Path, next: &Path) -> Result<(), CliError> {
-    let operator = OperatorStore::open(config)?;
+fn rotate_store(config: Option<&Path>, key_path: &Path, next_path: &Path) -> Result<(), CliError> {
+    let operator_store = OperatorStore::open(config)?;
     let read_key = |path| MasterKey::from_file(path).map_err(ServerError::NextKey);
-    let (key, next_key) = (read_key(file)?, read_key(next)?);
-    operator
+    let (key, next_key) = (read_key(key_path)?, read_key(next_path)?);
+    operator_store
         .run(async {
-            let store = || operator.store() as _;
+            let store = || operator_store.store() as _;
             match Vault::open(store(), key).await {
                 Ok(vault) => vault.rotate(next_key).await.map(drop),
-                // The store already has the next key if a rotation was interrupted after
-                // re-encrypting.
+                // An interrupted rotation has already re-encrypted the store with the next key, so
+                // the secrets are not re-encrypted again.
                 Err(VaultError::WrongKey { .. }) => Vault::open(store(), next_key).await.map(drop),
                 Err(error) => Err(error),
             }
@@ -89,50 +91,61 @@ fn rotate_store(config: Option<&Path>, file: &Path, next: &Path) -> Result<(), C
     Ok(())
 }
 
-/// Generates the next key, unless an interrupted rotation has left one. The new file has the owner
-/// of the key file.
-fn generate_next_key(file: &Path, next: &Path) -> io::Result<()> {
+/// Generates the next key and writes it to a new file. Keeps the file with the next key if an
+/// interrupted rotation has left one. The new file gets the same owner as the file with the current
+/// key.
+fn generate_next_key(key_path: &Path, next_path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut key_file = match options.write(true).create_new(true).mode(0o600).open(next) {
-        Ok(key_file) => key_file,
+    let mut next_file = match options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(next_path)
+    {
+        Ok(next_file) => next_file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
         Err(error) => return Err(error),
     };
-    let written = (|| {
-        let owner = fs::metadata(file)?;
-        std::os::unix::fs::fchown(&key_file, Some(owner.uid()), Some(owner.gid()))?;
+    let write_result = (|| {
+        let owner = fs::metadata(key_path)?;
+        std::os::unix::fs::fchown(&next_file, Some(owner.uid()), Some(owner.gid()))?;
         let key = MasterKey::generate();
-        writeln!(key_file, "{}", key.to_base64().expose_secret())?;
-        key_file.sync_all()
+        writeln!(next_file, "{}", key.to_base64().expose_secret())?;
+        next_file.sync_all()
     })();
-    if written.is_err() {
-        drop(fs::remove_file(next));
+    if write_result.is_err() {
+        drop(fs::remove_file(next_path));
     }
-    written
+    write_result
 }
 
-/// Replaces the key file atomically and returns the path of the old key.
-fn replace_key_file(file: &Path, next: &Path) -> io::Result<PathBuf> {
-    let old = link_old_key(file)?;
-    fs::rename(next, file)?;
-    let directory = file.parent().filter(|path| !path.as_os_str().is_empty());
+/// Replaces the current key file by the next key file atomically. Returns the path at which the old
+/// key remains.
+fn replace_key_file(key_path: &Path, next_path: &Path) -> io::Result<PathBuf> {
+    let old_path = link_old_key(key_path)?;
+    fs::rename(next_path, key_path)?;
+    let directory = key_path
+        .parent()
+        .filter(|path| !path.as_os_str().is_empty());
     fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
-    Ok(old)
+    Ok(old_path)
 }
 
-/// Links the key file to an unused name.
-fn link_old_key(file: &Path) -> io::Result<PathBuf> {
-    let suffixes = (2..).map(|number| format!(".old-{number}"));
-    for suffix in std::iter::once(".old".to_owned()).chain(suffixes) {
-        let old = with_suffix(file, &suffix);
-        match fs::hard_link(file, &old) {
-            Ok(()) => return Ok(old),
+/// Creates a hard link to the key file, under an unused name, so that the old key remains. Returns
+/// the path of the link.
+fn link_old_key(key_path: &Path) -> io::Result<PathBuf> {
+    let numbered_suffixes = (2..).map(|suffix_number| format!(".old-{suffix_number}"));
+    for suffix in std::iter::once(".old".to_owned()).chain(numbered_suffixes) {
+        let old_path = with_suffix(key_path, &suffix);
+        match fs::hard_link(key_path, &old_path) {
+            Ok(()) => return Ok(old_path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
-        // An interrupted rotation has already created this link.
-        if fs::read(&old)? == fs::read(file)? {
-            return Ok(old);
+        // If a file with this name has the same content, an interrupted rotation has already
+        // created the link.
+        if fs::read(&old_path)? == fs::read(key_path)? {
+            return Ok(old_path);
         }
     }
     Err(io::ErrorKind::AlreadyExists.into())
@@ -145,5 +158,8 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 fn file_error(path: &Path, error: &io::Error) -> CliError {
-    CliError::Usage(format!("{}: {error}", path.display()))
+    CliError::Usage(format!(
+        "cannot rotate the key in {}: {error}",
+        path.display()
+    ))
 }

@@ -4,7 +4,7 @@ use pillion_wire::{WorkerEntry, route};
 
 use super::dispatch::{CommandResult, RunCommand};
 use super::output::JsonOption;
-use super::table::{or_dash, table};
+use super::table::{format_table, or_dash};
 
 /// Lists the workers of a running sidecar: processes that offer their own tools
 #[derive(Debug, Args)]
@@ -21,13 +21,13 @@ impl RunCommand<Client> for WorkersCommand {
     fn run(self, client: &Client) -> CommandResult {
         let response = client.request(route::LIST_WORKERS, []).send()?;
         self.output.print(&response, |list| {
-            let heads = ["ID", "NAME", "PROCESS", "STATUS", "CALLS", "TOOLS"];
-            table(heads, list.workers.iter().map(row))
+            let headings = ["ID", "NAME", "PROCESS", "STATUS", "CALLS", "TOOLS"];
+            format_table(headings, list.workers.iter().map(format_worker_row))
         })
     }
 }
 
-fn row(worker: &WorkerEntry) -> [String; 6] {
+fn format_worker_row(worker: &WorkerEntry) -> [String; 6] {
     let status = if worker.busy { "busy" } else { "ready" };
     [
         worker.id.to_string(),

@@ -7,49 +7,54 @@ use crate::output::{OutputError, eprint, print_json, write};
 use crate::table::truncate;
 use pillion_gateway::pins::{visible, visible_line};
 
-/// Maximum length of a line with a tool's arguments or result, in characters.
+/// Maximum length of a line that shows a tool's arguments or result, in characters.
 const MAX_LINE_CHARS: usize = 200;
 
 /// The output of a chat: the model's text on standard output, everything else on standard error.
-pub(super) struct Screen {
-    json: bool,
-    /// Whether the current line of the model's text has not ended.
-    is_in_line: bool,
-    /// Whether text of the model has arrived since the last request.
+pub(super) struct ChatScreen {
+    has_json_output: bool,
+    /// Whether the last line of the model's text lacks its line break.
+    is_line_open: bool,
+    /// Whether the model has sent text since the last request.
     has_text: bool,
 }
 
-impl Screen {
-    pub(super) fn new(json: bool) -> Self {
+impl ChatScreen {
+    pub(super) fn new(has_json_output: bool) -> Self {
         Self {
-            json,
-            is_in_line: false,
+            has_json_output,
+            is_line_open: false,
             has_text: false,
         }
     }
 
     pub(super) fn show(&mut self, event: &StreamedEvent) -> Result<(), OutputError> {
-        if self.json {
+        if self.has_json_output {
             return print_json(&event.to_json());
         }
         let data = &event.data;
-        let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
+        let text_member = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
         match event.kind.as_str() {
             "chat" => self.has_text = false,
             "delta" => {
                 self.has_text = true;
-                self.write_text(text("text"))?;
+                self.write_text(text_member("text"))?;
             }
-            // An answer from the store was not streamed in pieces.
-            "done" if !self.has_text => self.write_text(text("content"))?,
+            // If the model had already given its final response, the sidecar sends no `delta`
+            // events, and the text is in the event `done`.
+            "done" if !self.has_text => self.write_text(text_member("content"))?,
             "tool_started" => {
                 self.end_line()?;
                 let arguments = data.get("arguments").unwrap_or(&Value::Null);
-                self.note(&format!("· {} {arguments}", text("name")));
+                self.note(&format!("· {} {arguments}", text_member("name")));
             }
             "tool_finished" => {
-                let sign = if data["success"] == true { "=" } else { "!" };
-                self.note(&format!("{sign} {}: {}", text("name"), text("content")));
+                let outcome_mark = if data["success"] == true { "=" } else { "!" };
+                self.note(&format!(
+                    "{outcome_mark} {}: {}",
+                    text_member("name"),
+                    text_member("content")
+                ));
             }
             _ => {}
         }
@@ -58,19 +63,20 @@ impl Screen {
 
     fn write_text(&mut self, text: &str) -> Result<(), OutputError> {
         let safe_text = remove_controls(text);
-        self.is_in_line = !safe_text.ends_with('\n') && (self.is_in_line || !safe_text.is_empty());
+        self.is_line_open =
+            !safe_text.ends_with('\n') && (self.is_line_open || !safe_text.is_empty());
         write(stdout(), safe_text.as_bytes())
     }
 
-    /// Writes a question to standard error, with invisible characters escaped.
+    /// Writes a prompt for the user to standard error, with invisible characters escaped.
     pub(super) fn prompt(&mut self, question: &str) -> Result<(), OutputError> {
         self.end_line()?;
         write(stderr(), visible(question).as_bytes())
     }
 
-    /// Ends the current line of text, if there is one.
+    /// Ends the current line of the model's text, if there is one.
     pub(super) fn end_line(&mut self) -> Result<(), OutputError> {
-        if std::mem::take(&mut self.is_in_line) {
+        if std::mem::take(&mut self.is_line_open) {
             return write(stdout(), b"\n");
         }
         Ok(())
@@ -79,11 +85,11 @@ impl Screen {
     /// Writes a line to standard error, with invisible characters escaped and truncated to the
     /// maximum length. A failure to write is ignored.
     pub(super) fn note(&mut self, line: &str) {
-        if self.json {
+        if self.has_json_output {
             return;
         }
-        let shown = truncate(&visible_line(line), MAX_LINE_CHARS, "…");
-        eprint(&format!("{shown}\n"));
+        let visible_text = truncate(&visible_line(line), MAX_LINE_CHARS, "…");
+        eprint(&format!("{visible_text}\n"));
     }
 }
 

@@ -31,9 +31,9 @@ pub(super) struct BrowserPrompt {
     redirect_uri: String,
     /// The path of `redirect_uri`.
     path: String,
-    /// The `state` values of all requests so far.
+    /// The `state` values of all authorization requests so far.
     states: Mutex<Vec<String>>,
-    time: PromptDuration,
+    prompt_duration: PromptDuration,
     progress: Arc<ProgressDisplay>,
 }
 
@@ -46,27 +46,28 @@ pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), 
         || !options.scopes.is_empty();
     if !options.oauth {
         if has_oauth_options {
-            return Err(McpUsageError::Misplaced {
+            return Err(McpUsageError::MisplacedOptions {
                 options: "--oauth-port, --client-id, --client-secret-env, --client-metadata-url and --scope",
-                owner: "--oauth",
+                requirement: "--oauth",
             });
         }
         return Ok(());
     }
     if server.url().is_none() {
-        return Err(McpUsageError::Misplaced {
+        return Err(McpUsageError::MisplacedOptions {
             options: "--oauth and its options",
-            owner: "a server behind a URL; a command takes --env",
+            requirement: "a server behind a URL; a command takes --env",
         });
     }
     let mut oauth = match std::mem::take(&mut server.authentication) {
-        Authentication::OAuth(configured) => configured,
+        Authentication::OAuth(configured_oauth) => configured_oauth,
         _ => Box::<OAuthConfig>::default(),
     };
     oauth.grant = OAuthGrant::AuthorizationCode;
     if let Some(id) = &options.client_id {
         oauth.client_id = Some(id.clone());
-        // The configured credentials belong to the configured client ID, which is overridden here.
+        // The configured secret and private key are removed, because they belong to the configured
+        // client ID.
         oauth.client_secret = None;
         oauth.private_key = None;
     }
@@ -74,9 +75,9 @@ pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), 
         oauth.client_secret = Some(credential::from_variable(variable)?);
     }
     if oauth.client_secret.is_some() && oauth.client_id.is_none() {
-        return Err(McpUsageError::Misplaced {
+        return Err(McpUsageError::MisplacedOptions {
             options: "--client-secret-env",
-            owner: "--client-id",
+            requirement: "--client-id",
         });
     }
     if let Some(url) = &options.client_metadata_url {
@@ -99,23 +100,23 @@ impl BrowserPrompt {
     /// loopback `redirect_uri`, else at any free port.
     pub(super) async fn listen(
         oauth: &OAuthConfig,
-        port: Option<u16>,
+        requested_port: Option<u16>,
         progress: Arc<ProgressDisplay>,
     ) -> Result<Self, McpCommandError> {
-        let configured = match (port, &oauth.redirect_uri) {
-            (None, Some(uri)) => local_redirect(uri).map(|(port, path)| (uri, port, path)),
+        let configured_redirect = match (requested_port, &oauth.redirect_uri) {
+            (None, Some(uri)) => parse_loopback_redirect(uri).map(|(port, path)| (uri, port, path)),
             _ => None,
         };
-        let port = match &configured {
+        let port = match &configured_redirect {
             Some((_, port, _)) => *port,
-            None => port.unwrap_or_default(),
+            None => requested_port.unwrap_or_default(),
         };
         let listen_error = |source| McpCommandError::Listen { port, source };
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
             .await
             .map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
-        let (redirect_uri, path) = match configured {
+        let (redirect_uri, path) = match configured_redirect {
             Some((uri, _, path)) => (uri.clone(), path),
             None => (
                 format!("http://{address}{REDIRECT_PATH}"),
@@ -127,37 +128,38 @@ impl BrowserPrompt {
             redirect_uri,
             path,
             states: Mutex::default(),
-            time: PromptDuration::default(),
+            prompt_duration: PromptDuration::default(),
             progress,
         })
     }
 
-    /// Returns the time that the user has taken to respond.
-    pub(super) fn time(&self) -> &PromptDuration {
-        &self.time
+    /// Returns the total time that the user has spent on authorization.
+    pub(super) fn prompt_duration(&self) -> &PromptDuration {
+        &self.prompt_duration
     }
 
-    async fn ask(
+    async fn ask_user(
         &self,
         request: AuthorizationRequest,
     ) -> Result<AuthorizationResponse, PromptError> {
-        let _timer = self.time.begin();
+        let _timer = self.prompt_duration.begin();
         self.progress.finish();
-        // An error is ignored: the authorization page may already be open.
-        eprint(&question(&request));
-        let state = request_state(&request.url);
+        // A failure to print the prompt is ignored, because the user may already have opened the
+        // authorization page.
+        eprint(&format_question(&request));
+        let request_state = find_request_state(&request.url);
         let past_states = {
             let mut states = self.states.lock();
-            let past = states.clone();
-            states.push(state.clone());
-            past
+            let past_states = states.clone();
+            states.push(request_state.clone());
+            past_states
         };
-        let expected = ExpectedRedirect {
+        let expected_redirect = ExpectedRedirect {
             path: &self.path,
-            state: &state,
+            state: &request_state,
             past_states: &past_states,
         };
-        let redirect = redirect::wait(&self.listener, &expected).await;
+        let redirect = redirect::wait_for_redirect(&self.listener, &expected_redirect).await;
         self.progress.begin();
         let target = redirect.map_err(PromptError::Unavailable)?;
         let origin = self.redirect_uri.strip_suffix(&self.path);
@@ -168,7 +170,7 @@ impl BrowserPrompt {
 
 impl AuthorizationPrompt for BrowserPrompt {
     fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_> {
-        Box::pin(self.ask(request))
+        Box::pin(self.ask_user(request))
     }
 
     fn redirect_uri(&self) -> Option<String> {
@@ -178,16 +180,16 @@ impl AuthorizationPrompt for BrowserPrompt {
 
 /// Returns the text with the page's URL. The user opens the page: this program never opens a URL
 /// from a server.
-fn question(request: &AuthorizationRequest) -> String {
+fn format_question(request: &AuthorizationRequest) -> String {
     const MAX_SCOPES_CHARS: usize = 1000;
     let mut server = request.server.clone();
     server.set_query(None);
     let mut text = format!(
         "\n{} requires authorization",
-        plain::one_line(server.as_str())
+        plain::to_one_line(server.as_str())
     );
     if !request.scopes.is_empty() {
-        let scopes = plain::one_line(&request.scopes.join(" "));
+        let scopes = plain::to_one_line(&request.scopes.join(" "));
         text.push_str(&format!(
             ", for the scopes {}",
             plain::truncate(&scopes, MAX_SCOPES_CHARS)
@@ -195,20 +197,20 @@ fn question(request: &AuthorizationRequest) -> String {
     }
     text.push_str(&format!(
         ".\nOpen this page in a browser on this machine; press Ctrl-C to cancel:\n  {}\n\n",
-        plain::one_line(request.url.as_str())
+        plain::to_one_line(request.url.as_str())
     ));
     text
 }
 
 /// Returns the `state` of an authorization request, which the response must repeat.
-fn request_state(url: &Url) -> String {
+fn find_request_state(url: &Url) -> String {
     url.query_pairs()
         .find_map(|(name, value)| (name == "state").then(|| value.into_owned()))
         .unwrap_or_default()
 }
 
-/// Returns port and path of a loopback redirect URI.
-fn local_redirect(redirect_uri: &str) -> Option<(u16, String)> {
+/// Returns the port and the path of a loopback redirect URI.
+fn parse_loopback_redirect(redirect_uri: &str) -> Option<(u16, String)> {
     let uri = Url::parse(redirect_uri).ok()?;
     let is_loopback = uri.scheme() == "http"
         && matches!(uri.host_str(), Some("127.0.0.1" | "localhost"))
@@ -225,13 +227,16 @@ mod tests {
 
     #[test]
     fn a_listener_is_bound_to_a_loopback_redirect_uri() {
-        let path = |path: &str| Some((8123, path.to_owned()));
+        let expected_redirect = |path: &str| Some((8123, path.to_owned()));
         assert_eq!(
-            local_redirect("http://127.0.0.1:8123/callback"),
-            path("/callback")
+            parse_loopback_redirect("http://127.0.0.1:8123/callback"),
+            expected_redirect("/callback")
         );
-        assert_eq!(local_redirect("http://localhost:8123/a/b"), path("/a/b"));
-        for elsewhere in [
+        assert_eq!(
+            parse_loopback_redirect("http://localhost:8123/a/b"),
+            expected_redirect("/a/b")
+        );
+        for redirect_uri in [
             "http://127.0.0.1/callback",
             "https://127.0.0.1:8123/callback",
             "http://example.com:8123/callback",
@@ -239,7 +244,11 @@ mod tests {
             "http://127.0.0.1:8123/callback?a=b",
             "com.example:/callback",
         ] {
-            assert_eq!(local_redirect(elsewhere), None, "{elsewhere}");
+            assert_eq!(
+                parse_loopback_redirect(redirect_uri),
+                None,
+                "{redirect_uri}"
+            );
         }
     }
 }

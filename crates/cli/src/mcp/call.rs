@@ -17,38 +17,39 @@ struct ToolCallOutcome {
     result: Box<RawValue>,
     is_error: bool,
     output_mismatch: Option<String>,
-    /// The server's tools, if the called tool is not among them.
-    available: Vec<String>,
+    /// The names of the server's tools, if the called tool is not among them; otherwise empty.
+    available_names: Vec<String>,
 }
 
 /// `pillion mcp call`
 pub(super) async fn run(
-    positional: PositionalArguments,
+    positional_arguments: PositionalArguments,
     options: &Options,
 ) -> Result<ExitCode, McpCommandError> {
-    let mut resolved = positional.resolve(options)?;
-    let name = resolved.required_word("the name of a tool")?;
-    let arguments = CommandArguments::read(resolved.words)?;
-    let server = ServerConnection::new(resolved.server, options).await?;
+    let mut resolved_arguments = positional_arguments.resolve(options)?;
+    let name = resolved_arguments.take_required_word("the name of a tool")?;
+    let arguments = CommandArguments::read(resolved_arguments.words)?;
+    let server = ServerConnection::new(resolved_arguments.server, options).await?;
     let outcome = server
         .run_until_done(Box::pin(call(&server, &name, arguments)))
         .await?;
     if let Some(mismatch) = &outcome.output_mismatch {
         print_diagnostic(&format!(
             "the structured content does not match the tool's output schema: {}",
-            plain::one_line(mismatch)
+            plain::to_one_line(mismatch)
         ));
     }
     let text = if options.json {
         outcome.result.get().to_owned()
     } else {
-        let result: Value = server.read(&outcome.result)?;
-        content::tool_result_text(&result)
+        let result: Value = server.parse(&outcome.result)?;
+        content::format_tool_result(&result)
     };
     if outcome.is_error && !options.json {
-        // Many servers respond to an unknown tool with a failed tool result.
-        let available = error::available(&outcome.available);
-        print_diagnostic(&format!("{} (tool_error){available}", text.trim_end()));
+        // The names of the server's tools are shown for a failed result, too, because many servers
+        // respond to an unknown tool with a failed result instead of an error.
+        let available_text = error::format_available_names(&outcome.available_names);
+        print_diagnostic(&format!("{} (tool_error){available_text}", text.trim_end()));
     } else if !text.is_empty() {
         print(&text)?;
     }
@@ -66,28 +67,31 @@ async fn call(
     let tools = server
         .fail_if_unauthorized(OfferKind::Tools.list(server).await)?
         .unwrap_or_default();
-    let typed_arguments = arguments.for_schema(&input_schema(&tools, name))?;
+    let typed_arguments = arguments.for_schema(&find_input_schema(&tools, name))?;
     let json = &typed_arguments;
     let outcome = server
-        .with_timeout(
-            |options| async move { server.client.call_tool_with(name, json, &options).await },
-        )
+        .with_timeout(|options| async move {
+            server
+                .client
+                .call_tool_with_options(name, json, &options)
+                .await
+        })
         .await
         .map_err(|error| error.with_known_names(name, OfferKind::Tools.ids(&tools)))?;
-    let result: Value = server.read(&outcome.result)?;
-    let mut available = OfferKind::Tools.ids(&tools);
-    if available.iter().any(|known| known == name) {
-        available.clear();
+    let result: Value = server.parse(&outcome.result)?;
+    let mut available_names = OfferKind::Tools.ids(&tools);
+    if available_names.iter().any(|tool_name| tool_name == name) {
+        available_names.clear();
     }
     Ok(ToolCallOutcome {
-        available,
+        available_names,
         is_error: result["isError"] == true,
         result: outcome.result,
         output_mismatch: outcome.output_mismatch,
     })
 }
 
-fn input_schema(tools: &OfferItems, name: &str) -> Value {
+fn find_input_schema(tools: &OfferItems, name: &str) -> Value {
     tools
         .iter()
         .filter_map(|tool| serde_json::from_str::<Value>(tool.get()).ok())

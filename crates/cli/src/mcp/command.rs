@@ -6,11 +6,12 @@ use super::credential;
 use super::error::McpUsageError;
 use super::options::Options;
 
-/// The environment variables that the program inherits by default: those that programs need to
-/// start, the same as in the official SDKs. Other variables may be secrets.
+/// The environment variables that the program inherits by default. Programs need these variables to
+/// start, and the official SDKs pass the same variables. Other variables are not passed, because
+/// they may be secrets.
 const INHERITED_VARIABLES: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
-pub(super) fn server(program: String, arguments: Vec<String>) -> ServerConfig {
+pub(super) fn build_server_config(program: String, arguments: Vec<String>) -> ServerConfig {
     let mut command = StdioCommand::new(program);
     command.args = arguments;
     command.inherit_env = INHERITED_VARIABLES.map(str::to_owned).to_vec();
@@ -22,9 +23,9 @@ pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), 
     let Endpoint::Command(command) = &mut server.endpoint else {
         return match (options.env.is_empty(), &options.cwd) {
             (true, None) => Ok(()),
-            _ => Err(McpUsageError::Misplaced {
+            _ => Err(McpUsageError::MisplacedOptions {
                 options: "--env and --cwd",
-                owner: "a server that is a command",
+                requirement: "a server that is a command",
             }),
         };
     };

@@ -6,35 +6,38 @@ use serde_json::Value;
 
 use super::plain;
 
-/// Returns a tool's result as text: its content, then its structured content unless the content
-/// repeats it. A result of an unknown form is shown as JSON.
-pub(super) fn tool_result_text(result: &Value) -> String {
+/// Returns a tool's result as text. The text consists of the content, followed by the structured
+/// content unless the content repeats it. A result of an unknown form is shown as JSON.
+pub(super) fn format_tool_result(result: &Value) -> String {
     let blocks: Vec<_> = result["content"].as_array().into_iter().flatten().collect();
     let structured_content = result
         .get("structuredContent")
         .filter(|value| !value.is_null());
     if blocks.is_empty() && structured_content.is_none() && result.get("content").is_none() {
-        return pretty(result);
+        return to_pretty_json(result);
     }
-    let structured = structured_content.filter(|structured| match wrapped_value(structured) {
+    let shown_content = structured_content.filter(|content| match find_wrapped_value(content) {
         Some(value) => !blocks.iter().any(|block| contains_value(block, value)),
         None => true,
     });
-    let repeats =
-        |block: &&Value| structured.is_some_and(|structured| contains_value(block, structured));
+    let is_repetition =
+        |block: &&Value| shown_content.is_some_and(|content| contains_value(block, content));
     blocks
         .iter()
-        .filter(|block| !repeats(block))
-        .map(|block| block_text(block))
-        .chain(structured.map(pretty))
+        .filter(|block| !is_repetition(block))
+        .map(|block| format_block(block))
+        .chain(shown_content.map(to_pretty_json))
         .collect::<Vec<_>>()
         .join("\n")
 }
 
-/// Returns the value that some servers wrap in an object and also repeat as text: before revision
-/// 2026-07-28, structured content had to be an object.
-fn wrapped_value(structured: &Value) -> Option<&Value> {
-    let object = structured.as_object().filter(|object| object.len() == 1)?;
+/// Returns the value inside structured content that is an object with the single member `result`.
+/// Some servers wrap a value in such an object, and also repeat the value as text, because before
+/// revision 2026-07-28, structured content had to be an object.
+fn find_wrapped_value(structured_content: &Value) -> Option<&Value> {
+    let object = structured_content
+        .as_object()
+        .filter(|object| object.len() == 1)?;
     object.get("result")
 }
 
@@ -45,41 +48,44 @@ fn contains_value(block: &Value, value: &Value) -> bool {
 }
 
 /// Returns a content block as text (MCP 2025-11-25, `ContentBlock`).
-pub(super) fn block_text(block: &Value) -> String {
-    let text = |key: &str| block[key].as_str().unwrap_or_default();
-    let kind = text("type");
+pub(super) fn format_block(block: &Value) -> String {
+    let text_member = |key: &str| block[key].as_str().unwrap_or_default();
+    let kind = text_member("type");
     match kind {
-        "text" => plain::text(text("text")),
+        "text" => plain::escape(text_member("text")),
         "image" | "audio" => {
-            let bytes = decoded_size(text("data"));
+            let byte_count = compute_decoded_size(text_member("data"));
             format!(
-                "[{kind} {}, {bytes} bytes]",
-                plain::one_line(text("mimeType"))
+                "[{kind} {}, {byte_count} bytes]",
+                plain::to_one_line(text_member("mimeType"))
             )
         }
         "resource_link" => {
-            let name = plain::one_line(text("name"));
-            format!("[resource {} {name}]", plain::one_line(text("uri")))
+            let name = plain::to_one_line(text_member("name"));
+            format!(
+                "[resource {} {name}]",
+                plain::to_one_line(text_member("uri"))
+            )
         }
         "resource" => {
             let resource = &block["resource"];
-            let uri = plain::one_line(resource["uri"].as_str().unwrap_or_default());
-            format!("[resource {uri}]\n{}", resource_text(resource))
+            let uri = plain::to_one_line(resource["uri"].as_str().unwrap_or_default());
+            format!("[resource {uri}]\n{}", format_resource(resource))
         }
-        _ => plain::text(&block.to_string()),
+        _ => plain::escape(&block.to_string()),
     }
 }
 
 /// Returns the contents of a resource as text (`TextResourceContents`, `BlobResourceContents`).
-pub(super) fn resource_text(contents: &Value) -> String {
+pub(super) fn format_resource(contents: &Value) -> String {
     if let Some(text) = contents["text"].as_str() {
-        return plain::text(text);
+        return plain::escape(text);
     }
-    let mime = contents["mimeType"]
+    let mime_type = contents["mimeType"]
         .as_str()
         .unwrap_or("application/octet-stream");
-    let bytes = decoded_size(contents["blob"].as_str().unwrap_or_default());
-    format!("[{}, {bytes} bytes]", plain::one_line(mime))
+    let byte_count = compute_decoded_size(contents["blob"].as_str().unwrap_or_default());
+    format!("[{}, {byte_count} bytes]", plain::to_one_line(mime_type))
 }
 
 /// Returns the bytes of a resource, if it has any.
@@ -90,13 +96,13 @@ pub(super) fn decode_bytes(contents: &Value) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(contents["blob"].as_str()?).ok()
 }
 
-pub(super) fn pretty(value: &Value) -> String {
+pub(super) fn to_pretty_json(value: &Value) -> String {
     let text = serde_json::to_string_pretty(value);
-    plain::text(&text.unwrap_or_default())
+    plain::escape(&text.unwrap_or_default())
 }
 
 /// Returns the decoded size of Base64 data, in bytes.
-fn decoded_size(base64: &str) -> usize {
+fn compute_decoded_size(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }
 
@@ -107,20 +113,23 @@ mod tests {
 
     #[test]
     fn structured_content_is_shown_once() {
-        let result = json!({
+        let repeated_content = json!({
             "content": [{"type": "text", "text": "{\"a\":1}"}],
             "structuredContent": {"a": 1},
         });
-        assert_eq!(tool_result_text(&result), "{\n  \"a\": 1\n}");
-        let result = json!({
+        assert_eq!(format_tool_result(&repeated_content), "{\n  \"a\": 1\n}");
+        let separate_content = json!({
             "content": [{"type": "text", "text": "one"}],
             "structuredContent": {"a": 1},
         });
-        assert_eq!(tool_result_text(&result), "one\n{\n  \"a\": 1\n}");
-        let result = json!({
+        assert_eq!(
+            format_tool_result(&separate_content),
+            "one\n{\n  \"a\": 1\n}"
+        );
+        let wrapped_content = json!({
             "content": [{"type": "text", "text": "3"}], "structuredContent": {"result": 3},
         });
-        assert_eq!(tool_result_text(&result), "3");
+        assert_eq!(format_tool_result(&wrapped_content), "3");
     }
 
     #[test]
@@ -133,13 +142,13 @@ mod tests {
             {"type": "new", "n": 1},
         ]});
         assert_eq!(
-            tool_result_text(&result),
+            format_tool_result(&result),
             "[image image/png, 3 bytes]\n[resource file:///x x]\n[resource a://b]\nhi\n\
              [resource a://c]\n[x/y, 2 bytes]\n{\"type\":\"new\",\"n\":1}"
         );
-        assert_eq!(tool_result_text(&json!({"content": []})), "");
+        assert_eq!(format_tool_result(&json!({"content": []})), "");
         assert_eq!(
-            tool_result_text(&json!({"total": 15})),
+            format_tool_result(&json!({"total": 15})),
             "{\n  \"total\": 15\n}"
         );
     }

@@ -1,5 +1,6 @@
-//! Headers and credentials of the command line. Options name variables and files for secrets,
-//! because all users of the host can read the arguments of a process.
+//! Headers and credentials of the command line. For a secret, options take the name of a variable
+//! or a file instead of the secret, because all users of the host can read the arguments of a
+//! process.
 
 use std::path::Path;
 
@@ -19,19 +20,19 @@ pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), 
         && options.bearer_env.is_none()
         && options.bearer_file.is_none();
     if server.url().is_none() && !has_no_credential {
-        return Err(McpUsageError::Misplaced {
+        return Err(McpUsageError::MisplacedOptions {
             options: "--header, --header-env, --bearer-env and --bearer-file",
-            owner: "a server behind a URL; a command takes --env",
+            requirement: "a server behind a URL; a command takes --env",
         });
     }
     for header in &options.headers {
-        let (name, value) = pair(header, "--header", "NAME:VALUE")?;
+        let (name, value) = split_pair(header, "--header", "NAME:VALUE")?;
         server
             .headers
             .insert(name.to_owned(), value.to_owned().into());
     }
     for header in &options.headers_env {
-        let (name, variable) = pair(header, "--header-env", "NAME:VARIABLE")?;
+        let (name, variable) = split_pair(header, "--header-env", "NAME:VARIABLE")?;
         server
             .headers
             .insert(name.to_owned(), from_variable(variable)?);
@@ -47,7 +48,7 @@ pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), 
     Ok(())
 }
 
-fn pair<'a>(
+fn split_pair<'a>(
     text: &'a str,
     option: &'static str,
     form: &'static str,
@@ -62,7 +63,7 @@ fn pair<'a>(
 pub(crate) fn from_variable(name: &str) -> Result<SecretString, McpUsageError> {
     match std::env::var(name) {
         Ok(value) if !value.is_empty() => Ok(value.into()),
-        _ => Err(McpUsageError::Variable {
+        _ => Err(McpUsageError::UnsetVariable {
             name: name.to_owned(),
         }),
     }
@@ -72,7 +73,7 @@ pub(crate) fn from_variable(name: &str) -> Result<SecretString, McpUsageError> {
 pub(crate) fn from_file(path: &Path) -> Result<SecretString, McpUsageError> {
     let token = std::fs::File::open(path)
         .and_then(|file| read_secret(file, MAX_TOKEN_BYTES))
-        .map_err(|source| McpUsageError::CredentialFile {
+        .map_err(|source| McpUsageError::ReadCredential {
             path: path.to_owned(),
             source,
         })?;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::plain;
 use super::terminal::{PromptCancelled, Terminal, UserConversation};
-use field::Field;
+use field::FormField;
 
 /// Maximum number of fields in a form.
 const MAX_FIELDS: usize = 64;
@@ -38,7 +38,7 @@ struct FormSchema {
     required: Vec<String>,
 }
 
-/// How the user answered.
+/// How the user responded to an elicitation.
 enum UserAction {
     Accept(Option<Map<String, Value>>),
     Decline,
@@ -49,13 +49,20 @@ pub(super) async fn elicit(terminal: &Terminal, server: &str, params: &RawValue)
     let Ok(request) = serde_json::from_str::<ElicitRequest>(params.get()) else {
         return json!({"action": "cancel"});
     };
-    let mut user = terminal.start_conversation().await;
-    let message = plain::truncate(&plain::text(&request.message), 4000);
-    user.write(&format!("\n{} asks:\n{message}\n", plain::one_line(server)));
+    let mut conversation = terminal.start_conversation().await;
+    let message = plain::truncate(&plain::escape(&request.message), 4000);
+    conversation.write(&format!(
+        "\n{} asks:\n{message}\n",
+        plain::to_one_line(server)
+    ));
     let action = if request.mode.as_deref() == Some("url") {
-        ask_to_open(&mut user, request.url.as_deref().unwrap_or_default()).await
+        ask_page_consent(
+            &mut conversation,
+            request.url.as_deref().unwrap_or_default(),
+        )
+        .await
     } else {
-        ask_to_fill_in(&mut user, &request.schema).await
+        ask_form_values(&mut conversation, &request.schema).await
     };
     match action {
         Ok(UserAction::Accept(Some(content))) => json!({"action": "accept", "content": content}),
@@ -66,15 +73,15 @@ pub(super) async fn elicit(terminal: &Terminal, server: &str, params: &RawValue)
 }
 
 /// Asks the user to open a page. This program never opens a URL from a server.
-async fn ask_to_open(
-    user: &mut UserConversation<'_>,
+async fn ask_page_consent(
+    conversation: &mut UserConversation<'_>,
     url: &str,
 ) -> Result<UserAction, PromptCancelled> {
-    user.write(&format!(
+    conversation.write(&format!(
         "The server asks you to open this page:\n  {}\n",
-        plain::one_line(url)
+        plain::to_one_line(url)
     ));
-    let consent = user.ask("Will you open it? [y/N] ").await?;
+    let consent = conversation.ask("Will you open it? [y/N] ").await?;
     Ok(if is_yes(&consent) {
         UserAction::Accept(None)
     } else {
@@ -82,24 +89,28 @@ async fn ask_to_open(
     })
 }
 
-async fn ask_to_fill_in(
-    user: &mut UserConversation<'_>,
+async fn ask_form_values(
+    conversation: &mut UserConversation<'_>,
     schema: &FormSchema,
 ) -> Result<UserAction, PromptCancelled> {
     if schema.properties.len() > MAX_FIELDS {
-        user.write(&format!("The form has more than {MAX_FIELDS} fields.\n"));
+        conversation.write(&format!(
+            "The server's form was declined: it has {} fields, more than the maximum of \
+            {MAX_FIELDS}.\n",
+            schema.properties.len()
+        ));
         return Ok(UserAction::Decline);
     }
     if !schema.properties.is_empty() {
-        user.write(
+        conversation.write(
             "(Press Enter for the default value or to skip a field; skipping a required field \
             declines. Ctrl-C cancels.)\n",
         );
     }
     let mut content = Map::new();
     for (name, property) in &schema.properties {
-        let field = Field::new(name, property, schema.required.contains(name));
-        match ask_for_value(user, &field).await? {
+        let field = FormField::new(name, property, schema.required.contains(name));
+        match ask_for_value(conversation, &field).await? {
             Some(value) => {
                 content.insert(name.clone(), value);
             }
@@ -107,7 +118,7 @@ async fn ask_to_fill_in(
             None => {}
         }
     }
-    let consent = user.ask("Send the answer? [Y/n] ").await?;
+    let consent = conversation.ask("Send the answer? [Y/n] ").await?;
     Ok(if consent.is_empty() || is_yes(&consent) {
         UserAction::Accept(Some(content))
     } else {
@@ -115,20 +126,20 @@ async fn ask_to_fill_in(
     })
 }
 
-/// Returns the value of a field; `None` if the user skips the field and it has no default.
+/// Returns the value of a field; `None` if the user skips the field and the field has no default.
 async fn ask_for_value(
-    user: &mut UserConversation<'_>,
-    field: &Field<'_>,
+    conversation: &mut UserConversation<'_>,
+    field: &FormField<'_>,
 ) -> Result<Option<Value>, PromptCancelled> {
-    let prompt = field.prompt();
+    let prompt = field.format_prompt();
     for _ in 0..MAX_ATTEMPTS {
-        let input = user.ask(&prompt).await?;
+        let input = conversation.ask(&prompt).await?;
         if input.is_empty() {
             return Ok(field.default());
         }
         match field.read(&input) {
             Ok(value) => return Ok(Some(value)),
-            Err(error) => user.write(&format!("  {error}\n")),
+            Err(error) => conversation.write(&format!("  {error}\n")),
         }
     }
     Err(PromptCancelled)

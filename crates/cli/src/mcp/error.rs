@@ -19,27 +19,27 @@ use crate::output::OutputError;
 pub(crate) enum McpCommandError {
     #[error(transparent)]
     Usage(#[from] McpUsageError),
-    #[error("{server_name}: {source}{}", hint(source, available))]
+    #[error("{server_name}: {source}{}", format_hint(source, available_names))]
     Request {
         server_name: String,
         #[source]
         source: Box<McpError>,
         /// The connection attempts, if connecting failed.
         steps: Vec<ProbeStep>,
-        /// The names that the server has, if it does not have the requested name.
-        available: Vec<String>,
+        /// The names in the server's list, if the requested name is not among them.
+        available_names: Vec<String>,
     },
-    #[error("{server_name}: timed out after {:?}s", after.as_secs_f64())]
+    #[error("{server_name}: timed out after {:?}s", timeout.as_secs_f64())]
     TimedOut {
         server_name: String,
-        after: Duration,
+        timeout: Duration,
     },
     #[error("{server_name}: the result has an unexpected form: {source}")]
-    Result {
+    UnexpectedResult {
         server_name: String,
         source: serde_json::Error,
     },
-    #[error("interrupted")]
+    #[error("interrupted by a signal")]
     Interrupted(StopSignal),
     #[error("cannot listen on 127.0.0.1:{port} for the authorization response: {source}")]
     Listen { port: u16, source: std::io::Error },
@@ -61,7 +61,7 @@ impl McpCommandError {
         matches!(self, Self::Request { source, .. } if source.rpc_error().is_some())
     }
 
-    /// Adds the connection attempts to the error, if connecting failed.
+    /// Adds the connection attempts to an error of connecting; leaves other errors unchanged.
     pub(super) fn with_steps(mut self, attempts: Vec<ProbeStep>) -> Self {
         if let Self::Request { steps, .. } = &mut self {
             *steps = attempts;
@@ -73,11 +73,13 @@ impl McpCommandError {
     /// in the list.
     pub(super) fn with_known_names(mut self, name: &str, names: Vec<String>) -> Self {
         let is_from_server = self.is_from_server();
-        if let Self::Request { available, .. } = &mut self
+        if let Self::Request {
+            available_names, ..
+        } = &mut self
             && is_from_server
-            && !names.iter().any(|known| known == name)
+            && !names.iter().any(|known_name| known_name == name)
         {
-            *available = names;
+            *available_names = names;
         }
         self
     }
@@ -85,11 +87,15 @@ impl McpCommandError {
     pub(super) fn code(&self) -> ErrorCode {
         match self {
             Self::Usage(error) => error.code(),
-            Self::Request { available, .. } if !available.is_empty() => ErrorCode::NotFound,
+            Self::Request {
+                available_names, ..
+            } if !available_names.is_empty() => ErrorCode::NotFound,
             Self::Request { source, .. } => pillion_mcp_tools::error_code(source.class()),
             Self::TimedOut { .. } => ErrorCode::Timeout,
             Self::Interrupted(_) => ErrorCode::Cancelled,
-            Self::Result { .. } | Self::Signals(_) | Self::Output(_) => ErrorCode::InternalError,
+            Self::UnexpectedResult { .. } | Self::Signals(_) | Self::Output(_) => {
+                ErrorCode::InternalError
+            }
             Self::Listen { .. } => ErrorCode::Unavailable,
         }
     }
@@ -100,7 +106,7 @@ impl McpCommandError {
             Self::Interrupted(signal) => ExitCode::from(signal.exit_code()),
             Self::Request { .. }
             | Self::TimedOut { .. }
-            | Self::Result { .. }
+            | Self::UnexpectedResult { .. }
             | Self::Listen { .. }
             | Self::Signals(_)
             | Self::Output(_) => ExitCode::FAILURE,
@@ -109,8 +115,12 @@ impl McpCommandError {
 
     /// Returns the error and its code on one line, safe for a terminal: a server may have written
     /// parts of the error.
-    pub(crate) fn line(&self) -> String {
-        format!("{} ({})", plain::one_line(&self.to_string()), self.code())
+    pub(crate) fn to_line(&self) -> String {
+        format!(
+            "{} ({})",
+            plain::to_one_line(&self.to_string()),
+            self.code()
+        )
     }
 
     /// Returns the error as `--json` prints it, in the format of the sidecar's errors.
@@ -119,36 +129,36 @@ impl McpCommandError {
         if let Self::Request {
             source,
             steps,
-            available,
+            available_names,
             ..
         } = self
         {
-            let mut add = |key: &str, value: Value| {
+            let mut add_detail = |key: &str, value: Value| {
                 failure.details.insert(key.to_owned(), value);
             };
             if let Some(error) = source.rpc_error() {
-                add("rpc", json!(error));
+                add_detail("rpc", json!(error));
             }
             if let Some(status) = source.http_status() {
-                add("http_status", json!(status));
+                add_detail("http_status", json!(status));
             }
-            if let Some(after) = source.retry_after() {
-                add("retry_after", json!(after.as_secs_f64()));
+            if let Some(delay) = source.retry_after() {
+                add_detail("retry_after", json!(delay.as_secs_f64()));
             }
             if !steps.is_empty() {
-                add("steps", steps::as_json(steps));
+                add_detail("steps", steps::to_json(steps));
             }
-            if !available.is_empty() {
-                add("available", json!(available));
+            if !available_names.is_empty() {
+                add_detail("available", json!(available_names));
             }
         }
         json!(failure).to_string()
     }
 }
 
-fn hint(error: &McpError, names: &[String]) -> String {
+fn format_hint(error: &McpError, names: &[String]) -> String {
     if !names.is_empty() {
-        return available(names);
+        return format_available_names(names);
     }
     match error.kind() {
         McpErrorKind::HttpStatus { status: 401, .. } => {
@@ -164,7 +174,7 @@ fn hint(error: &McpError, names: &[String]) -> String {
 }
 
 /// Returns the available names, for an error about an unknown name.
-pub(super) fn available(names: &[String]) -> String {
+pub(super) fn format_available_names(names: &[String]) -> String {
     const MAX_SHOWN_NAMES: usize = 20;
     match names {
         [] => String::new(),
@@ -179,18 +189,21 @@ pub(super) fn available(names: &[String]) -> String {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum McpUsageError {
     #[error("no server is given: pass its URL first, or --server NAME, or -- COMMAND at the end")]
-    NoServer,
+    MissingServer,
     #[error("two servers are given: pass only one of a URL, --server NAME and -- COMMAND")]
-    TwoServers,
+    AmbiguousServer,
     #[error("'{word}' is not the URL of a server, such as http://127.0.0.1:8000/mcp")]
     NotAUrl { word: String },
     #[error(
         "the configuration has no MCP server '{name}'; its servers: {}",
-        list(known)
+        join_names(known_names)
     )]
-    UnknownServer { name: String, known: Vec<String> },
+    UnknownServer {
+        name: String,
+        known_names: Vec<String>,
+    },
     #[error("--server needs a configuration file: set it with --config or PILLION_CONFIG")]
-    NoConfiguration,
+    MissingConfiguration,
     #[error(transparent)]
     Configuration(#[from] ConfigError),
     #[error(transparent)]
@@ -200,24 +213,24 @@ pub(crate) enum McpUsageError {
         option: &'static str,
         form: &'static str,
     },
-    #[error("{options} can only be used with {owner}")]
-    Misplaced {
+    #[error("{options} can only be used with {requirement}")]
+    MisplacedOptions {
         options: &'static str,
-        owner: &'static str,
+        requirement: &'static str,
     },
-    #[error("{} is not set, or empty", variable::shown(name))]
-    Variable { name: String },
+    #[error("{} is not set, or empty", variable::describe(name))]
+    UnsetVariable { name: String },
     #[error("cannot read the credential in {}: {source}", path.display())]
-    CredentialFile {
+    ReadCredential {
         path: PathBuf,
         source: std::io::Error,
     },
     #[error("the credential in {} is empty", path.display())]
     EmptyCredential { path: PathBuf },
     #[error("{argument} is missing")]
-    Missing { argument: &'static str },
+    MissingArgument { argument: &'static str },
     #[error("unexpected argument '{word}'")]
-    TooMany { word: String },
+    UnexpectedArgument { word: String },
     #[error("cannot list '{word}': expected tools, resources, templates or prompts")]
     UnknownKind { word: String },
     #[error(transparent)]
@@ -233,7 +246,7 @@ impl McpUsageError {
     }
 }
 
-fn list(names: &[String]) -> String {
+fn join_names(names: &[String]) -> String {
     if names.is_empty() {
         return "none".to_owned();
     }

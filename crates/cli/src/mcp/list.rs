@@ -13,33 +13,33 @@ use crate::typed::SchemaTypes;
 
 /// `pillion mcp list`
 pub(super) async fn run(
-    mut positional: PositionalArguments,
+    mut positional_arguments: PositionalArguments,
     options: &Options,
 ) -> Result<ExitCode, McpCommandError> {
-    let first = positional.take_first(OfferKind::parse);
-    let mut resolved = positional.resolve(options)?;
-    let kind = match (first, resolved.next_word()) {
-        (first, None) => first,
+    let first_kind = positional_arguments.take_first(OfferKind::parse);
+    let mut resolved_arguments = positional_arguments.resolve(options)?;
+    let kind = match (first_kind, resolved_arguments.take_word()) {
+        (first_kind, None) => first_kind,
         (None, Some(word)) => match OfferKind::parse(&word) {
             Some(kind) => Some(kind),
             None => return Err(McpUsageError::UnknownKind { word }.into()),
         },
-        (Some(_), Some(word)) => return Err(McpUsageError::TooMany { word }.into()),
+        (Some(_), Some(word)) => return Err(McpUsageError::UnexpectedArgument { word }.into()),
     };
-    resolved.reject_extra_words()?;
-    let server = ServerConnection::new(resolved.server, options).await?;
-    let lists = server
+    resolved_arguments.reject_extra_words()?;
+    let server = ServerConnection::new(resolved_arguments.server, options).await?;
+    let offered_lists = server
         .run_until_done(Box::pin(fetch_lists(&server, kind)))
         .await?;
     if options.json {
-        print(&as_json(&lists))?;
+        print(&format_lists_as_json(&offered_lists))?;
         return Ok(ExitCode::SUCCESS);
     }
     let has_headings = kind.is_none();
-    let texts: Vec<_> = lists
+    let texts: Vec<_> = offered_lists
         .iter()
         .filter(|(_, items)| !items.is_empty())
-        .map(|(kind, items)| as_text(*kind, items, has_headings, options.verbose))
+        .map(|(kind, items)| format_list(*kind, items, has_headings, options.verbose))
         .collect();
     if !texts.is_empty() {
         print(&texts.join("\n\n"))?;
@@ -47,16 +47,19 @@ pub(super) async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the list of this kind, or all lists that the server offers.
+/// Returns the items of `requested_kind`, or of every kind that the server offers if
+/// `requested_kind` is `None`.
 async fn fetch_lists(
     server: &ServerConnection,
-    kind: Option<OfferKind>,
+    requested_kind: Option<OfferKind>,
 ) -> Result<Vec<(OfferKind, OfferItems)>, McpCommandError> {
-    let connection = server.connection().await?;
-    let kinds = OfferKind::ALL.into_iter().filter(|one| match kind {
-        Some(kind) => *one == kind,
-        None => one.is_offered(&connection),
-    });
+    let connection = server.fetch_connection_info().await?;
+    let kinds = OfferKind::ALL
+        .into_iter()
+        .filter(|kind| match requested_kind {
+            Some(requested_kind) => *kind == requested_kind,
+            None => kind.is_offered(&connection),
+        });
     let mut lists = Vec::new();
     for kind in kinds {
         let items = kind
@@ -68,21 +71,22 @@ async fn fetch_lists(
     Ok(lists)
 }
 
-/// Returns a JSON object with the keys of the protocol and the unchanged items of the server.
-fn as_json(lists: &[(OfferKind, OfferItems)]) -> String {
-    let list = |(kind, items): &(OfferKind, OfferItems)| {
-        let items: Vec<_> = items.iter().map(|item| item.get()).collect();
-        format!("\"{}\":[{}]", kind.key(), items.join(","))
+/// Returns the lists as one JSON object. The keys are those of MCP, such as `resourceTemplates`,
+/// and the items are unchanged from the server.
+fn format_lists_as_json(lists: &[(OfferKind, OfferItems)]) -> String {
+    let format_member = |(kind, items): &(OfferKind, OfferItems)| {
+        let item_texts: Vec<_> = items.iter().map(|item| item.get()).collect();
+        format!("\"{}\":[{}]", kind.key(), item_texts.join(","))
     };
-    let members: Vec<_> = lists.iter().map(list).collect();
+    let members: Vec<_> = lists.iter().map(format_member).collect();
     format!("{{{}}}", members.join(","))
 }
 
 /// Formats one line per item: its name or URI, and the first line of its description.
-fn as_text(kind: OfferKind, items: &OfferItems, has_heading: bool, verbose: bool) -> String {
+fn format_list(kind: OfferKind, items: &OfferItems, has_heading: bool, is_verbose: bool) -> String {
     const MAX_NAME_WIDTH: usize = 40;
     let ids = kind.ids(items);
-    let width = ids
+    let name_width = ids
         .iter()
         .map(|id| id.chars().count())
         .filter(|width| *width <= MAX_NAME_WIDTH)
@@ -94,15 +98,18 @@ fn as_text(kind: OfferKind, items: &OfferItems, has_heading: bool, verbose: bool
         lines.push(format!("{} ({})", kind.name(), items.len()));
     }
     for (id, item) in ids.iter().zip(items) {
-        let item: Value = serde_json::from_str(item.get()).unwrap_or_default();
-        let about = ["description", "title", "name"]
+        let item_json: Value = serde_json::from_str(item.get()).unwrap_or_default();
+        let description = ["description", "title", "name"]
             .iter()
-            .find_map(|key| item[key].as_str())
+            .find_map(|key| item_json[key].as_str())
             .unwrap_or_default();
-        let line = format!("{indent}{id:width$}  {}", plain::summary(about, 200));
+        let line = format!(
+            "{indent}{id:name_width$}  {}",
+            plain::summarize(description, 200)
+        );
         lines.push(line.trim_end().to_owned());
-        if verbose {
-            let parameters = parameter_lines(&item);
+        if is_verbose {
+            let parameters = format_parameters(&item_json);
             lines.extend(parameters.iter().map(|line| format!("{indent}    {line}")));
         }
     }
@@ -110,31 +117,36 @@ fn as_text(kind: OfferKind, items: &OfferItems, has_heading: bool, verbose: bool
 }
 
 /// Returns one line per parameter of a tool or a prompt.
-fn parameter_lines(item: &Value) -> Vec<String> {
+fn format_parameters(item: &Value) -> Vec<String> {
     let schema = &item["inputSchema"];
-    let is_required = |name: &str| {
+    let is_required_property = |name: &str| {
         let mut names = schema["required"].as_array().into_iter().flatten();
-        names.any(|required| required == name)
+        names.any(|required_name| required_name == name)
     };
-    let line = |name: &str, kind: &str, required: bool, about: &Value| {
-        let optional = if required { "" } else { ", optional" };
-        let (name, kind) = (plain::one_line(name), plain::one_line(kind));
-        let summary = plain::summary(about.as_str().unwrap_or_default(), 200);
-        let line = format!("{name}: {kind}{optional}  {summary}");
+    let format_parameter = |name: &str, kind: &str, is_required: bool, description: &Value| {
+        let optional_suffix = if is_required { "" } else { ", optional" };
+        let (name, kind) = (plain::to_one_line(name), plain::to_one_line(kind));
+        let summary = plain::summarize(description.as_str().unwrap_or_default(), 200);
+        let line = format!("{name}: {kind}{optional_suffix}  {summary}");
         line.trim_end().to_owned()
     };
-    let none = Map::new();
-    let properties = schema["properties"].as_object().unwrap_or(&none);
+    let no_properties = Map::new();
+    let properties = schema["properties"].as_object().unwrap_or(&no_properties);
     let tool_parameters = properties.iter().map(|(name, property)| {
         let types = SchemaTypes::from_schema(property, schema).to_string();
         let kind = if types.is_empty() { "anything" } else { &types };
-        line(name, kind, is_required(name), &property["description"])
+        format_parameter(
+            name,
+            kind,
+            is_required_property(name),
+            &property["description"],
+        )
     });
     let arguments = item["arguments"].as_array().into_iter().flatten();
     let prompt_arguments = arguments.map(|argument| {
         let name = argument["name"].as_str().unwrap_or("?");
         let is_required = argument["required"] == true;
-        line(name, "a string", is_required, &argument["description"])
+        format_parameter(name, "a string", is_required, &argument["description"])
     });
     tool_parameters.chain(prompt_arguments).collect()
 }

@@ -9,16 +9,16 @@ use super::options::Options;
 use super::server::ServerConnection;
 
 /// Connects to a server and lists its tools. If the server requires an authorization, asks the user
-/// for it and saves the tokens in the token store of `server`.
-pub(crate) async fn log_in(server: ServerConfig, port: Option<u16>) -> Result<(), McpCommandError> {
+/// for it and saves the tokens in the token store of `config`.
+pub(crate) async fn log_in(config: ServerConfig, port: Option<u16>) -> Result<(), McpCommandError> {
     start_log(false);
     let options = Options {
         oauth: true,
         oauth_port: port,
         ..Options::default()
     };
-    let server = ServerConnection::new(server, &options).await?;
-    let work = async {
+    let server = ServerConnection::new(config, &options).await?;
+    let login_future = async {
         server.connect().await?;
         server
             .repeat_after_authorization(|| server.client.list_tools())
@@ -26,13 +26,13 @@ pub(crate) async fn log_in(server: ServerConfig, port: Option<u16>) -> Result<()
             .map_err(|error| server.request_error(error))?;
         Ok(())
     };
-    server.run_until_done(Box::pin(work)).await
+    server.run_until_done(Box::pin(login_future)).await
 }
 
-/// Starts the log, which has warnings and, with `--verbose`, debug messages. Results that do not
-/// match the tool's output schema are reported by the command itself, not by the log.
-pub(super) fn start_log(verbose: bool) {
-    let level = if verbose { "debug" } else { "warn" };
+/// Starts the log, which contains warnings and, with `--verbose`, debug messages. Results that do
+/// not match the tool's output schema are reported by the command itself, not by the log.
+pub(super) fn start_log(is_verbose: bool) {
+    let level = if is_verbose { "debug" } else { "warn" };
     let filter = format!("warn,pillion={level},{OUTPUT_MISMATCH_TARGET}=error");
     if let Ok(filter) = filter.try_into() {
         let format = LogFormat::Text;

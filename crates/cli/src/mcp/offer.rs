@@ -15,7 +15,7 @@ pub(super) enum OfferKind {
     Prompts,
 }
 
-/// The items of a list, each unchanged from the server.
+/// The items of one list. The JSON of each item is unchanged from the server.
 pub(super) type OfferItems = Vec<Box<RawValue>>;
 
 impl OfferKind {
@@ -35,16 +35,16 @@ impl OfferKind {
         }
     }
 
-    /// Returns the member that contains the list in results of the protocol.
+    /// Returns the name of the member that contains the items in a list result of MCP.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::Templates => "resourceTemplates",
-            other => other.name(),
+            kind => kind.name(),
         }
     }
 
     /// Returns whether the server declares the capability for this kind. A server that declares no
-    /// capabilities at all may have any.
+    /// capabilities at all is assumed to offer every kind.
     pub(super) fn is_offered(self, connection: &ConnectionInfo) -> bool {
         let capability = match self {
             Self::Tools => return true,
@@ -59,7 +59,7 @@ impl OfferKind {
 
     pub(super) async fn list(self, server: &ServerConnection) -> Result<OfferItems, McpError> {
         let client = &server.client;
-        let list = || async move {
+        let request_list = || async move {
             match self {
                 Self::Tools => client.list_tools().await,
                 Self::Resources => client.list_resources().await,
@@ -67,7 +67,7 @@ impl OfferKind {
                 Self::Prompts => client.list_prompts().await,
             }
         };
-        server.repeat_after_authorization(list).await
+        server.repeat_after_authorization(request_list).await
     }
 
     /// Returns each item's name, URI or URI template, which identifies the item in requests.
@@ -82,7 +82,7 @@ impl OfferKind {
             Self::Templates => "uriTemplate",
         };
         let json: Value = serde_json::from_str(item.get()).unwrap_or_default();
-        plain::one_line(json[key].as_str().unwrap_or("?"))
+        plain::to_one_line(json[key].as_str().unwrap_or("?"))
     }
 }
 

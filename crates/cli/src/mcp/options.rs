@@ -59,13 +59,13 @@ pub(super) struct Options {
     pub(super) cwd: Option<PathBuf>,
     /// The transport: auto (detects the transport), streamable_http, legacy_sse, post_sse, get_sse,
     /// http, websocket, stdio
-    #[arg(long, global = true, value_name = "TRANSPORT", value_parser = transport)]
+    #[arg(long, global = true, value_name = "TRANSPORT", value_parser = parse_transport)]
     pub(super) transport: Option<TransportKind>,
     /// The MCP protocol revision to use, such as 2025-06-18
     #[arg(long, global = true, value_name = "DATE")]
     pub(super) protocol_version: Option<ProtocolVersion>,
     /// Timeout of one operation: seconds, or a number with ms, s, m or h
-    #[arg(long, global = true, value_name = "TIME", value_parser = duration::timeout)]
+    #[arg(long, global = true, value_name = "TIME", value_parser = duration::parse_timeout)]
     pub(super) timeout: Option<Duration>,
     /// Prints JSON: the server's unchanged result, or the error with its code
     #[arg(long, global = true)]
@@ -75,7 +75,7 @@ pub(super) struct Options {
     pub(super) verbose: bool,
 }
 
-fn transport(text: &str) -> Result<TransportKind, String> {
+fn parse_transport(text: &str) -> Result<TransportKind, String> {
     TransportKind::try_from(text.to_owned()).map_err(|error| error.to_string())
 }
 
@@ -86,9 +86,9 @@ mod tests {
     #[test]
     fn transports_are_accepted_in_both_spellings() {
         for text in ["legacy_sse", "legacy-sse", "sse"] {
-            assert_eq!(transport(text), Ok(TransportKind::LegacySse));
+            assert_eq!(parse_transport(text), Ok(TransportKind::LegacySse));
         }
         let expected = "Unknown transport: pigeon, expected one of auto, streamable_http, ";
-        assert!(transport("pigeon").unwrap_err().starts_with(expected));
+        assert!(parse_transport("pigeon").unwrap_err().starts_with(expected));
     }
 }

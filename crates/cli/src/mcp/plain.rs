@@ -3,21 +3,21 @@
 use pillion_gateway::pins::visible;
 
 /// Escapes hidden characters, such as escape sequences; line breaks and tabs remain.
-pub(super) fn text(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     visible(&text.replace("\r\n", "\n"))
 }
 
 /// Joins the lines of a text into one line.
-pub(super) fn one_line(text: &str) -> String {
-    let words = text.split(['\n', '\r', '\t']).map(str::trim);
-    let line = words.filter(|part| !part.is_empty());
-    self::text(&line.collect::<Vec<_>>().join(" "))
+pub(super) fn to_one_line(text: &str) -> String {
+    let lines = text.split(['\n', '\r', '\t']).map(str::trim);
+    let non_empty_lines = lines.filter(|line| !line.is_empty());
+    escape(&non_empty_lines.collect::<Vec<_>>().join(" "))
 }
 
 /// Returns the first line of a text, truncated to `max_chars` characters.
-pub(super) fn summary(text: &str, max_chars: usize) -> String {
+pub(super) fn summarize(text: &str, max_chars: usize) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
-    truncate(&one_line(line.unwrap_or_default()), max_chars)
+    truncate(&to_one_line(line.unwrap_or_default()), max_chars)
 }
 
 /// Truncates a text to `max_chars` characters, with an ellipsis.
@@ -35,11 +35,11 @@ mod tests {
     #[test]
     fn no_escape_sequence_gets_through() {
         assert_eq!(
-            text("a\x1b[2Jb\r\n\tc\u{9b}d\u{202e}\u{200b}\u{e0041}"),
+            escape("a\x1b[2Jb\r\n\tc\u{9b}d\u{202e}\u{200b}\u{e0041}"),
             "a\\u{1b}[2Jb\n\tc\\u{9b}d\\u{202e}\\u{200b}\\u{e0041}"
         );
-        assert_eq!(one_line(" a \r\n\n b\x07"), "a b\\u{7}");
-        assert_eq!(summary("\n  Rolls dice.\nMore", 80), "Rolls dice.");
-        assert_eq!(summary("äöü äöü", 4), "äöü...");
+        assert_eq!(to_one_line(" a \r\n\n b\x07"), "a b\\u{7}");
+        assert_eq!(summarize("\n  Rolls dice.\nMore", 80), "Rolls dice.");
+        assert_eq!(summarize("äöü äöü", 4), "äöü...");
     }
 }

@@ -26,11 +26,12 @@ pub(super) struct ResolvedArguments {
 }
 
 impl PositionalArguments {
-    /// Removes and returns the first word, if `parse` accepts it.
+    /// Parses the first word with `parse`. If `parse` accepts the word, removes the word and
+    /// returns its value.
     pub(super) fn take_first<T>(&mut self, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
-        let first = parse(self.words.first()?)?;
+        let parsed_word = parse(self.words.first()?)?;
         self.words.remove(0);
-        Some(first)
+        Some(parsed_word)
     }
 
     /// Finds the server: a configured server, a command, or the URL in the first word.
@@ -38,8 +39,8 @@ impl PositionalArguments {
         self.resolve_before(0, options)
     }
 
-    /// Finds the server like [`resolve`](Self::resolve), for a command with a URI argument, which
-    /// may look like a server's URL.
+    /// Finds the server like [`resolve`](Self::resolve), for a command with a URI argument. That
+    /// argument may look like a server's URL.
     pub(super) fn resolve_before_uri(
         self,
         options: &Options,
@@ -49,21 +50,21 @@ impl PositionalArguments {
 
     fn resolve_before(
         self,
-        uris: usize,
+        uri_count: usize,
         options: &Options,
     ) -> Result<ResolvedArguments, McpUsageError> {
         let mut words = self.words;
         let has_named_server = options.server.is_some() || !self.command.is_empty();
-        let begins_with_url = words.len() > uris && is_url(&words[0]);
+        let has_url = words.len() > uri_count && is_url(&words[0]);
         let is_named_twice = options.server.is_some() && !self.command.is_empty();
-        if is_named_twice || (has_named_server && begins_with_url) {
-            return Err(McpUsageError::TwoServers);
+        if is_named_twice || (has_named_server && has_url) {
+            return Err(McpUsageError::AmbiguousServer);
         }
         let mut command = self.command.into_iter();
         let mut server = match (&options.server, command.next()) {
-            (Some(name), _) => configured(name, options)?,
-            (None, Some(program)) => command::server(program, command.collect()),
-            (None, None) => at_url(&mut words)?,
+            (Some(name), _) => load_server(name, options)?,
+            (None, Some(program)) => command::build_server_config(program, command.collect()),
+            (None, None) => take_server_url(&mut words)?,
         };
         command::apply(&mut server, options)?;
         credential::apply(&mut server, options)?;
@@ -84,22 +85,22 @@ impl PositionalArguments {
 }
 
 impl ResolvedArguments {
-    pub(super) fn next_word(&mut self) -> Option<String> {
+    pub(super) fn take_word(&mut self) -> Option<String> {
         (!self.words.is_empty()).then(|| self.words.remove(0))
     }
 
-    pub(super) fn required_word(
+    pub(super) fn take_required_word(
         &mut self,
         argument: &'static str,
     ) -> Result<String, McpUsageError> {
-        let missing = McpUsageError::Missing { argument };
-        self.next_word().ok_or(missing)
+        let missing_argument = McpUsageError::MissingArgument { argument };
+        self.take_word().ok_or(missing_argument)
     }
 
     pub(super) fn reject_extra_words(&self) -> Result<(), McpUsageError> {
         match self.words.first() {
             None => Ok(()),
-            Some(word) => Err(McpUsageError::TooMany { word: word.clone() }),
+            Some(word) => Err(McpUsageError::UnexpectedArgument { word: word.clone() }),
         }
     }
 }
@@ -108,9 +109,9 @@ fn is_url(word: &str) -> bool {
     word.contains("://")
 }
 
-fn at_url(words: &mut Vec<String>) -> Result<ServerConfig, McpUsageError> {
+fn take_server_url(words: &mut Vec<String>) -> Result<ServerConfig, McpUsageError> {
     if words.is_empty() {
-        return Err(McpUsageError::NoServer);
+        return Err(McpUsageError::MissingServer);
     }
     let word = words.remove(0);
     if !is_url(&word) {
@@ -119,14 +120,16 @@ fn at_url(words: &mut Vec<String>) -> Result<ServerConfig, McpUsageError> {
     Ok(ServerConfig::new("server", &word)?)
 }
 
-fn configured(name: &str, options: &Options) -> Result<ServerConfig, McpUsageError> {
+fn load_server(name: &str, options: &Options) -> Result<ServerConfig, McpUsageError> {
     let file = options.config.as_deref();
     match Config::load_server(file, std::env::vars_os(), name)? {
         Ok(section) => Ok(section.server),
-        Err(known) if known.is_empty() && file.is_none() => Err(McpUsageError::NoConfiguration),
-        Err(known) => {
+        Err(known_names) if known_names.is_empty() && file.is_none() => {
+            Err(McpUsageError::MissingConfiguration)
+        }
+        Err(known_names) => {
             let name = name.to_owned();
-            Err(McpUsageError::UnknownServer { name, known })
+            Err(McpUsageError::UnknownServer { name, known_names })
         }
     }
 }

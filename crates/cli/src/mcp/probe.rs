@@ -14,23 +14,24 @@ use crate::output::print;
 /// The result of a probe.
 struct ProbeResult {
     connection: ConnectionInfo,
-    offers: Vec<(OfferKind, Result<OfferItems, McpError>)>,
+    offered_lists: Vec<(OfferKind, Result<OfferItems, McpError>)>,
 }
 
 /// `pillion mcp probe`
 pub(super) async fn run(
-    positional: PositionalArguments,
+    positional_arguments: PositionalArguments,
     options: &Options,
 ) -> Result<ExitCode, McpCommandError> {
-    let resolved = positional.resolve(options)?;
-    resolved.reject_extra_words()?;
-    let server = ServerConnection::new(resolved.server, options).await?;
+    let resolved_arguments = positional_arguments.resolve(options)?;
+    resolved_arguments.reject_extra_words()?;
+    let server = ServerConnection::new(resolved_arguments.server, options).await?;
     let outcome = server.run_until_done(Box::pin(probe(&server))).await;
     if outcome.is_err() && !options.json {
-        // The list of all connection attempts is more helpful than only the last error.
+        // All connection attempts are printed, because they explain the failure better than the
+        // last error alone.
         let attempts = server.client.connection_steps();
         if !attempts.is_empty() {
-            print(&steps::as_text(&attempts))?;
+            print(&steps::format_steps(&attempts))?;
         }
     }
     let result = outcome?;
@@ -43,39 +44,44 @@ pub(super) async fn run(
 }
 
 async fn probe(server: &ServerConnection) -> Result<ProbeResult, McpCommandError> {
-    let connection = server.connection().await?;
-    let mut offers = Vec::new();
+    let connection = server.fetch_connection_info().await?;
+    let mut offered_lists = Vec::new();
     for kind in OfferKind::ALL {
         if kind.is_offered(&connection) {
             let items = server.fail_if_unauthorized(kind.list(server).await)?;
-            offers.push((kind, items));
+            offered_lists.push((kind, items));
         }
     }
-    Ok(ProbeResult { connection, offers })
+    Ok(ProbeResult {
+        connection,
+        offered_lists,
+    })
 }
 
 impl ProbeResult {
     fn to_text(&self) -> String {
         let connection = &self.connection;
         let handshake = HandshakeResult::new(connection);
-        let mut lines = vec![steps::as_text(&connection.steps), "Speaks".to_owned()];
-        let mut fact = |name: &str, value: &str| {
+        let mut lines = vec![steps::format_steps(&connection.steps), "Speaks".to_owned()];
+        let mut add_fact = |name: &str, value: &str| {
             if !value.is_empty() {
                 lines.push(format!("  {name:12}  {value}"));
             }
         };
-        fact(
+        add_fact(
             "transport",
-            transport(connection).as_str().unwrap_or_default(),
+            build_transport_json(connection)
+                .as_str()
+                .unwrap_or_default(),
         );
         let revision = connection.protocol_version;
-        fact(
+        add_fact(
             "revision",
             revision.map_or("none (no handshake)", |version| version.as_str()),
         );
         if let Some((name, version)) = connection.server_name() {
-            let server = plain::one_line(&format!("{name} {version}"));
-            fact("server", server.trim_end());
+            let server = plain::to_one_line(&format!("{name} {version}"));
+            add_fact("server", server.trim_end());
         }
         let capabilities = handshake.capabilities.as_ref().and_then(Value::as_object);
         let names: Vec<_> = capabilities
@@ -83,14 +89,14 @@ impl ProbeResult {
             .flat_map(|capabilities| capabilities.keys())
             .map(String::as_str)
             .collect();
-        fact("capabilities", &plain::one_line(&names.join(", ")));
-        let instructions = plain::one_line(&handshake.instructions.unwrap_or_default());
-        fact("instructions", &plain::truncate(&instructions, 300));
+        add_fact("capabilities", &plain::to_one_line(&names.join(", ")));
+        let instructions = plain::to_one_line(&handshake.instructions.unwrap_or_default());
+        add_fact("instructions", &plain::truncate(&instructions, 300));
         lines.push("Offers".to_owned());
         lines.extend(
-            self.offers
+            self.offered_lists
                 .iter()
-                .map(|(kind, items)| offer_line(*kind, items)),
+                .map(|(kind, items)| format_offer(*kind, items)),
         );
         lines.join("\n")
     }
@@ -98,47 +104,51 @@ impl ProbeResult {
     fn to_json(&self) -> Value {
         let connection = &self.connection;
         let mut json = json!({
-            "steps": steps::as_json(&connection.steps),
-            "transport": transport(connection),
+            "steps": steps::to_json(&connection.steps),
+            "transport": build_transport_json(connection),
             "protocol_version": connection.protocol_version,
             "server": connection.server,
         });
-        let mut offers = json!({});
-        for (kind, items) in &self.offers {
-            offers[kind.key()] = match items {
+        let mut offered_lists = json!({});
+        for (kind, items) in &self.offered_lists {
+            offered_lists[kind.key()] = match items {
                 Ok(items) => json!(kind.ids(items)),
                 Err(error) => {
                     json!({"error": error.to_string(), "error_code": pillion_mcp_tools::error_code(error.class())})
                 }
             };
         }
-        json["offers"] = offers;
+        json["offers"] = offered_lists;
         json
     }
 }
 
-fn transport(connection: &ConnectionInfo) -> Value {
+fn build_transport_json(connection: &ConnectionInfo) -> Value {
     json!(connection.transport)
 }
 
 /// Returns the number and the names of the items.
-fn offer_line(kind: OfferKind, items: &Result<OfferItems, McpError>) -> String {
+fn format_offer(kind: OfferKind, items: &Result<OfferItems, McpError>) -> String {
     const MAX_SHOWN_NAMES: usize = 50;
     let name = kind.name();
     match items {
         Ok(items) => {
             let mut names = kind.ids(items);
             names.truncate(MAX_SHOWN_NAMES);
-            let more = match items.len() - names.len() {
+            let more_suffix = match items.len() - names.len() {
                 0 => String::new(),
-                more => format!(" and {more} more"),
+                hidden_count => format!(" and {hidden_count} more"),
             };
-            let line = format!("  {:>4} {name:9}  {}{more}", items.len(), names.join(", "));
+            let line = format!(
+                "  {:>4} {name:9}  {}{more_suffix}",
+                items.len(),
+                names.join(", ")
+            );
             line.trim_end().to_owned()
         }
         Err(error) => {
-            let error = plain::one_line(&error.to_string());
-            format!("     ? {name:9}  {error}")
+            let message = plain::to_one_line(&error.to_string());
+            format!("     ? {name:9}  {message}")
         }
     }
 }

@@ -14,15 +14,15 @@ use crate::output::print;
 
 /// `pillion mcp prompt`
 pub(super) async fn run(
-    positional: PositionalArguments,
+    positional_arguments: PositionalArguments,
     options: &Options,
 ) -> Result<ExitCode, McpCommandError> {
-    let mut resolved = positional.resolve(options)?;
-    let name = resolved.required_word("the name of a prompt")?;
-    let arguments = CommandArguments::read(resolved.words)?.into_string_arguments()?;
-    let server = ServerConnection::new(resolved.server, options).await?;
+    let mut resolved_arguments = positional_arguments.resolve(options)?;
+    let name = resolved_arguments.take_required_word("the name of a prompt")?;
+    let arguments = CommandArguments::read(resolved_arguments.words)?.into_string_arguments()?;
+    let server = ServerConnection::new(resolved_arguments.server, options).await?;
     let params = json!({"name": name, "arguments": arguments});
-    let work = async {
+    let request = async {
         server.connect().await?;
         match server.request("prompts/get", &params).await {
             Err(error) if error.is_from_server() => {
@@ -32,17 +32,17 @@ pub(super) async fn run(
             outcome => outcome,
         }
     };
-    let json = server.run_until_done(Box::pin(work)).await?;
+    let json = server.run_until_done(Box::pin(request)).await?;
     if options.json {
         print(json.get())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let result: Value = server.read(&json)?;
+    let result: Value = server.parse(&json)?;
     let messages = result["messages"].as_array().into_iter().flatten();
     let lines: Vec<_> = messages
         .map(|message| {
-            let role = plain::one_line(message["role"].as_str().unwrap_or("?"));
-            format!("{role}: {}", content::block_text(&message["content"]))
+            let role = plain::to_one_line(message["role"].as_str().unwrap_or("?"));
+            format!("{role}: {}", content::format_block(&message["content"]))
         })
         .collect();
     print(&lines.join("\n"))?;

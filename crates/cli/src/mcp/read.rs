@@ -12,34 +12,34 @@ use crate::output::{print, print_bytes};
 
 /// `pillion mcp read`
 pub(super) async fn run(
-    positional: PositionalArguments,
+    positional_arguments: PositionalArguments,
     options: &Options,
 ) -> Result<ExitCode, McpCommandError> {
-    let mut resolved = positional.resolve_before_uri(options)?;
-    let uri = resolved.required_word("the URI of a resource")?;
-    resolved.reject_extra_words()?;
-    let server = ServerConnection::new(resolved.server, options).await?;
+    let mut resolved_arguments = positional_arguments.resolve_before_uri(options)?;
+    let uri = resolved_arguments.take_required_word("the URI of a resource")?;
+    resolved_arguments.reject_extra_words()?;
+    let server = ServerConnection::new(resolved_arguments.server, options).await?;
     let params = json!({ "uri": uri });
-    let work = async {
+    let request = async {
         server.connect().await?;
         server.request("resources/read", &params).await
     };
-    let json = server.run_until_done(Box::pin(work)).await?;
+    let json = server.run_until_done(Box::pin(request)).await?;
     if options.json {
         print(json.get())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let result: Value = server.read(&json)?;
-    let none = Vec::new();
-    let contents = result["contents"].as_array().unwrap_or(&none);
-    // A single resource is written unchanged to a file or a pipe.
-    if let ([only], false) = (contents.as_slice(), std::io::stdout().is_terminal())
-        && let Some(bytes) = content::decode_bytes(only)
+    let result: Value = server.parse(&json)?;
+    let no_contents = Vec::new();
+    let contents = result["contents"].as_array().unwrap_or(&no_contents);
+    // A single resource is written unchanged if standard output is a file or a pipe.
+    if let ([resource], false) = (contents.as_slice(), std::io::stdout().is_terminal())
+        && let Some(bytes) = content::decode_bytes(resource)
     {
         print_bytes(&bytes)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let texts: Vec<_> = contents.iter().map(content::resource_text).collect();
+    let texts: Vec<_> = contents.iter().map(content::format_resource).collect();
     print(&texts.join("\n"))?;
     Ok(ExitCode::SUCCESS)
 }

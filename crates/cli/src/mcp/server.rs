@@ -23,12 +23,13 @@ use crate::output::print_diagnostic;
 use crate::typed;
 
 /// The MCP client's timeout for requests whose timeout this module enforces; effectively unlimited.
-const NO_TIMEOUT: Duration = Duration::from_secs(7 * 86_400);
+const UNLIMITED_TIMEOUT: Duration = Duration::from_secs(7 * 86_400);
 
 /// The connection to the server that a command uses.
 pub(super) struct ServerConnection {
     pub(super) client: McpClient,
-    /// Asks the user the questions of the server; `None` without a terminal.
+    /// The terminal at which the user responds to the server's elicitations; `None` if there is no
+    /// terminal.
     terminal: Option<Arc<Terminal>>,
     /// Asks the user for authorization; `None` if the server cannot require it.
     browser: Option<Arc<BrowserPrompt>>,
@@ -42,8 +43,8 @@ impl ServerConnection {
         options: &Options,
     ) -> Result<Self, McpCommandError> {
         let progress = Arc::new(ProgressDisplay::new(options.verbose));
-        let at_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        let terminal = at_terminal.then(|| Arc::new(Terminal::new(Arc::clone(&progress))));
+        let is_at_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        let terminal = is_at_terminal.then(|| Arc::new(Terminal::new(Arc::clone(&progress))));
         let mut callbacks = Callbacks::new();
         if let Some(terminal) = &terminal {
             let (terminal, server) = (Arc::clone(terminal), config.display_url());
@@ -78,18 +79,20 @@ impl ServerConnection {
         })
     }
 
-    /// Runs the work of a command until it finishes, times out or is interrupted by a signal, then
-    /// disconnects.
+    /// Runs the operation of a command until the operation finishes, times out or is interrupted by
+    /// a signal, then disconnects.
     pub(super) async fn run_until_done<T>(
         &self,
-        work: impl Future<Output = Result<T, McpCommandError>>,
+        operation: impl Future<Output = Result<T, McpCommandError>>,
     ) -> Result<T, McpCommandError> {
-        /// Time to send the cancellation of an abandoned request.
+        /// Timeout for sending the cancellation of an abandoned request.
         const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
         let mut signals = InterruptSignals::listen().map_err(McpCommandError::Signals)?;
         let outcome = tokio::select! {
-            outcome = work => outcome,
-            signal = self.stop_signal(&mut signals) => Err(McpCommandError::Interrupted(signal)),
+            outcome = operation => outcome,
+            signal = self.wait_for_stop_signal(&mut signals) => {
+                Err(McpCommandError::Interrupted(signal))
+            }
         };
         self.progress.finish();
         let is_abandoned = match &outcome {
@@ -97,32 +100,34 @@ impl ServerConnection {
             Err(McpCommandError::Request { source, .. }) => source.is_timeout(),
             _ => false,
         };
-        let disconnect = async {
+        let disconnection = async {
             if is_abandoned {
                 tokio::time::sleep(CANCEL_TIMEOUT).await;
             }
             self.client.disconnect().await;
         };
         tokio::select! {
-            () = disconnect => {}
+            () = disconnection => {}
             _ = signals.next() => {}
         }
         outcome
     }
 
-    /// Waits for a signal that stops the command, not one that only cancels a question.
-    async fn stop_signal(&self, signals: &mut InterruptSignals) -> StopSignal {
+    /// Waits for a signal that stops the command. If the user is being prompted, Ctrl-C cancels
+    /// only the prompt.
+    async fn wait_for_stop_signal(&self, signals: &mut InterruptSignals) -> StopSignal {
         loop {
             let signal = signals.next().await;
-            let ends_question = signal == StopSignal::Interrupt
+            let is_question_cancelled = signal == StopSignal::Interrupt
                 && (self.terminal.as_ref()).is_some_and(|terminal| terminal.interrupt());
-            if !ends_question {
+            if !is_question_cancelled {
                 return signal;
             }
         }
     }
 
-    /// Connects to the server, so that connection errors are reported as such.
+    /// Connects to the server before the first request, so that a failed connection is reported as
+    /// a connection error and not as a failed request.
     pub(super) async fn connect(&self) -> Result<(), McpCommandError> {
         self.repeat_after_authorization(|| self.client.connect())
             .await
@@ -133,7 +138,7 @@ impl ServerConnection {
     }
 
     /// Connects to the server, and returns what the server declares.
-    pub(super) async fn connection(&self) -> Result<ConnectionInfo, McpCommandError> {
+    pub(super) async fn fetch_connection_info(&self) -> Result<ConnectionInfo, McpCommandError> {
         self.connect().await?;
         self.client
             .connection()
@@ -148,13 +153,15 @@ impl ServerConnection {
         params: &P,
     ) -> Result<Box<RawValue>, McpCommandError> {
         self.with_timeout(|options| async move {
-            self.client.request_with(method, params, &options).await
+            self.client
+                .request_with_options(method, params, &options)
+                .await
         })
         .await
     }
 
-    /// Runs `send` with progress display and timeout. The time that the user takes to answer
-    /// questions does not count.
+    /// Runs `send` with a progress display and the timeout. The time that the user takes to respond
+    /// to prompts does not count toward the timeout.
     pub(super) async fn with_timeout<T, F>(
         &self,
         send: impl FnOnce(RequestOptions) -> F,
@@ -167,7 +174,7 @@ impl ServerConnection {
             .on_progress(move |progress_event| progress.show(&progress_event));
         let timeout = self.client.config().timeout;
         if self.can_prompt_user() {
-            options = options.timeout(NO_TIMEOUT);
+            options = options.timeout(UNLIMITED_TIMEOUT);
         }
         self.progress.begin();
         let outcome = tokio::select! {
@@ -176,33 +183,38 @@ impl ServerConnection {
             }
             () = self.wait_for_timeout(timeout) => Err(McpCommandError::TimedOut {
                 server_name: self.server_name(),
-                after: timeout,
+                timeout,
             }),
         };
         self.progress.finish();
         outcome
     }
 
-    /// Waits until `timeout` has passed, not counting the time of questions. Never returns if the
-    /// user cannot be asked, because the client then enforces the timeout.
+    /// Waits until `timeout` has passed, not counting the time during which the user is prompted.
+    /// Never returns if the user cannot be prompted, because the MCP client then enforces the
+    /// timeout.
     async fn wait_for_timeout(&self, timeout: Duration) {
         const POLL_INTERVAL: Duration = Duration::from_millis(100);
         if !self.can_prompt_user() {
             return std::future::pending().await;
         }
         let started_at = Instant::now();
-        let prompted_before = self.prompt_duration();
+        let previous_prompt_duration = self.prompt_duration();
         loop {
-            let prompted = self.prompt_duration().saturating_sub(prompted_before);
-            let left = (timeout + prompted).saturating_sub(started_at.elapsed());
-            if left.is_zero() && !self.prompt_durations().any(PromptDuration::is_prompting) {
+            let prompt_duration = self
+                .prompt_duration()
+                .saturating_sub(previous_prompt_duration);
+            let remaining_time = (timeout + prompt_duration).saturating_sub(started_at.elapsed());
+            if remaining_time.is_zero()
+                && !self.prompt_durations().any(PromptDuration::is_prompting)
+            {
                 return;
             }
-            tokio::time::sleep(left.max(POLL_INTERVAL)).await;
+            tokio::time::sleep(remaining_time.max(POLL_INTERVAL)).await;
         }
     }
 
-    /// Returns whether the command may ask the user anything.
+    /// Returns whether the command can prompt the user.
     fn can_prompt_user(&self) -> bool {
         self.prompt_durations().next().is_some()
     }
@@ -212,12 +224,15 @@ impl ServerConnection {
     }
 
     fn prompt_durations(&self) -> impl Iterator<Item = &PromptDuration> {
-        let terminal = self.terminal.iter().map(|terminal| terminal.time());
-        terminal.chain(self.browser.iter().map(|browser| browser.time()))
+        let terminal = self
+            .terminal
+            .iter()
+            .map(|terminal| terminal.prompt_duration());
+        terminal.chain(self.browser.iter().map(|browser| browser.prompt_duration()))
     }
 
-    /// Runs a read-only attempt. If it timed out while the user was asked for authorization,
-    /// repeats it at once: the authorization continues, and the next attempt waits for it.
+    /// Runs a read-only request. A request that times out while the user is asked for authorization
+    /// is repeated at once; the repeated request waits for the authorization, which continues.
     pub(super) async fn repeat_after_authorization<T, F>(
         &self,
         attempt: impl Fn() -> F,
@@ -229,19 +244,20 @@ impl ServerConnection {
             return attempt().await;
         };
         loop {
-            let prompted_before = browser.time().total();
+            let previous_prompt_duration = browser.prompt_duration().total();
             let outcome = attempt().await;
             let is_timeout = outcome
                 .as_ref()
                 .is_err_and(|error| matches!(error.kind(), McpErrorKind::Timeout { .. }));
-            if !is_timeout || browser.time().total() == prompted_before {
+            if !is_timeout || browser.prompt_duration().total() == previous_prompt_duration {
                 return outcome;
             }
         }
     }
 
-    /// Returns the outcome of an optional request, except for an authorization error, which fails
-    /// the command: otherwise the next request would ask the user again.
+    /// Returns the outcome of an optional request. Fails only if the request failed because of a
+    /// missing authorization, because the next request would otherwise ask the user for
+    /// authorization again.
     pub(super) fn fail_if_unauthorized<T>(
         &self,
         outcome: Result<T, McpError>,
@@ -259,38 +275,38 @@ impl ServerConnection {
             server_name: self.server_name(),
             source: Box::new(source),
             steps: Vec::new(),
-            available: Vec::new(),
+            available_names: Vec::new(),
         }
     }
 
     /// Parses a result, or a part of it.
-    pub(super) fn read<T: serde::de::DeserializeOwned>(
+    pub(super) fn parse<T: serde::de::DeserializeOwned>(
         &self,
         result: &RawValue,
     ) -> Result<T, McpCommandError> {
-        serde_json::from_str(result.get()).map_err(|source| McpCommandError::Result {
+        serde_json::from_str(result.get()).map_err(|source| McpCommandError::UnexpectedResult {
             server_name: self.server_name(),
             source,
         })
     }
 
-    /// Returns the server's name in errors.
+    /// Returns the name by which errors refer to the server.
     fn server_name(&self) -> String {
         self.client.config().display_url()
     }
 }
 
 /// Prints a notification of the server: the message of a log notification, or the method of any
-/// other.
+/// other notification.
 fn print_notification(notification: &Notification) {
     let params: Value = serde_json::from_str(notification.params.get()).unwrap_or_default();
     let line = match (notification.method.as_str(), params.get("data")) {
         ("notifications/message", Some(data)) => {
             let level = params["level"].as_str().unwrap_or("info");
-            let text = typed::text(data);
+            let text = typed::to_text(data);
             format!("log message of the server ({level}): {text}")
         }
         (method, _) => format!("the server sent {method}"),
     };
-    print_diagnostic(&plain::truncate(&plain::one_line(&line), 1000));
+    print_diagnostic(&plain::truncate(&plain::to_one_line(&line), 1000));
 }

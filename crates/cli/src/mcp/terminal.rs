@@ -9,17 +9,17 @@ use tokio::time::Instant;
 use super::progress::ProgressDisplay;
 use crate::output::eprint;
 
-/// Maximum length of an answer, in bytes.
+/// Maximum length of a line that the user enters, in bytes.
 const MAX_LINE_BYTES: u64 = 64 * 1024;
 
-/// The terminal at which the user is asked a server's questions.
+/// The terminal at which the user responds to a server's elicitations.
 pub(super) struct Terminal {
     progress: Arc<ProgressDisplay>,
-    /// Locked during a question, so that only one question is asked at a time.
+    /// Locked during a prompt, so that there is only one prompt at a time.
     conversation: Mutex<Option<mpsc::Receiver<String>>>,
-    time: PromptDuration,
-    /// Notified when Ctrl-C is pressed during a question.
-    interrupted: Notify,
+    prompt_duration: PromptDuration,
+    /// Notified when Ctrl-C is pressed during a prompt.
+    interrupt_notify: Notify,
 }
 
 /// Exclusive access to the user's terminal, until dropped.
@@ -38,36 +38,36 @@ impl Terminal {
         Self {
             progress,
             conversation: Mutex::default(),
-            time: PromptDuration::default(),
-            interrupted: Notify::new(),
+            prompt_duration: PromptDuration::default(),
+            interrupt_notify: Notify::new(),
         }
     }
 
-    /// Waits for other conversations to end and starts one.
+    /// Waits until no other conversation is in progress, and starts one.
     pub(super) async fn start_conversation(&self) -> UserConversation<'_> {
         let lines = self.conversation.lock().await;
         self.progress.finish();
-        // A Ctrl-C after the end of the last question is discarded.
-        let _ = self.interrupted.notified().now_or_never();
+        // A Ctrl-C that was pressed between two prompts is discarded.
+        let _ = self.interrupt_notify.notified().now_or_never();
         UserConversation {
             terminal: self,
-            _timer: self.time.begin(),
+            _timer: self.prompt_duration.begin(),
             lines,
         }
     }
 
-    /// Cancels the current question because of Ctrl-C. Returns `false` if there is no question.
+    /// Cancels the current prompt because of Ctrl-C. Returns `false` if there is no prompt.
     pub(super) fn interrupt(&self) -> bool {
-        let is_prompting = self.time.is_prompting();
+        let is_prompting = self.prompt_duration.is_prompting();
         if is_prompting {
-            self.interrupted.notify_one();
+            self.interrupt_notify.notify_one();
         }
         is_prompting
     }
 
     /// Returns the time that the user has taken to respond.
-    pub(super) fn time(&self) -> &PromptDuration {
-        &self.time
+    pub(super) fn prompt_duration(&self) -> &PromptDuration {
+        &self.prompt_duration
     }
 }
 
@@ -87,7 +87,7 @@ impl UserConversation<'_> {
         let lines = self.lines.get_or_insert_with(read_lines);
         let line = tokio::select! {
             line = lines.recv() => line,
-            () = self.terminal.interrupted.notified() => None,
+            () = self.terminal.interrupt_notify.notified() => None,
         };
         if line.is_none() {
             self.write("\n");
@@ -111,8 +111,8 @@ fn read_lines() -> mpsc::Receiver<String> {
         let mut input = std::io::stdin().lock();
         loop {
             let mut line = String::new();
-            let read = input.by_ref().take(MAX_LINE_BYTES).read_line(&mut line);
-            if !matches!(read, Ok(1..)) || sender.blocking_send(line).is_err() {
+            let read_result = input.by_ref().take(MAX_LINE_BYTES).read_line(&mut line);
+            if !matches!(read_result, Ok(1..)) || sender.blocking_send(line).is_err() {
                 return;
             }
         }
@@ -120,42 +120,45 @@ fn read_lines() -> mpsc::Receiver<String> {
     receiver
 }
 
-/// Measures the time that the user takes to answer questions, which does not count toward the
-/// server's timeout.
+/// Measures the time that the user takes to respond to prompts, which does not count toward the
+/// timeout of requests.
 #[derive(Default)]
 pub(super) struct PromptDuration(parking_lot::Mutex<PromptSpans>);
 
 #[derive(Default)]
 struct PromptSpans {
-    since: Option<Instant>,
-    before: Duration,
+    started_at: Option<Instant>,
+    previous_total: Duration,
 }
 
-/// Measures one question until dropped.
+/// Measures the duration of one prompt, until dropped.
 pub(super) struct PromptTimer<'a>(&'a PromptDuration);
 
 impl PromptDuration {
     pub(super) fn begin(&self) -> PromptTimer<'_> {
-        self.0.lock().since = Some(Instant::now());
+        self.0.lock().started_at = Some(Instant::now());
         PromptTimer(self)
     }
 
     pub(super) fn is_prompting(&self) -> bool {
-        self.0.lock().since.is_some()
+        self.0.lock().started_at.is_some()
     }
 
     /// Returns the total time so far.
     pub(super) fn total(&self) -> Duration {
         let spans = self.0.lock();
-        spans.before + spans.since.map_or(Duration::ZERO, |since| since.elapsed())
+        spans.previous_total
+            + spans
+                .started_at
+                .map_or(Duration::ZERO, |started_at| started_at.elapsed())
     }
 }
 
 impl Drop for PromptTimer<'_> {
     fn drop(&mut self) {
         let mut spans = self.0.0.lock();
-        if let Some(since) = spans.since.take() {
-            spans.before += since.elapsed();
+        if let Some(started_at) = spans.started_at.take() {
+            spans.previous_total += started_at.elapsed();
         }
     }
 }

@@ -6,7 +6,7 @@ use pillion_core::store::StoreError;
 /// Why the store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OperatorError {
-    #[error("{0}")]
+    #[error("cannot start the runtime: {0}")]
     Runtime(#[source] io::Error),
     #[error("{0}")]
     Store(#[source] StoreError),
@@ -19,7 +19,7 @@ pub(crate) enum OperatorError {
         "the store is in the sidecar's memory (store.location): this command needs a store in a \
         file or in Postgres"
     )]
-    Memory,
+    MemoryStore,
     #[error(
         "{} belongs to another user: run this command as the sidecar's user (id {owner})",
         path.display()

@@ -1,11 +1,11 @@
 use clap::Args;
 use pillion_client::Response;
 use pillion_gateway::pins::visible_line;
-use pillion_sidecar::servers::{How, ServerError};
+use pillion_sidecar::servers::{ServerError, UpdateMode};
 use pillion_wire::{ServerEntry, ServerResponse, route};
 use serde_json::{Map, Value, json};
 
-use super::list::summary_line;
+use super::list::format_summary;
 use super::server_options::ServerOptions;
 use super::{ServerArgument, ServersContext};
 use crate::dispatch::{CommandResult, RunCommand};
@@ -48,20 +48,20 @@ pub(super) struct UpdateServer {
 
 impl RunCommand<ServersContext> for AddServer {
     fn run(self, context: &ServersContext) -> CommandResult {
-        let is_program = self.options.command.is_some();
-        let mut keys = self.options.keys()?;
+        let is_stdio_server = self.options.command.is_some();
+        let mut keys = self.options.to_request_keys()?;
         keys.insert("name".to_owned(), json!(self.name));
         if self.disabled {
             keys.insert("enabled".to_owned(), json!(false));
         }
-        if !is_program {
+        if !is_stdio_server {
             let request = context.client.request(route::ADD_SERVER, []);
             return print_response(context, &request.send_json(&keys)?);
         }
-        let operator = context.operator()?;
-        operator.check_name(&self.name)?;
-        let record = operator.run(operator.catalog()?.add(keys))?;
-        drop(operator);
+        let operator_store = context.open_store()?;
+        operator_store.check_name(&self.name)?;
+        let record = operator_store.run(operator_store.open_catalog()?.add(keys))?;
+        drop(operator_store);
         let server = context.refresh(&record.id)?;
         print_server(context, server.as_ref(), &record.name)
     }
@@ -69,7 +69,7 @@ impl RunCommand<ServersContext> for AddServer {
 
 impl RunCommand<ServersContext> for UpdateServer {
     fn run(self, context: &ServersContext) -> CommandResult {
-        let mut keys = self.options.keys()?;
+        let mut keys = self.options.to_request_keys()?;
         if let Some(name) = self.name {
             keys.insert("name".to_owned(), json!(name));
         }
@@ -95,38 +95,39 @@ pub(super) fn disable(argument: &ServerArgument, context: &ServersContext) -> Co
 fn set_enabled(
     argument: &ServerArgument,
     context: &ServersContext,
-    enabled: bool,
+    is_enabled: bool,
 ) -> CommandResult {
-    let keys = Map::from_iter([("enabled".to_owned(), json!(enabled))]);
+    let keys = Map::from_iter([("enabled".to_owned(), json!(is_enabled))]);
     change(context, &argument.name, keys)
 }
 
-/// Changes a server: through the sidecar, or directly in the store if the server is or becomes a
-/// stdio server.
+/// Changes a server through the sidecar. If the server is a stdio server, or becomes one through
+/// the change, changes the server directly in the store.
 fn change(context: &ServersContext, name: &str, keys: Map<String, Value>) -> CommandResult {
-    // Stdio servers can be changed even if no sidecar is running.
-    let current = match context.find_added(name) {
+    // If no sidecar is running, the server's current settings cannot be requested, but a stdio
+    // server can still be changed in the store.
+    let current_server = match context.find_added(name) {
         Ok(server) => Some(server),
         Err(CliError::Client(error)) if error.is_not_running() => None,
         Err(error) => return Err(error),
     };
-    let is_program = current
+    let is_stdio_server = current_server
         .as_ref()
         .is_none_or(|server| server.command.is_some());
-    let is_in_store = current
+    let is_in_store = current_server
         .as_ref()
         .is_none_or(|server| server.origin == "store");
-    if !is_in_store || !(is_program || keys.contains_key("command")) {
-        let id = current.map_or_else(|| name.to_owned(), |server| server.id);
+    if !is_in_store || !(is_stdio_server || keys.contains_key("command")) {
+        let id = current_server.map_or_else(|| name.to_owned(), |server| server.id);
         let request = context.client.request(route::CHANGE_SERVER, [&id]);
         return print_response(context, &request.send_json(&keys)?);
     }
-    let operator = context.operator()?;
-    if let Some(name) = keys.get("name").and_then(Value::as_str) {
-        operator.check_name(name)?;
+    let operator_store = context.open_store()?;
+    if let Some(new_name) = keys.get("name").and_then(Value::as_str) {
+        operator_store.check_name(new_name)?;
     }
-    let catalog = operator.catalog()?;
-    let changed = operator.run(async {
+    let catalog = operator_store.open_catalog()?;
+    let changed_record = operator_store.run(async {
         let store = &catalog.store;
         let record = match store.server(name).await? {
             Some(record) => record,
@@ -135,12 +136,12 @@ fn change(context: &ServersContext, name: &str, keys: Map<String, Value>) -> Com
                 .await?
                 .ok_or(ServerError::NotFound)?,
         };
-        catalog.change(&record, keys, How::Patch).await
+        catalog.change(&record, keys, UpdateMode::Patch).await
     })?;
     drop(catalog);
-    drop(operator);
-    let server = context.refresh(&changed.id)?;
-    print_server(context, server.as_ref(), &changed.name)
+    drop(operator_store);
+    let server = context.refresh(&changed_record.id)?;
+    print_server(context, server.as_ref(), &changed_record.name)
 }
 
 /// Prints the changed server.
@@ -155,7 +156,7 @@ fn print_server(
 ) -> CommandResult {
     match server {
         Some(server) if context.output.json => print_pretty(server),
-        Some(server) => print_result(&summary_line(server)),
+        Some(server) => print_result(&format_summary(server)),
         None => print_result(&format!("{name}: stored")),
     }
 }

@@ -51,7 +51,7 @@ fn send(
     })
 }
 
-/// Tests a server, which need not be added, by listing its tools
+/// Tests a server by listing its tools; the server need not have been added
 #[derive(Debug, Args)]
 #[command(after_help = examples![
     "pillion servers test weather",
@@ -80,22 +80,22 @@ impl RunCommand<ServersContext> for TestServer {
             }
             None => {
                 let request = client.request(route::TEST_NEW_SERVER, []);
-                request.send_json(&self.options.keys()?)?
+                request.send_json(&self.options.to_request_keys()?)?
             }
         };
-        let trial = decode(&response)?;
+        let test_result = decode(&response)?;
         if context.output.json {
             print_body(&response)?;
-        } else if trial.reachable {
-            let server = visible_line(trial.server.as_deref().unwrap_or("the server"));
-            let (tools, ms) = (trial.tools.len(), trial.duration_ms);
+        } else if test_result.reachable {
+            let server = visible_line(test_result.server.as_deref().unwrap_or("the server"));
+            let (tools, ms) = (test_result.tools.len(), test_result.duration_ms);
             print(&format!("{server} listed {tools} tools in {ms} ms"))?;
-            for tool in &trial.tools {
+            for tool in &test_result.tools {
                 print(&format!("  {}", visible_line(tool)))?;
             }
         } else {
-            print_diagnostic(&trial.error.unwrap_or_default());
+            print_diagnostic(&test_result.error.unwrap_or_default());
         }
-        Ok(ExitCode::from(u8::from(!trial.reachable)))
+        Ok(ExitCode::from(u8::from(!test_result.reachable)))
     }
 }

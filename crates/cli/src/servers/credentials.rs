@@ -13,7 +13,7 @@ use crate::input::read_secret;
 use crate::mcp::credential::from_file;
 use crate::output::{print_json, print_result};
 use crate::sidecar::decode;
-use crate::table::table;
+use crate::table::format_table;
 use pillion_gateway::pins::visible_line;
 
 /// Maximum size of a secret read from standard input, in bytes.
@@ -80,13 +80,13 @@ impl RunCommand<ServersContext> for SetCredential {
         let server = context.find(&self.server)?;
         let secret = match &self.file {
             Some(path) => from_file(path)?,
-            None => from_input()?,
+            None => read_secret_from_input()?,
         };
-        let value = secret.expose_secret();
+        let secret_text = secret.expose_secret();
         let mut authentication = match self.kind.as_str() {
-            "api-key" => json!({"type": "api-key", "key": value}),
-            "basic" => json!({"type": "basic", "password": value}),
-            _ => json!({"type": "bearer", "token": value}),
+            "api-key" => json!({"type": "api-key", "key": secret_text}),
+            "basic" => json!({"type": "basic", "password": secret_text}),
+            _ => json!({"type": "bearer", "token": secret_text}),
         };
         for (key, value) in [("header", self.header), ("username", self.username)] {
             if let Some(value) = value {
@@ -109,7 +109,7 @@ impl RunCommand<ServersContext> for ListCredentials {
         let request = client.request(route::LIST_SERVER_CREDENTIALS, [&server.id]);
         context.output.print(&request.send()?, |list| {
             let rows = list.credentials.into_iter();
-            table(
+            format_table(
                 ["USER", "CREDENTIAL", "SET"],
                 rows.map(|entry| [entry.user, entry.authentication, entry.set_at]),
             )
@@ -137,7 +137,7 @@ fn print_change(context: &ServersContext, server: &str, user: &str, change: &str
     print_result(&visible_line(&line))
 }
 
-fn from_input() -> Result<SecretString, CliError> {
+fn read_secret_from_input() -> Result<SecretString, CliError> {
     let secret = read_secret(std::io::stdin().lock(), MAX_SECRET_BYTES)
         .map_err(|error| CliError::Usage(format!("cannot read standard input: {error}")))?;
     if secret.expose_secret().is_empty() {

@@ -9,8 +9,8 @@ use super::{ServerArgument, ServersContext};
 use crate::dispatch::{CommandResult, RunCommand};
 use crate::error::CliError;
 use crate::output::{print, print_body, print_diagnostic, print_pretty, print_result};
-use crate::sidecar::{caller_for, decode};
-use crate::table::{first_line, or_dash, table};
+use crate::sidecar::{build_caller, decode};
+use crate::table::{first_line, format_table, or_dash};
 use crate::tools::warn_about_unavailable_servers;
 
 /// Lists the servers and their status
@@ -22,15 +22,15 @@ impl RunCommand<ServersContext> for ListServers {
     fn run(self, context: &ServersContext) -> CommandResult {
         let response = context.client.request(route::LIST_SERVERS, []).send()?;
         context.output.print(&response, |list| {
-            let heads = [
+            let headings = [
                 "NAME", "STATUS", "TOOLS", "CALLS", "FAILED", "ORIGIN", "ADDRESS", "ERROR",
             ];
-            table(heads, list.servers.iter().map(row))
+            format_table(headings, list.servers.iter().map(format_server_row))
         })
     }
 }
 
-fn row(server: &ServerEntry) -> [String; 8] {
+fn format_server_row(server: &ServerEntry) -> [String; 8] {
     let status = if server.enabled {
         server.status.clone()
     } else {
@@ -43,13 +43,13 @@ fn row(server: &ServerEntry) -> [String; 8] {
         server.calls.total.to_string(),
         server.calls.failed.to_string(),
         server.origin.clone(),
-        address(server),
+        server_address(server),
         first_line(server.error.as_deref().unwrap_or_default()),
     ]
 }
 
 /// Returns the server's URL or program.
-fn address(server: &ServerEntry) -> String {
+fn server_address(server: &ServerEntry) -> String {
     match &server.command {
         Some(program) => format!("program {program}"),
         None => server.url.clone().unwrap_or_default(),
@@ -62,7 +62,7 @@ pub(super) fn show(argument: &ServerArgument, context: &ServersContext) -> Comma
     if context.output.json {
         return print_pretty(&server);
     }
-    let policy = |text: Option<&str>| text.unwrap_or("default").to_owned();
+    let or_default = |text: Option<&str>| text.unwrap_or("default").to_owned();
     let headers = (!server.headers.is_empty()).then(|| server.headers.join(", "));
     let max_concurrent = server.max_concurrent.map(|max| max.to_string());
     let protocol = server.protocol_version.as_deref().unwrap_or("newest");
@@ -71,7 +71,7 @@ pub(super) fn show(argument: &ServerArgument, context: &ServersContext) -> Comma
         ("id", server.id.clone()),
         ("description", or_dash(server.description.as_deref())),
         ("origin", server.origin.clone()),
-        ("address", address(&server)),
+        ("address", server_address(&server)),
         ("transport", server.transport.clone()),
         ("handshake", server.handshake.clone()),
         ("protocol", protocol.to_owned()),
@@ -81,14 +81,14 @@ pub(super) fn show(argument: &ServerArgument, context: &ServersContext) -> Comma
         ("timeout", format!("{} ms", server.timeout)),
         ("retry attempts", server.retry_attempts.to_string()),
         ("tool prefix", server.tool_prefix.clone()),
-        ("approval", policy(server.require_approval.as_deref())),
-        ("pin", policy(server.pin.as_deref())),
-        ("new tools", policy(server.new_tools.as_deref())),
+        ("approval", or_default(server.require_approval.as_deref())),
+        ("pin", or_default(server.pin.as_deref())),
+        ("new tools", or_default(server.new_tools.as_deref())),
         (
             "rate limit",
-            or_dash(server.rate_limit.map(rate_limit_text)),
+            or_dash(server.rate_limit.map(format_rate_limit)),
         ),
-        ("max concurrent", policy(max_concurrent.as_deref())),
+        ("max concurrent", or_default(max_concurrent.as_deref())),
         ("enabled", server.enabled.to_string()),
         ("status", server.status.clone()),
         ("error", or_dash(server.error.as_deref())),
@@ -111,7 +111,7 @@ pub(super) fn show(argument: &ServerArgument, context: &ServersContext) -> Comma
     print_result(&lines.join("\n"))
 }
 
-fn rate_limit_text(limit: ServerRateLimit) -> String {
+fn format_rate_limit(limit: ServerRateLimit) -> String {
     let windows = [
         (limit.per_minute, "minute"),
         (limit.per_hour, "hour"),
@@ -125,14 +125,18 @@ fn rate_limit_text(limit: ServerRateLimit) -> String {
 }
 
 /// Returns a one-line summary of a server.
-pub(super) fn summary_line(server: &ServerEntry) -> String {
+pub(super) fn format_summary(server: &ServerEntry) -> String {
     let state = if server.enabled {
         "enabled"
     } else {
         "disabled"
     };
     let name = visible_line(&server.name);
-    format!("{name}: {state}, {}, id {}", address(server), server.id)
+    format!(
+        "{name}: {state}, {}, id {}",
+        server_address(server),
+        server.id
+    )
 }
 
 /// Lists the tools of a server
@@ -153,7 +157,7 @@ impl RunCommand<ServersContext> for ListServerTools {
     fn run(self, context: &ServersContext) -> CommandResult {
         let server = context.find(&self.server)?;
         let user = self.user.as_deref();
-        let caller = caller_for(user);
+        let caller = build_caller(user);
         let client = &context.client;
         let request = client.request(route::LIST_SERVER_TOOLS, [&server.id]);
         let response = request.caller(&caller).send()?;
@@ -161,12 +165,20 @@ impl RunCommand<ServersContext> for ListServerTools {
         if context.output.json {
             print_body(&response)?;
         } else {
-            let heads = ["NAME", "SERVER TOOL", "DESCRIPTION"];
-            print(&table(heads, list.tools.iter().map(tool_row)))?;
+            let headings = ["NAME", "SERVER TOOL", "DESCRIPTION"];
+            print(&format_table(
+                headings,
+                list.tools.iter().map(format_tool_row),
+            ))?;
         }
         warn_about_unavailable_servers(&list.unavailable_servers);
-        for PinEntry { tool, user, .. } in list_blocked(context, &server.name, user, &list)? {
-            let user_option = user.map_or_else(String::new, |user| format!(" --user {user}"));
+        for PinEntry {
+            tool,
+            user: pin_user,
+            ..
+        } in list_blocked_tools(context, &server.name, user, &list)?
+        {
+            let user_option = pin_user.map_or_else(String::new, |name| format!(" --user {name}"));
             print_diagnostic(&format!(
                 "tool '{tool}' is blocked: the server changed, renamed or added it since its tools \
                 were accepted; see `pillion pins diff {} {tool}{user_option}`",
@@ -178,7 +190,7 @@ impl RunCommand<ServersContext> for ListServerTools {
     }
 }
 
-fn tool_row(tool: &ToolSummary) -> [String; 3] {
+fn format_tool_row(tool: &ToolSummary) -> [String; 3] {
     [
         tool.name.clone(),
         tool.server_tool.clone().unwrap_or_default(),
@@ -187,17 +199,20 @@ fn tool_row(tool: &ToolSummary) -> [String; 3] {
 }
 
 /// Returns the changed tools that are blocked and therefore not listed.
-fn list_blocked(
+fn list_blocked_tools(
     context: &ServersContext,
-    server: &str,
+    server_name: &str,
     user: Option<&str>,
     list: &ToolList,
 ) -> Result<Vec<PinEntry>, CliError> {
-    let query = [("server", server.to_owned()), ("changed", true.to_string())];
+    let query = [
+        ("server", server_name.to_owned()),
+        ("changed", true.to_string()),
+    ];
     let request = context.client.request(route::LIST_PINS, []);
     let mut pins = match request.query(query).send() {
         Ok(response) => decode(&response)?.pins,
-        // Without a store, the sidecar blocks no tools.
+        // Status 503 means that the sidecar has no store, and thus no blocked tools.
         Err(ClientError::Status { status: 503, .. }) => Vec::new(),
         Err(error) => return Err(error.into()),
     };

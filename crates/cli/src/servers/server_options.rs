@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 use super::super::error::CliError;
 use super::super::mcp::credential::{from_file, from_variable};
 
-/// The words with which options select the configured default, by the options' keys in a request.
-const NAMES_OF_DEFAULTS: [(&str, &str); 6] = [
+/// The settings whose option accepts a word that selects the configured default. Each entry is the
+/// setting's key in a request and that word.
+const DEFAULT_WORDS: [(&str, &str); 6] = [
     ("protocolVersion", "default"),
     ("requireApproval", "default"),
     ("pin", "default"),
@@ -39,12 +40,12 @@ pub(super) struct ServerOptions {
     #[arg(long, value_name = "NAME=VALUE", requires = "command")]
     #[serde(skip)]
     env: Vec<String>,
-    /// Sets an environment variable of the program to the value of this command's variable; stored
+    /// Sets an environment variable of the program to the current value of this variable; stored
     /// encrypted
     #[arg(long, value_name = "NAME", requires = "command")]
     #[serde(skip)]
     env_from: Vec<String>,
-    /// Passes this variable of the sidecar's environment to the program
+    /// Passes this variable of the sidecar's environment on to the program
     #[arg(long, value_name = "NAME", requires = "command")]
     inherit_env: Vec<String>,
     /// The working directory of the program
@@ -87,7 +88,7 @@ pub(super) struct ServerOptions {
     #[arg(long, value_name = "MS")]
     #[serde(rename = "timeout")]
     timeout_ms: Option<u64>,
-    /// How often a failed request for the server's tools is repeated at once: 0 to 5
+    /// How often a failed request for the server's tools is repeated immediately: 0 to 5
     #[arg(long, value_name = "N")]
     retry_attempts: Option<u64>,
     /// The prefix of the names of the server's tools
@@ -97,23 +98,23 @@ pub(super) struct ServerOptions {
     /// for the policy of the configuration
     #[arg(long, value_name = "POLICY")]
     require_approval: Option<String>,
-    /// How changed tools of the server are treated: off, warn, block; or default, for the setting
-    /// of the configuration
+    /// How to treat a tool of the server whose definition has changed: off, warn, block; or
+    /// default, for the setting of the configuration
     #[arg(long, value_name = "POLICY")]
     pin: Option<String>,
-    /// How tools are treated that the server adds later: accept, block; or default, for the setting
+    /// How to treat a tool that the server adds later: accept, block; or default, for the setting
     /// of the configuration
     #[arg(long, value_name = "POLICY")]
     new_tools: Option<String>,
     /// The rate limit of one user for all tools of the server together, as in
     /// per_minute=10,per_hour=100,per_day=500, of which any may be omitted; or none, for no limit
-    #[arg(long, value_name = "LIMIT", value_parser = rate_limit)]
+    #[arg(long, value_name = "LIMIT", value_parser = parse_rate_limit)]
     rate_limit: Option<Value>,
     /// Maximum number of concurrent calls of the server's tools; or default, for the limit of the
     /// configuration
-    #[arg(long, value_name = "N", value_parser = max_concurrent)]
+    #[arg(long, value_name = "N", value_parser = parse_max_concurrent)]
     max_concurrent: Option<Value>,
-    /// Which credential calls use: shared (the server's own), per_user, user_or_shared
+    /// The credential that calls use: shared (the server's own), per_user, user_or_shared
     #[arg(long, value_name = "WHOSE")]
     credential: Option<String>,
 }
@@ -124,29 +125,29 @@ impl ServerOptions {
     }
 
     /// Returns the options as keys of a request.
-    pub(super) fn keys(&self) -> Result<Map<String, Value>, CliError> {
+    pub(super) fn to_request_keys(&self) -> Result<Map<String, Value>, CliError> {
         let mut keys = match json!(self) {
             Value::Object(keys) => keys,
             _ => Map::new(),
         };
         keys.retain(|_, value| !value.is_null() && *value != json!([]));
-        // In a request, null means the configured default.
-        for (key, default) in NAMES_OF_DEFAULTS {
-            if let Some(value) = keys.get_mut(key).filter(|value| **value == default) {
+        // A value of null in a request selects the configured default.
+        for (key, default_name) in DEFAULT_WORDS {
+            if let Some(value) = keys.get_mut(key).filter(|value| **value == default_name) {
                 *value = Value::Null;
             }
         }
         for (key, value) in [
-            ("authentication", self.authentication()?),
-            ("headers", self.headers()?),
-            ("env", self.environment()?),
+            ("authentication", self.read_authentication()?),
+            ("headers", self.read_headers()?),
+            ("env", self.read_environment()?),
         ] {
             keys.extend(value.map(|value| (key.to_owned(), value)));
         }
         Ok(keys)
     }
 
-    fn authentication(&self) -> Result<Option<Value>, CliError> {
+    fn read_authentication(&self) -> Result<Option<Value>, CliError> {
         let token = match (&self.bearer_env, &self.bearer_file) {
             (Some(variable), _) => from_variable(variable),
             (None, Some(path)) => from_file(path),
@@ -159,24 +160,24 @@ impl ServerOptions {
         ))
     }
 
-    fn headers(&self) -> Result<Option<Value>, CliError> {
+    fn read_headers(&self) -> Result<Option<Value>, CliError> {
         let mut headers = Map::new();
         for header in &self.headers {
-            let (name, value) = pair(header, ':', "--header NAME:VALUE")?;
+            let (name, value) = split_pair(header, ':', "--header NAME:VALUE")?;
             headers.insert(name, value.into());
         }
         for header in &self.headers_env {
-            let (name, variable) = pair(header, ':', "--header-env NAME:VARIABLE")?;
+            let (name, variable) = split_pair(header, ':', "--header-env NAME:VARIABLE")?;
             let value = from_variable(&variable)?;
             headers.insert(name, value.expose_secret().into());
         }
         Ok((!headers.is_empty()).then(|| headers.into()))
     }
 
-    fn environment(&self) -> Result<Option<Value>, CliError> {
+    fn read_environment(&self) -> Result<Option<Value>, CliError> {
         let mut variables = Map::new();
         for variable in &self.env {
-            let (name, value) = pair(variable, '=', "--env NAME=VALUE")?;
+            let (name, value) = split_pair(variable, '=', "--env NAME=VALUE")?;
             variables.insert(name, value.into());
         }
         for name in &self.env_from {
@@ -188,41 +189,43 @@ impl ServerOptions {
 }
 
 /// Parses the maximum number of concurrent calls.
-fn max_concurrent(text: &str) -> Result<Value, &'static str> {
+fn parse_max_concurrent(text: &str) -> Result<Value, &'static str> {
     if text == "default" {
         return Ok(text.into());
     }
-    let parsed: Result<NonZeroUsize, _> = text.parse();
-    let number = parsed.map_err(|_| "expected a number of 1 or more, or default")?;
+    let parse_result: Result<NonZeroUsize, _> = text.parse();
+    let number = parse_result.map_err(|_| "expected a number of 1 or more, or default")?;
     Ok(number.get().into())
 }
 
-/// Parses a rate limit to its form in a request. Omitted windows are null, so that a change removes
-/// them.
-fn rate_limit(text: &str) -> Result<Value, &'static str> {
-    const EXPECTED: &str = "expected one or more of per_minute=N, per_hour=N and per_day=N, \
+/// Parses a rate limit into the JSON object of a request. Omitted windows are null, so that a
+/// change of the server removes their limits.
+fn parse_rate_limit(text: &str) -> Result<Value, &'static str> {
+    const RATE_LIMIT_ERROR: &str = "expected one or more of per_minute=N, per_hour=N and per_day=N, \
         separated by commas, with numbers of 1 or more; or none";
     if text == "none" {
         return Ok(text.into());
     }
-    let mut limit = json!({"perMinute": null, "perHour": null, "perDay": null});
+    let mut rate_limit = json!({"perMinute": null, "perHour": null, "perDay": null});
     for window in text.split(',') {
-        let (name, calls) = window.split_once('=').ok_or(EXPECTED)?;
+        let (name, calls) = window.split_once('=').ok_or(RATE_LIMIT_ERROR)?;
         let key = match name {
             "per_minute" => "perMinute",
             "per_hour" => "perHour",
             "per_day" => "perDay",
-            _ => return Err(EXPECTED),
+            _ => return Err(RATE_LIMIT_ERROR),
         };
-        let calls: NonZeroU32 = calls.parse().map_err(|_| EXPECTED)?;
-        limit[key] = calls.get().into();
+        let max_calls: NonZeroU32 = calls.parse().map_err(|_| RATE_LIMIT_ERROR)?;
+        rate_limit[key] = max_calls.get().into();
     }
-    Ok(limit)
+    Ok(rate_limit)
 }
 
-/// Splits a text at a separator. The error does not repeat the text, which may be a secret.
-fn pair(text: &str, between: char, form: &str) -> Result<(String, String), CliError> {
-    let pair = text.split_once(between);
-    let (name, value) = pair.ok_or_else(|| CliError::Usage(format!("expected {form}")))?;
+/// Splits a text at a separator. The error message does not contain the text, which may be a
+/// secret.
+fn split_pair(text: &str, separator: char, form: &str) -> Result<(String, String), CliError> {
+    let pair = text.split_once(separator);
+    let (name, value) =
+        pair.ok_or_else(|| CliError::Usage(format!("invalid option: expected {form}")))?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }

@@ -12,7 +12,7 @@ use super::warn_about_unavailable_servers;
 use crate::arguments::CommandArguments;
 use crate::dispatch::{CommandResult, RunCommand};
 use crate::output::{JsonOption, print, print_body, print_diagnostic};
-use crate::sidecar::{caller_for, decode};
+use crate::sidecar::{build_caller, decode};
 use pillion_gateway::pins::visible;
 
 /// Calls a tool and prints its result
@@ -40,7 +40,7 @@ pub(super) struct CallTool {
     /// result
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// How long to wait for an approval if the call needs one: 0 to 86400 s, limited by the
+    /// How many seconds to wait for an approval if the call needs one: 0 to 86400, limited by the
     /// sidecar's approvals.max_wait_ms (300 s by default)
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
     wait: Option<u32>,
@@ -49,7 +49,7 @@ pub(super) struct CallTool {
 }
 
 impl CallTool {
-    /// Returns how long the command may wait in addition to the timeout.
+    /// Returns the time to wait for an approval, in addition to the timeout of the request.
     pub(super) fn approval_wait(&self) -> Duration {
         Duration::from_secs(self.wait.unwrap_or_default().into())
     }
@@ -58,23 +58,23 @@ impl CallTool {
 impl RunCommand<Client> for CallTool {
     fn run(self, client: &Client) -> CommandResult {
         let approval_wait = self.wait.map(|_| self.approval_wait());
-        let words = CommandArguments::read(self.arguments)?;
-        let mut caller = caller_for(self.user.as_deref());
+        let command_arguments = CommandArguments::read(self.arguments)?;
+        let mut caller = build_caller(self.user.as_deref());
         if let Some(channel) = self.channel {
             caller = caller.channel(channel);
         }
         if let Some(key) = self.idempotency_key {
             caller = caller.idempotency_key(key);
         }
-        if let Some(wait) = approval_wait {
-            caller = caller.wait_for_approval(wait);
+        if let Some(duration) = approval_wait {
+            caller = caller.wait_for_approval(duration);
         }
-        let schema = if words.needs_schema() {
-            parameter_types(client, &self.name, &caller)
+        let schema = if command_arguments.needs_schema() {
+            fetch_parameter_types(client, &self.name, &caller)
         } else {
             Value::Null
         };
-        let arguments = words.for_schema(&schema)?;
+        let arguments = command_arguments.for_schema(&schema)?;
         let response = client
             .request(route::EXECUTE_TOOL, [&self.name])
             .tools([self.name.as_str()])
@@ -89,7 +89,8 @@ impl RunCommand<Client> for CallTool {
             ExecuteResponse::Executed(execution) if is_success => {
                 if !self.output.json {
                     let mut text = execution.result.text;
-                    // Escaped only for a terminal, because programs need the unchanged output.
+                    // The output is escaped only on a terminal, because programs need the unchanged
+                    // output.
                     if std::io::stdout().is_terminal() {
                         text = visible(&text.replace("\r\n", "\n"));
                     }
@@ -102,7 +103,8 @@ impl RunCommand<Client> for CallTool {
                 let error = result.error.as_deref().unwrap_or("unknown error");
                 let code = result.error_code.as_deref().unwrap_or("internal_error");
                 print_diagnostic(&format!("{error} ({code})"));
-                // The code is checked, because a denied call also has its approval in the metadata.
+                // The error code is checked, not whether there is an approval ID, because the
+                // metadata of a denied call also contains an approval ID.
                 let approval_id = result.metadata.get("approval_id");
                 if code == ErrorCode::ApprovalRequired.as_str()
                     && let Some(id) = approval_id.and_then(Value::as_str)
@@ -114,10 +116,11 @@ impl RunCommand<Client> for CallTool {
                 }
             }
             ExecuteResponse::NotFound(failure) => {
-                print_diagnostic(&failure_text(&failure));
-                // The message of an `unavailable` error already names the servers.
+                print_diagnostic(&format_failure(&failure));
+                // After the error `unavailable`, no warnings about servers are printed, because the
+                // error message already names the servers.
                 if failure.error_code != ErrorCode::Unavailable.as_str() {
-                    warn_about_unavailable_servers(&unavailable_servers(&failure));
+                    warn_about_unavailable_servers(&parse_unavailable_servers(&failure));
                 }
             }
         }
@@ -125,9 +128,9 @@ impl RunCommand<Client> for CallTool {
     }
 }
 
-/// Returns the types of the tool's parameters as a schema, or null if they cannot be read. In that
-/// case the call fails as well, with the reason.
-fn parameter_types(client: &Client, name: &str, caller: &Caller) -> Value {
+/// Returns the types of the tool's parameters as a schema, or null if the sidecar does not return
+/// the tool. In that case the call itself reports the reason.
+fn fetch_parameter_types(client: &Client, name: &str, caller: &Caller) -> Value {
     let request = client.request(route::SHOW_TOOL, [name]).caller(caller);
     let response = request.send().and_then(|response| response.decode());
     let Ok(ToolResponse { tool, .. }) = response else {
@@ -144,16 +147,16 @@ fn parameter_types(client: &Client, name: &str, caller: &Caller) -> Value {
 }
 
 /// Returns the unavailable servers that may have the tool.
-fn unavailable_servers(failure: &Failure) -> Vec<UnavailableServer> {
+fn parse_unavailable_servers(failure: &Failure) -> Vec<UnavailableServer> {
     let servers = failure.details.get("unavailable_servers").cloned();
     servers
         .and_then(|servers| serde_json::from_value(servers).ok())
         .unwrap_or_default()
 }
 
-fn failure_text(failure: &Failure) -> String {
-    let available = failure.details.get("available_tools");
-    let names: Vec<_> = available
+fn format_failure(failure: &Failure) -> String {
+    let available_tools = failure.details.get("available_tools");
+    let names: Vec<_> = available_tools
         .and_then(Value::as_array)
         .into_iter()
         .flatten()

@@ -10,40 +10,42 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use url::form_urlencoded;
 
-/// Maximum size of request line and headers, in bytes.
+/// Maximum total size of the request line and the headers, in bytes.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
 
 /// Timeout for reading a request, and for sending the response.
 const IO_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The end of the headers.
+/// The bytes that end the headers.
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// Maximum number of concurrent connections: browsers open some before they need them.
+/// Maximum number of concurrent connections. Greater than 1, because browsers open connections
+/// before they send requests.
 const MAX_CONNECTIONS: usize = 64;
 
 /// The expected response to an authorization request.
 pub(super) struct ExpectedRedirect<'a> {
     pub(super) path: &'a str,
     pub(super) state: &'a str,
-    /// The `state` values of earlier requests. A browser that reloads an old redirect page does not
-    /// send a new response.
+    /// The `state` values of earlier requests. A request with one of these values comes from a
+    /// browser that reloads an old redirect page, and is not a new response.
     pub(super) past_states: &'a [String],
 }
 
 /// Waits for the response to an authorization request and returns its path and query, unparsed. A
 /// response with an unknown `state` also ends the wait; the caller reports the mismatch. Other
 /// requests get an error response and are ignored.
-pub(super) async fn wait(
+pub(super) async fn wait_for_redirect(
     listener: &TcpListener,
-    expected: &ExpectedRedirect<'_>,
+    expected_redirect: &ExpectedRedirect<'_>,
 ) -> io::Result<String> {
     let mut connections = FuturesUnordered::new();
     loop {
         tokio::select! {
-            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
-                Ok((stream, _)) => connections.push(serve_connection(stream, expected)),
-                // An aborted connection does not affect the next connection.
+            result = listener.accept(), if connections.len() < MAX_CONNECTIONS => match result {
+                Ok((stream, _)) => connections.push(serve_connection(stream, expected_redirect)),
+                // An aborted connection is ignored, because later connections can still be
+                // accepted.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => return Err(error),
             },
@@ -54,23 +56,29 @@ pub(super) async fn wait(
     }
 }
 
-/// Serves one connection. Returns the path and query of the request if it is the expected response.
+/// Serves one connection. Returns the path and query of the request if the request is the expected
+/// response.
 async fn serve_connection(
     mut stream: TcpStream,
-    expected: &ExpectedRedirect<'_>,
+    expected_redirect: &ExpectedRedirect<'_>,
 ) -> Option<String> {
-    let request = read_head(&mut stream);
-    let head = timeout(IO_TIMEOUT, request).await.ok()?.ok()?;
-    let ((status, text), redirect) = match target(&head) {
+    let head = timeout(IO_TIMEOUT, read_head(&mut stream))
+        .await
+        .ok()?
+        .ok()?;
+    let ((status, text), redirect) = match parse_target(&head) {
         Err(status) => ((status, "This is not a page of Pillion."), None),
         Ok(target) => {
-            let (response, ends_wait) = evaluate_request(target, expected);
-            (response, ends_wait.then(|| target.to_owned()))
+            let (response, is_final) = evaluate_request(target, expected_redirect);
+            (response, is_final.then(|| target.to_owned()))
         }
     };
-    // A failure to send the page is ignored, because the response was received.
+    // A failure to send the page is ignored, because the authorization response has already
+    // arrived.
     let _ = timeout(IO_TIMEOUT, async {
-        stream.write_all(page(status, text).as_bytes()).await?;
+        stream
+            .write_all(format_page_response(status, text).as_bytes())
+            .await?;
         stream.shutdown().await
     })
     .await;
@@ -81,11 +89,11 @@ async fn serve_connection(
 /// sections 4.1.2 and 4.1.2.1).
 fn evaluate_request(
     target: &str,
-    expected: &ExpectedRedirect<'_>,
+    expected_redirect: &ExpectedRedirect<'_>,
 ) -> ((&'static str, &'static str), bool) {
-    const BAD: &str = "400 Bad Request";
+    const BAD_REQUEST: &str = "400 Bad Request";
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    if path != expected.path {
+    if path != expected_redirect.path {
         return (("404 Not Found", "Page not found."), false);
     }
     let parameter = |key: &str| {
@@ -94,23 +102,36 @@ fn evaluate_request(
     };
     let (state, error) = (parameter("state"), parameter("error"));
     if error.is_none() && parameter("code").is_none() {
-        return ((BAD, "This is not an authorization response."), false);
+        return (
+            (BAD_REQUEST, "This is not an authorization response."),
+            false,
+        );
     }
     match state.as_deref() {
-        Some(state) if state == expected.state => {
+        Some(state) if state == expected_redirect.state => {
             let text = match error {
                 None => "Pillion received the authorization. You can close this window.",
                 Some(_) => "The authorization was not granted. You can close this window.",
             };
             (("200 OK", text), true)
         }
-        Some(state) if expected.past_states.iter().any(|past| past == state) => (
-            (BAD, "This authorization request was already completed."),
-            false,
-        ),
+        Some(state)
+            if expected_redirect
+                .past_states
+                .iter()
+                .any(|past_state| past_state == state) =>
+        {
+            (
+                (
+                    BAD_REQUEST,
+                    "This authorization request was already completed.",
+                ),
+                false,
+            )
+        }
         _ => (
             (
-                BAD,
+                BAD_REQUEST,
                 "This response belongs to another authorization request.",
             ),
             true,
@@ -118,16 +139,18 @@ fn evaluate_request(
     }
 }
 
-/// Reads the request line and headers, up to the maximum size.
+/// Reads the request line and the headers, up to [`MAX_HEAD_BYTES`].
 async fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     let mut bytes = [0; 4096];
     loop {
-        let count = stream.read(&mut bytes).await?;
-        // The end marker may have arrived in two reads.
-        let new = head.len().saturating_sub(HEAD_END.len());
-        head.extend_from_slice(&bytes[..count]);
-        if count == 0 || head.len() >= MAX_HEAD_BYTES || is_complete(&head[new..]) {
+        let byte_count = stream.read(&mut bytes).await?;
+        // The search for the end of the headers begins a few bytes before the new bytes, because
+        // the end marker may have arrived in two reads.
+        let unchecked_start = head.len().saturating_sub(HEAD_END.len());
+        head.extend_from_slice(&bytes[..byte_count]);
+        if byte_count == 0 || head.len() >= MAX_HEAD_BYTES || is_complete(&head[unchecked_start..])
+        {
             return Ok(head);
         }
     }
@@ -138,17 +161,17 @@ fn is_complete(head: &[u8]) -> bool {
 }
 
 /// Returns the path and query of a complete GET request, or the error status.
-fn target(head: &[u8]) -> Result<&str, &'static str> {
-    const BAD: &str = "400 Bad Request";
+fn parse_target(head: &[u8]) -> Result<&str, &'static str> {
+    const BAD_REQUEST: &str = "400 Bad Request";
     if !is_complete(head) {
         return Err(if head.len() < MAX_HEAD_BYTES {
-            BAD
+            BAD_REQUEST
         } else {
             "431 Request Header Fields Too Large"
         });
     }
     let bytes = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    let line = std::str::from_utf8(bytes).map_err(|_| BAD)?;
+    let line = std::str::from_utf8(bytes).map_err(|_| BAD_REQUEST)?;
     let words: Vec<_> = line.splitn(4, ' ').collect();
     match words[..] {
         [method, target, version] if version.starts_with("HTTP/1.") && target.starts_with('/') => {
@@ -157,13 +180,13 @@ fn target(head: &[u8]) -> Result<&str, &'static str> {
                 _ => Err("405 Method Not Allowed"),
             }
         }
-        _ => Err(BAD),
+        _ => Err(BAD_REQUEST),
     }
 }
 
 /// Returns an HTTP response with a page. The page repeats nothing from the request, which is
 /// untrusted.
-fn page(status: &str, text: &str) -> String {
+fn format_page_response(status: &str, text: &str) -> String {
     let body = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Pillion</title><p>{text}</p></html>\n"
     );
@@ -188,7 +211,10 @@ mod tests {
 
     #[test]
     fn only_a_complete_get_request_is_read() {
-        assert_eq!(target(b"GET /a?b=c HTTP/1.1\r\nA: b\r\n\r\n"), Ok("/a?b=c"));
+        assert_eq!(
+            parse_target(b"GET /a?b=c HTTP/1.1\r\nA: b\r\n\r\n"),
+            Ok("/a?b=c")
+        );
         for (head, status) in [
             (&b"POST /a?b HTTP/1.1\r\n\r\n"[..], "405"),
             (b"GET http://a/b?c HTTP/1.1\r\n\r\n", "400"),
@@ -200,18 +226,21 @@ mod tests {
             (b"", "400"),
             (&[b'a'; MAX_HEAD_BYTES], "431"),
         ] {
-            assert!(target(head).unwrap_err().starts_with(status), "{head:?}");
+            assert!(
+                parse_target(head).unwrap_err().starts_with(status),
+                "{head:?}"
+            );
         }
     }
 
     #[test]
     fn an_authorization_response_ends_the_wait() {
-        let past = ["old".to_owned()];
-        let expected = ExpectedRedirect {
-            past_states: &past,
+        let past_states = ["old".to_owned()];
+        let expected_redirect = ExpectedRedirect {
+            past_states: &past_states,
             ..EXPECTED
         };
-        for (target, status, ends) in [
+        for (target, status, expected_is_final) in [
             ("/callback?code=c&state=s+t", "200", true),
             ("/callback?state=s%20t&code=c&iss=i", "200", true),
             ("/callback?error=access_denied&state=s+t", "200", true),
@@ -226,9 +255,12 @@ mod tests {
             ("/favicon.ico", "404", false),
             ("/?code=c&state=s+t", "404", false),
         ] {
-            let ((returned, _), ends_wait) = evaluate_request(target, &expected);
-            assert!(returned.starts_with(status), "{target}: {returned}");
-            assert_eq!(ends_wait, ends, "{target}");
+            let ((returned_status, _), is_final) = evaluate_request(target, &expected_redirect);
+            assert!(
+                returned_status.starts_with(status),
+                "{target}: {returned_status}"
+            );
+            assert_eq!(is_final, expected_is_final, "{target}");
         }
     }
 
@@ -247,11 +279,11 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let browser = async {
             let connect = || async { TcpStream::connect(address).await.unwrap() };
-            // Browsers may open connections before they need them.
-            let mut early = connect().await;
-            let mut idle = Vec::new();
+            // Browsers may open connections before they send requests.
+            let mut early_connection = connect().await;
+            let mut idle_connections = Vec::new();
             for _ in 0..5 {
-                idle.push(connect().await);
+                idle_connections.push(connect().await);
             }
             for _ in 0..2 * MAX_CONNECTIONS {
                 drop(connect().await);
@@ -266,14 +298,17 @@ mod tests {
                 assert!(response.starts_with(&start), "{response}");
             }
             send_bytes(&mut connect().await, &[b'a'; 10 * MAX_HEAD_BYTES]).await;
-            early.write_all(b"GET /callback?code=c&st").await.unwrap();
-            let response = send_bytes(&mut early, b"ate=s+t HTTP/1.1\r\n\r\n").await;
+            early_connection
+                .write_all(b"GET /callback?code=c&st")
+                .await
+                .unwrap();
+            let response = send_bytes(&mut early_connection, b"ate=s+t HTTP/1.1\r\n\r\n").await;
             assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
             let text = "You can close this window.";
             assert!(response.contains(text), "{response}");
             assert!(!response.contains("s+t"), "{response}");
         };
-        let (target, ()) = tokio::join!(wait(&listener, &EXPECTED), browser);
+        let (target, ()) = tokio::join!(wait_for_redirect(&listener, &EXPECTED), browser);
         assert_eq!(target.unwrap(), "/callback?code=c&state=s+t");
     }
 }

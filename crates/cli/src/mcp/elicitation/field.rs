@@ -5,19 +5,19 @@ use super::super::plain;
 use crate::typed;
 
 /// A field of a form.
-pub(super) struct Field<'a> {
+pub(super) struct FormField<'a> {
     name: &'a str,
     property: &'a Value,
     pub(super) is_required: bool,
     /// The allowed values with their titles; empty if any value is allowed.
     choices: Vec<(Value, String)>,
-    takes_several: bool,
+    is_array: bool,
 }
 
-impl<'a> Field<'a> {
+impl<'a> FormField<'a> {
     pub(super) fn new(name: &'a str, property: &'a Value, is_required: bool) -> Self {
-        let takes_several = property["type"] == "array";
-        let value_schema = if takes_several {
+        let is_array = property["type"] == "array";
+        let value_schema = if is_array {
             &property["items"]
         } else {
             property
@@ -26,8 +26,8 @@ impl<'a> Field<'a> {
             name,
             property,
             is_required,
-            choices: choices(value_schema),
-            takes_several,
+            choices: list_choices(value_schema),
+            is_array,
         }
     }
 
@@ -39,37 +39,41 @@ impl<'a> Field<'a> {
     }
 
     /// Returns the prompt: the field's name, its type and its default.
-    pub(super) fn prompt(&self) -> String {
+    pub(super) fn format_prompt(&self) -> String {
         let title = self.property["title"].as_str().unwrap_or(self.name);
-        let mut prompt = plain::summary(title, 100);
+        let mut prompt = plain::summarize(title, 100);
         if let Some(description) = self.property["description"].as_str() {
-            prompt.push_str(&format!(": {}", plain::summary(description, 300)));
+            prompt.push_str(&format!(": {}", plain::summarize(description, 300)));
         }
         prompt.push('\n');
         for (index, (_, label)) in self.choices.iter().enumerate() {
             prompt.push_str(&format!(
                 "  {}) {}\n",
                 index + 1,
-                plain::summary(label, 100)
+                plain::summarize(label, 100)
             ));
         }
-        let format = match (self.choices.is_empty(), self.takes_several) {
+        let format_hint = match (self.choices.is_empty(), self.is_array) {
             (true, false) => self.property["type"].as_str().unwrap_or("text"),
             (true, true) => "several, separated by commas",
             (false, false) => "one of these numbers or values",
             (false, true) => "any of these, separated by commas",
         };
-        let optional = if self.is_required { "" } else { ", optional" };
-        let default = self.default().map_or_else(String::new, |value| {
+        let optional_suffix = if self.is_required { "" } else { ", optional" };
+        let default_suffix = self.default().map_or_else(String::new, |value| {
             let text = match &value {
-                Value::Array(parts) => parts.iter().map(typed::text).collect::<Vec<_>>().join(", "),
-                value => typed::text(value),
+                Value::Array(parts) => parts
+                    .iter()
+                    .map(typed::to_text)
+                    .collect::<Vec<_>>()
+                    .join(", "),
+                value => typed::to_text(value),
             };
-            format!(" [{}]", plain::summary(&text, 100))
+            format!(" [{}]", plain::summarize(&text, 100))
         });
         prompt.push_str(&format!(
-            "  {}{optional}{default}: ",
-            plain::summary(format, 40)
+            "  {}{optional_suffix}{default_suffix}: ",
+            plain::summarize(format_hint, 40)
         ));
         prompt
     }
@@ -77,9 +81,9 @@ impl<'a> Field<'a> {
     /// Parses the user's input.
     ///
     /// # Errors
-    /// Why the input is invalid.
+    /// Returns why the input does not match the schema of the field.
     pub(super) fn read(&self, input: &str) -> Result<Value, String> {
-        let value = if self.takes_several {
+        let value = if self.is_array {
             input
                 .split(',')
                 .map(str::trim)
@@ -93,14 +97,14 @@ impl<'a> Field<'a> {
             .ok()
             .and_then(|schema| schema.mismatch(&value));
         match mismatch {
-            Some(mismatch) => Err(plain::summary(&mismatch, 300)),
+            Some(mismatch) => Err(plain::summarize(&mismatch, 300)),
             None => Ok(value),
         }
     }
 
     fn parse_value(&self, input: &str) -> Result<Value, String> {
         if self.choices.is_empty() {
-            let schema = if self.takes_several {
+            let schema = if self.is_array {
                 &self.property["items"]
             } else {
                 self.property
@@ -110,34 +114,36 @@ impl<'a> Field<'a> {
                 (Some("boolean"), "n" | "no") => "false",
                 (_, input) => input,
             };
-            return typed::value(text, schema, schema).map_err(|types| format!("not {types}"));
+            return typed::parse_value(text, schema, schema)
+                .map_err(|types| format!("'{input}' is not {types}"));
         }
-        let by_name = |(value, label): &&(Value, String)| value == input || label == input;
-        let by_number = || {
+        let is_named_by_input =
+            |(value, label): &&(Value, String)| value == input || label == input;
+        let numbered_choice = || {
             let index: usize = input.parse().ok()?;
             self.choices.get(index.checked_sub(1)?)
         };
         self.choices
             .iter()
-            .find(by_name)
-            .or_else(by_number)
+            .find(is_named_by_input)
+            .or_else(numbered_choice)
             .map(|(value, _)| value.clone())
-            .ok_or_else(|| "not one of the choices".to_owned())
+            .ok_or_else(|| format!("'{input}' is not one of the choices"))
     }
 }
 
 /// Returns the allowed values: `enum` with or without `enumNames`, or `oneOf`/`anyOf` of `const`
 /// and `title`.
-fn choices(schema: &Value) -> Vec<(Value, String)> {
+fn list_choices(schema: &Value) -> Vec<(Value, String)> {
     if let Some(values) = schema["enum"].as_array() {
-        let name = |index: usize| schema["enumNames"][index].as_str().map(str::to_owned);
+        let choice_name = |index: usize| schema["enumNames"][index].as_str().map(str::to_owned);
         return values
             .iter()
             .enumerate()
             .map(|(index, value)| {
                 (
                     value.clone(),
-                    name(index).unwrap_or_else(|| typed::text(value)),
+                    choice_name(index).unwrap_or_else(|| typed::to_text(value)),
                 )
             })
             .collect();
@@ -150,7 +156,10 @@ fn choices(schema: &Value) -> Vec<(Value, String)> {
         .filter_map(|choice| {
             let value = choice.get("const")?;
             let title = choice["title"].as_str().map(str::to_owned);
-            Some((value.clone(), title.unwrap_or_else(|| typed::text(value))))
+            Some((
+                value.clone(),
+                title.unwrap_or_else(|| typed::to_text(value)),
+            ))
         })
         .collect()
 }
@@ -161,7 +170,7 @@ mod tests {
     use serde_json::json;
 
     fn read(property: &Value, input: &str) -> Result<Value, String> {
-        Field::new("f", property, true).read(input)
+        FormField::new("f", property, true).read(input)
     }
 
     #[test]
@@ -193,8 +202,14 @@ mod tests {
     #[test]
     fn invalid_input_is_rejected_with_a_reason() {
         let error = |property, input| read(&property, input).unwrap_err();
-        assert_eq!(error(json!({"type": "integer"}), "x"), "not an integer");
-        assert_eq!(error(json!({"enum": ["a"]}), "z"), "not one of the choices");
+        assert_eq!(
+            error(json!({"type": "integer"}), "x"),
+            "'x' is not an integer"
+        );
+        assert_eq!(
+            error(json!({"enum": ["a"]}), "z"),
+            "'z' is not one of the choices"
+        );
         assert!(error(json!({"type": "integer", "maximum": 5}), "6").contains("maximum"));
         assert!(!error(json!({"type": "string", "minLength": 3}), "ab").is_empty());
     }
@@ -203,7 +218,7 @@ mod tests {
     fn a_prompt_shows_choices_and_default() {
         let property =
             json!({"type": "string", "title": "Size", "enum": ["s", "m"], "default": "m"});
-        let prompt = Field::new("size", &property, false).prompt();
+        let prompt = FormField::new("size", &property, false).format_prompt();
         assert_eq!(
             prompt,
             "Size\n  1) s\n  2) m\n  one of these numbers or values, optional [m]: "
