@@ -1,4 +1,4 @@
-//! Chats with language models that use tools, as exposed to PHP: with the tool loop in this process
+//! Chats with language models that use tools, as exposed to PHP. The tool loop runs in this process
 //! or in the sidecar.
 
 mod event_forwarder;
@@ -25,8 +25,8 @@ pub use sidecar::{SidecarChat, SidecarChatRequest};
 pub use values::ChatValues;
 
 /// The next step of a running chat.
-pub enum Step {
-    /// An event of the chat: its name and its data.
+pub enum ChatStep {
+    /// An event of the chat, as the event's name and data.
     Event(String, Value),
     /// The chat's run has ended.
     Done(FinishedChat),
@@ -36,12 +36,12 @@ pub enum Step {
 pub struct FinishedChat {
     /// The outcome in the format of the sidecar's API (`ChatAnswer`).
     pub response: Value,
-    /// The state that resumes the chat.
+    /// The state from which the chat can be resumed.
     pub state: String,
 }
 
-/// Returns the new messages in the format of OpenAI's chat completions, from a string or a list of
-/// messages; no messages for null.
+/// Converts a string or a list of messages from PHP to messages in the format of OpenAI's chat
+/// completions. Null becomes an empty list.
 ///
 /// # Errors
 /// An `InvalidInputException` if the messages are invalid.

@@ -1,4 +1,4 @@
-//! Reads the `$context` array of calls.
+//! Reads the `$context` array that PHP code passes to calls.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,8 +10,8 @@ use crate::json::to_value_as;
 use crate::zend::{Failure, MethodCall};
 
 /// Reads the optional context argument of a method: `user` and `channel` specify the caller,
-/// `approved` and `denied` are approval IDs (`approved` also with changed arguments), and
-/// everything else is for the tools.
+/// `approved` and `denied` contain approval IDs (`approved` may also contain changed arguments),
+/// and all other keys are values for the tools.
 ///
 /// # Errors
 /// A `TypeError`, or an `InvalidInputException` that names the invalid key.
@@ -19,7 +19,7 @@ pub fn context_argument(call: &MethodCall<'_>, index: usize) -> Result<CallConte
     let Some(context) = call.optional_array(index)? else {
         return Ok(CallContext::default());
     };
-    let mut extra = match to_value_as("argument $context", context)? {
+    let mut extra_values = match to_value_as("argument $context", context)? {
         Value::Object(context) => context,
         Value::Array(list) if list.is_empty() => JsonObject::new(),
         _ => {
@@ -28,82 +28,82 @@ pub fn context_argument(call: &MethodCall<'_>, index: usize) -> Result<CallConte
             ));
         }
     };
-    let mut text = |key: &str| match extra.shift_remove(key) {
+    let mut take_text = |key: &str| match extra_values.shift_remove(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        // Applications often have numbers as user IDs.
+        // An integer is accepted as a user ID, because many applications have numeric IDs.
         Some(Value::Number(number)) => Ok(Some(number.to_string())),
         Some(_) => Err(exception::invalid_input(format!(
             "The context's '{key}' must be a string"
         ))),
     };
-    let (user, channel) = (text("user")?, text("channel")?);
-    let (approved, approved_arguments) = approved(&mut extra)?;
+    let (user, channel) = (take_text("user")?, take_text("channel")?);
+    let (approved, approved_arguments) = take_approved(&mut extra_values)?;
     Ok(CallContext {
         user,
         channel,
         approved,
         approved_arguments,
-        denied: ids(&mut extra, "denied")?,
-        extra,
+        denied: take_ids(&mut extra_values, "denied")?,
+        extra: extra_values,
         ..CallContext::default()
     })
 }
 
-/// Reads the key `approved`: a list of approval IDs, or a map from IDs to the arguments with which
-/// the call runs instead of its own.
-fn approved(
+/// Reads the key `approved`: a list of approval IDs, or a map from approval IDs to the arguments
+/// that replace the call's original arguments.
+fn take_approved(
     context: &mut JsonObject,
 ) -> Result<(HashSet<String>, HashMap<String, JsonObject>), Failure> {
     let Some(Value::Object(entries)) = context.get("approved") else {
-        return Ok((ids(context, "approved")?, HashMap::new()));
+        return Ok((take_ids(context, "approved")?, HashMap::new()));
     };
-    let (mut approved, mut arguments) = (HashSet::new(), HashMap::new());
+    let (mut approved_ids, mut arguments) = (HashSet::new(), HashMap::new());
     for (key, entry) in entries {
         match entry {
-            Value::String(id) => approved.insert(id.clone()),
-            Value::Object(edited) => {
-                arguments.insert(key.clone(), edited.clone());
-                approved.insert(key.clone())
+            Value::String(id) => approved_ids.insert(id.clone()),
+            Value::Object(edited_arguments) => {
+                arguments.insert(key.clone(), edited_arguments.clone());
+                approved_ids.insert(key.clone())
             }
             Value::Array(items) if items.is_empty() => {
                 arguments.insert(key.clone(), JsonObject::new());
-                approved.insert(key.clone())
+                approved_ids.insert(key.clone())
             }
-            _ => return Err(not_ids("approved")),
+            _ => return Err(invalid_ids("approved")),
         };
     }
     context.shift_remove("approved");
-    Ok((approved, arguments))
+    Ok((approved_ids, arguments))
 }
 
-fn not_ids(key: &str) -> Failure {
+fn invalid_ids(key: &str) -> Failure {
     exception::invalid_input(format!(
         "The context's '{key}' must be a list of approval ids"
     ))
 }
 
-fn ids(context: &mut JsonObject, key: &str) -> Result<HashSet<String>, Failure> {
+fn take_ids(context: &mut JsonObject, key: &str) -> Result<HashSet<String>, Failure> {
     match context.shift_remove(key) {
         None | Some(Value::Null) => Ok(HashSet::new()),
         Some(Value::Array(ids)) => ids
             .into_iter()
             .map(|id| match id {
                 Value::String(id) => Ok(id),
-                _ => Err(not_ids(key)),
+                _ => Err(invalid_ids(key)),
             })
             .collect(),
-        Some(_) => Err(not_ids(key)),
+        Some(_) => Err(invalid_ids(key)),
     }
 }
 
-/// The context key with the ID of the approval that a call needs.
+/// The context key that contains the ID of the approval that a call needs.
 const APPROVAL_KEY: &str = "approval_id";
 
-/// Returns the context for PHP code. Of the approval IDs, the context contains only that of the
+/// Returns the context for PHP code. The only approval ID in the returned context is the ID of the
 /// approval that the call needs.
 pub fn to_php_json(context: &CallContext, approval: Option<&str>) -> Value {
-    let mut visible = JsonObject::new();
+    let mut php_context = JsonObject::new();
     let user = context.user.as_deref();
     let channel = context.channel.as_deref();
     for (key, text) in [
@@ -112,10 +112,10 @@ pub fn to_php_json(context: &CallContext, approval: Option<&str>) -> Value {
         (APPROVAL_KEY, approval),
     ] {
         if let Some(text) = text {
-            visible.insert(key.to_owned(), Value::from(text));
+            php_context.insert(key.to_owned(), Value::from(text));
         }
     }
-    let extra = (context.extra.iter()).filter(|(key, _)| *key != APPROVAL_KEY);
-    visible.extend(extra.map(|(key, value)| (key.clone(), value.clone())));
-    Value::Object(visible)
+    let extra_values = (context.extra.iter()).filter(|(key, _)| *key != APPROVAL_KEY);
+    php_context.extend(extra_values.map(|(key, value)| (key.clone(), value.clone())));
+    Value::Object(php_context)
 }

@@ -5,14 +5,15 @@ use std::time::Duration;
 use crate::exception;
 use crate::zend::Failure;
 
-/// Maximum duration: 136 years, below the range at which clocks overflow.
+/// Maximum duration: about 136 years. Larger durations could overflow a clock.
 const MAX_SECONDS: u32 = u32::MAX;
 
 /// Converts a duration in seconds.
 ///
 /// # Errors
-/// An `InvalidInputException` for a duration that is negative, not finite, or extremely long.
-pub fn seconds(parameter: &str, seconds: f64) -> Result<Duration, Failure> {
+/// An `InvalidInputException` for a duration that is negative, not finite, or longer than
+/// [`MAX_SECONDS`].
+pub fn parse_seconds(parameter: &str, seconds: f64) -> Result<Duration, Failure> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|duration| *duration <= Duration::from_secs(MAX_SECONDS.into()))

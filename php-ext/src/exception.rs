@@ -11,27 +11,29 @@ use serde_json::Value;
 
 use crate::json::{EmptyObject, decode};
 use crate::zend::exception_class::{
-    APPROVAL_REQUIRED, CANCELLED, INVALID_INPUT, PILLION, RATE_LIMITED, TIMEOUT, class_of,
+    APPROVAL_REQUIRED, CANCELLED, INVALID_INPUT, PILLION, RATE_LIMITED, TIMEOUT, class_for_code,
     new_exception,
 };
 pub use crate::zend::exception_class::{for_code, invalid_input};
 use crate::zend::{
-    Class, ClassSlot, Failure, Thrown, float_of, int_of, list_of, member, noted_interrupt,
-    runtime_exception, string_of,
+    Class, ClassSlot, ExceptionData, Failure, member, new_float, new_int, new_list, new_string,
+    runtime_exception, take_noted_interrupt,
 };
-pub use caught::{Caught, as_internal, catch, into_tool_failure, run_during_failure};
+pub use caught::{
+    PhpOutcome, catch_exception, into_internal_error, into_tool_failure, run_during_failure,
+};
 
 static TRANSPORT: ClassSlot = ClassSlot::new();
 static SESSION_EXPIRED: ClassSlot = ClassSlot::new();
 static AUTHORIZATION: ClassSlot = ClassSlot::new();
 static JSON_RPC: ClassSlot = ClassSlot::new();
 
-/// Registers the exception classes. They have no constructors of their own, so that file, line and
-/// trace are correct.
+/// Registers the exception classes. The classes inherit PHP's constructor, so that the exceptions
+/// have the correct file, line and trace.
 pub fn register() -> Result<()> {
-    let base_code = text(ErrorCode::InternalError.as_str())?;
+    let base_error_code = interned_string(ErrorCode::InternalError.as_str())?;
     Class::new("Pillion\\Exception\\PillionException")
-        .property_with_default("string $errorCode", base_code)
+        .property_with_default("string $errorCode", base_error_code)
         .extends(runtime_exception())
         .register(&PILLION)?;
     for (name, code) in [
@@ -51,23 +53,23 @@ pub fn register() -> Result<()> {
             ErrorCode::Cancelled,
         ),
     ] {
-        child_of_code(name, code)?.register(class_of(code))?;
+        child_class_with_code(name, code)?.register(class_for_code(code))?;
     }
-    child_of_code(
+    child_class_with_code(
         "Pillion\\Exception\\ApprovalRequiredException",
         ErrorCode::ApprovalRequired,
     )?
-    .property_with_default("string $approvalId", text("")?)
-    .property_with_default("string $toolName", text("")?)
+    .property_with_default("string $approvalId", interned_string("")?)
+    .property_with_default("string $toolName", interned_string("")?)
     .property("array $arguments = []")
     .register(&APPROVAL_REQUIRED)?;
-    child_of_code(
+    child_class_with_code(
         "Pillion\\Exception\\RateLimitedException",
         ErrorCode::RateLimited,
     )?
     .property("?float $retryAfter = null")
     .register(&RATE_LIMITED)?;
-    child_of_code(
+    child_class_with_code(
         "Pillion\\Exception\\TransportException",
         ErrorCode::Unavailable,
     )?
@@ -76,32 +78,33 @@ pub fn register() -> Result<()> {
     Class::new("Pillion\\Exception\\SessionExpiredException")
         .extends(TRANSPORT.get())
         .register(&SESSION_EXPIRED)?;
-    child("Pillion\\Exception\\AuthorizationException")
+    child_class("Pillion\\Exception\\AuthorizationException")
         .property("?int $httpStatus = null")
         .property("?string $challenge = null")
         .property("?string $authorizationUrl = null")
         .property("array $scopes = []")
         .register(&AUTHORIZATION)?;
-    // An error that a JSON-RPC server sent without a code has the `rpcCode` -1.
-    child("Pillion\\Exception\\JsonRpcException")
+    // The default of `rpcCode` is -1, for an error that a JSON-RPC server sent without a code.
+    child_class("Pillion\\Exception\\JsonRpcException")
         .property("int $rpcCode = -1")
         .property("mixed $data = null")
         .register(&JSON_RPC)
 }
 
-fn child(name: &'static str) -> Class {
+fn child_class(name: &'static str) -> Class {
     Class::new(name).extends(PILLION.get())
 }
 
-/// Creates a class like [`child`] does, with a fixed error code, so that PHP code that throws the
-/// exception need not set the code.
-fn child_of_code(name: &'static str, code: ErrorCode) -> Result<Class> {
-    let code = text(code.as_str())?;
-    Ok(child(name).property_with_default("string $errorCode", code))
+/// Registers an exception class like [`child_class`], but with a fixed error code, so that PHP code
+/// that throws the exception does not need to set the code.
+fn child_class_with_code(name: &'static str, code: ErrorCode) -> Result<Class> {
+    let code_value = interned_string(code.as_str())?;
+    Ok(child_class(name).property_with_default("string $errorCode", code_value))
 }
 
-/// Returns an interned string as a default value, which must not be reference-counted.
-fn text(text: &str) -> Result<Zval> {
+/// Returns a string as the default value of a property. The string is interned, because a default
+/// value must not be reference-counted.
+fn interned_string(text: &str) -> Result<Zval> {
     let mut value = Zval::new();
     value.set_interned_string(text, true)?;
     Ok(value)
@@ -111,92 +114,99 @@ fn text(text: &str) -> Result<Zval> {
 pub struct FailedResult {
     pub tool_name: String,
     pub error: String,
-    /// The error code of the result, possibly one that the engine does not know.
+    /// The error code of the result. PHP code may use codes that the engine does not know.
     pub code: String,
     pub metadata: Zval,
 }
 
-/// Creates the exception that a failed result throws.
+/// Creates the exception for a failed result.
 pub fn for_result(result: &FailedResult) -> Failure {
-    let code = error_code(&result.code).unwrap_or(ErrorCode::InternalError);
-    let mut thrown = new_exception(class_of(code).get(), code, result.error.clone());
-    thrown.properties = vec![("errorCode", string_of(&result.code))];
-    let fact = |name: &str| member(&result.metadata, name);
+    let code = parse_error_code(&result.code).unwrap_or(ErrorCode::InternalError);
+    let mut exception = new_exception(class_for_code(code).get(), code, result.error.clone());
+    exception.properties = vec![("errorCode", new_string(&result.code))];
+    let metadata_entry = |name: &str| member(&result.metadata, name);
     match code {
         ErrorCode::RateLimited => {
-            let wait = fact("retry_after");
-            let seconds = wait.and_then(|wait| wait.double().or(wait.long().map(seconds_of)));
-            thrown
+            let retry_after = metadata_entry("retry_after");
+            let seconds =
+                retry_after.and_then(|delay| delay.double().or(delay.long().map(to_float)));
+            exception
                 .properties
-                .extend(seconds.map(|seconds| ("retryAfter", float_of(seconds))));
+                .extend(seconds.map(|seconds| ("retryAfter", new_float(seconds))));
         }
         ErrorCode::ApprovalRequired => {
-            let id = fact("approval_id").filter(Zval::is_string);
-            let arguments = fact("arguments").filter(Zval::is_array);
+            let id = metadata_entry("approval_id").filter(Zval::is_string);
+            let arguments = metadata_entry("arguments").filter(Zval::is_array);
             let properties = [("approvalId", id), ("arguments", arguments)];
-            thrown.properties.extend(
+            exception.properties.extend(
                 properties
                     .into_iter()
                     .filter_map(|(name, value)| Some((name, value?))),
             );
-            let name = string_of(&result.tool_name);
-            thrown.properties.push(("toolName", name));
+            let name = new_string(&result.tool_name);
+            exception.properties.push(("toolName", name));
         }
         _ => {}
     }
-    Failure::Thrown(Box::new(thrown))
+    Failure::Exception(Box::new(exception))
 }
 
 #[expect(
     clippy::cast_precision_loss,
     reason = "seconds: no precision is needed"
 )]
-fn seconds_of(whole: i64) -> f64 {
-    whole as f64
+fn to_float(whole_seconds: i64) -> f64 {
+    whole_seconds as f64
 }
 
 /// Creates an exception for a peer that cannot be reached, closes the connection, or sends an
 /// invalid message.
-pub fn transport(message: impl Into<String>) -> Failure {
+pub fn transport_failure(message: impl Into<String>) -> Failure {
     let code = ErrorCode::Unavailable;
-    Failure::Thrown(Box::new(new_exception(
+    Failure::Exception(Box::new(new_exception(
         TRANSPORT.get(),
         code,
         message.into(),
     )))
 }
 
-/// Creates the exception for a failed request to an MCP server, with the message of the MCP client.
+/// Creates the exception for a failed request to an MCP server, with the error message of the MCP
+/// client.
 pub fn for_mcp_error(error: &McpError) -> Failure {
     let (code, message) = (
         pillion_mcp_tools::error_code(error.class()),
         error.to_string(),
     );
-    if let Some(rpc) = error.rpc_error() {
-        let number = int_of(rpc.code);
-        // If `data` is invalid, the exception has no data, rather than hiding the server's error.
-        let data = rpc
+    if let Some(rpc_error) = error.rpc_error() {
+        let number = new_int(rpc_error.code);
+        // If the server's `data` is invalid, the exception has no data: the server's error matters
+        // more than its data.
+        let data = rpc_error
             .data
             .as_deref()
             .and_then(|data| decode(data.get(), EmptyObject::Array).ok()?.ok());
-        let mut thrown = new_exception(JSON_RPC.get(), code, message);
-        thrown.code = rpc.code;
-        thrown.properties.push(("rpcCode", number));
-        thrown.properties.push(("data", data.unwrap_or_default()));
-        return Failure::Thrown(Box::new(thrown));
+        let mut exception = new_exception(JSON_RPC.get(), code, message);
+        exception.code = rpc_error.code;
+        exception.properties.push(("rpcCode", number));
+        exception
+            .properties
+            .push(("data", data.unwrap_or_default()));
+        return Failure::Exception(Box::new(exception));
     }
     if is_authorization_error(error) {
-        return Failure::Thrown(Box::new(for_authorization_error(error, message)));
+        return Failure::Exception(Box::new(for_authorization_error(error, message)));
     }
-    let mut thrown = match code {
+    let mut exception = match code {
         ErrorCode::Timeout => new_exception(TIMEOUT.get(), code, message),
         ErrorCode::RateLimited => {
-            let mut limited = new_exception(RATE_LIMITED.get(), code, message);
-            if let Some(wait) = error.retry_after() {
-                let seconds = float_of(wait.as_secs_f64());
-                limited.properties.push(("retryAfter", seconds));
+            let mut rate_limit_exception = new_exception(RATE_LIMITED.get(), code, message);
+            if let Some(delay) = error.retry_after() {
+                let seconds = new_float(delay.as_secs_f64());
+                rate_limit_exception
+                    .properties
+                    .push(("retryAfter", seconds));
             }
-            limited
+            rate_limit_exception
         }
         ErrorCode::InvalidInput => new_exception(INVALID_INPUT.get(), code, message),
         ErrorCode::Cancelled => new_exception(CANCELLED.get(), code, message),
@@ -205,15 +215,15 @@ pub fn for_mcp_error(error: &McpError) -> Failure {
         }
         _ => new_exception(TRANSPORT.get(), code, message),
     };
-    if let (Some(status), true) = (error.http_status(), thrown.class == TRANSPORT.get()) {
-        let value = int_of(i64::from(status));
-        thrown.properties.push(("httpStatus", value));
+    if let (Some(status), true) = (error.http_status(), exception.class == TRANSPORT.get()) {
+        let value = new_int(i64::from(status));
+        exception.properties.push(("httpStatus", value));
     }
-    Failure::Thrown(Box::new(thrown))
+    Failure::Exception(Box::new(exception))
 }
 
-/// Returns whether the server requires or rejects a credential, or whether no credential could be
-/// obtained.
+/// Returns whether an error means that the server requires or rejects a credential, or that no
+/// credential could be obtained.
 fn is_authorization_error(error: &McpError) -> bool {
     match error.kind() {
         McpErrorKind::HttpStatus { status, .. } => matches!(status, 401 | 403),
@@ -225,61 +235,64 @@ fn is_authorization_error(error: &McpError) -> bool {
 /// Creates an exception for a denied authorization.
 pub fn authorization_denied(message: impl Into<String>) -> Failure {
     let code = ErrorCode::Denied;
-    Failure::Thrown(Box::new(new_exception(
+    Failure::Exception(Box::new(new_exception(
         AUTHORIZATION.get(),
         code,
         message.into(),
     )))
 }
 
-/// Adds the authorization URL and the scopes to an authorization failure.
+/// Adds the authorization URL and the scopes to an `AuthorizationException`. Returns any other
+/// failure unchanged.
 pub fn with_authorization(failure: Failure, url: &str, scopes: &[String]) -> Failure {
     match failure {
-        Failure::Thrown(mut thrown) if thrown.class == AUTHORIZATION.get() => {
-            let scopes = list_of(scopes.iter().map(string_of));
-            thrown.properties.push(("authorizationUrl", string_of(url)));
-            thrown.properties.push(("scopes", scopes));
-            Failure::Thrown(thrown)
+        Failure::Exception(mut exception) if exception.class == AUTHORIZATION.get() => {
+            let scope_list = new_list(scopes.iter().map(new_string));
+            exception
+                .properties
+                .push(("authorizationUrl", new_string(url)));
+            exception.properties.push(("scopes", scope_list));
+            Failure::Exception(exception)
         }
-        other => other,
+        failure => failure,
     }
 }
 
-fn for_authorization_error(error: &McpError, message: String) -> Thrown {
-    let mut thrown = new_exception(
+fn for_authorization_error(error: &McpError, message: String) -> ExceptionData {
+    let mut exception = new_exception(
         AUTHORIZATION.get(),
         pillion_mcp_tools::error_code(error.class()),
         message,
     );
     if let Some(status) = error.http_status() {
-        let status = int_of(i64::from(status));
-        thrown.properties.push(("httpStatus", status));
+        let value = new_int(i64::from(status));
+        exception.properties.push(("httpStatus", value));
     }
     if let Some(challenge) = error.challenge() {
-        let scopes = list_of(challenge.scopes.iter().map(string_of));
-        thrown.properties.push(("scopes", scopes));
-        let header = string_of(challenge.header);
-        thrown.properties.push(("challenge", header));
+        let scopes = new_list(challenge.scopes.iter().map(new_string));
+        exception.properties.push(("scopes", scopes));
+        let header = new_string(challenge.header);
+        exception.properties.push(("challenge", header));
     }
-    thrown
+    exception
 }
 
-/// Returns the failure of a sidecar request without a response: an exception, or the interruption
-/// of the wait.
+/// Returns the failure of a request to which the sidecar did not respond: an exception, or the
+/// failure that interrupted the wait.
 pub fn for_client_error(error: &ClientError) -> Failure {
-    let code = error_code(error.code()).unwrap_or(ErrorCode::InternalError);
+    let code = parse_error_code(error.code()).unwrap_or(ErrorCode::InternalError);
     match error {
-        ClientError::Interrupted => noted_interrupt().unwrap_or(Failure::Pending),
+        ClientError::Interrupted => take_noted_interrupt().unwrap_or(Failure::Pending),
         ClientError::TooLarge { .. }
         | ClientError::Protocol { .. }
         | ClientError::Decode { .. }
-        | ClientError::Disconnected { .. } => transport(error.to_string()),
+        | ClientError::Disconnected { .. } => transport_failure(error.to_string()),
         _ => for_code(code, error.to_string()),
     }
 }
 
 /// Returns the error code with this name; `None` for a name that the engine does not know, which
 /// PHP code may use.
-pub fn error_code(name: &str) -> Option<ErrorCode> {
+pub fn parse_error_code(name: &str) -> Option<ErrorCode> {
     serde_json::from_value(Value::String(name.to_owned())).ok()
 }

@@ -1,9 +1,9 @@
 //! Runs tool calls of PHP code with the engine's executor.
 
 mod callables;
-mod notices;
 mod php_thread;
 mod run;
+mod started_calls;
 pub mod tool_executor;
 
 use std::future::ready;
@@ -18,13 +18,13 @@ use crate::mcp::hooks::{self, Hooks};
 use crate::mcp::{ServerJob, WaitingClient};
 use crate::tools::registry::Registry;
 use crate::wait::wait_serving;
-use crate::zend::{Failure, Object, is_nested, is_too_deep, should_stop, too_deep};
-pub use notices::StartedCalls;
+use crate::zend::{Failure, Object, is_nested, is_too_deep, should_stop, too_deep_message};
 pub use php_thread::{ExecutionJob, PhpThread};
+pub use started_calls::StartedCalls;
 
-/// How several calls run.
+/// Whether several calls run concurrently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum ExecutionMode {
     /// The calls run one after the other.
     Sequential,
     /// Native and MCP tools run concurrently; at the same time, PHP tools run one after the other.
@@ -36,27 +36,29 @@ pub struct ExecutionParticipants<'a> {
     /// The registry that contains the called tools.
     pub registry: &'a Registry,
     /// The registry object, which contains the PHP tools.
-    pub object: Object<'a>,
-    /// The hooks that the application has set on the executor.
+    pub registry_object: Object<'a>,
+    /// The logger, the event dispatcher and the callables that the application has set on the
+    /// executor.
     pub hooks: Option<Hooks<'a>>,
 }
 
 impl ExecutionParticipants<'_> {
-    /// Returns the jobs that the application handles, according to the hooks that are set.
+    /// Returns the kinds of jobs that the application handles, which depend on the hooks that the
+    /// application has set on the executor.
     pub fn handled_jobs(&self) -> HandledJobs {
-        let has = |name: &str| self.hooks.is_some_and(|hooks| hooks.get(name).is_some());
+        let has_hook = |name: &str| self.hooks.is_some_and(|hooks| hooks.get(name).is_some());
         HandledJobs {
-            approvals: has(hooks::APPROVE),
-            gate: has(hooks::BEFORE),
-            notifications: has(hooks::LOGGER) || has(hooks::EVENTS),
+            approvals: has_hook(hooks::APPROVE_CALLABLE),
+            gate: has_hook(hooks::BEFORE_CALLABLE),
+            notifications: has_hook(hooks::LOGGER) || has_hook(hooks::EVENT_DISPATCHER),
         }
     }
 }
 
 /// Runs calls and waits for their results, which are in the order of the calls.
 ///
-/// There is one PHP thread, so PHP tools run one at a time. A PHP tool's timeout starts when its
-/// turn comes, so that waiting for the thread does not count.
+/// There is one PHP thread, so PHP tools run one at a time. The timeout of a PHP tool starts when
+/// the tool gets the thread, so that waiting for the thread does not count.
 ///
 /// # Errors
 /// A failure that ends the whole execution: an exception from a signal handler, a listener or the
@@ -67,52 +69,57 @@ pub fn execute(
     executor: &Executor,
     calls: Vec<ToolCall>,
     context: CallContext,
-    mode: Mode,
+    mode: ExecutionMode,
 ) -> Result<Vec<ToolResult>, Failure> {
     if is_too_deep() {
-        return Ok(calls.into_iter().map(too_deep_result).collect());
+        return Ok(calls.into_iter().map(to_too_deep_result).collect());
     }
     let registry = participants.registry;
-    let clients = registry.clients(participants.object)?;
-    let has_mcp = calls.iter().any(|call| registry.is_mcp(&call.name));
-    registry.prepare_servers(&clients, has_mcp)?;
-    let waiting_clients: Vec<WaitingClient<'_>> = (clients.iter().filter(|_| has_mcp))
+    let clients = registry.clients(participants.registry_object)?;
+    let has_mcp_calls = calls.iter().any(|call| registry.is_mcp_tool(&call.name));
+    registry.prepare_servers(&clients, has_mcp_calls)?;
+    let waiting_clients: Vec<WaitingClient<'_>> = (clients.iter().filter(|_| has_mcp_calls))
         .map(|client| client.prepare_wait())
         .collect::<Result<_, _>>()?;
     let handled_jobs = participants.handled_jobs();
-    let calls: Vec<_> = calls
+    let peer_calls: Vec<_> = calls
         .into_iter()
         .map(|call| PeerCall {
-            is_by_peer: mode == Mode::Sequential || registry.is_php(&call.name),
+            is_by_peer: mode == ExecutionMode::Sequential || registry.is_php_tool(&call.name),
             call,
         })
         .collect();
-    // A nested execution needs its own permits: the PHP tool that makes it holds a permit until its
-    // calls have finished.
-    let executor = if is_nested() {
+    // A nested execution gets its own permits, because the PHP tool that started it holds a permit
+    // until the nested calls have finished.
+    let call_executor = if is_nested() {
         executor.with_separate_permits()
     } else {
         executor.clone()
     };
     let started_calls = StartedCalls::default();
-    let mut ran = wait_serving(
-        |jobs| {
+    let mut indexed_results = wait_serving(
+        |job_sender| {
             for (index, client) in waiting_clients.iter().enumerate() {
-                let jobs = Arc::clone(&jobs);
-                let server_jobs = Arc::new(move |job| jobs(ExecutionJob::Mcp(index, job)));
-                client.open_call(server_jobs, |_| ());
+                let job_sender = Arc::clone(&job_sender);
+                let server_job_sender =
+                    Arc::new(move |job| job_sender(ExecutionJob::Mcp(index, job)));
+                client.open_call(server_job_sender, |_| ());
             }
-            let channel = JobChannel::new(PhpThread { jobs, handled_jobs });
+            let channel = JobChannel::new(PhpThread {
+                job_sender,
+                handled_jobs,
+            });
             Box::pin(async move {
-                let results = Mutex::new(Vec::with_capacity(calls.len()));
-                let finished = |index: usize, result: ToolResult| {
-                    let locked = results.lock();
-                    locked
+                let results = Mutex::new(Vec::with_capacity(peer_calls.len()));
+                let on_finished = |index: usize, result: ToolResult| {
+                    (results.lock())
                         .unwrap_or_else(PoisonError::into_inner)
                         .push((index, result));
                     ready(())
                 };
-                channel.run(&executor, calls, &context, finished).await;
+                channel
+                    .run(&call_executor, peer_calls, &context, on_finished)
+                    .await;
                 results.into_inner().unwrap_or_else(PoisonError::into_inner)
             })
         },
@@ -128,42 +135,53 @@ pub fn execute(
     waiting_clients
         .into_iter()
         .try_for_each(WaitingClient::finish)?;
-    ran.sort_by_key(|(index, _)| *index);
-    Ok(ran.into_iter().map(|(_, result)| result).collect())
+    indexed_results.sort_by_key(|(index, _)| *index);
+    Ok(indexed_results
+        .into_iter()
+        .map(|(_, result)| result)
+        .collect())
 }
 
-/// Returns the failed result of a call that nests too deep. Listeners are not notified, because a
-/// listener could make another call.
-fn too_deep_result(call: ToolCall) -> ToolResult {
-    let mut result = ToolResult::failure(call.id, call.name, ErrorCode::InternalError, too_deep());
+/// Returns the failed result of a call that exceeds the nesting limit. Listeners are not notified,
+/// because a listener could make another nested call.
+fn to_too_deep_result(call: ToolCall) -> ToolResult {
+    let mut result = ToolResult::failure(
+        call.id,
+        call.name,
+        ErrorCode::InternalError,
+        too_deep_message(),
+    );
     result
         .metadata
         .insert("execution_time".to_owned(), json!(0.0));
     result
 }
 
-/// Handles a job of the engine on the PHP thread; `mcp` handles the jobs of MCP clients.
+/// Handles a job of the engine on the PHP thread; `serve_mcp` handles the jobs of MCP clients.
 ///
 /// # Errors
-/// A failure that must end the wait.
+/// A failure that must end the wait: an exception from a listener or from a callback of an MCP
+/// client, a bail-out or `exit()`.
 pub fn serve(
     participants: &ExecutionParticipants<'_>,
     started_calls: &StartedCalls,
     job: ExecutionJob,
-    mcp: impl FnOnce(usize, ServerJob) -> Result<(), Failure>,
+    serve_mcp: impl FnOnce(usize, ServerJob) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     match job {
-        ExecutionJob::Run(job) => job.serve(|run| run::run(participants.object, run))?,
-        ExecutionJob::Approve(job) => {
-            job.serve(|request| callables::approve(participants.hooks, request))?;
+        ExecutionJob::RunTool(job) => {
+            job.serve(|run| run::run(participants.registry_object, run))?;
         }
-        ExecutionJob::Enter(job) => {
-            job.serve(|call| callables::before(participants.hooks, call))?;
+        ExecutionJob::CallApprove(job) => {
+            job.serve(|request| callables::call_approve(participants.hooks, request))?;
         }
-        ExecutionJob::Mcp(index, job) => mcp(index, job)?,
-        ExecutionJob::Notice(notice) => {
+        ExecutionJob::CallBefore(job) => {
+            job.serve(|call| callables::call_before(participants.hooks, call))?;
+        }
+        ExecutionJob::Mcp(index, job) => serve_mcp(index, job)?,
+        ExecutionJob::NotifyApplication(notification) => {
             if let Some(hooks) = participants.hooks {
-                started_calls.forward(hooks, &notice)?;
+                started_calls.forward(hooks, &notification)?;
                 if should_stop() {
                     return Err(Failure::Pending);
                 }

@@ -8,5 +8,5 @@ mod encode;
 pub use decode::{EmptyObject, decode, decode_exactly, decode_value};
 pub use encode::{encode_arguments, to_value, to_value_as};
 
-/// Maximum nesting depth of arrays and objects, in both directions.
-pub const DEPTH_LIMIT: usize = 128;
+/// Maximum nesting depth of arrays and objects, for encoding and for decoding.
+pub const MAX_DEPTH: usize = 128;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::zend::{with_setting, write_log};
 
-/// The level of messages in PHP's error log: `pillion.log_level`.
+/// The log level from the ini setting `pillion.log_level`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Logs nothing.
@@ -44,7 +44,8 @@ impl LogLevel {
 
     /// Returns the log level with this name.
     pub fn parse(name: &str) -> Option<Self> {
-        // PHP passes an unquoted `off` or `none` in php.ini as an empty string.
+        // An empty string means `off`, because PHP passes an unquoted `off` or `none` in php.ini as
+        // an empty string.
         if name.is_empty() {
             return Some(Self::Off);
         }
@@ -60,9 +61,9 @@ fn log_level() -> LogLevel {
         .unwrap_or(LogLevel::Warning)
 }
 
-/// Writes one line, such as `[pillion] [debug] MCP SSE Request {"url": ...}`. Calls `facts` only if
-/// `pillion.log_level` permits the line.
-pub fn log(level: LogLevel, message: &str, facts: impl FnOnce() -> Value) {
+/// Writes one line, such as `[pillion] [debug] MCP SSE Request {"url": ...}`. Calls `context` only
+/// if `pillion.log_level` permits the line.
+pub fn log(level: LogLevel, message: &str, context: impl FnOnce() -> Value) {
     if log_level() < level {
         return;
     }
@@ -76,6 +77,6 @@ pub fn log(level: LogLevel, message: &str, facts: impl FnOnce() -> Value) {
     let name = level.name();
     write_log(
         severity,
-        &format!("[pillion] [{name}] {message} {}", facts()),
+        &format!("[pillion] [{name}] {message} {}", context()),
     );
 }

@@ -2,9 +2,9 @@
 //!
 //! A PHP object has a `ServerLink` to its server. The connection behind the link belongs to the
 //! process, and objects with the same configuration share it. The PHP values (callbacks, a logger)
-//! belong to the object: they are its hidden value, which the garbage collector can traverse. The
-//! `MessageRouter` of a connection connects the two: it lists the waiting PHP threads, and holds
-//! the server's requests until one of these threads takes them.
+//! belong to the object and are stored in its `HiddenValue`, which the garbage collector can
+//! traverse. The `MessageRouter` of a connection passes the server's requests to the objects: it
+//! lists the waiting PHP threads, and holds the requests until one of these threads takes them.
 
 mod connection;
 mod credentials;
@@ -23,7 +23,7 @@ pub mod tool_list;
 mod waiting_client;
 
 pub use connection::{ClientCapabilities, McpConnection};
-pub use link::{ProgressReceiver, ServerLink, arguments, decode_message};
+pub use link::{ProgressReceiver, ServerLink, decode_message, read_arguments};
 pub use request_handlers::describe_type;
 pub use require_approval::RequireApproval;
 pub use router::CallHandle;

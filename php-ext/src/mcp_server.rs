@@ -20,18 +20,18 @@ use crate::zend::Failure;
 use client_slot::ClientSlot;
 use tool::ServerTool;
 
-/// A server whose tools are in one or several registries.
+/// An MCP server whose tools are registered in at least one registry.
 pub struct RegisteredMcpServer {
     server: Arc<Server>,
     client_slot: Arc<ClientSlot>,
     /// The connection that the tools use now.
-    current: RefCell<CurrentConnection>,
+    current_connection: RefCell<CurrentConnection>,
 }
 
 /// A connection, and the process that it belongs to.
 #[derive(Default)]
 struct CurrentConnection {
-    process: Option<u32>,
+    process_number: Option<u32>,
     connection: Weak<McpConnection>,
 }
 
@@ -41,7 +41,7 @@ impl RegisteredMcpServer {
         Self {
             server,
             client_slot: Arc::default(),
-            current: RefCell::default(),
+            current_connection: RefCell::default(),
         }
     }
 
@@ -51,30 +51,30 @@ impl RegisteredMcpServer {
     ///
     /// # Errors
     /// An exception of the client's logger.
-    pub fn tools(
+    pub fn create_tools(
         &self,
-        listed: &[Box<RawValue>],
+        listed_tools: &[Box<RawValue>],
         prefix: &str,
         approval: &RequireApproval,
         hooks: Option<Hooks<'_>>,
     ) -> Result<Vec<Arc<dyn Tool>>, Failure> {
-        // This client only identifies the server of the tools. It never connects.
-        let identity = McpClient::new(self.server.config().clone());
-        let mut tools: Vec<Arc<dyn Tool>> = Vec::with_capacity(listed.len());
-        for listed in listed {
-            match McpTool::from_listed(identity.clone(), prefix, listed) {
+        // The client never connects: it only identifies the server of the tools.
+        let identity_client = McpClient::new(self.server.config().clone());
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::with_capacity(listed_tools.len());
+        for listed_tool in listed_tools {
+            match McpTool::from_listed(identity_client.clone(), prefix, listed_tool) {
                 Ok(tool) => {
                     let policy = approval.policy_for(tool.remote_name());
-                    let tool = tool.with_approval_policy(policy);
-                    tools.push(Arc::new(ServerTool::new(tool, &self.client_slot)));
+                    let mcp_tool = tool.with_approval_policy(policy);
+                    tools.push(Arc::new(ServerTool::new(mcp_tool, &self.client_slot)));
                 }
                 Err(error) => {
                     let message = "MCP tool skipped";
-                    let facts =
+                    let context =
                         || json!({"url": self.server.display_url(), "error": error.to_string()});
                     match hooks {
-                        Some(hooks) => hooks.log(LogLevel::Warning, message, facts)?,
-                        None => log(LogLevel::Warning, message, facts),
+                        Some(hooks) => hooks.log(LogLevel::Warning, message, context)?,
+                        None => log(LogLevel::Warning, message, context),
                     }
                 }
             }
@@ -82,37 +82,39 @@ impl RegisteredMcpServer {
         Ok(tools)
     }
 
-    /// Connects the tools, and must be called before they run. The tools use the client's current
-    /// connection, whose callbacks the server knows; without a client, they use a connection of
-    /// this process. A connection of the parent process is leaked, not dropped.
+    /// Connects the tools to their server. Must be called before the tools run. The tools use the
+    /// client's current connection, whose callbacks the server knows; without a client, the tools
+    /// use a connection of this process. In a forked child, the connection of the parent process is
+    /// leaked instead of dropped.
     ///
     /// # Errors
     /// A failure if the process cannot create a runtime, and an exception of the client's token
     /// store.
     pub fn use_client(&self, client: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure> {
         let is_forked = self.is_of_another_process();
-        let (client, connection) = match client {
+        let (mcp_client, connection) = match client {
             None if !is_forked => return Ok(()),
             None => (sessions::client_for(&self.server)?, Weak::new()),
             Some((link, hooks)) => {
                 let connection = link.connection(hooks)?;
-                let known = self.current.borrow().connection.as_ptr();
-                if !is_forked && std::ptr::eq(known, Arc::as_ptr(&connection)) {
+                let previous_connection = self.current_connection.borrow().connection.as_ptr();
+                if !is_forked && std::ptr::eq(previous_connection, Arc::as_ptr(&connection)) {
                     return Ok(());
                 }
                 (connection.client().clone(), Arc::downgrade(&connection))
             }
         };
-        self.client_slot.connect(client);
-        self.current.replace(CurrentConnection {
-            process: Some(forks::process_number()),
+        self.client_slot.replace_client(mcp_client);
+        self.current_connection.replace(CurrentConnection {
+            process_number: Some(forks::process_number()),
             connection,
         });
         Ok(())
     }
 
-    /// Returns whether the tools use a connection of the parent process, or none yet.
+    /// Returns whether the tools have no connection yet, or only a connection of the parent
+    /// process.
     pub fn is_of_another_process(&self) -> bool {
-        self.current.borrow().process != Some(forks::process_number())
+        self.current_connection.borrow().process_number != Some(forks::process_number())
     }
 }

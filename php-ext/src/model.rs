@@ -11,13 +11,13 @@ use crate::zend::{Failure, MethodCall, Object};
 /// Returns the tool capabilities of a model that is an argument of a method.
 ///
 /// # Errors
-/// A `TypeError` if the argument has another type; an error of [`capabilities_of`].
+/// A `TypeError` if the argument has another type; an error of [`read_capabilities`].
 pub fn model_argument(call: &MethodCall<'_>, index: usize) -> Result<ToolCapabilities, Failure> {
     let model = call
         .value(index)
         .filter(|model| model.is_array() || model.is_object())
         .ok_or_else(|| call.type_error(index, "array|object"))?;
-    capabilities_of(model)
+    read_capabilities(model)
 }
 
 /// Returns the tool capabilities of a model.
@@ -29,7 +29,7 @@ pub fn model_argument(call: &MethodCall<'_>, index: usize) -> Result<ToolCapabil
 ///
 /// # Errors
 /// An `InvalidInputException` that names the key with the invalid value.
-fn capabilities_of(model: &Zval) -> Result<ToolCapabilities, Failure> {
+fn read_capabilities(model: &Zval) -> Result<ToolCapabilities, Failure> {
     let tools = match Object::from_value(model) {
         Some(object) if object.has_method("getTools") => to_value(&object.call("getTools", [])?)?,
         _ => match to_value(model)? {
@@ -37,14 +37,15 @@ fn capabilities_of(model: &Zval) -> Result<ToolCapabilities, Failure> {
             tools => tools,
         },
     };
-    // `enabled_tools` that is null is rejected here: the parser treats null as absent, and would
-    // offer all tools.
+    // Null for `enabled_tools` is rejected here, because the parser would treat null as a missing
+    // key and offer all tools.
     if tools.get("enabled_tools").is_some_and(Value::is_null) {
         return Err(exception::invalid_input(
             "model.enabled_tools must be a list of names, not null: null would enable all tools",
         ));
     }
-    // The parser requires a whole model configuration. The ID has no effect here.
+    // Add a placeholder ID: the parser requires a complete model configuration, and the ID is
+    // ignored.
     ModelConfig::from_value(&json!({"id": "model", "tools": tools}))
         .map(|model| model.tools)
         .map_err(|error| exception::invalid_input(error.to_string()))

@@ -16,15 +16,15 @@ use crate::settings;
 use crate::zend::show_settings;
 
 #[php_module]
-#[php(startup = "startup")]
+#[php(startup = "start_module")]
 pub fn get_module(module: ModuleBuilder<'_>) -> ModuleBuilder<'_> {
     module
         .name("pillion")
-        .shutdown_function(shutdown)
-        .info_function(information)
+        .shutdown_function(end_module)
+        .info_function(print_information)
 }
 
-fn startup(_kind: i32, module: i32) -> i32 {
+fn start_module(_kind: i32, module: i32) -> i32 {
     if let Err(error) = runtime::forks::start_counting() {
         let message = format!("Pillion cannot register its fork handler: {error}");
         php_error(&ErrorType::CoreWarning, &message);
@@ -37,13 +37,14 @@ fn startup(_kind: i32, module: i32) -> i32 {
     })
 }
 
-extern "C" fn shutdown(_kind: i32, _module: i32) -> i32 {
+extern "C" fn end_module(_kind: i32, _module: i32) -> i32 {
     runtime::shut_down(sessions::close_all);
     0
 }
 
-extern "C" fn information(module: *mut ModuleEntry) {
-    // A panic must not cross into C. After a panic, the table ends early.
+extern "C" fn print_information(module: *mut ModuleEntry) {
+    // A panic is caught, because it must not cross into C. After a panic, the printed table is
+    // incomplete.
     let _ = catch_unwind(|| print_table(module));
 }
 
@@ -55,14 +56,14 @@ fn print_table(module: *mut ModuleEntry) {
     ext_php_rs::info_table_row!("Version", env!("CARGO_PKG_VERSION"));
     ext_php_rs::info_table_row!("PHP API", ZEND_MODULE_API_NO.to_string());
     ext_php_rs::info_table_row!("Thread safety", if USING_ZTS == 0 { "no" } else { "yes" });
-    let (engine, sessions) = if runtime::is_running() {
-        let (count, limit) = sessions::usage();
+    let (engine_status, session_usage) = if runtime::is_running() {
+        let (count, limit) = sessions::session_counts();
         ("running", format!("{count} of {limit}"))
     } else {
         ("not started in this process", "none".to_owned())
     };
-    ext_php_rs::info_table_row!("Engine", engine);
-    ext_php_rs::info_table_row!("MCP sessions kept", sessions);
+    ext_php_rs::info_table_row!("Engine", engine_status);
+    ext_php_rs::info_table_row!("MCP sessions kept", session_usage);
     ext_php_rs::info_table_end!();
     show_settings(module);
 }

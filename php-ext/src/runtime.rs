@@ -14,19 +14,19 @@
 mod bound;
 mod engine;
 pub mod forks;
-mod recent;
+mod lru_cache;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-pub use bound::{Bound, PerProcess};
+pub use bound::{PerProcess, ProcessBound};
 pub use engine::{Engine, UnattendedGuard};
+pub use lru_cache::LruCache;
 use pillion_chat::HttpModel;
 use pillion_client::Client;
 use pillion_core::tool::ErrorCode;
-pub use recent::LruCache;
 
 use crate::exception;
 use crate::settings;
@@ -36,22 +36,22 @@ use crate::zend::{Failure, note_interrupt};
 const ABANDONED_WORK_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The state that belongs to one process. A forked child leaks the state of its parent.
-struct Process {
+struct ProcessState {
     engine: Arc<Engine>,
     models: LruCache<String, HttpModel>,
 }
 
-static PROCESS: PerProcess<Process> = PerProcess::new();
+static PROCESS_STATE: PerProcess<ProcessState> = PerProcess::new();
 
 /// Calls `work` with the state of this process, which is created on first use.
-fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
+fn with_process<R>(work: impl FnOnce(&mut ProcessState) -> R) -> Result<R, Failure> {
     let create = || {
-        Ok(Process {
+        Ok(ProcessState {
             engine: start_engine()?,
             models: LruCache::new(16),
         })
     };
-    PROCESS.with(create, work)
+    PROCESS_STATE.with(create, work)
 }
 
 fn start_engine() -> Result<Arc<Engine>, Failure> {
@@ -66,46 +66,46 @@ fn start_engine() -> Result<Arc<Engine>, Failure> {
 /// # Errors
 /// An `UnavailableException` if the system cannot create threads.
 pub fn engine() -> Result<Arc<Engine>, Failure> {
-    with_process(|process| Arc::clone(&process.engine))
+    with_process(|process_state| Arc::clone(&process_state.engine))
 }
 
 /// Returns the language model with this identity, or creates it. The model's connections stay open
 /// from one request to the next.
 ///
 /// # Errors
-/// The failure of `make`, or a failure of [`engine`].
+/// The failure of `create`, or a failure of [`engine`].
 pub fn language_model(
     identity: &str,
-    make: impl FnOnce() -> Result<HttpModel, Failure>,
+    create: impl FnOnce() -> Result<HttpModel, Failure>,
 ) -> Result<HttpModel, Failure> {
-    let identity = identity.to_owned();
-    let known = with_process(|process| process.models.get(&identity).cloned())?;
-    if let Some(model) = known {
+    let key = identity.to_owned();
+    let cached_model = with_process(|process_state| process_state.models.get(&key).cloned())?;
+    if let Some(model) = cached_model {
         return Ok(model);
     }
-    let model = make()?;
-    with_process(|process| process.models.add(identity, model.clone()))?;
+    let model = create()?;
+    with_process(|process_state| process_state.models.add(key, model.clone()))?;
     Ok(model)
 }
 
 /// Returns whether the process has started its engine.
 pub fn is_running() -> bool {
-    PROCESS.peek(|_| ()).is_some()
+    PROCESS_STATE.peek(|_| ()).is_some()
 }
 
 /// Ends the runtime at module shutdown, without waiting for running work. Before that,
 /// `close_connections` may drive the engine. A forked child closes no connections, because they
-/// belong to its parent. A process that a signal handler ends while work is running closes none
-/// either.
+/// belong to its parent. A process that a signal handler ends while work is running closes no
+/// connections either.
 pub fn shut_down(close_connections: impl FnOnce(&Arc<Engine>)) {
     if Engine::is_driven_here() {
         return;
     }
-    let Some(Process { engine, models }) = PROCESS.take() else {
+    let Some(ProcessState { engine, models }) = PROCESS_STATE.take() else {
         return;
     };
-    // A panic has already been written to stderr, and there is no other place to report it. The
-    // connections are closed in either case, because they hold the engine.
+    // A panic is ignored, because the panic hook has already written it to stderr. The connections
+    // are closed even after a panic, because they hold references to the engine.
     let _ = catch_unwind(AssertUnwindSafe(|| finish_cleanup(&engine)));
     let _ = catch_unwind(AssertUnwindSafe(|| close_connections(&engine)));
     drop(models);
@@ -115,9 +115,9 @@ pub fn shut_down(close_connections: impl FnOnce(&Arc<Engine>)) {
 /// Waits for the tasks that end abandoned calls or dropped sessions, which may not have run yet.
 fn finish_cleanup(engine: &Arc<Engine>) {
     if engine.has_cleanup() {
-        let tasks = engine.handle().metrics();
+        let metrics = engine.handle().metrics();
         engine.drive(ABANDONED_WORK_TIMEOUT, async {
-            while tasks.num_alive_tasks() > 0 {
+            while metrics.num_alive_tasks() > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         });
@@ -126,22 +126,24 @@ fn finish_cleanup(engine: &Arc<Engine>) {
 
 /// Returns the client of the sidecar at `path`, with its kept-alive connections. A fork needs no
 /// special handling, because the client detects it.
-pub fn sidecar(path: &Path, timeout: Duration) -> Arc<Client> {
-    type Key = (PathBuf, Duration, Option<u64>);
-    static CLIENTS: Mutex<LruCache<Key, Arc<Client>>> = Mutex::new(LruCache::new(8));
-    let limit = settings::max_response_bytes();
-    let key = (path.to_owned(), timeout, limit);
-    let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+pub fn sidecar_client(path: &Path, timeout: Duration) -> Arc<Client> {
+    type ClientKey = (PathBuf, Duration, Option<u64>);
+    static SIDECAR_CLIENTS: Mutex<LruCache<ClientKey, Arc<Client>>> = Mutex::new(LruCache::new(8));
+    let max_bytes = settings::max_response_bytes();
+    let key = (path.to_owned(), timeout, max_bytes);
+    let mut clients = SIDECAR_CLIENTS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     if let Some(client) = clients.get(&key) {
         return Arc::clone(client);
     }
-    let mut client = Client::builder(path)
+    let mut builder = Client::builder(path)
         .timeout(timeout)
         .interrupt_when(note_interrupt);
-    if let Some(limit) = limit {
-        client = client.max_response_bytes(limit);
+    if let Some(max_bytes) = max_bytes {
+        builder = builder.max_response_bytes(max_bytes);
     }
-    let client = Arc::new(client.build());
+    let client = Arc::new(builder.build());
     clients.add(key, Arc::clone(&client));
     client
 }

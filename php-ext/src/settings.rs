@@ -2,8 +2,8 @@
 //!
 //! An invalid value is rejected, and the previous value stays: `ini_set()` returns false, and an
 //! invalid value in `php.ini` or in a pool's configuration is logged. Settings are read when an
-//! object is created or when the process starts its engine, but never on the engine's thread,
-//! because that thread has no settings in a thread-safe PHP.
+//! object is created or when the process starts its engine, but never on the engine's background
+//! thread, because in a thread-safe PHP build, only PHP's threads have settings.
 
 use std::ffi::CStr;
 use std::path::PathBuf;
@@ -14,46 +14,47 @@ use ext_php_rs::zend::{IniEntryDef, IniEntryDefs};
 use serde_json::json;
 
 use crate::log::{LogLevel, log};
-use crate::zend::{Check, setting, with_setting};
+use crate::zend::{SettingCheck, new_setting, with_setting};
 
-// `log_level` comes first, because rejecting the value of any other setting reads it.
+// The setting `log_level` is registered first: if the value of another setting is rejected, the
+// rejection is logged according to the log level.
 static SETTINGS: IniEntryDefs<7> = IniEntryDefs::new([
-    ini_setting(
+    new_ini_setting(
         c"pillion.log_level",
         c"warning",
         PERMISSION_ALL,
         check_level,
     ),
-    ini_setting(
+    new_ini_setting(
         c"pillion.max_response_bytes",
         c"0",
         PERMISSION_ALL,
         check_bytes,
     ),
-    ini_setting(
+    new_ini_setting(
         c"pillion.max_sessions",
         c"64",
         PERMISSION_SYSTEM,
         check_sessions,
     ),
-    ini_setting(
+    new_ini_setting(
         c"pillion.session_idle_ms",
         c"300000",
         PERMISSION_SYSTEM,
         check_time,
     ),
-    ini_setting(c"pillion.socket", c"", PERMISSION_ALL, check_path),
-    ini_setting(c"pillion.timeout_ms", c"0", PERMISSION_ALL, check_time),
+    new_ini_setting(c"pillion.socket", c"", PERMISSION_ALL, check_path),
+    new_ini_setting(c"pillion.timeout_ms", c"0", PERMISSION_ALL, check_time),
     IniEntryDef::end(),
 ]);
 
-const fn ini_setting(
+const fn new_ini_setting(
     name: &'static CStr,
     default: &'static CStr,
     permission: IniEntryPermission,
-    check: Check,
+    check: SettingCheck,
 ) -> IniEntryDef {
-    setting(name, default, permission, check, log_rejection)
+    new_setting(name, default, permission, check, log_rejection)
 }
 
 /// The setting may be changed anywhere: by `ini_set()`, `.user.ini`, `php_value` and `php.ini`.
@@ -63,9 +64,9 @@ const PERMISSION_ALL: IniEntryPermission = IniEntryPermission::All;
 const PERMISSION_SYSTEM: IniEntryPermission = IniEntryPermission::System;
 
 /// Maximum duration that a setting may have: 24 days, in milliseconds.
-const MAX_MS: u64 = i32::MAX as u64;
+const MAX_DURATION_MS: u64 = i32::MAX as u64;
 /// Maximum size that a setting may permit: 4 GiB.
-const MAX_BYTES: u64 = 4 << 30;
+const MAX_SIZE_BYTES: u64 = 4 << 30;
 const MAX_SESSIONS: usize = 10_000;
 
 /// Registers the settings at module start-up.
@@ -74,41 +75,41 @@ pub fn register(module: i32) {
 }
 
 /// Returns `pillion.socket`, if it is set.
-pub fn socket() -> Option<PathBuf> {
-    read(c"pillion.socket", |path| {
+pub fn socket_path() -> Option<PathBuf> {
+    read_setting(c"pillion.socket", |path| {
         (!path.is_empty()).then(|| PathBuf::from(path))
     })
 }
 
 /// Returns `pillion.timeout_ms`, the default timeout of clients, if it is set.
 pub fn timeout() -> Option<Duration> {
-    read(c"pillion.timeout_ms", parse_time).filter(|time| !time.is_zero())
+    read_setting(c"pillion.timeout_ms", parse_time).filter(|time| !time.is_zero())
 }
 
 /// Returns `pillion.max_response_bytes`, if it is set.
 pub fn max_response_bytes() -> Option<u64> {
-    read(c"pillion.max_response_bytes", parse_bytes).filter(|bytes| *bytes > 0)
+    read_setting(c"pillion.max_response_bytes", parse_bytes).filter(|bytes| *bytes > 0)
 }
 
 /// Returns `pillion.max_sessions`: the number of MCP sessions that a process keeps for later
 /// requests.
 pub fn max_sessions() -> usize {
-    read(c"pillion.max_sessions", parse_sessions).unwrap_or(64)
+    read_setting(c"pillion.max_sessions", parse_sessions).unwrap_or(64)
 }
 
 /// Returns `pillion.session_idle_ms`: how long an unused session is kept. `None` means that
 /// sessions are kept without a time limit.
-pub fn session_idle() -> Option<Duration> {
-    read(c"pillion.session_idle_ms", parse_time).filter(|time| !time.is_zero())
+pub fn session_idle_timeout() -> Option<Duration> {
+    read_setting(c"pillion.session_idle_ms", parse_time).filter(|time| !time.is_zero())
 }
 
-fn read<T>(name: &CStr, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+fn read_setting<T>(name: &CStr, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
     with_setting(name, parse).flatten()
 }
 
 fn parse_time(text: &str) -> Option<Duration> {
-    let time = number(text).filter(|time| *time <= MAX_MS);
-    time.map(Duration::from_millis)
+    let milliseconds = parse_number(text).filter(|milliseconds| *milliseconds <= MAX_DURATION_MS);
+    milliseconds.map(Duration::from_millis)
 }
 
 /// Parses a number of bytes, with the same suffixes as PHP's own settings.
@@ -119,19 +120,19 @@ fn parse_bytes(text: &str) -> Option<u64> {
         Some(b'g' | b'G') => (&text[..text.len() - 1], 30),
         _ => (text, 0),
     };
-    let bytes = number(digits)?.checked_mul(1 << shift)?;
-    (bytes <= MAX_BYTES).then_some(bytes)
+    let bytes = parse_number(digits)?.checked_mul(1 << shift)?;
+    (bytes <= MAX_SIZE_BYTES).then_some(bytes)
 }
 
 fn parse_sessions(text: &str) -> Option<usize> {
-    let number = usize::try_from(number(text)?).ok()?;
+    let number = usize::try_from(parse_number(text)?).ok()?;
     (1..=MAX_SESSIONS).contains(&number).then_some(number)
 }
 
 /// Parses a whole number without a sign. Rust's parser would accept a sign.
-fn number(text: &str) -> Option<u64> {
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.parse().ok()).flatten()
+fn parse_number(text: &str) -> Option<u64> {
+    let has_only_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    has_only_digits.then(|| text.parse().ok()).flatten()
 }
 
 fn check_level(value: &str) -> Result<(), &'static str> {
@@ -160,7 +161,7 @@ fn check_sessions(value: &str) -> Result<(), &'static str> {
 
 fn check_path(value: &str) -> Result<(), &'static str> {
     if value.contains('\0') {
-        return Err("a path without a NUL");
+        return Err("a path without NUL bytes");
     }
     Ok(())
 }

@@ -13,16 +13,17 @@ use ext_php_rs::types::Zval;
 use pillion_core::tool::{ToolDefinition, ToolDefinitionBuilder};
 use serde_json::{Map, Value, json};
 
-use crate::duration::seconds;
+use crate::duration::parse_seconds;
 use crate::exception;
-use crate::zend::{Failure, Object, array_of, entries, member, string_of};
+use crate::zend::{Failure, Object, entries, member, new_array, new_string};
 use doc_comment::DocComment;
-use reflection::attribute_of;
+use reflection::find_attribute;
 pub use reflection::find_attributed;
 pub use target::Target;
 
-/// The parameters of a tool's PHP code by name, each with the conversion of its argument: the name
-/// of an enum, `int` for a whole number, or none.
+/// The names of the parameters of a tool's PHP code, each with the conversion of its argument. A
+/// conversion is the name of an enum, or `int` for a whole number; `None` if the argument is passed
+/// unchanged.
 pub type Binding = Vec<(String, Option<String>)>;
 
 /// A function, method or class of PHP code as a tool.
@@ -33,7 +34,8 @@ pub struct Signature {
     pub binding: Binding,
 }
 
-/// Values that the application specifies, and that override those in the PHP code.
+/// The name and the description that the application specifies for a tool. They override the name
+/// and the description in the PHP code.
 #[derive(Default)]
 pub struct SignatureOverrides<'a> {
     pub name: Option<&'a str>,
@@ -41,93 +43,98 @@ pub struct SignatureOverrides<'a> {
 }
 
 impl Signature {
-    /// Returns the binding as a PHP value: an array of names, each with the conversion of its
-    /// argument or null.
+    /// Returns the binding as a PHP value: an array from the name of each parameter to the
+    /// conversion of its argument, or to null if there is no conversion.
     pub fn binding_value(&self) -> Zval {
-        array_of(self.binding.iter().map(|(name, kind)| {
-            let kind = kind.as_ref().map_or_else(Zval::new, string_of);
-            (name.as_str(), kind)
+        new_array(self.binding.iter().map(|(name, conversion)| {
+            let conversion_value = conversion.as_ref().map_or_else(Zval::new, new_string);
+            (name.as_str(), conversion_value)
         }))
     }
 }
 
 /// Converts the arguments of a call to parameters: in the order of the parameters, without unknown
-/// ones, with enum cases in place of their values, and with whole numbers as integers (JSON Schema
-/// treats `5.0` as an integer). `binding` comes from [`Signature::binding_value`].
+/// arguments, with enum cases in place of their values, and with whole numbers as integers (JSON
+/// Schema treats `5.0` as an integer). `binding` comes from [`Signature::binding_value`].
 ///
 /// # Errors
 /// An `InvalidInputException` that names an argument which does not fit into a PHP integer. An
 /// exception of PHP code that runs during the conversion, such as an autoloader.
 pub fn bind(binding: &Zval, arguments: &Zval) -> Result<Zval, Failure> {
-    let mut bound = Vec::new();
-    for (name, kind) in entries(binding) {
-        let Some(name) = name.string() else {
+    let mut parameter_values = Vec::new();
+    for (key, conversion) in entries(binding) {
+        let Some(name) = key.string() else {
             continue;
         };
-        let Some(value) = member(arguments, &name) else {
+        let Some(argument) = member(arguments, &name) else {
             continue;
         };
-        let value = match kind.str() {
-            Some(php_type::INTEGER) => php_type::to_integer(&name, &value)?,
-            Some(class) => php_type::case_of(class, &value)?,
-            None => value,
+        let value = match conversion.str() {
+            Some(php_type::INTEGER) => php_type::to_integer(&name, &argument)?,
+            Some(class) => php_type::to_enum_case(class, &argument)?,
+            None => argument,
         };
-        bound.push((name, value));
+        parameter_values.push((name, value));
     }
-    let bound = bound
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.shallow_clone()));
-    Ok(array_of(bound))
+    Ok(new_array(parameter_values.iter().map(|(name, value)| {
+        (name.as_str(), value.shallow_clone())
+    })))
 }
 
 /// Reads the signature of PHP code.
 ///
 /// # Errors
 /// An `InvalidInputException` that names the code and the part that cannot be expressed as a tool.
-/// An exception of PHP code that runs meanwhile, such as an autoloader.
-pub fn read(target: &Target, overrides: &SignatureOverrides<'_>) -> Result<Signature, Failure> {
+/// An exception of PHP code that runs while the signature is read, such as an autoloader.
+pub fn read_signature(
+    target: &Target,
+    overrides: &SignatureOverrides<'_>,
+) -> Result<Signature, Failure> {
     let function = &target.function;
-    let comment = DocComment::parse(&function.text("getDocComment")?.unwrap_or_default());
-    let found = match attribute_of(function, attributes::AS_TOOL)? {
+    let comment = DocComment::parse(&function.call_string("getDocComment")?.unwrap_or_default());
+    let attribute_object = match find_attribute(function, attributes::AS_TOOL)? {
         Some(attribute) => Some(attribute),
         None => target.attribute()?,
     };
-    let attribute = found.as_ref().and_then(Object::from_value);
-    let invalid = |why: &str| exception::invalid_input(format!("{} {why}", target.label));
+    let attribute = attribute_object.as_ref().and_then(Object::from_value);
+    let invalid_tool =
+        |reason: &str| exception::invalid_input(format!("{} {reason}", target.label));
     let attribute_value = |key: &str| match attribute {
         Some(attribute) => Ok::<_, Failure>(attributes::tool_property(attribute, key)?.string()),
         None => Ok(None),
     };
-    let specified = |value: Option<&str>, key: &str| match value {
+    let override_or_attribute = |value: Option<&str>, key: &str| match value {
         Some(value) => Ok(Some(value.to_owned())),
         None => attribute_value(key),
     };
-    let name = specified(overrides.name, "name")?
+    let name = override_or_attribute(overrides.name, "name")?
         .or_else(|| target.name.clone())
-        .ok_or_else(|| invalid("has no name: give it one with #[Pillion\\AsTool(name: '...')]"))?;
-    let own_description =
-        specified(overrides.description, "description")?.or(comment.summary.clone());
-    let description = match own_description {
+        .ok_or_else(|| {
+            invalid_tool("has no name: set a name with #[Pillion\\AsTool(name: '...')]")
+        })?;
+    let function_description =
+        override_or_attribute(overrides.description, "description")?.or(comment.summary.clone());
+    let description = match function_description {
         Some(description) => Some(description),
         None => target.summary()?,
     }
     .ok_or_else(|| {
-        invalid(
+        invalid_tool(
             "has no description: write a doc comment, or #[Pillion\\AsTool(description: '...')]",
         )
     })?;
-    let strict = match attribute {
+    let is_strict = match attribute {
         Some(attribute) => attributes::tool_property(attribute, "strict")?.bool() == Some(true),
         None => false,
     };
-    let (schema, binding) = parameters(target, &comment, strict)?;
+    let (schema, binding) = read_parameters(target, &comment, is_strict)?;
     let mut builder = ToolDefinition::builder(name, description).schema(schema);
     if let Some(attribute) = attribute {
         builder = with_attribute(builder, attribute)?;
     }
     let definition = builder
         .build()
-        .map_err(|error| invalid(&format!("cannot be a tool: {error}")))?;
+        .map_err(|error| invalid_tool(&format!("cannot be a tool: {error}")))?;
     Ok(Signature {
         definition,
         binding,
@@ -139,34 +146,35 @@ fn with_attribute(
     attribute: Object<'_>,
 ) -> Result<ToolDefinitionBuilder, Failure> {
     let property = |name: &str| attributes::tool_property(attribute, name);
-    let yes = |name: &str| Ok::<_, Failure>(property(name)?.bool() == Some(true));
-    let cooldown = property("cooldownSeconds")?.double().unwrap_or_default();
+    let is_set = |name: &str| Ok::<_, Failure>(property(name)?.bool() == Some(true));
+    let cooldown_seconds = property("cooldownSeconds")?.double().unwrap_or_default();
     Ok(builder
         .category(property("category")?.string().unwrap_or_default())
-        .requires_confirmation(yes("requiresConfirmation")?)
-        .cooldown(seconds("cooldownSeconds", cooldown)?)
-        .strict(yes("strict")?))
+        .requires_confirmation(is_set("requiresConfirmation")?)
+        .cooldown(parse_seconds("cooldownSeconds", cooldown_seconds)?)
+        .strict(is_set("strict")?))
 }
 
-fn parameters(
+fn read_parameters(
     target: &Target,
     comment: &DocComment,
-    strict: bool,
+    is_strict: bool,
 ) -> Result<(Value, Binding), Failure> {
     let mut properties = Map::new();
-    let mut required = Vec::new();
+    let mut required_names = Vec::new();
     let mut binding = Vec::new();
-    for reflected in target.function.list("getParameters")? {
-        let parameter = parameter::read(&target.label, &reflected, comment)?;
-        if parameter.required {
-            required.push(Value::from(parameter.name.as_str()));
+    for reflection in target.function.call_list("getParameters")? {
+        let parameter = parameter::read_parameter(&target.label, &reflection, comment)?;
+        if parameter.is_required {
+            required_names.push(Value::from(parameter.name.as_str()));
         }
         properties.insert(parameter.name.clone(), Value::Object(parameter.schema));
-        binding.push((parameter.name, parameter.kind));
+        binding.push((parameter.name, parameter.conversion));
     }
-    let mut schema = json!({"type": "object", "properties": properties, "required": required});
-    if strict {
-        // OpenAI's strict mode requires `additionalProperties`.
+    let mut schema =
+        json!({"type": "object", "properties": properties, "required": required_names});
+    if is_strict {
+        // `additionalProperties` is set to false, because OpenAI's strict mode requires it.
         schema["additionalProperties"] = false.into();
     }
     Ok((schema, binding))

@@ -3,8 +3,8 @@
 //! The work is a task of the runtime, which the PHP thread drives in slices of 20 ms. Between
 //! slices, outside the runtime, the thread does what PHP's engine does between opcodes (signal
 //! handlers, `max_execution_time`), checks whether the client of the request is still connected,
-//! and runs the PHP code that the work requests. When the wait ends, for any reason, the work ends,
-//! too. A panic in the work becomes an `Error`.
+//! and runs the PHP code that the work requests. When the wait ends, for any reason, the work is
+//! stopped. A panic in the work becomes an `Error`.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -18,35 +18,38 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, yield_now};
 
-use crate::runtime::{self, Bound, Engine, UnattendedGuard};
+use crate::runtime::{self, Engine, ProcessBound, UnattendedGuard};
 use crate::zend::{Failure, check_interrupt};
 
-/// The duration of a slice, which is the maximum delay of a signal.
+/// The duration of a slice, and therefore the maximum delay of a signal handler.
 const SLICE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Maximum time that stopped work may take to end. Work ends at its next await point.
+/// Maximum time to wait for stopped work to end. Stopped work ends at its next await point.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Sends the response to a job. Bound to the process, because a forked child must not wake the
-/// parent's task: waking takes locks that another thread of the parent may have held at the fork.
-pub struct ReplySender<R>(Bound<oneshot::Sender<R>>);
+/// Sends the response to a job. The sender is bound to the process, because a forked child must not
+/// wake the parent's task: waking takes locks that another thread of the parent may have held at
+/// the fork.
+pub struct ReplySender<R>(ProcessBound<oneshot::Sender<R>>);
 
 impl<R> ReplySender<R> {
     /// Creates the sender and the receiver of a response.
     pub fn new() -> (Self, oneshot::Receiver<R>) {
-        let (reply, response) = oneshot::channel();
-        (Self(Bound::new(reply)), response)
+        let (sender, response) = oneshot::channel();
+        (Self(ProcessBound::new(sender)), response)
     }
 
-    /// Returns whether nothing waits any more for the response, because the deadline has passed.
+    /// Returns whether the receiver of the response was dropped, for example because its deadline
+    /// has passed.
     pub fn is_abandoned(&self) -> bool {
         self.0.get().is_none_or(oneshot::Sender::is_closed)
     }
 
-    /// Sends the response. A late response is dropped, and so is a response from a forked child.
+    /// Sends the response. If the receiver was dropped, or if this process is a forked child, drops
+    /// the response.
     pub fn send(self, response: R) {
-        if let Some(reply) = self.0.into_inner() {
-            let _ = reply.send(response);
+        if let Some(sender) = self.0.into_inner() {
+            let _ = sender.send(response);
         }
     }
 }
@@ -54,17 +57,23 @@ impl<R> ReplySender<R> {
 /// A request to the waiting PHP thread, with the sender of its response.
 pub struct Job<Request, Response> {
     request: Request,
-    reply: ReplySender<Response>,
+    reply_sender: ReplySender<Response>,
 }
 
 impl<Request, Response> Job<Request, Response> {
     /// Creates a request, and the receiver of its response.
     pub fn new(request: Request) -> (Self, oneshot::Receiver<Response>) {
-        let (reply, response) = ReplySender::new();
-        (Self { request, reply }, response)
+        let (reply_sender, response) = ReplySender::new();
+        (
+            Self {
+                request,
+                reply_sender,
+            },
+            response,
+        )
     }
 
-    /// Sends the result of `work` as the response, unless nothing waits any more for it.
+    /// Sends the result of `work` as the response, unless the receiver of the response was dropped.
     ///
     /// # Errors
     /// The failure of `work`, after which no response is sent.
@@ -72,9 +81,9 @@ impl<Request, Response> Job<Request, Response> {
         self,
         work: impl FnOnce(&Request) -> Result<Response, Failure>,
     ) -> Result<(), Failure> {
-        if !self.reply.is_abandoned() {
+        if !self.reply_sender.is_abandoned() {
             let response = work(&self.request)?;
-            self.reply.send(response);
+            self.reply_sender.send(response);
         }
         Ok(())
     }
@@ -84,7 +93,7 @@ impl<Request, Response> Job<Request, Response> {
 pub type JobSender<J> = Arc<dyn Fn(J) + Send + Sync>;
 
 /// An event that wakes the waiting PHP thread.
-pub enum Event<T, J> {
+pub enum WorkEvent<T, J> {
     /// The work requests that PHP code runs.
     Job(J),
     /// The work has finished with this output.
@@ -105,7 +114,7 @@ pub fn wait<T: Send + 'static>(
 /// `serve` handles the jobs on this thread.
 ///
 /// # Errors
-/// The failures of [`wait`], or the failure of `serve`.
+/// The same errors as [`wait`], or the failure of `serve`.
 pub fn wait_serving<T, J, W>(
     work: impl FnOnce(JobSender<J>) -> W,
     serve: impl Fn(J) -> Result<(), Failure>,
@@ -115,31 +124,31 @@ where
     J: Send + 'static,
     W: Future<Output = T> + Send + 'static,
 {
-    let handle = WorkHandle::new(work)?;
+    let work_handle = WorkHandle::new(work)?;
     loop {
-        match handle.next()? {
-            Event::Done(value) => return Ok(value),
-            Event::Job(job) => serve(job)?,
+        match work_handle.next()? {
+            WorkEvent::Done(value) => return Ok(value),
+            WorkEvent::Job(job) => serve(job)?,
         }
     }
 }
 
 /// The PHP thread's handle to work on the runtime. Dropping the handle ends the work.
 pub struct WorkHandle<T, J> {
-    /// Bound to the process, because in a forked child, an operation of another thread may be left
-    /// half done.
-    inner: Bound<WorkState<T, J>>,
+    /// The state is bound to the process: in a forked child, the state may be inconsistent, because
+    /// the fork may have interrupted another thread that was changing it.
+    state: ProcessBound<WorkState<T, J>>,
 }
 
 struct WorkState<T, J> {
-    inbox: RefCell<UnboundedReceiver<Event<Result<T, String>, J>>>,
-    unattended: RefCell<Option<UnattendedGuard>>,
+    inbox: RefCell<UnboundedReceiver<WorkEvent<Result<T, String>, J>>>,
+    unattended_guard: RefCell<Option<UnattendedGuard>>,
     task: RefCell<JoinHandle<()>>,
     engine: Arc<Engine>,
 }
 
 impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
-    /// Starts `work` on the runtime. The work continues while PHP does something else.
+    /// Starts `work` on the runtime. The work continues while PHP runs other code.
     ///
     /// # Errors
     /// An `UnavailableException` if the system cannot create threads.
@@ -157,28 +166,30 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
     where
         W: Future<Output = T> + Send + 'static,
     {
-        // The channel is unbounded, because senders cannot wait. The number of jobs is limited
-        // where they are sent: jobs of calls by the calls, events of a chat by its backlog,
-        // notifications by their inbox, and messages of servers by the limits of the MCP client.
-        let (events, inbox) = mpsc::unbounded_channel();
-        let jobs = events.clone();
-        let work = work(Arc::new(move |job| {
-            // If nothing receives jobs any more, the job is dropped, and with it the sender of its
-            // response.
-            let _ = jobs.send(Event::Job(job));
+        // The channel is unbounded, because senders cannot wait. The senders limit the number of
+        // jobs: a call sends a limited number of jobs, a chat limits its unread events, an inbox
+        // limits its notifications, and the MCP client limits the messages of servers.
+        let (event_sender, inbox) = mpsc::unbounded_channel();
+        let job_event_sender = event_sender.clone();
+        let future = work(Arc::new(move |job| {
+            // If the receiver of the jobs was dropped, the job and the sender of its response are
+            // dropped.
+            let _ = job_event_sender.send(WorkEvent::Job(job));
         }));
         let engine = runtime::engine()?;
         let task = engine.handle().spawn(async move {
-            // The runtime may not have polled its connections since the last wait. This yield lets
-            // it detect a closed connection before the work uses one.
+            // The task yields first: the runtime may not have polled its connections since the last
+            // wait, and must detect closed connections before the work uses one.
             yield_now().await;
-            let done = AssertUnwindSafe(work).catch_unwind().await;
-            let _ = events.send(Event::Done(done.map_err(|panic| message_of(&*panic))));
+            let outcome = AssertUnwindSafe(future).catch_unwind().await;
+            let _ = event_sender.send(WorkEvent::Done(
+                outcome.map_err(|panic| panic_message(&*panic)),
+            ));
         });
         Ok(Self {
-            inner: Bound::new(WorkState {
+            state: ProcessBound::new(WorkState {
                 inbox: RefCell::new(inbox),
-                unattended: RefCell::default(),
+                unattended_guard: RefCell::default(),
                 task: RefCell::new(task),
                 engine,
             }),
@@ -186,25 +197,25 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
     }
 
     /// Returns whether the work runs in this process.
-    pub fn is_ours(&self) -> bool {
-        self.inner.get().is_some()
+    pub fn is_of_this_process(&self) -> bool {
+        self.state.get().is_some()
     }
 
     /// Ends the work, and waits until the work has ended. Pending jobs are dropped. Does nothing in
     /// a forked child.
     pub fn stop(&self) {
-        if let Some(inner) = self.inner.get() {
-            inner.unattended.replace(None);
-            inner.stop();
+        if let Some(state) = self.state.get() {
+            state.unattended_guard.replace(None);
+            state.stop();
         }
     }
 
-    /// Marks the work as unattended, because PHP continues with something else.
+    /// Marks the work as unattended, because PHP continues with other code.
     fn mark_unattended(&self) {
-        if let Some(inner) = self.inner.get() {
-            inner
-                .unattended
-                .replace(Some(UnattendedGuard::new(&inner.engine)));
+        if let Some(state) = self.state.get() {
+            state
+                .unattended_guard
+                .replace(Some(UnattendedGuard::new(&state.engine)));
         }
     }
 
@@ -212,22 +223,22 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
     ///
     /// # Errors
     /// An exception of a signal handler, the end of the request, or a panic in the work. In a
-    /// forked child, an error, because the work does not run there.
-    pub fn next(&self) -> Result<Event<T, J>, Failure> {
+    /// forked child, always an error, because the work runs only in the parent.
+    pub fn next(&self) -> Result<WorkEvent<T, J>, Failure> {
         loop {
-            let Some(inner) = self.inner.get() else {
+            let Some(state) = self.state.get() else {
                 return Err(Failure::error(
                     "Pillion: the process was forked inside a tool or a callback; only the parent continues the call",
                 ));
             };
-            inner.unattended.replace(None);
-            match inner.drive_once() {
-                Some(Event::Job(job)) => {
+            state.unattended_guard.replace(None);
+            match state.drive_once() {
+                Some(WorkEvent::Job(job)) => {
                     self.mark_unattended();
-                    return Ok(Event::Job(job));
+                    return Ok(WorkEvent::Job(job));
                 }
-                Some(Event::Done(Ok(value))) => return Ok(Event::Done(value)),
-                Some(Event::Done(Err(message))) => {
+                Some(WorkEvent::Done(Ok(value))) => return Ok(WorkEvent::Done(value)),
+                Some(WorkEvent::Done(Err(message))) => {
                     return Err(Failure::error(format!(
                         "Pillion: internal error: {message}"
                     )));
@@ -240,10 +251,14 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
 
 impl<T, J> WorkState<T, J> {
     /// Drives the runtime until there is an event, at most for one slice.
-    fn drive_once(&self) -> Option<Event<Result<T, String>, J>> {
+    fn drive_once(&self) -> Option<WorkEvent<Result<T, String>, J>> {
         let mut inbox = self.inbox.borrow_mut();
-        let received = self.engine.drive(SLICE_INTERVAL, inbox.recv())?;
-        Some(received.unwrap_or_else(|| Event::Done(Err("the work ended".to_owned()))))
+        let event = self.engine.drive(SLICE_INTERVAL, inbox.recv())?;
+        Some(event.unwrap_or_else(|| {
+            WorkEvent::Done(Err(
+                "the task of the work ended without an outcome".to_owned()
+            ))
+        }))
     }
 
     fn stop(&self) {
@@ -251,9 +266,9 @@ impl<T, J> WorkState<T, J> {
             return;
         };
         task.abort();
-        let end = Instant::now() + STOP_TIMEOUT;
-        while !task.is_finished() && Instant::now() < end {
-            // The outcome of stopped work does not matter.
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        while !task.is_finished() && Instant::now() < deadline {
+            // The outcome is ignored, because no code uses the outcome of stopped work.
             let _ = self.engine.drive(SLICE_INTERVAL, &mut *task);
         }
     }
@@ -269,7 +284,7 @@ impl<T, J> Drop for WorkState<T, J> {
     }
 }
 
-fn message_of(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic".to_owned())

@@ -23,7 +23,7 @@ pub mod exception_class;
 mod failure;
 mod ffi;
 mod guard;
-mod held;
+mod hold;
 mod interrupt;
 mod log;
 mod nesting;
@@ -39,28 +39,28 @@ mod value;
 mod web_client;
 
 pub use call::{MethodBody, MethodCall};
-pub use callback::{call_callable, call_with_names, is_callable};
+pub use callback::{call_callable, call_with_named_arguments, is_callable};
 pub use class::{AttributeTargets, Class};
 pub use class_slot::ClassSlot;
 pub use declaration::Parameter;
-pub use failure::{Failure, Outcome, Thrown};
+pub use failure::{ExceptionData, Failure, Outcome};
 pub use ffi::{iterator, json_serializable, runtime_exception};
 pub use guard::run_guarded;
-pub use held::held;
+pub use hold::hold_value;
 pub use interrupt::{
-    check_interrupt, has_small_stack, note_interrupt, noted_interrupt, should_stop,
+    check_interrupt, has_small_stack, note_interrupt, should_stop, take_noted_interrupt,
 };
 pub use log::write_log;
-pub use nesting::{is_nested, is_too_deep, too_deep};
+pub use nesting::{is_nested, is_too_deep, too_deep_message};
 pub use object::{Object, create};
 pub use properties::Properties;
-pub use setting::{Check, setting, show_settings, with_setting};
-pub use state::{HiddenValue, State, StateClass, construct, new_with_state, state_of};
+pub use setting::{SettingCheck, new_setting, show_settings, with_setting};
+pub use state::{HiddenValue, State, StateClass, construct, new_with_state, read_state};
 pub use static_property::{set_static_property, static_property};
-pub use table::{Key, entries, is_list, item, member, slots};
+pub use table::{TableKey, entries, is_list, item, member, slots};
 pub use throw::{rethrow, take_exception};
-pub use types::Type;
+pub use types::DeclaredType;
 pub use value::{
-    array_of, bool_of, empty_array, escape_bytes, float_of, int_of, list_of, string_of, table_of,
-    type_name, undefined, with_entries, with_entry, without_entry,
+    empty_array, escape_bytes, into_array, new_array, new_bool, new_float, new_int, new_list,
+    new_string, type_name, undefined_value, with_entries, with_entry, without_entry,
 };

@@ -1,4 +1,4 @@
-//! Delivers the events of a chat's run, and the run's outcome.
+//! Delivers the events of a chat run to PHP, and converts the run's outcome to a response.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,24 +12,24 @@ use crate::wait::JobSender;
 
 /// Forwards a chat's events to PHP, and keeps the chat's latest state.
 pub(super) struct EventForwarder {
-    pub(super) jobs: JobSender<ChatJob>,
-    /// The events that were sent to PHP, and that PHP has not read yet.
+    pub(super) job_sender: JobSender<ChatJob>,
+    /// The events that were sent to PHP but that PHP has not read yet.
     pub(super) backlog: Arc<Backlog>,
     pub(super) latest_state: Arc<Mutex<ChatState>>,
-    /// The tool calls of the run that have finished.
+    /// The finished tool calls of the run.
     pub(super) calls: Vec<ChatToolCall>,
 }
 
 #[async_trait]
 impl ChatListener for EventForwarder {
     fn on_event(&mut self, event: ChatEvent) {
-        if let ChatEvent::ToolFinished(ended) = &event {
-            self.calls.push(call_of(ended));
+        if let ChatEvent::ToolFinished(ended_call) = &event {
+            self.calls.push(to_chat_tool_call(ended_call));
         }
         if let Some((kind, data)) = event.into_json() {
-            let event = QueuedEvent { kind, data };
-            self.backlog.add(event.size());
-            (self.jobs)(ChatJob::Event(event));
+            let queued_event = QueuedEvent { kind, data };
+            self.backlog.add(queued_event.size_bytes());
+            (self.job_sender)(ChatJob::Event(queued_event));
         }
     }
 
@@ -43,12 +43,12 @@ impl ChatListener for EventForwarder {
     }
 }
 
-fn call_of(ended: &EndedCall) -> ChatToolCall {
-    let EndedCall { result, .. } = ended;
+fn to_chat_tool_call(ended_call: &EndedCall) -> ChatToolCall {
+    let EndedCall { result, .. } = ended_call;
     ChatToolCall {
         id: result.tool_call_id.clone(),
         name: result.tool_name.clone(),
-        arguments: ended.arguments(),
+        arguments: ended_call.arguments(),
         success: result.success,
         content: result.content(),
         error_code: result.error_code.map(|code| code.to_string()),
@@ -72,7 +72,7 @@ impl ChatOutcome {
         } = self;
         let error = outcome.as_ref().err();
         let response = state.final_response().filter(|_| error.is_none());
-        let waiting = state.waiting();
+        let waiting_calls = state.waiting_calls();
         let status = if error.is_some() {
             "failed"
         } else if response.is_some() {
@@ -92,12 +92,12 @@ impl ChatOutcome {
                 .and_then(|response| response.limit_reached)
                 .map(|limit| limit.name().to_owned()),
             tool_calls: calls,
-            approvals: (waiting.iter())
-                .map(|waiting| ChatApproval {
-                    id: waiting.approval_id.clone(),
-                    call: waiting.call.id.clone(),
-                    tool: waiting.call.name.clone(),
-                    arguments: waiting.arguments(),
+            approvals: (waiting_calls.iter())
+                .map(|waiting_call| ChatApproval {
+                    id: waiting_call.approval_id.clone(),
+                    call: waiting_call.call.id.clone(),
+                    tool: waiting_call.call.name.clone(),
+                    arguments: waiting_call.arguments(),
                 })
                 .collect(),
             usage: ChatUsage {
@@ -109,7 +109,7 @@ impl ChatOutcome {
             error: error.map(ToString::to_string),
             error_code: error.map(|error| error.code().to_string()),
             retry_after: match error {
-                Some(ChatError::Model(error)) => error.retry_after.map(|after| after.as_secs_f64()),
+                Some(ChatError::Model(error)) => error.retry_after.map(|delay| delay.as_secs_f64()),
                 _ => None,
             },
         }

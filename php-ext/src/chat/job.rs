@@ -6,17 +6,18 @@ use super::runner::CallsJob;
 use crate::execution::ExecutionJob;
 use crate::wait::{Job, JobSender};
 
-/// Approximate size of an event that waits for PHP, in bytes, without its text.
+/// Approximate memory usage of an event that PHP has not read yet, in bytes, in addition to the
+/// event's text.
 const EVENT_OVERHEAD_BYTES: usize = 1024;
 
-/// A request for the provider's key, which a PHP callable returns.
+/// A request for the provider's API key, which a PHP callable returns.
 pub(super) type KeyJob = Job<(), Result<SecretString, ToolFailure>>;
 
 /// A job that a chat sends to the PHP thread.
 pub(super) enum ChatJob {
     /// Deliver an event of the chat.
     Event(QueuedEvent),
-    /// Request the provider's key.
+    /// Request the provider's API key.
     Key(KeyJob),
     /// Run tool calls with the methods of an executor.
     Calls(CallsJob),
@@ -32,16 +33,17 @@ pub(super) struct QueuedEvent {
 }
 
 impl QueuedEvent {
-    /// Returns the size that the event counts for while it waits for PHP, in bytes. Only text
-    /// fragments are unlimited in number; the chat's limits bound all other data.
-    pub(super) fn size(&self) -> usize {
+    /// Returns the size in bytes that the event adds to the unread events while it waits for PHP.
+    /// Only text fragments are unlimited in number; the chat's limits bound all other data.
+    pub(super) fn size_bytes(&self) -> usize {
         EVENT_OVERHEAD_BYTES + self.data["text"].as_str().map_or(0, str::len)
     }
 }
 
 tokio::task_local! {
-    /// The channel to the PHP thread of the chat that this task belongs to. The chats of a process
-    /// share a model, but each chat has its own callables.
+    /// The channel to the PHP thread of the chat that the current task belongs to. The channel is
+    /// task-local, because the chats of a process share a model, but each chat has its own
+    /// callables.
     pub(super) static JOB_SENDER: JobSender<ChatJob>;
 }
 

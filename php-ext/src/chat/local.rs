@@ -6,47 +6,49 @@ use serde_json::json;
 
 use super::event_forwarder::ChatOutcome;
 use super::job::ChatJob;
-use super::{ChatValues, FinishedChat, Step, keys};
+use super::{ChatStep, ChatValues, FinishedChat, keys};
 use crate::exception;
 use crate::execution::tool_executor;
 use crate::execution::{self, ExecutionParticipants, StartedCalls};
 use crate::log::{LogLevel, log};
 use crate::mcp::{CallHandle, McpConnection};
-use crate::runtime::Bound;
-use crate::tools::registered_clients::Clients;
-use crate::tools::registry::registry_of;
-use crate::wait::{Event, WorkHandle};
+use crate::runtime::ProcessBound;
+use crate::tools::registered_clients::RegisteredClients;
+use crate::tools::registry::read_registry;
+use crate::wait::{WorkEvent, WorkHandle};
 use crate::zend::{Failure, Object};
 
 /// A chat whose tool loop runs in this process.
 pub struct LocalChat {
     pub(super) work: WorkHandle<ChatOutcome, ChatJob>,
-    /// The call handles and the connections of the MCP clients, in the order of the clients.
-    pub(super) mcp_calls: Vec<(Bound<CallHandle>, Bound<Arc<McpConnection>>)>,
+    /// The call handle and the connection of each MCP client, in the order of the registered
+    /// clients.
+    pub(super) mcp_calls: Vec<(ProcessBound<CallHandle>, ProcessBound<Arc<McpConnection>>)>,
     pub(super) started_calls: StartedCalls,
-    /// The events that were sent to PHP, and that PHP has not read yet.
+    /// The events that were sent to PHP but that PHP has not read yet.
     pub(super) backlog: Arc<Backlog>,
     pub(super) latest_state: Arc<Mutex<ChatState>>,
     pub(super) model: String,
-    /// Whether PHP code of the chat is running.
+    /// Whether PHP code that this chat has called, such as a tool, is running.
     pub(super) is_serving: Cell<bool>,
 }
 
 impl LocalChat {
-    /// Waits for the next step of the chat, and handles the chat's jobs meanwhile.
+    /// Waits for the next step of the chat, and handles the chat's jobs during the wait.
     ///
     /// # Errors
     /// A failure that ends the whole chat: an exception from a signal handler, a listener or the
     /// logger, `exit()` in a tool, or the end of the request.
-    pub fn next(&self, executor: Object<'_>, values: &ChatValues) -> Result<Step, Failure> {
-        let registry = tool_executor::registry_value(executor)?;
-        let (object, registry) = registry_of(&registry)?;
+    pub fn next(&self, executor: Object<'_>, values: &ChatValues) -> Result<ChatStep, Failure> {
+        let registry_value = tool_executor::registry_value(executor)?;
+        let (registry_object, registry) = read_registry(&registry_value)?;
         let participants = ExecutionParticipants {
             registry,
-            object,
-            hooks: Some(tool_executor::hooks_of(executor)?),
+
+            registry_object,
+            hooks: Some(tool_executor::read_hooks(executor)?),
         };
-        let step = self.wait(&participants, executor, values);
+        let step = self.wait_for_step(&participants, executor, values);
         self.is_serving.set(false);
         step.map_err(|failure| {
             self.started_calls
@@ -54,30 +56,30 @@ impl LocalChat {
         })
     }
 
-    fn wait(
+    fn wait_for_step(
         &self,
         participants: &ExecutionParticipants<'_>,
         executor: Object<'_>,
         values: &ChatValues,
-    ) -> Result<Step, Failure> {
+    ) -> Result<ChatStep, Failure> {
         let clients = &values.clients;
         let mcp_calls = self.mcp_calls.iter().filter_map(|(call, _)| call.get());
-        let _waits: Vec<_> = mcp_calls.map(CallHandle::begin_wait).collect();
+        let _wait_guards: Vec<_> = mcp_calls.map(CallHandle::begin_wait).collect();
         loop {
             let event = self.work.next()?;
             self.is_serving.set(true);
             match event {
-                Event::Job(ChatJob::Event(event)) => {
-                    self.backlog.subtract(event.size());
-                    return Ok(Step::Event(event.kind.to_owned(), event.data));
+                WorkEvent::Job(ChatJob::Event(event)) => {
+                    self.backlog.subtract(event.size_bytes());
+                    return Ok(ChatStep::Event(event.kind.to_owned(), event.data));
                 }
-                Event::Job(ChatJob::Key(job)) => {
-                    job.serve(|()| keys::call_key_callable(&values.key))?;
+                WorkEvent::Job(ChatJob::Key(job)) => {
+                    job.serve(|()| keys::call_key_callable(&values.key_callable))?;
                 }
-                Event::Job(ChatJob::Calls(job)) => {
+                WorkEvent::Job(ChatJob::Calls(job)) => {
                     job.serve(|batch| batch.run(executor, &values.context))?;
                 }
-                Event::Job(ChatJob::Execution(job)) => {
+                WorkEvent::Job(ChatJob::Execution(job)) => {
                     execution::serve(participants, &self.started_calls, job, |index, job| {
                         let (Some(client), Some((call, connection))) =
                             (clients.iter().nth(index), self.mcp_calls.get(index))
@@ -87,37 +89,38 @@ impl LocalChat {
                         let Some(connection) = connection.get() else {
                             return Ok(());
                         };
-                        let (link, hooks) = client.parts()?;
+                        let (link, hooks) = client.link_and_hooks()?;
                         link.serve(hooks, connection, call, None, job)
                     })?;
                 }
-                Event::Done(outcome) => {
+                WorkEvent::Done(outcome) => {
                     self.latest_state
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
                         .clone_from(&outcome.state);
-                    let finished = self.finish(outcome)?;
+                    let finished_chat = self.finish(outcome)?;
                     self.deliver_notifications(clients)?;
-                    return Ok(Step::Done(finished));
+                    return Ok(ChatStep::Done(finished_chat));
                 }
             }
             self.is_serving.set(false);
         }
     }
 
-    /// Delivers the servers' pending notifications to PHP. A failure is logged and does not discard
-    /// the response; only a failure that ends the request is returned.
-    fn deliver_notifications(&self, clients: &Clients) -> Result<(), Failure> {
+    /// Delivers the pending notifications of the MCP servers to PHP. A failed delivery is only
+    /// logged, so that the chat's outcome is not lost. Only a failure that must end the PHP request
+    /// is returned.
+    fn deliver_notifications(&self, clients: &RegisteredClients) -> Result<(), Failure> {
         for (client, (_, connection)) in clients.iter().zip(&self.mcp_calls) {
             let Some(connection) = connection.get() else {
                 continue;
             };
-            let (link, hooks) = client.parts()?;
+            let (link, hooks) = client.link_and_hooks()?;
             if let Err(failure) = link.deliver_after_call(hooks, connection) {
                 let failure = exception::into_tool_failure(failure)?;
                 log(
                     LogLevel::Error,
-                    "A callback failed after a chat",
+                    "A notification callback failed after the end of a chat",
                     || json!({"server": link.server().display_name(), "error_code": failure.code}),
                 );
             }
@@ -132,38 +135,40 @@ impl LocalChat {
         Ok(FinishedChat { response, state })
     }
 
-    /// Ends the run if it is still running, and returns the state that resumes the chat. The
-    /// state does not change afterwards.
+    /// Ends the run if it is still running, and returns the state from which the chat can be
+    /// resumed. The state does not change afterwards.
     pub fn end(&self) -> Option<String> {
-        let latest_state = if self.is_ours() {
+        let latest_state = if self.is_of_this_process() {
             self.work.stop();
             self.latest_state
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
         } else {
-            // In a forked child, the lock may be held forever by a thread of the parent.
+            // A forked child does not wait for the lock of the state: if a thread of the parent
+            // held the lock during the fork, no thread of the child ever releases it.
             self.latest_state.try_lock().ok()?
         };
         serialize_state(&latest_state).ok()
     }
 
-    /// Dispatches the end of the calls that were started and then cancelled.
+    /// Dispatches the end events of the calls that were started and then cancelled.
     ///
     /// # Errors
     /// An exception from a listener or from the logger.
     pub fn dispatch_cancelled(&self, executor: Object<'_>) -> Result<(), Failure> {
         self.started_calls
-            .dispatch_cancelled(tool_executor::hooks_of(executor)?)
+            .dispatch_cancelled(tool_executor::read_hooks(executor)?)
     }
 
-    /// Returns whether the chat waits for PHP code that is running.
+    /// Returns whether PHP code that this chat has called, such as a tool, is running in this
+    /// process.
     pub fn is_serving(&self) -> bool {
-        self.is_serving.get() && self.is_ours()
+        self.is_serving.get() && self.is_of_this_process()
     }
 
     /// Returns whether the chat belongs to this process.
-    pub fn is_ours(&self) -> bool {
-        self.work.is_ours()
+    pub fn is_of_this_process(&self) -> bool {
+        self.work.is_of_this_process()
     }
 }
 

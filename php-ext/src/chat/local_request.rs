@@ -15,17 +15,18 @@ use super::{ChatSettings, ModelSettings};
 use crate::exception;
 use crate::execution::tool_executor;
 use crate::execution::{ExecutionJob, ExecutionParticipants, PhpThread, StartedCalls};
-use crate::runtime::Bound;
-use crate::tools::registered_clients::Clients;
-use crate::tools::registry::registry_of;
+use crate::runtime::ProcessBound;
+use crate::tools::registered_clients::RegisteredClients;
+use crate::tools::registry::read_registry;
 use crate::wait::{JobSender, WorkHandle};
 use crate::zend::{Failure, Object};
 
-/// Maximum size of the events that PHP has not read yet, in bytes; above it, reading the model's
-/// response pauses. Larger than a typical text response.
+/// Maximum size of the events that PHP has not read yet, in bytes. Above this size, Pillion stops
+/// reading the model's response until PHP has read events. The limit is larger than a typical text
+/// response.
 const MAX_UNREAD_BYTES: usize = 1024 * 1024;
 
-/// The parameters of a chat run in this process.
+/// The parameters of a chat whose tool loop runs in this process.
 pub struct LocalChatRequest<'a> {
     pub settings: &'a ChatSettings,
     pub model: &'a ModelSettings,
@@ -33,11 +34,11 @@ pub struct LocalChatRequest<'a> {
     pub tools: Vec<Arc<ToolDefinition>>,
     /// The state of a chat to resume; `None` for a new chat.
     pub state: Option<&'a str>,
-    /// The messages that are added to the chat.
+    /// The new messages to append to the chat.
     pub messages: Vec<Value>,
     pub context: CallContext,
-    /// Whether fragments of the response are streamed as events.
-    pub streamed: bool,
+    /// Whether fragments of the model's response are sent as events.
+    pub is_streamed: bool,
 }
 
 impl LocalChatRequest<'_> {
@@ -47,79 +48,84 @@ impl LocalChatRequest<'_> {
     /// # Errors
     /// An `InvalidInputException` if the messages or the state are invalid; an exception of the
     /// clients' PHP code.
-    pub fn start(self, executor: Object<'_>, clients: &Clients) -> Result<LocalChat, Failure> {
+    pub fn start(
+        self,
+        executor: Object<'_>,
+        clients: &RegisteredClients,
+    ) -> Result<LocalChat, Failure> {
         let is_extended = tool_executor::is_extended(executor);
-        let registry = tool_executor::registry_value(executor)?;
-        let (object, registry) = registry_of(&registry)?;
-        // A subclass of `ToolExecutor` runs the calls itself, so its servers need no preparation.
-        let has_mcp =
-            !is_extended && (self.tools.iter()).any(|tool| registry.is_mcp(tool.name().as_str()));
-        registry.prepare_servers(clients, has_mcp)?;
-        let engine = tool_executor::executor_of(executor)?;
+        let registry_value = tool_executor::registry_value(executor)?;
+        let (registry_object, registry) = read_registry(&registry_value)?;
+        // The MCP servers are prepared here only for a plain `ToolExecutor`, because a subclass
+        // runs the calls with its own `executeParallel()`.
+        let has_mcp_tools = !is_extended
+            && (self.tools.iter()).any(|tool| registry.is_mcp_tool(tool.name().as_str()));
+        registry.prepare_servers(clients, has_mcp_tools)?;
+        let engine_executor = tool_executor::read_executor(executor)?;
         let model = self.model.create_model()?;
         let runner: Arc<dyn ToolRunner> = if is_extended {
             Arc::new(ExtendedRunner {
-                executor: engine.clone(),
+                executor: engine_executor.clone(),
                 queue: Mutex::default(),
             })
         } else {
             Arc::new(PhpRunner {
-                executor: engine.clone(),
-                in_php: registry.php_tool_names(),
+                executor: engine_executor.clone(),
+                php_tool_names: registry.php_tool_names(),
             })
         };
         let backlog = Arc::new(Backlog::new(MAX_UNREAD_BYTES));
-        let chat = self.chat_loop(
+        let chat = self.new_chat_loop(
             runner,
             PacedModel {
                 model,
                 backlog: Arc::clone(&backlog),
             },
         );
-        let mut state = self.initial_state(&chat)?;
+        let mut state = self.create_initial_state(&chat)?;
         let latest_state = Arc::new(Mutex::new(state.clone()));
-        let mut mcp = Vec::new();
-        for client in clients.iter().filter(|_| has_mcp) {
-            let (link, hooks) = client.parts()?;
+        let mut mcp_links = Vec::new();
+        for client in clients.iter().filter(|_| has_mcp_tools) {
+            let (link, hooks) = client.link_and_hooks()?;
             let connection = link.connection(hooks)?;
             link.deliver(hooks, &connection)?;
-            mcp.push((link, connection));
+            mcp_links.push((link, connection));
         }
         let participants = ExecutionParticipants {
             registry,
-            object,
-            hooks: Some(tool_executor::hooks_of(executor)?),
+            registry_object,
+            hooks: Some(tool_executor::read_hooks(executor)?),
         };
         let handled_jobs = participants.handled_jobs();
         let context = self.context;
-        let opened = OnceCell::new();
-        let work = WorkHandle::start(|jobs: JobSender<ChatJob>| {
-            let calls = mcp
+        let opened_calls = OnceCell::new();
+        let work = WorkHandle::start(|job_sender: JobSender<ChatJob>| {
+            let mcp_calls = mcp_links
                 .into_iter()
                 .enumerate()
                 .map(|(index, (link, connection))| {
-                    let jobs = Arc::clone(&jobs);
-                    let server_jobs = Arc::new(move |job| {
-                        jobs(ChatJob::Execution(ExecutionJob::Mcp(index, job)));
+                    let job_sender = Arc::clone(&job_sender);
+                    let server_job_sender = Arc::new(move |job| {
+                        job_sender(ChatJob::Execution(ExecutionJob::Mcp(index, job)));
                     });
-                    let call = link.open_call(&connection, server_jobs);
-                    (Bound::new(call), Bound::new(connection))
+                    let call = link.open_call(&connection, server_job_sender);
+                    (ProcessBound::new(call), ProcessBound::new(connection))
                 });
-            let _ = opened.set(calls.collect::<Vec<_>>());
-            let chat_jobs = Arc::clone(&jobs);
+            let _ = opened_calls.set(mcp_calls.collect::<Vec<_>>());
+            let chat_job_sender = Arc::clone(&job_sender);
             let channel = JobChannel::new(PhpThread {
-                jobs: Arc::new(move |job| chat_jobs(ChatJob::Execution(job))),
+                job_sender: Arc::new(move |job| chat_job_sender(ChatJob::Execution(job))),
                 handled_jobs,
             });
             let context = channel.context(&context, false);
             let mut forwarder = EventForwarder {
-                jobs: Arc::clone(&jobs),
+                job_sender: Arc::clone(&job_sender),
                 backlog: Arc::clone(&backlog),
                 latest_state: Arc::clone(&latest_state),
                 calls: Vec::new(),
             };
-            JOB_SENDER.scope(jobs, async move {
-                // Boxed, because the future of a chat is large.
+            JOB_SENDER.scope(job_sender, async move {
+                // The future is boxed, because the future of a chat is large.
                 let outcome = Box::pin(chat.run(&mut state, &context, &mut forwarder)).await;
                 let calls = forwarder.calls;
                 ChatOutcome {
@@ -131,7 +137,7 @@ impl LocalChatRequest<'_> {
         })?;
         Ok(LocalChat {
             work,
-            mcp_calls: opened.into_inner().unwrap_or_default(),
+            mcp_calls: opened_calls.into_inner().unwrap_or_default(),
             started_calls: StartedCalls::default(),
             backlog,
             latest_state,
@@ -140,20 +146,20 @@ impl LocalChatRequest<'_> {
         })
     }
 
-    fn chat_loop(&self, runner: Arc<dyn ToolRunner>, model: PacedModel) -> ChatLoop {
+    fn new_chat_loop(&self, runner: Arc<dyn ToolRunner>, model: PacedModel) -> ChatLoop {
         ChatLoop::new(Arc::new(model), runner)
             .with_tools(self.tools.clone())
             .with_options(self.settings.options.clone())
             .with_limits(self.settings.limits(self.model))
-            .streamed(self.streamed)
+            .with_streaming(self.is_streamed)
     }
 
-    /// Returns the state at the start of the run: the resumed or a new state, with the new
-    /// messages.
-    fn initial_state(&self, chat: &ChatLoop) -> Result<ChatState, Failure> {
+    /// Returns the state at the start of the run: the state to resume, or a new state, with the new
+    /// messages appended.
+    fn create_initial_state(&self, chat: &ChatLoop) -> Result<ChatState, Failure> {
         let chat_failure =
             |error: pillion_chat::ModelError| exception::for_code(error.code(), error.message);
-        let Some(state) = self.state else {
+        let Some(serialized_state) = self.state else {
             let system = self.settings.system.as_ref();
             let messages: Vec<_> = system
                 .map(|system| json!({"role": "system", "content": system}))
@@ -162,7 +168,7 @@ impl LocalChatRequest<'_> {
                 .collect();
             return chat.begin(&messages).map_err(chat_failure);
         };
-        let mut state: ChatState = serde_json::from_str(state).map_err(|error| {
+        let mut state: ChatState = serde_json::from_str(serialized_state).map_err(|error| {
             exception::invalid_input(format!("The state of the chat cannot be read: {error}"))
         })?;
         if !self.messages.is_empty() {

@@ -8,11 +8,12 @@ use pillion_chat::{
 use pillion_providers::Provider;
 use serde_json::Value;
 
-/// Wraps a language model, so that its responses are read no faster than PHP reads the events.
-/// Neither running tools nor the chat's deadline wait for PHP.
+/// Wraps a language model, so that its responses are read no faster than PHP reads the events. Only
+/// the model's responses are slowed down: running tools and the chat's deadline do not wait for
+/// PHP.
 pub(super) struct PacedModel {
     pub(super) model: HttpModel,
-    /// The events that were sent to PHP, and that PHP has not read yet.
+    /// The events that were sent to PHP but that PHP has not read yet.
     pub(super) backlog: Arc<Backlog>,
 }
 

@@ -12,19 +12,19 @@ use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
 use super::job::{ChatJob, current_job_sender};
-use crate::exception::{self, Caught};
+use crate::exception::{self, PhpOutcome};
 use crate::execution::PhpThread;
 use crate::values::tool_call;
-use crate::values::tool_result::result_of;
+use crate::values::tool_result::to_tool_result;
 use crate::wait::Job;
-use crate::zend::{Failure, Object, entries, list_of, member, string_of, type_name, with_entry};
+use crate::zend::{Failure, Object, entries, member, new_list, new_string, type_name, with_entry};
 
 /// Runs the tool calls of a PHP executor: native and MCP tools run concurrently; at the same time,
-/// PHP tools run one after the other. The timeout of a PHP tool starts when its turn comes.
+/// PHP tools run one after the other. The timeout of a PHP tool starts when the tool starts to run.
 pub(super) struct PhpRunner {
     pub(super) executor: Executor,
     /// The names of the PHP tools.
-    pub(super) in_php: HashSet<String>,
+    pub(super) php_tool_names: HashSet<String>,
 }
 
 #[async_trait]
@@ -39,56 +39,61 @@ impl ToolRunner for PhpRunner {
 
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {
         let name = self.canonical_name(&call.name);
-        let is_php = name.is_some_and(|name| self.in_php.contains(&name));
+        let is_php_tool = name.is_some_and(|name| self.php_tool_names.contains(&name));
         let channel = JobChannel::<PhpThread>::find(context);
-        let Some(channel) = channel.filter(|_| is_php) else {
+        let Some(channel) = channel.filter(|_| is_php_tool) else {
             return self.executor.execute_one(call, context).await;
         };
-        let context = channel.context(context, true);
+        let php_context = channel.context(context, true);
         let _turn = channel.acquire_turn().await;
-        self.executor.execute_one(call, &context).await
+        self.executor.execute_one(call, &php_context).await
     }
 }
 
-/// A request to the PHP thread to run tool calls, answered with their results.
+/// A request to the PHP thread to run tool calls, which the thread answers with the results of the
+/// calls.
 pub(super) type CallsJob = Job<CallBatch, Result<Vec<ToolResult>, ToolFailure>>;
 
-/// Tool calls that run together.
+/// The tool calls of one batch.
 pub(super) struct CallBatch {
     pub(super) calls: Vec<ToolCall>,
     /// The IDs of the approvals for these calls.
-    pub(super) approved: HashSet<String>,
+    pub(super) approval_ids: HashSet<String>,
 }
 
 impl CallBatch {
-    /// Runs the calls with the application's `executeParallel()`. Of the approvals in the context,
-    /// passes only those for these calls.
+    /// Runs the calls with the application's `executeParallel()`. The context contains only the
+    /// approvals for these calls.
     ///
     /// # Errors
-    /// A failure that must end the PHP request.
-    pub(super) fn run(&self, executor: Object<'_>, context: &Zval) -> Caught<Vec<ToolResult>> {
-        let context = if context.is_null() {
-            list_of([])
+    /// A failure that must end the PHP request, such as a fatal error or `exit()` in a tool.
+    pub(super) fn run(&self, executor: Object<'_>, context: &Zval) -> PhpOutcome<Vec<ToolResult>> {
+        let call_context = if context.is_null() {
+            new_list([])
         } else if member(context, "approved").is_some() {
-            let approved = self.approved.iter().map(string_of);
-            with_entry(context, "approved", list_of(approved))
+            let approved_ids = self.approval_ids.iter().map(new_string);
+            with_entry(context, "approved", new_list(approved_ids))
         } else {
             context.shallow_clone()
         };
-        let calls = self.calls.iter().map(tool_call::new_call);
-        let calls = list_of(calls.collect::<Result<Vec<_>, _>>()?);
-        let returned = executor.call("executeParallel", [calls, context]);
-        let results = returned.and_then(|list| {
+        let call_objects =
+            (self.calls.iter().map(tool_call::new_call)).collect::<Result<Vec<_>, _>>()?;
+        let calls = new_list(call_objects);
+        let returned_value = executor.call("executeParallel", [calls, call_context]);
+        let results = returned_value.and_then(|list| {
             entries(&list)
                 .map(|(_, result)| {
-                    result_of(&result)?.ok_or_else(|| {
-                        let kind = type_name(&result);
-                        Failure::error(format!("executeParallel() must return results, not {kind}"))
+                    to_tool_result(&result)?.ok_or_else(|| {
+                        let result_type = type_name(&result);
+                        Failure::error(format!(
+                            "executeParallel() must return a list of Pillion\\ToolResult, \
+                             but the list contains {result_type}"
+                        ))
                     })
                 })
                 .collect::<Result<Vec<_>, _>>()
         });
-        exception::catch(results.map(Ok))
+        exception::catch_exception(results.map(Ok))
     }
 }
 
@@ -103,33 +108,34 @@ pub(super) struct ExtendedRunner {
 }
 
 impl ExtendedRunner {
-    fn queue(&self) -> std::sync::MutexGuard<'_, Vec<QueuedToolCall>> {
+    fn lock_queue(&self) -> std::sync::MutexGuard<'_, Vec<QueuedToolCall>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn run_queued(&self) {
-        let (mut calls, mut senders, mut approved) = (Vec::new(), Vec::new(), HashSet::new());
-        for (call, approvals, sender) in std::mem::take(&mut *self.queue()) {
+        let (mut calls, mut senders, mut approval_ids) = (Vec::new(), Vec::new(), HashSet::new());
+        for (call, call_approval_ids, sender) in std::mem::take(&mut *self.lock_queue()) {
             calls.push(call);
-            approved.extend(approvals);
+            approval_ids.extend(call_approval_ids);
             senders.push(sender);
         }
-        let Some(jobs) = current_job_sender().filter(|_| !calls.is_empty()) else {
+        let Some(job_sender) = current_job_sender().filter(|_| !calls.is_empty()) else {
             return;
         };
-        let (job, done) = Job::new(CallBatch {
+        let (job, response) = Job::new(CallBatch {
             calls: calls.clone(),
-            approved,
+            approval_ids,
         });
-        jobs(ChatJob::Calls(job));
-        let results = match done.await {
+        job_sender(ChatJob::Calls(job));
+        let results = match response.await {
             Ok(Ok(results)) => order_results(&calls, results),
             Ok(Err(failure)) => fail_all(&calls, &failure),
-            // The receiver was dropped, so the results are no longer needed.
+            // The PHP thread dropped the batch without running the calls. No task waits for their
+            // results.
             Err(_) => return,
         };
         for (sender, result) in senders.into_iter().zip(results) {
-            // Sending fails only if the receiver was dropped.
+            // The error of `send` is ignored: sending fails only if the receiver was dropped.
             drop(sender.send(result));
         }
     }
@@ -137,25 +143,30 @@ impl ExtendedRunner {
 
 /// Returns the result of each call, matched by ID; a call without a result fails.
 fn order_results(calls: &[ToolCall], mut results: Vec<ToolResult>) -> Vec<ToolResult> {
-    let none = ToolFailure::internal("executeParallel() has no result for this call");
-    let result = |call: &ToolCall| {
+    let take_result = |call: &ToolCall| {
         let index = (results.iter()).position(|result| result.tool_call_id == call.id);
         index.map_or_else(
-            || failed_result(call, &none),
+            || {
+                let message = format!(
+                    "executeParallel() returned no result for the call of tool '{}'",
+                    call.name
+                );
+                new_failed_result(call, &ToolFailure::internal(message))
+            },
             |index| results.swap_remove(index),
         )
     };
-    calls.iter().map(result).collect()
+    calls.iter().map(take_result).collect()
 }
 
-fn failed_result(call: &ToolCall, why: &ToolFailure) -> ToolResult {
-    ToolResult::failure(&call.id, &call.name, why.code, why.message.clone())
+fn new_failed_result(call: &ToolCall, failure: &ToolFailure) -> ToolResult {
+    ToolResult::failure(&call.id, &call.name, failure.code, failure.message.clone())
 }
 
 fn fail_all(calls: &[ToolCall], failure: &ToolFailure) -> Vec<ToolResult> {
     calls
         .iter()
-        .map(|call| failed_result(call, failure))
+        .map(|call| new_failed_result(call, failure))
         .collect()
 }
 
@@ -170,17 +181,19 @@ impl ToolRunner for ExtendedRunner {
     }
 
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {
-        let (sender, result) = oneshot::channel();
-        let cancelled = ToolResult::failure(
+        let (sender, receiver) = oneshot::channel();
+        let cancelled_result = ToolResult::failure(
             &call.id,
             &call.name,
             ErrorCode::Cancelled,
             "The call was cancelled",
         );
-        self.queue().push((call, context.approved.clone(), sender));
-        // The task yields, so that calls that start at the same time join the batch.
+        self.lock_queue()
+            .push((call, context.approved.clone(), sender));
+        // The task yields before it takes the batch, so that calls that start at the same time join
+        // the batch.
         yield_now().await;
         self.run_queued().await;
-        result.await.unwrap_or(cancelled)
+        receiver.await.unwrap_or(cancelled_result)
     }
 }

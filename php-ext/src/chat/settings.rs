@@ -14,25 +14,25 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::keys::PhpKeySource;
-use crate::duration::seconds;
+use crate::duration::parse_seconds;
 use crate::exception;
 use crate::json::to_value_as;
 use crate::mcp::without_value;
 use crate::runtime;
 use crate::zend::{Failure, is_callable, member, type_name, without_entry};
 
-/// The key of the model array whose value may be a callable.
+/// The only key of the model array whose value may be a callable.
 const API_KEY: &str = "api_key";
 
 /// Default timeout of a chat's run.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The settings of a chat: its options.
+/// The options of a chat.
 #[derive(Debug)]
 pub struct ChatSettings {
     pub system: Option<String>,
     /// Whether the model may use tools.
-    pub with_tools: bool,
+    pub can_use_tools: bool,
     pub options: TurnOptions,
     pub timeout: Duration,
     limits: ChatLimits,
@@ -54,16 +54,17 @@ pub struct ModelSettings {
     /// The model's name at the provider.
     pub model: String,
     config: HttpModelConfig,
-    key: Key,
+    key: ProviderKey,
     context_tokens: Option<u64>,
-    /// Identifies the settings: models with the same settings share connections.
+    /// The text that identifies the model's settings. Models with the same settings share
+    /// connections.
     identity: String,
 }
 
-enum Key {
+enum ProviderKey {
     None,
     Text(SecretString),
-    /// A callable that returns the key; the chat object stores it.
+    /// A callable, stored in the chat object, returns the API key.
     Callable,
 }
 
@@ -76,9 +77,9 @@ impl ModelSettings {
         runtime::language_model(&self.identity, || {
             let config = self.config.clone();
             let config_with_key = match &self.key {
-                Key::None => config,
-                Key::Text(key) => config.with_key(key.clone()),
-                Key::Callable => config.with_key(PhpKeySource),
+                ProviderKey::None => config,
+                ProviderKey::Text(key) => config.with_key(key.clone()),
+                ProviderKey::Callable => config.with_key(PhpKeySource),
             };
             HttpModel::new(config_with_key)
                 .map_err(|error| exception::for_code(error.code(), error.message))
@@ -88,7 +89,7 @@ impl ModelSettings {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OptionData {
+struct OptionFields {
     system: Option<String>,
     enable_tools: Option<bool>,
     temperature: Option<f64>,
@@ -103,8 +104,8 @@ struct OptionData {
     max_total_tokens: Option<u64>,
 }
 
-/// Options of chats in this process; for chats in the sidecar, the sidecar's configuration sets
-/// them.
+/// The options that apply only to chats in this process. For chats in the sidecar, the sidecar's
+/// configuration sets these limits.
 const LOCAL_ONLY_OPTIONS: [&str; 7] = [
     "top_p",
     "stop",
@@ -119,44 +120,44 @@ const LOCAL_ONLY_OPTIONS: [&str; 7] = [
 ///
 /// # Errors
 /// An `InvalidInputException` that names the invalid key.
-pub fn read_options(value: Option<&Zval>, in_sidecar: bool) -> Result<ChatSettings, Failure> {
-    let value = match value {
-        Some(value) => to_value_as("argument $options", value)?,
+pub fn read_options(options: Option<&Zval>, is_in_sidecar: bool) -> Result<ChatSettings, Failure> {
+    let value = match options {
+        Some(options) => to_value_as("argument $options", options)?,
         None => Value::Null,
     };
     if let Some(key) = value
         .as_object()
         .into_iter()
         .flat_map(Map::keys)
-        .find(|key| in_sidecar && LOCAL_ONLY_OPTIONS.contains(&key.as_str()))
+        .find(|key| is_in_sidecar && LOCAL_ONLY_OPTIONS.contains(&key.as_str()))
     {
         return Err(exception::invalid_input(format!(
             "Invalid chat option '{key}': set it in the sidecar's configuration instead"
         )));
     }
-    let data: OptionData = read("chat option", value)?;
+    let fields: OptionFields = deserialize_settings("chat option", value)?;
     let limits = ChatLimits::default();
     Ok(ChatSettings {
-        system: data.system,
-        with_tools: data.enable_tools.unwrap_or(true),
+        system: fields.system,
+        can_use_tools: fields.enable_tools.unwrap_or(true),
         options: TurnOptions {
-            temperature: data.temperature,
-            top_p: data.top_p,
-            max_output_tokens: data.max_output_tokens,
-            stop: data.stop.unwrap_or_default(),
-            extra: data.extra.unwrap_or_default(),
+            temperature: fields.temperature,
+            top_p: fields.top_p,
+            max_output_tokens: fields.max_output_tokens,
+            stop: fields.stop.unwrap_or_default(),
+            extra: fields.extra.unwrap_or_default(),
             ..TurnOptions::default()
         },
-        timeout: match data.timeout {
-            Some(timeout) => seconds("timeout", timeout)?,
+        timeout: match fields.timeout {
+            Some(timeout) => parse_seconds("timeout", timeout)?,
             None => DEFAULT_TIMEOUT,
         },
         limits: ChatLimits {
-            max_tool_calls: data.max_tool_calls.unwrap_or(limits.max_tool_calls),
-            max_tool_rounds: data.max_tool_rounds.unwrap_or(limits.max_tool_rounds),
-            max_calls_per_answer: (data.max_calls_per_answer)
-                .unwrap_or(limits.max_calls_per_answer),
-            max_total_tokens: data.max_total_tokens,
+            max_tool_calls: fields.max_tool_calls.unwrap_or(limits.max_tool_calls),
+            max_tool_rounds: fields.max_tool_rounds.unwrap_or(limits.max_tool_rounds),
+            max_calls_per_response: (fields.max_calls_per_answer)
+                .unwrap_or(limits.max_calls_per_response),
+            max_total_tokens: fields.max_total_tokens,
             ..limits
         },
     })
@@ -165,7 +166,7 @@ pub fn read_options(value: Option<&Zval>, in_sidecar: bool) -> Result<ChatSettin
 /// The keys of a model array that specify how to reach the model. The array may contain other keys,
 /// which are ignored.
 #[derive(Deserialize)]
-struct ModelData {
+struct ModelFields {
     provider: Option<String>,
     api: Option<String>,
     base_url: Option<String>,
@@ -180,10 +181,10 @@ struct ModelData {
 /// A language model that PHP code describes as an array.
 pub struct ParsedModel {
     pub settings: ModelSettings,
-    /// The callable that returns the provider's key, or null.
-    pub callable: Zval,
+    /// The callable that returns the provider's API key, or null.
+    pub key_callable: Zval,
     /// The model array without credentials, for the tools' `isEnabledForModel()`.
-    pub shown: Zval,
+    pub model_without_credentials: Zval,
 }
 
 /// Reads the array that describes a model.
@@ -191,50 +192,57 @@ pub struct ParsedModel {
 /// # Errors
 /// An `InvalidInputException` that names the invalid key.
 pub fn read_model(value: &Zval) -> Result<ParsedModel, Failure> {
-    let (key, callable) = read_key(value)?;
-    let shown = without_entry(value, API_KEY);
-    let data: ModelData = read("model key", to_value_as("argument $model", &shown)?)?;
-    let model = data
+    let (key, key_callable) = read_key(value)?;
+    let model_without_key = without_entry(value, API_KEY);
+    let fields: ModelFields = deserialize_settings(
+        "model key",
+        to_value_as("argument $model", &model_without_key)?,
+    )?;
+    let model = fields
         .model
-        .or(data.id)
+        .or(fields.id)
         .filter(|model| !model.is_empty())
-        .ok_or_else(|| invalid("model", "the provider's name of the model"))?;
-    let named = data.api.as_deref().or(data.provider.as_deref());
-    let by_name = named.map(str::parse::<Provider>);
-    let provider = match (&data.api, by_name) {
-        (Some(_), Some(Err(error))) => return Err(invalid("api", &error.to_string())),
+        .ok_or_else(|| invalid_model_key("model", "the provider's name of the model"))?;
+    let provider_name = fields.api.as_deref().or(fields.provider.as_deref());
+    let parsed_provider = provider_name.map(str::parse::<Provider>);
+    let provider = match (&fields.api, parsed_provider) {
+        (Some(_), Some(Err(error))) => return Err(invalid_model_key("api", &error.to_string())),
         (_, Some(Ok(provider))) => provider,
-        // Most model servers are compatible with OpenAI's API, so it is the default.
+        // The default API format is OpenAI's, because most model servers are compatible with it.
         _ => Provider::OpenAiChat,
     };
-    let is_own = data
+    let has_known_provider = fields
         .provider
         .as_deref()
         .is_none_or(|name| name.parse::<Provider>().is_ok());
-    let base_url = match (&data.base_url, is_own && named.is_some()) {
+    let base_url = match (
+        &fields.base_url,
+        has_known_provider && provider_name.is_some(),
+    ) {
         (Some(url), _) => url.as_str(),
         (None, true) => provider.api().base_url(),
         (None, false) => {
-            return Err(invalid(
+            return Err(invalid_model_key(
                 "base_url",
                 "the provider's base URL, such as http://127.0.0.1:11434/v1",
             ));
         }
     };
-    // The URL may contain a key, so errors do not include it.
-    let url: Url = (base_url.parse()).map_err(|_| invalid("base_url", "a URL"))?;
+    // Errors do not include the URL, because it may contain a key.
+    let url: Url = (base_url.parse()).map_err(|_| invalid_model_key("base_url", "a URL"))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(invalid(
+        return Err(invalid_model_key(
             "base_url",
             "a URL without credentials: use 'api_key'",
         ));
     }
     let mut config = HttpModelConfig::new(provider, url, model.clone());
-    config.provider_name.clone_from(&data.provider);
-    config.headers = parse_headers(data.headers.unwrap_or_default())?;
-    config.reasoning = data.reasoning;
-    config.max_retries = data.max_retries.unwrap_or(config.max_retries);
-    // The request has effectively no timeout of its own: the timeout of the run applies.
+    config.provider_name.clone_from(&fields.provider);
+    config.headers = parse_headers(fields.headers.unwrap_or_default())?;
+    config.reasoning = fields.reasoning;
+    config.max_retries = fields.max_retries.unwrap_or(config.max_retries);
+    // Single requests to the model have effectively no timeout, because the timeout of the chat's
+    // run limits them.
     config.timeout = Duration::from_secs(u64::from(u32::MAX));
     let identity = connection_identity(&config, &key);
     Ok(ParsedModel {
@@ -242,24 +250,27 @@ pub fn read_model(value: &Zval) -> Result<ParsedModel, Failure> {
             model,
             config,
             key,
-            context_tokens: data.context_tokens,
+            context_tokens: fields.context_tokens,
             identity,
         },
-        callable,
-        shown: without_entry(&shown, "headers"),
+        key_callable,
+        model_without_credentials: without_entry(&model_without_key, "headers"),
     })
 }
 
-fn read_key(model: &Zval) -> Result<(Key, Zval), Failure> {
+fn read_key(model: &Zval) -> Result<(ProviderKey, Zval), Failure> {
     let Some(value) = member(model, API_KEY).filter(|value| !value.is_null()) else {
-        return Ok((Key::None, Zval::new()));
+        return Ok((ProviderKey::None, Zval::new()));
     };
-    // A string is always a key, even if a function of that name exists.
+    // A string is always the API key itself, even if a function of that name exists.
     match value.str() {
-        Some("") => Ok((Key::None, Zval::new())),
-        Some(key) => Ok((Key::Text(SecretString::from(key.to_owned())), Zval::new())),
-        None if is_callable(&value)? => Ok((Key::Callable, value)),
-        None => Err(invalid(
+        Some("") => Ok((ProviderKey::None, Zval::new())),
+        Some(key) => Ok((
+            ProviderKey::Text(SecretString::from(key.to_owned())),
+            Zval::new(),
+        )),
+        None if is_callable(&value)? => Ok((ProviderKey::Callable, value)),
+        None => Err(invalid_model_key(
             API_KEY,
             &format!("a string or callable, {} given", type_name(&value)),
         )),
@@ -270,28 +281,29 @@ fn parse_headers(headers: BTreeMap<String, String>) -> Result<HeaderMap, Failure
     headers
         .into_iter()
         .map(|(name, value)| {
-            let header: HeaderName = name
-                .parse()
-                .map_err(|_| invalid("headers", "names of headers as keys"))?;
-            let mut header_value = HeaderValue::from_str(&value)
-                .map_err(|_| invalid("headers", &format!("a valid header value in '{name}'")))?;
+            let header_name: HeaderName = name.parse().map_err(|_| {
+                invalid_model_key("headers", "an array with names of headers as keys")
+            })?;
+            let mut header_value = HeaderValue::from_str(&value).map_err(|_| {
+                invalid_model_key("headers", &format!("a valid header value in '{name}'"))
+            })?;
             header_value.set_sensitive(true);
-            Ok((header, header_value))
+            Ok((header_name, header_value))
         })
         .collect()
 }
 
-fn connection_identity(config: &HttpModelConfig, key: &Key) -> String {
-    let key = match key {
-        Key::None => "",
-        Key::Text(key) => key.expose_secret(),
-        Key::Callable => "\0callable",
+fn connection_identity(config: &HttpModelConfig, key: &ProviderKey) -> String {
+    let key_text = match key {
+        ProviderKey::None => "",
+        ProviderKey::Text(key) => key.expose_secret(),
+        ProviderKey::Callable => "\0callable",
     };
     let headers: String = (config.headers.iter())
         .map(|(name, value)| format!("{name}\0{}\0", String::from_utf8_lossy(value.as_bytes())))
         .collect();
     format!(
-        "{}\0{}\0{}\0{}\0{}\0{:?}\0{headers}\0{key}",
+        "{}\0{}\0{}\0{}\0{}\0{:?}\0{headers}\0{key_text}",
         config.provider,
         config.provider_name.as_deref().unwrap_or_default(),
         config.base_url,
@@ -303,27 +315,30 @@ fn connection_identity(config: &HttpModelConfig, key: &Key) -> String {
 
 /// Deserializes settings; an empty list counts as an empty map, because PHP writes an empty map as
 /// `[]`.
-fn read<T: DeserializeOwned>(what: &str, data: Value) -> Result<T, Failure> {
-    let mut data = match data {
+fn deserialize_settings<T: DeserializeOwned>(
+    setting_kind: &str,
+    value: Value,
+) -> Result<T, Failure> {
+    let mut fields = match value {
         Value::Null => Value::Object(Map::new()),
         Value::Array(list) if list.is_empty() => Value::Object(Map::new()),
-        data => data,
+        value => value,
     };
     for key in ["headers", "extra"] {
-        if let Some(value) = data.get_mut(key)
+        if let Some(value) = fields.get_mut(key)
             && value.as_array().is_some_and(Vec::is_empty)
         {
             *value = Value::Object(Map::new());
         }
     }
-    serde_path_to_error::deserialize(data).map_err(|error| {
+    serde_path_to_error::deserialize(fields).map_err(|error| {
         let path = error.path().to_string();
-        let why = without_value(path.starts_with("headers"), &error.inner().to_string())
+        let reason = without_value(path.starts_with("headers"), &error.inner().to_string())
             .replace("expected f64", "expected a number");
-        exception::invalid_input(format!("Invalid {what} '{path}': {why}"))
+        exception::invalid_input(format!("Invalid {setting_kind} '{path}': {reason}"))
     })
 }
 
-fn invalid(key: &str, expected: &str) -> Failure {
+fn invalid_model_key(key: &str, expected: &str) -> Failure {
     exception::invalid_input(format!("Invalid model key '{key}': it must be {expected}"))
 }

@@ -5,17 +5,18 @@ use pillion_client::{Caller, Client, Request, Stream};
 use pillion_sse::SseDecoder;
 use serde_json::{Map, Value};
 
-use super::{ChatSettings, FinishedChat, Step};
+use super::{ChatSettings, ChatStep, FinishedChat};
 use crate::exception;
-use crate::runtime::Bound;
+use crate::runtime::ProcessBound;
 use crate::zend::Failure;
 
-/// Maximum length of an event in bytes; the last event contains a complete response.
+/// Maximum length of an event in the sidecar's event stream, in bytes. The limit is high, because
+/// the last event contains a complete response.
 const MAX_EVENT_BYTES: usize = 32 * 1024 * 1024;
 
 /// A chat whose tool loop runs in the sidecar, with its event stream.
 pub struct SidecarChat {
-    reader: Bound<RefCell<EventReader>>,
+    reader: ProcessBound<RefCell<EventReader>>,
     id: RefCell<String>,
 }
 
@@ -24,7 +25,8 @@ struct EventReader {
     decoder: SseDecoder,
 }
 
-/// A chat request to the sidecar: new messages for the chat `id`, or for a new chat.
+/// A chat request to the sidecar: new messages for the existing chat `id`, or for a new chat if
+/// `id` is `None`.
 pub struct SidecarChatRequest<'a> {
     pub settings: &'a ChatSettings,
     pub model: Option<&'a str>,
@@ -34,30 +36,30 @@ pub struct SidecarChatRequest<'a> {
 }
 
 impl SidecarChatRequest<'_> {
-    fn body(&self, stream: bool) -> Result<Vec<u8>, Failure> {
+    fn encode_body(&self, is_streamed: bool) -> Result<Vec<u8>, Failure> {
         let messages: Vec<Map<String, Value>> = (self.messages.iter())
             .filter_map(|message| message.as_object().cloned())
             .collect();
-        let continued = ChatRequest {
+        let continuation = ChatRequest {
             messages: (!messages.is_empty()).then_some(messages),
-            stream: Some(stream),
+            stream: Some(is_streamed),
             ..ChatRequest::default()
         };
         let request = match self.id {
-            Some(_) => continued,
+            Some(_) => continuation,
             None => ChatRequest {
                 model: self.model.map(str::to_owned),
                 system: self.settings.system.clone(),
-                enable_tools: Some(self.settings.with_tools),
+                enable_tools: Some(self.settings.can_use_tools),
                 temperature: self.settings.options.temperature,
                 max_output_tokens: self.settings.options.max_output_tokens,
-                ..continued
+                ..continuation
             },
         };
         serde_json::to_vec(&request).map_err(|error| exception::invalid_input(error.to_string()))
     }
 
-    fn request<'a>(&'a self, client: &'a Client) -> Request<'a, ChatResponse> {
+    fn new_request<'a>(&'a self, client: &'a Client) -> Request<'a, ChatResponse> {
         let request = match self.id {
             Some(id) => client.request(route::CONTINUE_CHAT, [id]),
             None => client.request(route::BEGIN_CHAT, []),
@@ -68,30 +70,31 @@ impl SidecarChatRequest<'_> {
     /// Sends the request, and waits for the complete response of the chat.
     ///
     /// # Errors
-    /// The exception for the failed request.
+    /// An exception if the sidecar is unavailable, does not respond in time, or responds with an
+    /// error.
     pub fn send(&self, client: &Client) -> Result<FinishedChat, Failure> {
         let response = self
-            .request(client)
-            .send_bytes(&self.body(false)?)
+            .new_request(client)
+            .send_bytes(&self.encode_body(false)?)
             .map_err(|error| exception::for_client_error(&error))?;
         serde_json::from_slice(response.body())
-            .map(|response| finished_chat(response, ""))
+            .map(|response| to_finished_chat(response, ""))
             .map_err(|error| invalid_response(&error))
     }
 
     /// Sends the request, and waits for the head of the event stream.
     ///
     /// # Errors
-    /// The exception for the failed request, as for [`send`](Self::send).
+    /// The same errors as [`send`](Self::send).
     pub fn stream(&self, client: &Client) -> Result<SidecarChat, Failure> {
-        let body = self.body(true)?;
-        let stream = self.request(client).send_for_stream(&body);
+        let body = self.encode_body(true)?;
+        let stream = self.new_request(client).send_for_stream(&body);
         let reader = EventReader {
             stream: stream.map_err(|error| exception::for_client_error(&error))?,
             decoder: SseDecoder::new(MAX_EVENT_BYTES),
         };
         Ok(SidecarChat {
-            reader: Bound::new(RefCell::new(reader)),
+            reader: ProcessBound::new(RefCell::new(reader)),
             id: RefCell::new(self.id.unwrap_or_default().to_owned()),
         })
     }
@@ -102,13 +105,16 @@ impl SidecarChat {
     ///
     /// # Errors
     /// A `TransportException` or a `TimeoutException`; an exception from a signal handler.
-    pub fn next(&self) -> Result<Step, Failure> {
+    pub fn next(&self) -> Result<ChatStep, Failure> {
         let reader = self.reader.get().ok_or_else(|| {
             Failure::error("Pillion: the process was forked; only the parent continues the chat")
         })?;
-        // A signal handler may call this method during the wait.
+        // The borrow fails if another call of this method is still waiting: a signal handler may
+        // call this method during a wait.
         let Ok(mut reader) = reader.try_borrow_mut() else {
-            return Err(Failure::error("Pillion: the stream is being read"));
+            return Err(Failure::error(
+                "Pillion: the chat stream is already being read: wait until that read has ended",
+            ));
         };
         loop {
             let (kind, data) = reader.next_event()?;
@@ -119,13 +125,14 @@ impl SidecarChat {
                     let id = data["id"].as_str().unwrap_or_default();
                     id.clone_into(&mut self.id.borrow_mut());
                 }
-                "done" => return Ok(Step::Done(finished_chat(data, &self.id.borrow()))),
-                _ => return Ok(Step::Event(kind, data)),
+                "done" => return Ok(ChatStep::Done(to_finished_chat(data, &self.id.borrow()))),
+                _ => return Ok(ChatStep::Event(kind, data)),
             }
         }
     }
 
-    /// Returns the state that resumes the chat: the chat ID, once the sidecar has sent it.
+    /// Returns the state from which the chat can be resumed, which is the chat ID. `None` if the
+    /// sidecar has not sent the ID yet.
     pub fn state(&self) -> Option<String> {
         let id = self.id.borrow();
         (!id.is_empty()).then(|| id.clone())
@@ -146,20 +153,22 @@ impl EventReader {
                 .map_err(|error| exception::for_client_error(&error))?;
             if length == 0 {
                 let message = "The sidecar ended the stream before the chat had ended";
-                return Err(exception::transport(message));
+                return Err(exception::transport_failure(message));
             }
             self.decoder.feed(&buffer[..length]).map_err(|error| {
-                exception::transport(format!("The sidecar's response: {error}"))
+                exception::transport_failure(format!(
+                    "The sidecar's response is not a valid event stream: {error}"
+                ))
             })?;
         }
     }
 }
 
-fn finished_chat(response: Value, id: &str) -> FinishedChat {
+fn to_finished_chat(response: Value, id: &str) -> FinishedChat {
     let state = response["id"].as_str().unwrap_or(id).to_owned();
     FinishedChat { response, state }
 }
 
 fn invalid_response(error: &serde_json::Error) -> Failure {
-    exception::transport(format!("The sidecar's response cannot be read: {error}"))
+    exception::transport_failure(format!("The sidecar's response cannot be read: {error}"))
 }

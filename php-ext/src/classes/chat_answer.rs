@@ -10,8 +10,8 @@ use crate::exception::{self, FailedResult};
 use crate::json::{EmptyObject, decode_value};
 use crate::values::tool_call::exact_arguments;
 use crate::zend::{
-    Class, ClassSlot, Failure, MethodCall, Object, Outcome, Parameter, array_of, bool_of, create,
-    entries, float_of, list_of, member, string_of,
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, Parameter, create, entries, member,
+    new_array, new_bool, new_float, new_list, new_string,
 };
 
 pub const NAME: &str = "Pillion\\ChatAnswer";
@@ -24,7 +24,8 @@ const CONSTRUCTOR: &str = "__construct(?string $text = null, string $status = 'a
     ?float $retryAfter = null)";
 
 /// The names of the fields in the sidecar's response, in the order of the constructor's parameters.
-const FIELDS: [&str; 12] = [
+/// The name is empty for `$state`, which is not in the response.
+const RESPONSE_FIELDS: [&str; 12] = [
     "content",
     "status",
     "",
@@ -53,37 +54,38 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let status = this.get(CLASS.get(), "status")?;
     let is_answered = status.str() == Some("answered");
-    this.set(CLASS.get(), "success", bool_of(is_answered));
+    this.set(CLASS.get(), "success", new_bool(is_answered));
     Ok(Zval::new())
 }
 
 /// Creates a `ChatAnswer` for the outcome of a chat's run.
-pub fn new(done: &FinishedChat) -> Outcome {
-    let response = &done.response;
-    let mut values = Vec::with_capacity(FIELDS.len());
-    for (Parameter { name, default, .. }, field) in
-        Parameter::all_of(CONSTRUCTOR).into_iter().zip(FIELDS)
+pub fn new(finished_chat: &FinishedChat) -> Outcome {
+    let response = &finished_chat.response;
+    let mut values = Vec::with_capacity(RESPONSE_FIELDS.len());
+    for (Parameter { name, default, .. }, field) in Parameter::parse_all(CONSTRUCTOR)
+        .into_iter()
+        .zip(RESPONSE_FIELDS)
     {
         let value = response.get(field).unwrap_or(&Value::Null);
-        let converted = match name {
-            "state" => string_of(&done.state),
-            "approvals" => approvals_of(value)?,
-            "retryAfter" => value.as_f64().map_or_else(Zval::new, float_of),
+        let property_value = match name {
+            "state" => new_string(&finished_chat.state),
+            "approvals" => to_approvals(value)?,
+            "retryAfter" => value.as_f64().map_or_else(Zval::new, new_float),
             _ if default == Some("[]") => match value {
                 Value::Array(_) | Value::Object(_) => decode_value(value, EmptyObject::Array)?,
-                _ => array_of([]),
+                _ => new_array([]),
             },
             _ => match value.as_str() {
-                Some(text) => string_of(text),
+                Some(text) => new_string(text),
                 None if default == Some("null") => Zval::new(),
-                None => string_of(""),
+                None => new_string(""),
             },
         };
-        values.push((name, converted));
+        values.push((name, property_value));
     }
     let success = response["success"] == true;
     create(CLASS.get(), |this| {
-        this.set(CLASS.get(), "success", bool_of(success));
+        this.set(CLASS.get(), "success", new_bool(success));
         for (name, value) in values {
             this.set(CLASS.get(), name, value);
         }
@@ -92,15 +94,17 @@ pub fn new(done: &FinishedChat) -> Outcome {
 
 /// Converts the calls that wait for approval, with their exact arguments, which the approver needs
 /// to see.
-fn approvals_of(approvals: &Value) -> Outcome {
-    let approvals = approvals.as_array().into_iter().flatten().map(approval_of);
-    Ok(list_of(approvals.collect::<Result<Vec<_>, _>>()?))
+fn to_approvals(approvals: &Value) -> Outcome {
+    let entries = approvals.as_array().into_iter().flatten();
+    Ok(new_list(
+        entries.map(to_approval).collect::<Result<Vec<_>, _>>()?,
+    ))
 }
 
-/// Converts one call that waits for approval.
-pub fn approval_of(approval: &Value) -> Outcome {
-    let text = |name: &str| approval[name].as_str().map_or_else(Zval::new, string_of);
-    Ok(array_of([
+/// Converts a call that waits for approval to a PHP value.
+pub fn to_approval(approval: &Value) -> Outcome {
+    let text = |name: &str| approval[name].as_str().map_or_else(Zval::new, new_string);
+    Ok(new_array([
         ("id", text("id")),
         ("call", text("call")),
         ("tool", text("tool")),
@@ -108,29 +112,30 @@ pub fn approval_of(approval: &Value) -> Outcome {
     ]))
 }
 
-/// Returns the response's text, or throws the exception that states why the chat has no text.
+/// Returns the text of the model's answer, or throws an exception that states why the chat has no
+/// text.
 fn text_or_throw(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let text = this.get(CLASS.get(), "text")?;
     if this.get(CLASS.get(), "success")?.bool() == Some(true) && text.is_string() {
         return Ok(text);
     }
-    Err(exception::for_result(&failure(this)?))
+    Err(exception::for_result(&to_failed_result(this)?))
 }
 
-fn failure(this: Object<'_>) -> std::result::Result<FailedResult, Failure> {
+fn to_failed_result(this: Object<'_>) -> std::result::Result<FailedResult, Failure> {
     let get = |name: &str| this.get(CLASS.get(), name);
     let text = |name: &str| Ok::<_, Failure>(get(name)?.string());
     let approvals = get("approvals")?;
     let is_waiting = text("status")?.as_deref() == Some("awaiting_approval");
-    let first = entries(&approvals).next().filter(|_| is_waiting);
-    let Some((_, approval)) = first.filter(|(_, approval)| approval.is_array()) else {
+    let first_approval = entries(&approvals).next().filter(|_| is_waiting);
+    let Some((_, approval)) = first_approval.filter(|(_, approval)| approval.is_array()) else {
         let retry_after = get("retryAfter")?;
         return Ok(FailedResult {
             tool_name: String::new(),
             error: text("error")?.unwrap_or_else(|| "The model has not answered".to_owned()),
             code: text("errorCode")?.unwrap_or_else(|| "internal_error".to_owned()),
-            metadata: array_of([("retry_after", retry_after)]),
+            metadata: new_array([("retry_after", retry_after)]),
         });
     };
     let entry = |name: &str| member(&approval, name).unwrap_or_default();
@@ -139,7 +144,7 @@ fn failure(this: Object<'_>) -> std::result::Result<FailedResult, Failure> {
         error: format!("Tool '{tool}' needs approval"),
         tool_name: tool,
         code: "approval_required".to_owned(),
-        metadata: array_of([
+        metadata: new_array([
             ("approval_id", entry("id")),
             ("arguments", entry("arguments")),
         ]),

@@ -10,51 +10,52 @@ use ext_php_rs::types::Zval;
 use super::chat_answer;
 use super::chat_event;
 use super::tool_aware_chat;
-use crate::chat::{ChatValues, LocalChat, SidecarChat, Step};
+use crate::chat::{ChatStep, ChatValues, LocalChat, SidecarChat};
 use crate::clients::stream_iterator::{
     ItemIndex, StreamState, advance, set_current, with_iteration,
 };
 use crate::zend::{
     Class, Failure, HiddenValue, MethodCall, Object, Outcome, State, StateClass, methods,
-    new_with_state, state_of, string_of,
+    new_string, new_with_state, read_state,
 };
 
 pub const NAME: &str = "Pillion\\ChatStream";
-static CLASS: StateClass<Stream> = StateClass::new();
+static CLASS: StateClass<ChatStreamState> = StateClass::new();
 
-/// The properties with PHP values that the garbage collector must see, in addition to the current
-/// event. The hidden value contains the [`ChatValues`].
-const CHAT: &str = "chat";
-const OUTCOME: &str = "answer";
+/// The properties whose PHP values the garbage collector must traverse, in addition to the current
+/// event. The object's `HiddenValue` contains the [`ChatValues`].
+const CHAT_PROPERTY: &str = "chat";
+const OUTCOME_PROPERTY: &str = "answer";
 
 /// The state of a `ChatStream`.
-struct Stream {
+struct ChatStreamState {
     /// The running chat; `None` after the chat has finished. Dropping the value ends the chat.
-    running: RefCell<Option<Rc<Running>>>,
-    /// The state that resumes the chat, once the run has ended.
+    running_chat: RefCell<Option<Rc<RunningChat>>>,
+    /// The state from which the chat can be resumed, once the run has ended.
     state: RefCell<Option<String>>,
-    position: ItemIndex,
+    item_index: ItemIndex,
 }
 
-/// A running chat, by where its tool loop runs.
-pub enum Running {
+/// A running chat, whose tool loop runs in this process or in the sidecar.
+pub enum RunningChat {
     Local(LocalChat),
     Sidecar(Box<SidecarChat>),
 }
 
-impl State for Stream {
+impl State for ChatStreamState {
     fn class() -> &'static StateClass<Self> {
         &CLASS
     }
 }
 
 pub(super) fn register() -> ZendResult<()> {
-    let class = Class::new(NAME)
+    let final_class = Class::new(NAME)
         .flags(ClassFlags::Final)
         .property("private ?Pillion\\ToolAwareChat $chat = null");
     let class = methods!(
-        with_iteration::<Stream>(class).property("private ?Pillion\\ChatAnswer $answer = null"),
-        "private __construct()" => no_constructor,
+        with_iteration::<ChatStreamState>(final_class)
+            .property("private ?Pillion\\ChatAnswer $answer = null"),
+        "private __construct()" => reject_construction,
         "__destruct()" => destruct,
         "getReturn(): Pillion\\ChatAnswer" => get_return,
         "getState(): ?string" => get_state,
@@ -62,7 +63,7 @@ pub(super) fn register() -> ZendResult<()> {
     CLASS.register(class)
 }
 
-fn no_constructor(_: &mut MethodCall<'_>) -> Outcome {
+fn reject_construction(_: &mut MethodCall<'_>) -> Outcome {
     Err(Failure::error(
         "Create a stream with ToolAwareChat::stream()",
     ))
@@ -72,58 +73,63 @@ fn no_constructor(_: &mut MethodCall<'_>) -> Outcome {
 ///
 /// # Errors
 /// [`Failure::Pending`] if PHP cannot create the object.
-pub fn new_stream(chat: Object<'_>, running: Running, values: Option<&ChatValues>) -> Outcome {
-    let stream = new_with_state(Stream {
-        running: RefCell::new(Some(Rc::new(running))),
+pub fn new_stream(
+    chat: Object<'_>,
+    running_chat: RunningChat,
+    values: Option<&ChatValues>,
+) -> Outcome {
+    let stream = new_with_state(ChatStreamState {
+        running_chat: RefCell::new(Some(Rc::new(running_chat))),
         state: RefCell::default(),
-        position: ItemIndex::default(),
+        item_index: ItemIndex::default(),
     })?;
     if let Some(object) = Object::from_value(&stream) {
-        object.set(CLASS.get(), CHAT, chat.to_value());
+        object.set(CLASS.get(), CHAT_PROPERTY, chat.to_value());
         if let Some(values) = values {
-            HiddenValue::for_object::<Stream>(object)?.set(values.to_value());
+            HiddenValue::for_object::<ChatStreamState>(object)?.set(values.to_value());
         }
     }
     Ok(stream)
 }
 
-impl StreamState for Stream {
+impl StreamState for ChatStreamState {
     const SHORT_NAME: &'static str = "ChatStream";
     const CURRENT_PROPERTY: &'static str = "private ?Pillion\\ChatEvent $current = null";
     const CURRENT_METHOD: &'static str = "current(): ?Pillion\\ChatEvent";
 
-    fn position(&self) -> &ItemIndex {
-        &self.position
+    fn item_index(&self) -> &ItemIndex {
+        &self.item_index
     }
 
-    /// Fails if PHP code that the chat is waiting for asks for the next step: each would wait for
-    /// the other.
-    fn may_advance(&self) -> Result<(), Failure> {
-        let running = self.running.borrow();
-        match running.as_deref() {
-            Some(Running::Local(local_chat)) if local_chat.is_serving() => Err(Failure::error(
-                "A tool or callable that a chat is running cannot wait for this chat",
+    /// Fails if PHP code that the chat is running (such as a tool) requests the chat's next step,
+    /// because the code and the chat would wait for each other forever.
+    fn check_can_advance(&self) -> Result<(), Failure> {
+        let running_chat = self.running_chat.borrow();
+        match running_chat.as_deref() {
+            Some(RunningChat::Local(local_chat)) if local_chat.is_serving() => Err(Failure::error(
+                "A tool or callable that a chat is running cannot read the events of the same chat",
             )),
             _ => Ok(()),
         }
     }
 
     fn advance(&self, this: Object<'_>) -> Result<(), Failure> {
-        // The stream may end while PHP code runs during the wait, so the chat is kept here.
-        let Some(running) = self.running.borrow().clone() else {
+        // The chat is taken out of the stream for the wait, because PHP code that runs during the
+        // wait may end the stream.
+        let Some(running_chat) = self.running_chat.borrow().clone() else {
             return Ok(());
         };
-        let next = step(this, &running);
-        if !matches!(next, Ok(Step::Event(..))) {
+        let step = next_step(this, &running_chat);
+        if !matches!(step, Ok(ChatStep::Event(..))) {
             self.stop();
         }
-        let event = match next? {
-            Step::Event(kind, data) => chat_event::new_event(&kind, &data)?,
-            Step::Done(done) => {
-                self.state.replace(Some(done.state.clone()));
-                let outcome = chat_answer::new(&done)?;
-                this.set(CLASS.get(), OUTCOME, outcome.shallow_clone());
-                chat_event::done(outcome)?
+        let event = match step? {
+            ChatStep::Event(kind, data) => chat_event::new_event(&kind, &data)?,
+            ChatStep::Done(finished_chat) => {
+                self.state.replace(Some(finished_chat.state.clone()));
+                let outcome = chat_answer::new(&finished_chat)?;
+                this.set(CLASS.get(), OUTCOME_PROPERTY, outcome.shallow_clone());
+                chat_event::new_done_event(outcome)?
             }
         };
         set_current::<Self>(this, event);
@@ -131,49 +137,51 @@ impl StreamState for Stream {
     }
 }
 
-fn step(this: Object<'_>, running: &Running) -> Result<Step, Failure> {
-    match running {
-        Running::Sidecar(sidecar_chat) => sidecar_chat.next(),
-        Running::Local(local_chat) => {
-            let chat = this.get(CLASS.get(), CHAT)?;
-            let chat = Object::from_value(&chat).ok_or(Failure::Pending)?;
-            let values = ChatValues::from_value(&HiddenValue::for_object::<Stream>(this)?.get());
-            tool_aware_chat::step(chat, local_chat, &values)
+fn next_step(this: Object<'_>, running_chat: &RunningChat) -> Result<ChatStep, Failure> {
+    match running_chat {
+        RunningChat::Sidecar(sidecar_chat) => sidecar_chat.next(),
+        RunningChat::Local(local_chat) => {
+            let chat_value = this.get(CLASS.get(), CHAT_PROPERTY)?;
+            let chat = Object::from_value(&chat_value).ok_or(Failure::Pending)?;
+            let values =
+                ChatValues::from_value(&HiddenValue::for_object::<ChatStreamState>(this)?.get());
+            tool_aware_chat::next_step(chat, local_chat, &values)
         }
     }
 }
 
-impl Stream {
-    /// Ends the run and saves the state that resumes the chat.
-    fn stop(&self) -> Option<Rc<Running>> {
-        let running = self.running.take()?;
-        let state = match &*running {
-            Running::Local(local_chat) => local_chat.end(),
-            Running::Sidecar(sidecar_chat) => sidecar_chat.state(),
+impl ChatStreamState {
+    /// Ends the run and saves the state from which the chat can be resumed.
+    fn stop(&self) -> Option<Rc<RunningChat>> {
+        let running_chat = self.running_chat.take()?;
+        let state = match &*running_chat {
+            RunningChat::Local(local_chat) => local_chat.end(),
+            RunningChat::Sidecar(sidecar_chat) => sidecar_chat.state(),
         };
-        let mut saved = self.state.borrow_mut();
-        *saved = state.or_else(|| saved.take());
-        Some(running)
+        let mut saved_state = self.state.borrow_mut();
+        *saved_state = state.or_else(|| saved_state.take());
+        Some(running_chat)
     }
 }
 
 /// Ends the chat if the stream was not read to its end.
 fn destruct(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
-    if let Ok(stream) = state_of::<Stream>(this) {
-        end(this, stream)?;
+    if let Ok(stream) = read_state::<ChatStreamState>(this) {
+        end_run(this, stream)?;
     }
     Ok(Zval::new())
 }
 
-/// Ends the chat's run, and dispatches the end of the run's calls.
-fn end(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
-    let Some(running) = stream.stop() else {
+/// Ends the chat's run, and dispatches the end events of the run's tool calls.
+fn end_run(this: Object<'_>, stream: &ChatStreamState) -> Result<(), Failure> {
+    let Some(running_chat) = stream.stop() else {
         return Ok(());
     };
-    let chat = this.get(CLASS.get(), CHAT)?;
-    if let (Running::Local(local_chat), Some(chat)) = (&*running, Object::from_value(&chat))
-        && local_chat.is_ours()
+    let chat = this.get(CLASS.get(), CHAT_PROPERTY)?;
+    if let (RunningChat::Local(local_chat), Some(chat)) =
+        (&*running_chat, Object::from_value(&chat))
+        && local_chat.is_of_this_process()
     {
         tool_aware_chat::dispatch_cancelled(chat, local_chat)?;
     }
@@ -184,32 +192,37 @@ fn end(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
 fn get_return(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     loop {
-        let outcome = this.get(CLASS.get(), OUTCOME)?;
+        let outcome = this.get(CLASS.get(), OUTCOME_PROPERTY)?;
         if !outcome.is_null() {
-            set_current::<Stream>(this, Zval::new());
+            set_current::<ChatStreamState>(this, Zval::new());
             return Ok(outcome);
         }
-        if state_of::<Stream>(this)?.running.borrow().is_none() {
+        if read_state::<ChatStreamState>(this)?
+            .running_chat
+            .borrow()
+            .is_none()
+        {
             return Err(Failure::error("The chat has ended without an answer"));
         }
-        advance::<Stream>(this)?;
+        advance::<ChatStreamState>(this)?;
     }
 }
 
-/// Returns the state that resumes the chat from the current point. Ends a run in this process,
-/// because it would otherwise continue past this state.
+/// Returns the state from which a later request can resume the chat at the current point. If the
+/// chat runs in this process, ends the run, because the run would otherwise continue past the
+/// returned state.
 fn get_state(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
-    let stream = state_of::<Stream>(this)?;
-    let running = stream.running.borrow().clone();
-    let state = match running.as_deref() {
-        Some(Running::Sidecar(sidecar_chat)) => sidecar_chat.state(),
-        Some(Running::Local(_)) => {
-            stream.may_advance()?;
-            end(this, stream)?;
+    let stream = read_state::<ChatStreamState>(this)?;
+    let running_chat = stream.running_chat.borrow().clone();
+    let state = match running_chat.as_deref() {
+        Some(RunningChat::Sidecar(sidecar_chat)) => sidecar_chat.state(),
+        Some(RunningChat::Local(_)) => {
+            stream.check_can_advance()?;
+            end_run(this, stream)?;
             stream.state.borrow().clone()
         }
         None => stream.state.borrow().clone(),
     };
-    Ok(state.map_or_else(Zval::new, string_of))
+    Ok(state.map_or_else(Zval::new, new_string))
 }

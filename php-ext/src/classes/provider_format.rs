@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value};
-use crate::values::tool_definition::definition_of;
-use crate::values::tool_result::result_of;
+use crate::values::tool_definition::to_tool_definition;
+use crate::values::tool_result::to_tool_result;
 use crate::values::{tool_call, tool_definition, tool_result};
 use crate::zend::{
-    Class, ClassSlot, Failure, MethodCall, Outcome, entries, list_of, methods, string_of,
+    Class, ClassSlot, Failure, MethodCall, Outcome, entries, methods, new_list, new_string,
 };
 
 static CLASS: ClassSlot = ClassSlot::new();
@@ -26,7 +26,8 @@ pub(super) fn register() -> ZendResult<()> {
         "static tools(string $provider, array $definitions): array" => tools,
         "static toolCalls(string $provider, array $response): array" => tool_calls,
         "static text(string $provider, array $response): string" => text,
-        "static assistantMessages(string $provider, array $response): array" => assistant,
+        "static assistantMessages(string $provider, array $response): array"
+            => to_assistant_messages,
         "static results(string $provider, array $results): array" => results,
     )
     .register(&CLASS)
@@ -40,11 +41,13 @@ fn provider_argument(call: &MethodCall<'_>) -> Result<Provider, Failure> {
         })
 }
 
-/// Returns the tools in the provider's format; empty for an unknown provider.
+/// Returns the tools in the provider's format; an empty list for an unknown provider.
 fn tools(call: &mut MethodCall<'_>) -> Outcome {
     let provider = call.string(0)?;
     let definitions = entries(call.array(1)?)
-        .map(|(_, value)| definition_of(&value)?.ok_or_else(|| wrong_class(tool_definition::NAME)))
+        .map(|(_, value)| {
+            to_tool_definition(&value)?.ok_or_else(|| wrong_class(tool_definition::NAME))
+        })
         .collect::<Result<Vec<ToolDefinition>, Failure>>()?;
     let tools = format_tools_by_name(provider, &definitions);
     decode_value(&Value::Array(tools), EmptyObject::StdClass)
@@ -58,36 +61,36 @@ fn response_argument(call: &MethodCall<'_>) -> Result<Value, Failure> {
     to_value(call.array(1)?)
 }
 
-fn malformed(error: &ProviderError) -> Failure {
+fn malformed_response(error: &ProviderError) -> Failure {
     exception::invalid_input(error.to_string())
 }
 
 fn tool_calls(call: &mut MethodCall<'_>) -> Outcome {
     let provider = provider_argument(call)?;
-    let calls =
-        parse_tool_calls(provider, &response_argument(call)?).map_err(|error| malformed(&error))?;
-    let calls = calls.iter().map(tool_call::new_call);
-    Ok(list_of(calls.collect::<Result<Vec<_>, _>>()?))
+    let parsed_calls = parse_tool_calls(provider, &response_argument(call)?)
+        .map_err(|error| malformed_response(&error))?;
+    let calls = parsed_calls.iter().map(tool_call::new_call);
+    Ok(new_list(calls.collect::<Result<Vec<_>, _>>()?))
 }
 
 fn text(call: &mut MethodCall<'_>) -> Outcome {
     let provider = provider_argument(call)?;
     assistant_text(provider, &response_argument(call)?)
-        .map(string_of)
-        .map_err(|error| malformed(&error))
+        .map(new_string)
+        .map_err(|error| malformed_response(&error))
 }
 
-fn assistant(call: &mut MethodCall<'_>) -> Outcome {
+fn to_assistant_messages(call: &mut MethodCall<'_>) -> Outcome {
     let provider = provider_argument(call)?;
     let messages = assistant_messages(provider, &response_argument(call)?)
-        .map_err(|error| malformed(&error))?;
+        .map_err(|error| malformed_response(&error))?;
     decode_value(&Value::Array(messages), EmptyObject::StdClass)
 }
 
 fn results(call: &mut MethodCall<'_>) -> Outcome {
     let provider = provider_argument(call)?;
     let results = entries(call.array(1)?)
-        .map(|(_, value)| result_of(&value)?.ok_or_else(|| wrong_class(tool_result::NAME)))
+        .map(|(_, value)| to_tool_result(&value)?.ok_or_else(|| wrong_class(tool_result::NAME)))
         .collect::<Result<Vec<ToolResult>, Failure>>()?;
     let messages = format_results(provider, &results);
     decode_value(&Value::Array(messages), EmptyObject::StdClass)

@@ -8,42 +8,43 @@ use pillion_core::tool::ToolDefinition;
 use serde_json::Value;
 
 use super::chat_answer;
-use super::chat_stream::{Running, new_stream};
+use super::chat_stream::{RunningChat, new_stream};
 use super::sidecar;
 use crate::chat::{
-    ChatSettings, ChatValues, FinishedChat, LocalChat, LocalChatRequest, ModelSettings,
-    SidecarChatRequest, Step, parse_messages, read_model, read_options,
+    ChatSettings, ChatStep, ChatValues, FinishedChat, LocalChat, LocalChatRequest, ModelSettings,
+    SidecarChatRequest, parse_messages, read_model, read_options,
 };
 use crate::context::context_argument;
 use crate::exception;
 use crate::execution::tool_executor;
 use crate::execution::tool_executor::is_executor;
 use crate::runtime;
-use crate::tools::registry::registry_of;
-use crate::values::tool_definition::definition_of;
+use crate::tools::registry::read_registry;
+use crate::values::tool_definition::to_tool_definition;
 use crate::zend::{
-    Class, Failure, HiddenValue, MethodCall, Object, Outcome, State, StateClass, array_of,
-    construct, entries, member, methods, state_of,
+    Class, Failure, HiddenValue, MethodCall, Object, Outcome, State, StateClass, construct,
+    entries, member, methods, new_array, read_state,
 };
 
 pub const NAME: &str = "Pillion\\ToolAwareChat";
 static CLASS: StateClass<Chat> = StateClass::new();
 
 /// The property with the executor or the sidecar.
-const TOOLS: &str = "tools";
+const TOOLS_PROPERTY: &str = "tools";
 const TOOLS_TYPE: &str = "Pillion\\ToolExecutor|Pillion\\Sidecar";
-/// The key of the hidden value under which the callable for the provider's key is stored.
-const KEY: &str = "key";
-/// The key of the hidden value under which the model without credentials is stored, for the tools'
-/// `isEnabledForModel()`.
-const MODEL: &str = "model";
+/// The key under which the object's `HiddenValue` contains the callable that returns the provider's
+/// API key.
+const HIDDEN_KEY_CALLABLE: &str = "key";
+/// The key under which the object's `HiddenValue` contains the model array without credentials. The
+/// array is passed to the tools' `isEnabledForModel()`.
+const HIDDEN_MODEL: &str = "model";
 
 struct Chat {
     settings: ChatSettings,
     tool_loop: ToolLoop,
 }
 
-/// Where the tool loop of a chat runs.
+/// Where the tool loop of a chat runs, which is either this process or the sidecar.
 enum ToolLoop {
     Local(Box<ModelSettings>),
     /// The loop runs in the sidecar, with the model of this name; `None` for the default model.
@@ -79,17 +80,23 @@ fn construct_chat(call: &mut MethodCall<'_>) -> Outcome {
         .ok_or_else(|| call.type_error(0, TOOLS_TYPE))?;
     let options = call.optional_array(2)?;
     let settings = read_options(options, !is_executor(tools))?;
-    let name = match call.non_null(1) {
+    let model_argument = match call.non_null_value(1) {
         Some(model) if model.is_array() => Some(None),
         Some(_) => Some(Some(call.string(1)?)),
         None => None,
     };
     let this = call.this();
-    let (tool_loop, hidden) = match (is_executor(tools), name) {
+    let (tool_loop, hidden_values) = match (is_executor(tools), model_argument) {
         (true, Some(None)) => {
-            let parsed = call.value(1).map_or(Err(Failure::Pending), read_model)?;
-            let hidden = array_of([(KEY, parsed.callable), (MODEL, parsed.shown)]);
-            (ToolLoop::Local(Box::new(parsed.settings)), hidden)
+            let parsed_model = call.value(1).map_or(Err(Failure::Pending), read_model)?;
+            let hidden_values = new_array([
+                (HIDDEN_KEY_CALLABLE, parsed_model.key_callable),
+                (HIDDEN_MODEL, parsed_model.model_without_credentials),
+            ]);
+            (
+                ToolLoop::Local(Box::new(parsed_model.settings)),
+                hidden_values,
+            )
         }
         (true, _) => {
             return Err(exception::invalid_input(
@@ -101,8 +108,8 @@ fn construct_chat(call: &mut MethodCall<'_>) -> Outcome {
                 "$model must be the name of a model of the sidecar, or null for the default model",
             ));
         }
-        (false, name) => (
-            ToolLoop::Sidecar(name.flatten().map(str::to_owned)),
+        (false, model_name) => (
+            ToolLoop::Sidecar(model_name.flatten().map(str::to_owned)),
             Zval::new(),
         ),
     };
@@ -113,41 +120,42 @@ fn construct_chat(call: &mut MethodCall<'_>) -> Outcome {
             tool_loop,
         },
     )?;
-    this.set(CLASS.get(), TOOLS, tools.to_value());
-    HiddenValue::for_object::<Chat>(this)?.set(hidden);
+    this.set(CLASS.get(), TOOLS_PROPERTY, tools.to_value());
+    HiddenValue::for_object::<Chat>(this)?.set(hidden_values);
     Ok(Zval::new())
 }
 
 fn send(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
-    let chat = state_of::<Chat>(this)?;
-    let done = match &chat.tool_loop {
+    let chat = read_state::<Chat>(this)?;
+    let finished_chat = match &chat.tool_loop {
         ToolLoop::Sidecar(model) => {
-            let client = client_of(this, chat)?;
-            sidecar_request(call, chat, model.as_deref())?.send(&client)?
+            let client = find_client(this, chat)?;
+            new_sidecar_request(call, chat, model.as_deref())?.send(&client)?
         }
         ToolLoop::Local(model) => {
-            let values = chat_values(call)?;
-            let local_chat = start_local(call, chat, model, &values, false)?;
+            let values = read_chat_values(call)?;
+            let local_chat = start_local_chat(call, chat, model, &values, false)?;
             run_to_end(this, &local_chat, &values)?
         }
     };
-    chat_answer::new(&done)
+    chat_answer::new(&finished_chat)
 }
 
 fn stream(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
-    let chat = state_of::<Chat>(this)?;
+    let chat = read_state::<Chat>(this)?;
     match &chat.tool_loop {
         ToolLoop::Sidecar(model) => {
-            let client = client_of(this, chat)?;
-            let sidecar_chat = sidecar_request(call, chat, model.as_deref())?.stream(&client)?;
-            new_stream(this, Running::Sidecar(Box::new(sidecar_chat)), None)
+            let client = find_client(this, chat)?;
+            let sidecar_chat =
+                new_sidecar_request(call, chat, model.as_deref())?.stream(&client)?;
+            new_stream(this, RunningChat::Sidecar(Box::new(sidecar_chat)), None)
         }
         ToolLoop::Local(model) => {
-            let values = chat_values(call)?;
-            let local_chat = start_local(call, chat, model, &values, true)?;
-            new_stream(this, Running::Local(local_chat), Some(&values))
+            let values = read_chat_values(call)?;
+            let local_chat = start_local_chat(call, chat, model, &values, true)?;
+            new_stream(this, RunningChat::Local(local_chat), Some(&values))
         }
     }
 }
@@ -158,8 +166,8 @@ fn run_to_end(
     values: &ChatValues,
 ) -> Result<FinishedChat, Failure> {
     loop {
-        if let Step::Done(done) = step(this, local_chat, values)? {
-            return Ok(done);
+        if let ChatStep::Done(finished_chat) = next_step(this, local_chat, values)? {
+            return Ok(finished_chat);
         }
     }
 }
@@ -167,44 +175,44 @@ fn run_to_end(
 /// Waits for the next step of a chat that this `ToolAwareChat` started.
 ///
 /// # Errors
-/// The failure of [`LocalChat::next`].
-pub fn step(
+/// A failure that ends the whole chat; see [`LocalChat::next`].
+pub fn next_step(
     this: Object<'_>,
     local_chat: &LocalChat,
     values: &ChatValues,
-) -> Result<Step, Failure> {
-    let executor = tools_of(this)?;
-    let executor = Object::from_value(&executor).ok_or(Failure::Pending)?;
+) -> Result<ChatStep, Failure> {
+    let executor_value = read_tools(this)?;
+    let executor = Object::from_value(&executor_value).ok_or(Failure::Pending)?;
     local_chat.next(executor, values)
 }
 
-/// Dispatches the end of those calls of a chat that were started and then cancelled.
+/// Dispatches the end events of a chat's calls that were started and then cancelled.
 ///
 /// # Errors
 /// An exception from a listener or from the logger.
 pub fn dispatch_cancelled(this: Object<'_>, local_chat: &LocalChat) -> Result<(), Failure> {
-    let executor = tools_of(this)?;
-    let executor = Object::from_value(&executor).ok_or(Failure::Pending)?;
+    let executor_value = read_tools(this)?;
+    let executor = Object::from_value(&executor_value).ok_or(Failure::Pending)?;
     local_chat.dispatch_cancelled(executor)
 }
 
-fn tools_of(this: Object<'_>) -> Outcome {
-    this.get(CLASS.get(), TOOLS)
+fn read_tools(this: Object<'_>) -> Outcome {
+    this.get(CLASS.get(), TOOLS_PROPERTY)
 }
 
-fn hidden_value(this: Object<'_>, name: &str) -> Outcome {
-    let hidden = HiddenValue::for_object::<Chat>(this)?.get();
-    Ok(member(&hidden, name).unwrap_or_default())
+fn read_hidden_value(this: Object<'_>, name: &str) -> Outcome {
+    let hidden_values = HiddenValue::for_object::<Chat>(this)?.get();
+    Ok(member(&hidden_values, name).unwrap_or_default())
 }
 
 /// Returns the new messages and the state of the chat.
 fn read_messages<'a>(call: &MethodCall<'a>) -> Result<(Vec<Value>, Option<&'a str>), Failure> {
-    if let Some(message) = call.non_null(0)
+    if let Some(message) = call.non_null_value(0)
         && !message.is_array()
     {
         call.string(0)?;
     }
-    let messages = parse_messages(call.non_null(0))?;
+    let messages = parse_messages(call.non_null_value(0))?;
     let state = call.optional_string(1)?;
     if state == Some("") {
         return Err(exception::invalid_input(
@@ -219,13 +227,14 @@ fn read_messages<'a>(call: &MethodCall<'a>) -> Result<(Vec<Value>, Option<&'a st
     Ok((messages, state))
 }
 
-fn client_of(this: Object<'_>, chat: &Chat) -> Result<Arc<pillion_client::Client>, Failure> {
-    let sidecar = tools_of(this)?;
-    let socket = sidecar::socket_of(Object::from_value(&sidecar).ok_or(Failure::Pending)?)?;
-    Ok(runtime::sidecar(socket, chat.settings.timeout))
+fn find_client(this: Object<'_>, chat: &Chat) -> Result<Arc<pillion_client::Client>, Failure> {
+    let sidecar = read_tools(this)?;
+    let socket_path =
+        sidecar::read_socket_path(Object::from_value(&sidecar).ok_or(Failure::Pending)?)?;
+    Ok(runtime::sidecar_client(socket_path, chat.settings.timeout))
 }
 
-fn sidecar_request<'a>(
+fn new_sidecar_request<'a>(
     call: &MethodCall<'a>,
     chat: &'a Chat,
     model: Option<&'a str>,
@@ -241,33 +250,33 @@ fn sidecar_request<'a>(
 }
 
 /// Returns the PHP values that take part in a chat of this `ToolAwareChat`.
-fn chat_values(call: &MethodCall<'_>) -> Result<ChatValues, Failure> {
+fn read_chat_values(call: &MethodCall<'_>) -> Result<ChatValues, Failure> {
     let this = call.this();
-    let executor = tools_of(this)?;
-    let executor = Object::from_value(&executor).ok_or(Failure::Pending)?;
-    let registry = tool_executor::registry_value(executor)?;
-    let (object, registry) = registry_of(&registry)?;
+    let executor_value = read_tools(this)?;
+    let executor = Object::from_value(&executor_value).ok_or(Failure::Pending)?;
+    let registry_value = tool_executor::registry_value(executor)?;
+    let (registry_object, registry) = read_registry(&registry_value)?;
     Ok(ChatValues {
-        clients: registry.clients(object)?,
+        clients: registry.clients(registry_object)?,
         context: call.value_or_null(2),
-        key: hidden_value(this, KEY)?,
+        key_callable: read_hidden_value(this, HIDDEN_KEY_CALLABLE)?,
     })
 }
 
-fn start_local(
+fn start_local_chat(
     call: &MethodCall<'_>,
     chat: &Chat,
     model: &ModelSettings,
     values: &ChatValues,
-    streamed: bool,
+    is_streamed: bool,
 ) -> Result<LocalChat, Failure> {
     let this = call.this();
     let (messages, state) = read_messages(call)?;
     let context = context_argument(call, 2)?;
-    let executor = tools_of(this)?;
-    let executor = Object::from_value(&executor).ok_or(Failure::Pending)?;
-    let tools = if chat.settings.with_tools {
-        definitions_for_model(this, executor)?
+    let executor_value = read_tools(this)?;
+    let executor = Object::from_value(&executor_value).ok_or(Failure::Pending)?;
+    let tools = if chat.settings.can_use_tools {
+        list_definitions_for_model(this, executor)?
     } else {
         Vec::new()
     };
@@ -278,22 +287,25 @@ fn start_local(
         state,
         messages,
         context,
-        streamed,
+        is_streamed,
     };
     request.start(executor, &values.clients)
 }
 
 /// Returns the tools that the model may see; calls `isEnabledForModel()` of each tool.
-fn definitions_for_model(
+fn list_definitions_for_model(
     this: Object<'_>,
     executor: Object<'_>,
 ) -> Result<Vec<Arc<ToolDefinition>>, Failure> {
-    let registry = tool_executor::registry_value(executor)?;
-    let registry = Object::from_value(&registry).ok_or(Failure::Pending)?;
-    let definitions = registry.call("getDefinitionsForModel", [hidden_value(this, MODEL)?])?;
+    let registry_value = tool_executor::registry_value(executor)?;
+    let registry = Object::from_value(&registry_value).ok_or(Failure::Pending)?;
+    let definitions = registry.call(
+        "getDefinitionsForModel",
+        [read_hidden_value(this, HIDDEN_MODEL)?],
+    )?;
     let mut tools = Vec::new();
     for (_, definition) in entries(&definitions) {
-        tools.extend(definition_of(&definition)?.map(Arc::new));
+        tools.extend(to_tool_definition(&definition)?.map(Arc::new));
     }
     Ok(tools)
 }

@@ -13,11 +13,11 @@ use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use serde_json::json;
 
 use crate::exception;
-use crate::execution::{self, ExecutionParticipants, Mode};
+use crate::execution::{self, ExecutionMode, ExecutionParticipants};
 use crate::json::to_value_as;
 use crate::tools::registry::{CLASS, NAME, Registry};
 use crate::values::tool_result;
-use crate::zend::{Class, Failure, MethodCall, Outcome, construct, methods, state_of};
+use crate::zend::{Class, Failure, MethodCall, Outcome, construct, methods, read_state};
 
 pub(super) fn register() -> ZendResult<()> {
     let class = methods!(
@@ -43,10 +43,11 @@ pub(super) fn register() -> ZendResult<()> {
         "count(): int" => lookup::count,
         "categories(): array" => lookup::categories,
         "getSchemas(?string $category = null): array" => lookup::get_schemas,
-        "getAvailableForModel(array|object $model): array" => offer::available_for_model,
-        "getDroppedForModel(array|object $model): array" => offer::dropped_for_model,
-        "getDefinitionsForModel(array|object $model): array" => offer::definitions_for_model,
-        "getAvailableForProvider(string $providerClass): array" => offer::available_for_provider,
+        "getAvailableForModel(array|object $model): array" => offer::get_available_for_model,
+        "getDroppedForModel(array|object $model): array" => offer::get_dropped_for_model,
+        "getDefinitionsForModel(array|object $model): array" => offer::get_definitions_for_model,
+        "getAvailableForProvider(string $providerClass): array"
+            => offer::get_available_for_provider,
         "execute(string $toolName, array $arguments, \
          string $toolCallId): Pillion\\ToolResult" => execute,
     );
@@ -62,10 +63,10 @@ fn registry_failure(error: &RegistryError) -> Failure {
     exception::invalid_input(error.to_string())
 }
 
-/// Runs one tool. If no tool has this name, the result has HAWKI's message.
+/// Runs one tool. If no tool has this name, the result has the same error message as in HAWKI.
 fn execute(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
-    let registry = state_of::<Registry>(this)?;
+    let registry = read_state::<Registry>(this)?;
     let (name, id) = (call.string(0)?, call.string(2)?);
     let arguments = to_value_as("argument $arguments", call.array(1)?)?;
     if !registry.tools.contains(name) {
@@ -82,7 +83,7 @@ fn execute(call: &mut MethodCall<'_>) -> Outcome {
     let context = CallContext::default();
     let participants = ExecutionParticipants {
         registry,
-        object: this,
+        registry_object: this,
         hooks: None,
     };
     let results = execution::execute(
@@ -90,10 +91,12 @@ fn execute(call: &mut MethodCall<'_>) -> Outcome {
         &registry.executor,
         calls,
         context,
-        Mode::Sequential,
+        ExecutionMode::Sequential,
     )?;
     match results.first() {
         Some(result) => tool_result::new_result(result),
-        None => Err(Failure::error("The call has no result")),
+        None => Err(Failure::error(
+            "The executor returned no result for the call",
+        )),
     }
 }

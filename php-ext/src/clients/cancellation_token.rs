@@ -7,24 +7,24 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 use tokio::sync::watch;
 
-use crate::runtime::Bound;
+use crate::runtime::ProcessBound;
 use crate::zend::{
-    Class, Failure, MethodCall, Object, Outcome, State, StateClass, bool_of, construct, methods,
-    state_of,
+    Class, Failure, MethodCall, Object, Outcome, State, StateClass, construct, methods, new_bool,
+    read_state,
 };
 
-static CLASS: StateClass<Token> = StateClass::new();
+static CLASS: StateClass<TokenState> = StateClass::new();
 
-/// The reason of a cancellation, set when the token is cancelled.
-pub type Cancelled = Arc<OnceLock<String>>;
+/// The reason for the cancellation; not set until the token is cancelled.
+pub type CancellationReason = Arc<OnceLock<String>>;
 
-struct Token {
-    cancelled: Cancelled,
-    /// Wakes the waiting calls of this process.
-    wake: Bound<watch::Sender<()>>,
+struct TokenState {
+    reason: CancellationReason,
+    /// Wakes the calls in this process that wait with the token.
+    wake_sender: ProcessBound<watch::Sender<()>>,
 }
 
-impl State for Token {
+impl State for TokenState {
     fn class() -> &'static StateClass<Self> {
         &CLASS
     }
@@ -41,36 +41,38 @@ pub fn register() -> ZendResult<()> {
 }
 
 fn construct_token(call: &mut MethodCall<'_>) -> Outcome {
-    let token = Token {
-        cancelled: Cancelled::default(),
-        wake: Bound::new(watch::Sender::new(())),
+    let token = TokenState {
+        reason: CancellationReason::default(),
+        wake_sender: ProcessBound::new(watch::Sender::new(())),
     };
     construct(call.this(), token)?;
     Ok(Zval::new())
 }
 
-/// Cancels the calls that have this token. Only the first reason counts.
+/// Cancels the calls that have this token. If the token is cancelled several times, the first
+/// reason stays.
 fn cancel(call: &mut MethodCall<'_>) -> Outcome {
-    let token = state_of::<Token>(call.this())?;
+    let token = read_state::<TokenState>(call.this())?;
     let reason = call.optional_string(0)?.unwrap_or_default();
-    let _ = token.cancelled.set(reason.to_owned());
-    if let Some(wake) = token.wake.get() {
-        wake.send_replace(());
+    let _ = token.reason.set(reason.to_owned());
+    if let Some(wake_sender) = token.wake_sender.get() {
+        wake_sender.send_replace(());
     }
     Ok(Zval::new())
 }
 
 fn is_cancelled(call: &mut MethodCall<'_>) -> Outcome {
-    let token = state_of::<Token>(call.this())?;
-    Ok(bool_of(token.cancelled.get().is_some()))
+    let token = read_state::<TokenState>(call.this())?;
+    Ok(new_bool(token.reason.get().is_some()))
 }
 
 /// The cancellation signal of a call. A call without a token is never cancelled.
 #[derive(Clone, Default)]
-pub struct Cancellation(Option<(Cancelled, watch::Receiver<()>)>);
+pub struct Cancellation(Option<(CancellationReason, watch::Receiver<()>)>);
 
 impl Cancellation {
-    /// Returns the signal of the token in an option; `None` if the value is not a token.
+    /// Returns the cancellation signal of a token that was passed as an option; `None` if the value
+    /// is not a token.
     ///
     /// # Errors
     /// An `Error` if the token's constructor has not run.
@@ -80,23 +82,26 @@ impl Cancellation {
         else {
             return Ok(None);
         };
-        let token = state_of::<Token>(object)?;
-        // In a forked child, nothing wakes the call, so only a token that is already cancelled has
-        // an effect.
-        let wake = token.wake.get().map(watch::Sender::subscribe);
-        let cancelled = Arc::clone(&token.cancelled);
-        let never = || watch::channel(()).1;
-        Ok(Some(Self(Some((cancelled, wake.unwrap_or_else(never))))))
+        let token = read_state::<TokenState>(object)?;
+        // In a forked child, a token from before the fork has an effect only if it was cancelled
+        // before the fork, because the child has no task that would wake the call.
+        let wake_receiver = token.wake_sender.get().map(watch::Sender::subscribe);
+        let reason = Arc::clone(&token.reason);
+        let closed_receiver = || watch::channel(()).1;
+        Ok(Some(Self(Some((
+            reason,
+            wake_receiver.unwrap_or_else(closed_receiver),
+        )))))
     }
 
     /// Waits until the token is cancelled and returns the reason, which may be empty.
-    pub async fn cancelled(mut self) -> String {
-        if let Some((cancelled, wake)) = &mut self.0 {
+    pub async fn wait_for_reason(mut self) -> String {
+        if let Some((reason, wake_receiver)) = &mut self.0 {
             loop {
-                if let Some(reason) = cancelled.get() {
-                    return reason.clone();
+                if let Some(text) = reason.get() {
+                    return text.clone();
                 }
-                if wake.changed().await.is_err() {
+                if wake_receiver.changed().await.is_err() {
                     break;
                 }
             }

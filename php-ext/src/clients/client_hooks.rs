@@ -1,22 +1,22 @@
 //! The setters that both client classes and executors share: for a PSR-3 logger and a PSR-14 event
-//! dispatcher; for clients also a PSR-16 cache.
+//! dispatcher; clients also have a setter for a PSR-16 cache.
 
 use crate::exception;
 use crate::mcp::hooks;
 use crate::mcp::hooks::Hooks;
 use crate::mcp::tool_list;
-use crate::zend::{Class, MethodCall, Outcome, State, int_of, methods, string_of};
+use crate::zend::{Class, MethodCall, Outcome, State, methods, new_int, new_string};
 
 /// Adds the setters of an MCP client to a class with the state `T`.
-pub fn methods<T: State>(class: Class) -> Class {
+pub fn add_client_methods<T: State>(class: Class) -> Class {
     methods!(
-        observing::<T>(class),
+        add_observer_methods::<T>(class),
         "setCache(?object $cache, int $ttl = 300, string $tenant = ''): static" => set_cache::<T>,
     )
 }
 
 /// Adds the setters for the logger and the event dispatcher to a class with the state `T`.
-pub fn observing<T: State>(class: Class) -> Class {
+pub fn add_observer_methods<T: State>(class: Class) -> Class {
     methods!(
         class,
         "setLogger(?object $logger): static" => set_logger::<T>,
@@ -33,7 +33,7 @@ fn set_event_dispatcher<T: State>(call: &mut MethodCall<'_>) -> Outcome {
     Hooks::for_object::<T>(call.this())?.set_object(
         call,
         0,
-        hooks::EVENTS,
+        hooks::EVENT_DISPATCHER,
         "dispatcher",
         &["dispatch"],
     )?;
@@ -50,7 +50,7 @@ fn set_cache<T: State>(call: &mut MethodCall<'_>) -> Outcome {
     }
     let tenant = call.string_or(2, "")?;
     hooks.set_object(call, 0, hooks::CACHE, "cache", &["get", "set", "delete"])?;
-    hooks.set(tool_list::TTL, Some(&int_of(ttl)));
-    hooks.set(tool_list::TENANT, Some(&string_of(tenant)));
+    hooks.set(tool_list::CACHE_TTL, Some(&new_int(ttl)));
+    hooks.set(tool_list::CACHE_TENANT, Some(&new_string(tenant)));
     Ok(call.this().to_value())
 }

@@ -16,23 +16,24 @@ use serde_json::{Value, json};
 use super::client_hooks;
 use crate::exception;
 use crate::json::{EmptyObject, to_value};
-use crate::mcp::{Server, ServerLink, arguments, decode_message};
+use crate::mcp::{Server, ServerLink, decode_message, read_arguments};
 use crate::zend::{
-    Class, MethodCall, Outcome, array_of, bool_of, construct, empty_array, methods, string_of,
+    Class, MethodCall, Outcome, construct, empty_array, methods, new_array, new_bool, new_string,
 };
 pub use calls::{
     CallOutcome, ToolCallSpec, call_with_cancellation, dispatch_end, dispatch_failure, is_error,
     new_id, result_of_call, with_call_events,
 };
-use client::{CLASS, Client, parts};
-pub use client::{NAME, client_of, parts_of};
+use client::{CLASS, Client, link_and_hooks};
+pub use client::{NAME, find_client, read_link_and_hooks};
 
-/// Distinguishes `{}` from `[]`, so that a server's result can be encoded as the original JSON.
-const EMPTY: EmptyObject = EmptyObject::StdClass;
+/// Decodes `{}` and `[]` to different values, so that PHP code can encode a server's result as the
+/// original JSON.
+const EMPTY_OBJECT: EmptyObject = EmptyObject::StdClass;
 
 pub fn register() -> ZendResult<()> {
     let class = methods!(
-        client_hooks::methods::<Client>(Class::new(NAME)),
+        client_hooks::add_client_methods::<Client>(Class::new(NAME)),
         "__construct(#[SensitiveParameter] string|array $server, \
          #[SensitiveParameter] array $options = [])" => construct_client,
         "request(string $method, array $params = []): mixed" => request,
@@ -43,7 +44,9 @@ pub fn register() -> ZendResult<()> {
         "disconnect(): void" => disconnect,
         "setLoggingLevel(string $level): void" => set_logging_level,
     );
-    CLASS.register(callbacks::methods(listing::methods(calls::methods(class))))
+    CLASS.register(callbacks::add_methods(listing::add_methods(
+        calls::add_methods(class),
+    )))
 }
 
 /// Creates a client, and validates its configuration. The first call opens the connection.
@@ -53,14 +56,17 @@ fn construct_client(call: &mut MethodCall<'_>) -> Outcome {
         _ => Value::String(call.string(0)?.to_owned()),
     };
     let mut options = call.optional_array(1)?.map_or(Ok(json!({})), to_value)?;
-    // Roots are a property of the PHP object, not of the server's configuration.
-    let take = |array: &mut Value| array.as_object_mut()?.shift_remove("roots");
-    let roots = match (take(&mut server), take(&mut options)) {
+    // Roots are removed from the server's configuration, because they are stored as a capability of
+    // the client object.
+    let take_roots = |array: &mut Value| array.as_object_mut()?.shift_remove("roots");
+    let roots = match (take_roots(&mut server), take_roots(&mut options)) {
         (Some(_), Some(_)) => return Err(Server::duplicate_option("roots")),
-        (roots, more) => roots.or(more),
+        (server_roots, option_roots) => server_roots.or(option_roots),
     };
-    let parsed_roots = roots.map(|roots| callbacks::roots(&roots)).transpose()?;
-    let link = ServerLink::mcp(Server::from_client_arguments(server, options)?);
+    let parsed_roots = roots
+        .map(|roots| callbacks::parse_roots(&roots))
+        .transpose()?;
+    let link = ServerLink::for_mcp_client(Server::from_client_arguments(server, options)?);
     if let Some(roots) = parsed_roots {
         link.change_capabilities(|capabilities| capabilities.roots = roots);
     }
@@ -70,23 +76,23 @@ fn construct_client(call: &mut MethodCall<'_>) -> Outcome {
 
 /// Sends a request and returns the result as the server sent it.
 fn request_method(call: &MethodCall<'_>, method: &str, params: Box<RawValue>) -> Outcome {
-    let (link, hooks) = parts(call)?;
+    let (link, hooks) = link_and_hooks(call)?;
     let name = method.to_owned();
     let result = link.send(hooks, method, move |client| async move {
         client.request(&name, &params).await
     })?;
-    decode_message(&result, EMPTY)
+    decode_message(&result, EMPTY_OBJECT)
 }
 
 fn request(call: &mut MethodCall<'_>) -> Outcome {
-    let params = arguments(call, 1)?;
+    let params = read_arguments(call, 1)?;
     request_method(call, call.string(0)?, params)
 }
 
 fn notify(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
+    let (link, hooks) = link_and_hooks(call)?;
     let method = call.string(0)?.to_owned();
-    let params = arguments(call, 1)?;
+    let params = read_arguments(call, 1)?;
     let name = method.clone();
     link.send(hooks, &name, move |client| async move {
         client.notify(&method, &params).await
@@ -102,56 +108,74 @@ fn get_server_info(call: &mut MethodCall<'_>) -> Outcome {
         #[serde(default)]
         instructions: Value,
     }
-    let (link, hooks) = parts(call)?;
+    let (link, hooks) = link_and_hooks(call)?;
     let connect = |client: McpClient| async move { client.connection().await };
-    let info = link.send(hooks, "initialize", connect)?;
-    let hello = info.server.as_deref().map_or("{}", RawValue::get);
-    let hello: InitializeResult<'_> = serde_json::from_str(hello).unwrap_or_default();
-    let text = |text: Option<&str>| text.map_or_else(Zval::new, string_of);
-    let name = info.server_name();
-    let transport = json!(info.transport);
-    Ok(array_of([
-        ("name", text(name.as_ref().map(|(name, _)| name.as_str()))),
+    let connection_info = link.send(hooks, "initialize", connect)?;
+    let result_json = connection_info
+        .server
+        .as_deref()
+        .map_or("{}", RawValue::get);
+    let initialize_result: InitializeResult<'_> =
+        serde_json::from_str(result_json).unwrap_or_default();
+    let text = |text: Option<&str>| text.map_or_else(Zval::new, new_string);
+    let name_and_version = connection_info.server_name();
+    let transport = json!(connection_info.transport);
+    Ok(new_array([
+        (
+            "name",
+            text(name_and_version.as_ref().map(|(name, _)| name.as_str())),
+        ),
         (
             "version",
-            text(name.as_ref().map(|(_, version)| version.as_str())),
+            text(
+                name_and_version
+                    .as_ref()
+                    .map(|(_, version)| version.as_str()),
+            ),
         ),
         (
             "protocol_version",
-            text(info.protocol_version.map(|version| version.as_str())),
+            text(
+                connection_info
+                    .protocol_version
+                    .map(|version| version.as_str()),
+            ),
         ),
         ("transport", text(transport.as_str())),
         (
             "capabilities",
-            match hello.capabilities {
-                Some(capabilities) => decode_message(capabilities, EMPTY)?,
+            match initialize_result.capabilities {
+                Some(capabilities) => decode_message(capabilities, EMPTY_OBJECT)?,
                 None => empty_array(),
             },
         ),
-        ("instructions", text(hello.instructions.as_str())),
+        (
+            "instructions",
+            text(initialize_result.instructions.as_str()),
+        ),
     ]))
 }
 
 fn ping(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
+    let (link, hooks) = link_and_hooks(call)?;
     link.send(hooks, "ping", |client| async move { client.ping().await })?;
     Ok(Zval::new())
 }
 
 fn is_available(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
-    link.is_available(hooks).map(bool_of)
+    let (link, hooks) = link_and_hooks(call)?;
+    link.is_available(hooks).map(new_bool)
 }
 
 fn disconnect(call: &mut MethodCall<'_>) -> Outcome {
-    parts(call)?.0.disconnect()?;
+    link_and_hooks(call)?.0.disconnect()?;
     Ok(Zval::new())
 }
 
 fn set_logging_level(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
-    let level = call.string(0)?;
-    let level: McpLogLevel = serde_json::from_value(json!(level)).map_err(|_| {
+    let (link, hooks) = link_and_hooks(call)?;
+    let level_name = call.string(0)?;
+    let level: McpLogLevel = serde_json::from_value(json!(level_name)).map_err(|_| {
         exception::invalid_input(
             "$level must be one of debug, info, notice, warning, error, critical, alert, emergency",
         )

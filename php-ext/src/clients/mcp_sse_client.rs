@@ -1,4 +1,4 @@
-//! `MCPSSEClient`: a client for an MCP server, with the interface of HAWKI's class.
+//! `MCPSSEClient`: a client for an MCP server, with the interface of HAWKI's class `MCPSSEClient`.
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
@@ -13,18 +13,18 @@ use super::mcp_client::{is_error, new_id, with_call_events};
 use crate::json::{EmptyObject, to_value};
 use crate::log::LogLevel;
 use crate::mcp::hooks::Hooks;
-use crate::mcp::{Server, ServerLink, arguments, decode_message, sessions, tool_list};
+use crate::mcp::{Server, ServerLink, decode_message, read_arguments, sessions, tool_list};
 use crate::wait::wait;
 use crate::zend::{
-    Class, Failure, MethodCall, Object, Outcome, State, StateClass, bool_of, construct,
-    empty_array, methods, new_with_state, state_of,
+    Class, Failure, MethodCall, Object, Outcome, State, StateClass, construct, empty_array,
+    methods, new_bool, new_with_state, read_state,
 };
 
 pub const NAME: &str = "Pillion\\MCPSSEClient";
 static CLASS: StateClass<Client> = StateClass::new();
 
-/// The configuration of an `MCPSSEClient`. The process owns the connection, so that the connection
-/// outlives the object and the request.
+/// The state of an `MCPSSEClient` object. The process owns the connection behind the link, so that
+/// the connection outlives the PHP object and the PHP request.
 struct Client {
     link: ServerLink,
 }
@@ -37,7 +37,7 @@ impl State for Client {
 
 pub fn register() -> ZendResult<()> {
     let class = methods!(
-        client_hooks::methods::<Client>(Class::new(NAME)),
+        client_hooks::add_client_methods::<Client>(Class::new(NAME)),
         "__construct(#[SensitiveParameter] string $serverUrl, int|float|null $timeout = null, \
          #[SensitiveParameter] ?string $apiKey = null, \
          #[SensitiveParameter] array $options = [])" => construct_client,
@@ -62,7 +62,7 @@ fn construct_client(call: &mut MethodCall<'_>) -> Outcome {
     construct(
         call.this(),
         Client {
-            link: ServerLink::sse(server),
+            link: ServerLink::for_sse_client(server),
         },
     )?;
     Ok(Zval::new())
@@ -75,7 +75,7 @@ pub fn new_client(entry: &Value) -> Result<Option<Zval>, Failure> {
         return Ok(None);
     };
     new_with_state(Client {
-        link: ServerLink::sse(server),
+        link: ServerLink::for_sse_client(server),
     })
     .map(Some)
 }
@@ -85,38 +85,38 @@ pub fn new_client(entry: &Value) -> Result<Option<Zval>, Failure> {
 ///
 /// # Errors
 /// An `Error` if the client's constructor has not run.
-pub fn any_client_of(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
+pub fn find_any_client(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
     match Object::from_value(value) {
-        Some(object) if object.instance_of(CLASS.get()) => parts_of(object).map(Some),
-        _ => mcp_client::client_of(value),
+        Some(object) if object.instance_of(CLASS.get()) => read_link_and_hooks(object).map(Some),
+        _ => mcp_client::find_client(value),
     }
 }
 
-fn parts_of(client: Object<'_>) -> Result<(&ServerLink, Hooks<'_>), Failure> {
-    let state = state_of::<Client>(client)?;
+fn read_link_and_hooks(client: Object<'_>) -> Result<(&ServerLink, Hooks<'_>), Failure> {
+    let state = read_state::<Client>(client)?;
     Ok((&state.link, Hooks::for_object::<Client>(client)?))
 }
 
-fn parts<'a>(call: &MethodCall<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
-    parts_of(call.this())
+fn link_and_hooks<'a>(call: &MethodCall<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
+    read_link_and_hooks(call.this())
 }
 
-/// Sends any request and returns the JSON-RPC `result` unchanged.
+/// Sends a request with any method, and returns the JSON-RPC `result` unchanged.
 fn request(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
+    let (link, hooks) = link_and_hooks(call)?;
     let method = call.string(0)?.to_owned();
-    let params = arguments(call, 1)?;
+    let params = read_arguments(call, 1)?;
     let name = method.clone();
     let request = move |client: McpClient| async move { client.request(&method, &params).await };
     let result = link.send(hooks, &name, request)?;
     decode_message(&result, EmptyObject::Array)
 }
 
-/// Calls a tool and returns the result unchanged, also a result with `isError`.
+/// Calls a tool and returns the result unchanged, even if the result has `isError`.
 fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
+    let (link, hooks) = link_and_hooks(call)?;
     let name = call.string(0)?.to_owned();
-    let arguments = arguments(call, 1)?;
+    let arguments = read_arguments(call, 1)?;
     with_call_events(link, hooks, (&new_id(), &name), || {
         let tool = name.clone();
         let request =
@@ -132,33 +132,33 @@ fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
 
 /// Returns the server's tools. If the request fails, logs an error and returns an empty list.
 fn list_tools(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
+    let (link, hooks) = link_and_hooks(call)?;
     match tool_list::list(link, hooks, EmptyObject::Array) {
-        Err(Failure::Thrown(thrown)) => {
+        Err(Failure::Exception(exception)) => {
             hooks.log(
                 LogLevel::Error,
                 "Failed to list MCP tools",
-                || json!({"url": link.server().display_url(), "error": thrown.message}),
+                || json!({"url": link.server().display_url(), "error": exception.message}),
             )?;
             Ok(empty_array())
         }
-        other => other,
+        outcome => outcome,
     }
 }
 
-/// Returns whether the server responds at present.
+/// Returns whether the server responds to a request now.
 fn is_available(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
-    link.is_available(hooks).map(bool_of)
+    let (link, hooks) = link_and_hooks(call)?;
+    link.is_available(hooks).map(new_bool)
 }
 
 fn disconnect(call: &mut MethodCall<'_>) -> Outcome {
-    parts(call)?.0.disconnect()?;
+    link_and_hooks(call)?.0.disconnect()?;
     Ok(Zval::new())
 }
 
-/// Returns the unmodified tools of a server, for the registry.
-pub fn tools_of(server: &Server) -> Result<Vec<Box<RawValue>>, Failure> {
+/// Requests the tools of a server, and returns them unmodified, for the registry.
+pub fn fetch_tools(server: &Server) -> Result<Vec<Box<RawValue>>, Failure> {
     let client = sessions::client_for(server)?;
     wait(async move { client.list_tools().await })?
         .map_err(|error| crate::exception::for_mcp_error(&error))

@@ -1,34 +1,35 @@
-//! The methods of `Iterator` that [`ChatStream`](super::chat_stream) and
-//! [`ToolStream`](super::tool_stream) share. Like a generator, a stream yields each item once.
+//! The methods of `Iterator` that `ChatStream` and [`ToolStream`](super::tool_stream) share. Like a
+//! generator, a stream yields each item once.
 
 use std::cell::Cell;
 
 use ext_php_rs::types::Zval;
 
 use crate::zend::{
-    Class, Failure, MethodCall, Object, Outcome, State, bool_of, int_of, iterator, methods,
-    state_of,
+    Class, Failure, MethodCall, Object, Outcome, State, iterator, methods, new_bool, new_int,
+    read_state,
 };
 
 /// The property with the stream's current item; null at the end.
-const CURRENT: &str = "current";
+const CURRENT_ITEM: &str = "current";
 
 /// The state of a stream object.
 pub trait StreamState: State {
     /// The name of the class without its namespace, for messages.
     const SHORT_NAME: &'static str;
-    /// The declarations of the property [`CURRENT`] and of the method that returns its value.
+    /// The declarations of the property [`CURRENT_ITEM`] and of the method that returns its value.
     const CURRENT_PROPERTY: &'static str;
     const CURRENT_METHOD: &'static str;
 
     /// Returns the index of the stream's current item.
-    fn position(&self) -> &ItemIndex;
+    fn item_index(&self) -> &ItemIndex;
 
-    /// Checks whether the stream may wait for the next item now. Does not change the stream.
+    /// Returns an error if the stream may not wait for its next item now. Does not change the
+    /// stream.
     ///
     /// # Errors
-    /// The reason why the stream may not wait.
-    fn may_advance(&self) -> Result<(), Failure> {
+    /// The reason why the stream may not wait for its next item.
+    fn check_can_advance(&self) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -36,7 +37,7 @@ pub trait StreamState: State {
     /// stream.
     ///
     /// # Errors
-    /// The failure of the stream.
+    /// A failure of the chat or tool call that the stream reads.
     fn advance(&self, this: Object<'_>) -> Result<(), Failure>;
 }
 
@@ -58,62 +59,62 @@ pub fn with_iteration<S: StreamState>(class: Class) -> Class {
 
 /// Sets the current item of a stream; null at the end.
 pub fn set_current<S: StreamState>(this: Object<'_>, item: Zval) {
-    this.set(S::class().get(), CURRENT, item);
+    this.set(S::class().get(), CURRENT_ITEM, item);
 }
 
 /// Advances a stream to its next item or to its end.
 ///
 /// # Errors
-/// A failure of [`StreamState::may_advance`] or [`StreamState::advance`].
+/// A failure of the stream, or the reason why the stream may not wait for its next item.
 pub fn advance<S: StreamState>(this: Object<'_>) -> Result<(), Failure> {
-    let stream = state_of::<S>(this)?;
-    stream.may_advance()?;
+    let stream = read_state::<S>(this)?;
+    stream.check_can_advance()?;
     set_current::<S>(this, Zval::new());
-    let ItemIndex(position) = stream.position();
-    position.set(Some(position.get().map_or(0, |position| position + 1)));
+    let ItemIndex(index) = stream.item_index();
+    index.set(Some(index.get().map_or(0, |index| index + 1)));
     stream.advance(this)
 }
 
-fn begin<S: StreamState>(this: Object<'_>) -> Result<(), Failure> {
-    match state_of::<S>(this)?.position().0.get() {
+fn request_first_item<S: StreamState>(this: Object<'_>) -> Result<(), Failure> {
+    match read_state::<S>(this)?.item_index().0.get() {
         None => advance::<S>(this),
         Some(_) => Ok(()),
     }
 }
 
 fn current<S: StreamState>(call: &mut MethodCall<'_>) -> Outcome {
-    begin::<S>(call.this())?;
-    call.this().get(S::class().get(), CURRENT)
+    request_first_item::<S>(call.this())?;
+    call.this().get(S::class().get(), CURRENT_ITEM)
 }
 
 fn key<S: StreamState>(call: &mut MethodCall<'_>) -> Outcome {
-    begin::<S>(call.this())?;
-    let ItemIndex(position) = state_of::<S>(call.this())?.position();
-    Ok(int_of(position.get().unwrap_or_default()))
+    request_first_item::<S>(call.this())?;
+    let ItemIndex(index) = read_state::<S>(call.this())?.item_index();
+    Ok(new_int(index.get().unwrap_or_default()))
 }
 
 fn next<S: StreamState>(call: &mut MethodCall<'_>) -> Outcome {
-    begin::<S>(call.this())?;
+    request_first_item::<S>(call.this())?;
     advance::<S>(call.this())?;
     Ok(Zval::new())
 }
 
-/// Returns to the first item before any item was read; later, this fails, because a stream does not
-/// keep its items.
+/// Requests the first item if no item has been requested yet. Later calls fail, because a stream
+/// does not keep the items that PHP has read.
 fn rewind<S: StreamState>(call: &mut MethodCall<'_>) -> Outcome {
-    let ItemIndex(position) = state_of::<S>(call.this())?.position();
-    if position.get().is_some_and(|position| position > 0) {
+    let ItemIndex(index) = read_state::<S>(call.this())?.item_index();
+    if index.get().is_some_and(|index| index > 0) {
         return Err(Failure::error(format!(
             "A {} cannot be rewound",
             S::SHORT_NAME
         )));
     }
-    begin::<S>(call.this())?;
+    request_first_item::<S>(call.this())?;
     Ok(Zval::new())
 }
 
 fn valid<S: StreamState>(call: &mut MethodCall<'_>) -> Outcome {
-    begin::<S>(call.this())?;
-    let current = call.this().get(S::class().get(), CURRENT)?;
-    Ok(bool_of(!current.is_null()))
+    request_first_item::<S>(call.this())?;
+    let current_item = call.this().get(S::class().get(), CURRENT_ITEM)?;
+    Ok(new_bool(!current_item.is_null()))
 }

@@ -20,69 +20,71 @@ use super::mcp_client::{
 use super::stream_iterator::{ItemIndex, StreamState, advance, set_current, with_iteration};
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{CallHandle, McpConnection, ServerJob, ServerLink};
-use crate::runtime::Bound;
+use crate::runtime::ProcessBound;
 use crate::values::progress::new_progress;
-use crate::wait::{Event, WorkHandle};
+use crate::wait::{WorkEvent, WorkHandle};
 use crate::zend::{
     Class, Failure, MethodCall, Object, Outcome, State, StateClass, methods, new_with_state,
-    state_of,
+    read_state,
 };
 
 pub const NAME: &str = "Pillion\\ToolStream";
-static CLASS: StateClass<Stream> = StateClass::new();
+static CLASS: StateClass<ToolStreamState> = StateClass::new();
 
-/// The properties with PHP values that the garbage collector must see, in addition to the current
+/// The properties whose PHP values the garbage collector must traverse, in addition to the current
 /// progress report.
-const CLIENT: &str = "client";
-const RESULT: &str = "result";
+const CLIENT_PROPERTY: &str = "client";
+const RESULT_PROPERTY: &str = "result";
 
 /// The state of a `ToolStream`.
-struct Stream {
+struct ToolStreamState {
     id: String,
     tool: String,
-    connection: Bound<Arc<McpConnection>>,
+    connection: ProcessBound<Arc<McpConnection>>,
     /// The running call; `None` after the call has finished. Dropping the value cancels the call.
-    running: RefCell<Option<Rc<Running>>>,
-    started: Instant,
-    /// Whether the end of the call has been dispatched.
+    running_call: RefCell<Option<Rc<RunningCall>>>,
+    started_at: Instant,
+    /// Whether the end event of the call has been dispatched.
     has_dispatched_end: Cell<bool>,
-    position: ItemIndex,
+    item_index: ItemIndex,
 }
 
-struct Running {
+struct RunningCall {
     work: WorkHandle<CallOutcome, ServerJob>,
-    handle: Bound<CallHandle>,
+    handle: ProcessBound<CallHandle>,
 }
 
-impl State for Stream {
+impl State for ToolStreamState {
     fn class() -> &'static StateClass<Self> {
         &CLASS
     }
 }
 
 pub fn register() -> ZendResult<()> {
-    let class = Class::new(NAME)
+    let final_class = Class::new(NAME)
         .flags(ClassFlags::Final)
         .property("private ?Pillion\\McpClient $client = null");
     let class = methods!(
-        with_iteration::<Stream>(class).property("private ?Pillion\\ToolResult $result = null"),
-        "private __construct()" => no_constructor,
+        with_iteration::<ToolStreamState>(final_class)
+            .property("private ?Pillion\\ToolResult $result = null"),
+        "private __construct()" => reject_construction,
         "__destruct()" => destruct,
         "getResult(): Pillion\\ToolResult" => get_result,
     );
     CLASS.register(class)
 }
 
-fn no_constructor(_: &mut MethodCall<'_>) -> Outcome {
+fn reject_construction(_: &mut MethodCall<'_>) -> Outcome {
     Err(Failure::error(
         "Create a stream with McpClient::streamTool()",
     ))
 }
 
-/// Starts a tool call, which continues while PHP does other work.
+/// Starts a tool call, which continues to run while PHP does other work.
 ///
 /// # Errors
-/// A failure of [`ServerLink::connection`] or [`ServerLink::connect_for_authorization`].
+/// A failure to create the connection, an exception of the token store, or an exception of PHP code
+/// that runs while the user grants an authorization.
 pub fn start(
     client: Object<'_>,
     link: &ServerLink,
@@ -94,96 +96,97 @@ pub fn start(
     let connection = link.connection(hooks)?;
     link.connect_for_authorization(hooks, &connection)?;
     let (id, tool) = (spec.id.clone(), spec.name.clone());
-    let opened = OnceCell::new();
-    let work = WorkHandle::start(|jobs| {
-        let handle = link.open_call(&connection, jobs);
+    let opened_handle = OnceCell::new();
+    let work = WorkHandle::start(|job_sender| {
+        let handle = link.open_call(&connection, job_sender);
         options.on_progress = Some(handle.progress_callback(0));
         let call = call_with_cancellation(connection.client().clone(), spec, options, cancellation);
-        let call = handle.run(call);
-        let _ = opened.set(Bound::new(handle));
-        call
+        let cancellable_call = handle.run(call);
+        let _ = opened_handle.set(ProcessBound::new(handle));
+        cancellable_call
     })?;
-    let running = opened
+    let running_call = opened_handle
         .into_inner()
-        .map(|handle| Rc::new(Running { work, handle }));
-    let stream = new_with_state(Stream {
+        .map(|handle| Rc::new(RunningCall { work, handle }));
+    let stream = new_with_state(ToolStreamState {
         id,
         tool,
-        connection: Bound::new(connection),
-        running: RefCell::new(running),
-        started: Instant::now(),
+        connection: ProcessBound::new(connection),
+        running_call: RefCell::new(running_call),
+        started_at: Instant::now(),
         has_dispatched_end: Cell::new(false),
-        position: ItemIndex::default(),
+        item_index: ItemIndex::default(),
     })?;
     if let Some(object) = Object::from_value(&stream) {
-        object.set(CLASS.get(), CLIENT, client.to_value());
+        object.set(CLASS.get(), CLIENT_PROPERTY, client.to_value());
     }
     Ok(stream)
 }
 
-impl StreamState for Stream {
+impl StreamState for ToolStreamState {
     const SHORT_NAME: &'static str = "ToolStream";
     const CURRENT_PROPERTY: &'static str = "private ?Pillion\\Progress $current = null";
     const CURRENT_METHOD: &'static str = "current(): ?Pillion\\Progress";
 
-    fn position(&self) -> &ItemIndex {
-        &self.position
+    fn item_index(&self) -> &ItemIndex {
+        &self.item_index
     }
 
     fn advance(&self, this: Object<'_>) -> Result<(), Failure> {
-        let client = this.get(CLASS.get(), CLIENT)?;
-        let Some(client) = Object::from_value(&client) else {
+        let client_value = this.get(CLASS.get(), CLIENT_PROPERTY)?;
+        let Some(client) = Object::from_value(&client_value) else {
             return Ok(());
         };
-        let (link, hooks) = mcp_client::parts_of(client)?;
+        let (link, hooks) = mcp_client::read_link_and_hooks(client)?;
         run_until_event(this, self, link, hooks).map_err(|failure| {
-            self.running.replace(None);
-            fail(self, link, hooks, failure)
+            self.running_call.replace(None);
+            dispatch_failure_once(self, link, hooks, failure)
         })
     }
 }
 
 fn run_until_event(
     this: Object<'_>,
-    stream: &Stream,
+    stream: &ToolStreamState,
     link: &ServerLink,
     hooks: Hooks<'_>,
 ) -> Result<(), Failure> {
     loop {
-        // The stream may end while PHP code runs during the wait, so the call is kept here.
-        let Some(running) = stream.running.borrow().clone() else {
+        // The call is taken out of the stream for the wait, because PHP code that runs during the
+        // wait may end the stream.
+        let Some(running_call) = stream.running_call.borrow().clone() else {
             return Ok(());
         };
-        let handle = &running.handle;
-        let _wait = handle.get().map(CallHandle::begin_wait);
-        let event = running.work.next()?;
+        let handle = &running_call.handle;
+        let _wait_guard = handle.get().map(CallHandle::begin_wait);
+        let event = running_call.work.next()?;
         let Some(connection) = stream.connection.get() else {
             return Ok(());
         };
         match event {
-            Event::Job(ServerJob::Progress { progress, .. }) => {
-                set_current::<Stream>(this, new_progress(&progress)?);
+            WorkEvent::Job(ServerJob::Progress { progress, .. }) => {
+                set_current::<ToolStreamState>(this, new_progress(&progress)?);
                 return Ok(());
             }
-            Event::Job(job) => link.serve(hooks, connection, handle, None, job)?,
-            Event::Done(finished) => {
-                stream.running.replace(None);
+            WorkEvent::Job(job) => link.serve(hooks, connection, handle, None, job)?,
+            WorkEvent::Done(outcome) => {
+                stream.running_call.replace(None);
                 link.deliver_after_call(hooks, connection)?;
-                let called = match finished {
-                    Ok(called) => called,
+                let call_result = match outcome {
+                    Ok(call_result) => call_result,
                     Err(error) => return Err(error.into_failure(link, hooks)?),
                 };
-                let (result, code) = result_of_call(&stream.id, &stream.tool, &called)?;
-                this.set(CLASS.get(), RESULT, result);
-                return end(stream, link, hooks, code);
+                let (result, code) = result_of_call(&stream.id, &stream.tool, &call_result)?;
+                this.set(CLASS.get(), RESULT_PROPERTY, result);
+                return dispatch_end_once(stream, link, hooks, code);
             }
         }
     }
 }
 
-/// Dispatches the end of a call, unless its end has been dispatched already.
-fn end(
-    stream: &Stream,
+/// Dispatches the end event of a call, unless the event has been dispatched already.
+fn dispatch_end_once(
+    stream: &ToolStreamState,
     link: &ServerLink,
     hooks: Hooks<'_>,
     error_code: Option<&str>,
@@ -192,33 +195,39 @@ fn end(
         return Ok(());
     }
     let call = (stream.id.as_str(), stream.tool.as_str());
-    dispatch_end(link, hooks, call, error_code, stream.started.elapsed())
+    dispatch_end(link, hooks, call, error_code, stream.started_at.elapsed())
 }
 
-/// Dispatches the end of a failed call, unless its end has been dispatched already.
-fn fail(stream: &Stream, link: &ServerLink, hooks: Hooks<'_>, failure: Failure) -> Failure {
-    // A forked child must not end its parent's calls.
+/// Dispatches the end event of a failed call, unless the event has been dispatched already.
+fn dispatch_failure_once(
+    stream: &ToolStreamState,
+    link: &ServerLink,
+    hooks: Hooks<'_>,
+    failure: Failure,
+) -> Failure {
+    // A call of the parent process is ignored, because a forked child must not end its parent's
+    // calls.
     if stream.connection.get().is_none() || stream.has_dispatched_end.replace(true) {
         return failure;
     }
     let call = (stream.id.as_str(), stream.tool.as_str());
-    dispatch_failure(link, hooks, call, failure, stream.started.elapsed())
+    dispatch_failure(link, hooks, call, failure, stream.started_at.elapsed())
 }
 
 /// Cancels the call if the stream was not read to its end.
 fn destruct(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
-    let Ok(stream) = state_of::<Stream>(this) else {
+    let Ok(stream) = read_state::<ToolStreamState>(this) else {
         return Ok(Zval::new());
     };
-    stream.running.replace(None);
+    stream.running_call.replace(None);
     if stream.connection.get().is_none() {
         return Ok(Zval::new());
     }
-    let client = this.get(CLASS.get(), CLIENT)?;
+    let client = this.get(CLASS.get(), CLIENT_PROPERTY)?;
     if let Some(client) = Object::from_value(&client) {
-        let (link, hooks) = mcp_client::parts_of(client)?;
-        end(stream, link, hooks, Some(ErrorCode::Cancelled.as_str()))?;
+        let (link, hooks) = mcp_client::read_link_and_hooks(client)?;
+        dispatch_end_once(stream, link, hooks, Some(ErrorCode::Cancelled.as_str()))?;
     }
     Ok(Zval::new())
 }
@@ -227,13 +236,17 @@ fn destruct(call: &mut MethodCall<'_>) -> Outcome {
 fn get_result(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     loop {
-        let result = this.get(CLASS.get(), RESULT)?;
+        let result = this.get(CLASS.get(), RESULT_PROPERTY)?;
         if !result.is_null() {
             return Ok(result);
         }
-        if state_of::<Stream>(this)?.running.borrow().is_none() {
-            return Err(Failure::error("The call has ended without a result"));
+        if read_state::<ToolStreamState>(this)?
+            .running_call
+            .borrow()
+            .is_none()
+        {
+            return Err(Failure::error("The tool call has ended without a result"));
         }
-        advance::<Stream>(this)?;
+        advance::<ToolStreamState>(this)?;
     }
 }

@@ -2,17 +2,22 @@ use std::time::Duration;
 
 use pillion_core::tool::{ErrorCode, ToolFailure};
 
-use super::{PILLION, RATE_LIMITED, error_code, for_code};
-use crate::zend::{Failure, Object, Thrown, escape_bytes, rethrow, should_stop, take_exception};
+use super::{PILLION, RATE_LIMITED, for_code, parse_error_code};
+use crate::zend::{
+    ExceptionData, Failure, Object, escape_bytes, rethrow, should_stop, take_exception,
+};
 
-/// Converts the failure of a tool to a failed call, unless the failure must end the request.
+/// Converts a failure that a tool returned to the failure of the tool call, unless the failure must
+/// end the PHP request.
 ///
 /// # Errors
-/// The given failure, if it must end the request: a bailout or `exit()`.
+/// The given failure, if it must end the request: a bail-out or `exit()`.
 pub fn into_tool_failure(failure: Failure) -> Result<ToolFailure, Failure> {
     match failure {
         Failure::Bailout => Err(Failure::Bailout),
-        Failure::Thrown(thrown) => Ok(ToolFailure::new(code_of(&thrown), thrown.message)),
+        Failure::Exception(exception) => {
+            Ok(ToolFailure::new(read_code(&exception), exception.message))
+        }
         Failure::Pending => match take_exception() {
             Some(exception) => {
                 Object::from_value(&exception).map_or(Err(Failure::Pending), read_exception)
@@ -22,75 +27,77 @@ pub fn into_tool_failure(failure: Failure) -> Result<ToolFailure, Failure> {
     }
 }
 
-/// The outcome of PHP code that runs for a call. A failure ends only the call, unless it must end
-/// the request.
-pub type Caught<T> = Result<Result<T, ToolFailure>, Failure>;
+/// The outcome of PHP code that runs for a call. The outer error is a failure that must end the PHP
+/// request. The inner error is a failure that ends only the call.
+pub type PhpOutcome<T> = Result<Result<T, ToolFailure>, Failure>;
 
 /// Converts an exception of PHP code to the failure of its call.
 ///
 /// # Errors
-/// A failure that must end the request.
-pub fn catch<T>(called: Caught<T>) -> Caught<T> {
-    match called {
-        // The destructor of a discarded value may have thrown an exception.
+/// A failure that must end the PHP request: a bail-out or `exit()`.
+pub fn catch_exception<T>(outcome: PhpOutcome<T>) -> PhpOutcome<T> {
+    match outcome {
+        // Checks for a pending exception, because the destructor of a discarded value may have
+        // thrown one.
         Ok(_) if should_stop() => into_tool_failure(Failure::Pending).map(Err),
-        Ok(outcome) => Ok(outcome),
+        Ok(result) => Ok(result),
         Err(failure) => into_tool_failure(failure).map(Err),
     }
 }
 
-/// Converts a failure to read the return value of a tool or callable to an internal error, because
-/// the tool or callable is wrong, not the input. Exceptions of PHP code are returned unchanged.
-pub fn as_internal(failure: Failure) -> Failure {
+/// Converts a failure that occurred while the return value of a tool or callable was read. The
+/// failure becomes an internal error, because the error is in the tool or callable and not in its
+/// input. Exceptions of PHP code are returned unchanged.
+pub fn into_internal_error(failure: Failure) -> Failure {
     match failure {
-        Failure::Thrown(thrown) => for_code(ErrorCode::InternalError, thrown.message),
-        other => other,
+        Failure::Exception(exception) => for_code(ErrorCode::InternalError, exception.message),
+        failure => failure,
     }
 }
 
 fn read_exception(exception: Object<'_>) -> Result<ToolFailure, Failure> {
     let text = exception.call("getMessage", [])?;
     let message = text.zend_str().map(|text| escape_bytes(text.as_bytes()));
-    let failure = ToolFailure::new(code_of_exception(exception)?, message.unwrap_or_default());
+    let failure = ToolFailure::new(read_exception_code(exception)?, message.unwrap_or_default());
     if !exception.instance_of(RATE_LIMITED.get()) {
         return Ok(failure);
     }
     let seconds = exception.get(RATE_LIMITED.get(), "retryAfter")?.double();
     Ok(
         match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
-            Some(wait) => failure.with_retry_after(wait),
+            Some(delay) => failure.with_retry_after(delay),
             None => failure,
         },
     )
 }
 
-fn code_of(thrown: &Thrown) -> ErrorCode {
-    let mut properties = thrown.properties.iter();
+fn read_code(exception: &ExceptionData) -> ErrorCode {
+    let mut properties = exception.properties.iter();
     properties
         .find(|(name, _)| *name == "errorCode")
-        .and_then(|(_, code)| error_code(code.str()?))
+        .and_then(|(_, code)| parse_error_code(code.str()?))
         .unwrap_or(ErrorCode::InternalError)
 }
 
-fn code_of_exception(exception: Object<'_>) -> Result<ErrorCode, Failure> {
+fn read_exception_code(exception: Object<'_>) -> Result<ErrorCode, Failure> {
     if !exception.instance_of(PILLION.get()) {
         return Ok(ErrorCode::InternalError);
     }
     let name = exception.get(PILLION.get(), "errorCode")?;
-    let code = name.str().and_then(error_code);
+    let code = name.str().and_then(parse_error_code);
     Ok(code.unwrap_or(ErrorCode::InternalError))
 }
 
-/// Runs `work`, which may run PHP code, while a failure propagates, and passes the failure's error
-/// code to it. Returns the original failure; an exception thrown by `work` is dropped. Does not run
-/// `work` if the request must end at once.
+/// Runs `work` with the error code of a failure, before the failure is returned to the caller.
+/// `work` may run PHP code. Returns the original failure; an exception thrown by `work` is dropped.
+/// Does not run `work` if the PHP request must end immediately.
 pub fn run_during_failure(
     failure: Failure,
     work: impl FnOnce(ErrorCode) -> Result<(), Failure>,
 ) -> Failure {
     let exception_value = match &failure {
         Failure::Bailout => return failure,
-        Failure::Thrown(_) => None,
+        Failure::Exception(_) => None,
         Failure::Pending => match take_exception() {
             None => return failure,
             exception_value => exception_value,
@@ -100,14 +107,14 @@ pub fn run_during_failure(
         &failure,
         exception_value.as_ref().and_then(Object::from_value),
     ) {
-        (Failure::Thrown(thrown), _) => Ok(code_of(thrown)),
-        (_, Some(exception)) => code_of_exception(exception),
+        (Failure::Exception(exception), _) => Ok(read_code(exception)),
+        (_, Some(exception)) => read_exception_code(exception),
         _ => Ok(ErrorCode::InternalError),
     };
-    if let Err(second) = code.and_then(work)
-        && let Err(end) = into_tool_failure(second)
+    if let Err(second_failure) = code.and_then(work)
+        && let Err(final_failure) = into_tool_failure(second_failure)
     {
-        return end;
+        return final_failure;
     }
     if let Some(exception) = exception_value {
         rethrow(exception);

@@ -7,36 +7,47 @@ use pillion_core::tool::{CallContext, JsonObject, ToolCall, ToolFailure, ToolOut
 use serde_json::Value;
 
 use crate::context;
-use crate::exception::{self, Caught};
+use crate::exception::{self, PhpOutcome};
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::mcp::hooks::{self, Hooks};
-use crate::values::tool_result::{NAME as TOOL_RESULT, result_of};
+use crate::values::tool_result::{NAME as TOOL_RESULT, to_tool_result};
 use crate::values::{tool_call, tool_definition};
 use crate::zend::{Failure, call_callable, type_name};
 
-/// Calls the `approve` callable. If it returns true, the call is approved; with arguments, the call
-/// is approved with these arguments; with false, denied; with null, the call stays undecided.
-pub(super) fn approve(hooks: Option<Hooks<'_>>, request: &ApprovalRequest) -> Caught<Decision> {
+/// Calls the `approve` callable. The call is approved if the callable returns true, approved with
+/// the returned arguments if the callable returns an array, denied if the callable returns false,
+/// and undecided if the callable returns null.
+pub(super) fn call_approve(
+    hooks: Option<Hooks<'_>>,
+    request: &ApprovalRequest,
+) -> PhpOutcome<Decision> {
     let details = CallDetails {
         tool: &request.tool,
         arguments: &request.arguments,
         context: &request.context,
-        approval: Some(&request.id),
+        approval_id: Some(&request.id),
     };
-    let expected = "bool, arguments by name";
-    let decision = call_option(hooks, hooks::APPROVE, &details, expected, read_decision)?;
+    let expected_type = "bool, arguments by name";
+    let decision = call_option(
+        hooks,
+        hooks::APPROVE_CALLABLE,
+        &details,
+        expected_type,
+        read_decision,
+    )?;
     Ok(decision.map(|decision| decision.unwrap_or(Decision::Undecided)))
 }
 
-fn read_decision(returned: &Zval) -> Result<Option<Decision>, Failure> {
-    if returned.is_array() {
-        // An empty array does not approve the call: it is a list, and false in PHP.
-        return Ok(match to_value(returned)? {
+fn read_decision(returned_value: &Zval) -> Result<Option<Decision>, Failure> {
+    if returned_value.is_array() {
+        // An empty array does not approve the call: PHP treats an empty array as false, and a list
+        // is not an object of changed arguments.
+        return Ok(match to_value(returned_value)? {
             Value::Object(arguments) => Some(Decision::Edited(arguments)),
             _ => None,
         });
     }
-    Ok(returned.bool().map(|is_approved| {
+    Ok(returned_value.bool().map(|is_approved| {
         if is_approved {
             Decision::Approved
         } else {
@@ -45,19 +56,28 @@ fn read_decision(returned: &Zval) -> Result<Option<Decision>, Failure> {
     }))
 }
 
-/// Calls the `before` callable. If it returns null, the call runs; if it returns a result, that is
-/// the result of the call, which does not run.
-pub(super) fn before(hooks: Option<Hooks<'_>>, ready: &ReadyCall) -> Caught<Option<ToolOutput>> {
+/// Calls the `before` callable. If the callable returns null, the call runs; if it returns a
+/// result, the call does not run and has this result.
+pub(super) fn call_before(
+    hooks: Option<Hooks<'_>>,
+    ready_call: &ReadyCall,
+) -> PhpOutcome<Option<ToolOutput>> {
     let details = CallDetails {
-        tool: &ready.tool,
-        arguments: &ready.arguments,
-        context: &ready.context,
-        approval: ready.approval.as_deref(),
+        tool: &ready_call.tool,
+        arguments: &ready_call.arguments,
+        context: &ready_call.context,
+        approval_id: ready_call.approval.as_deref(),
     };
-    let replacement = call_option(hooks, hooks::BEFORE, &details, TOOL_RESULT, |returned| {
-        let result = result_of(returned).map_err(exception::as_internal)?;
-        Ok(result.map(ToolResult::into_output))
-    })?;
+    let replacement = call_option(
+        hooks,
+        hooks::BEFORE_CALLABLE,
+        &details,
+        TOOL_RESULT,
+        |returned_value| {
+            let result = to_tool_result(returned_value).map_err(exception::into_internal_error)?;
+            Ok(result.map(ToolResult::into_output))
+        },
+    )?;
     Ok(replacement.and_then(Option::transpose))
 }
 
@@ -66,42 +86,42 @@ struct CallDetails<'a> {
     tool: &'a RegisteredTool,
     arguments: &'a JsonObject,
     context: &'a CallContext,
-    /// The ID of the approval for the call, given or not.
-    approval: Option<&'a str>,
+    /// The ID of the approval for the call, whether or not the approval has been granted.
+    approval_id: Option<&'a str>,
 }
 
 /// Calls a callable of the executor's options: `fn (ToolCall, ToolDefinition, array $context)`.
 /// Returns `None` if no callable is set or if the callable returns null. The call fails without
-/// running if the callable throws an exception, or if it returns a value for which `read` returns
-/// `None`; the error then names the `expected` type.
+/// running if the callable throws an exception, or if `read_value` returns `None` for the returned
+/// value; the error message then contains `expected_type`.
 fn call_option<T>(
     hooks: Option<Hooks<'_>>,
     option: &str,
     details: &CallDetails<'_>,
-    expected: &str,
-    read: impl FnOnce(&Zval) -> Result<Option<T>, Failure>,
-) -> Caught<Option<T>> {
+    expected_type: &str,
+    read_value: impl FnOnce(&Zval) -> Result<Option<T>, Failure>,
+) -> PhpOutcome<Option<T>> {
     let Some(callable) = hooks.and_then(|hooks| hooks.get(option)) else {
         return Ok(Ok(None));
     };
-    exception::catch(call(&callable, details).and_then(|returned| {
-        if returned.is_null() {
+    exception::catch_exception(invoke(&callable, details).and_then(|returned_value| {
+        if returned_value.is_null() {
             return Ok(Ok(None));
         }
-        Ok(read(&returned)?.map(Some).ok_or_else(|| {
-            let kind = type_name(&returned);
+        Ok(read_value(&returned_value)?.map(Some).ok_or_else(|| {
+            let kind = type_name(&returned_value);
             ToolFailure::internal(format!(
-                "The callable '{option}' must return {expected} or null, not {kind}"
+                "The callable '{option}' must return {expected_type} or null, not {kind}"
             ))
         }))
     }))
 }
 
-fn call(callable: &Zval, details: &CallDetails<'_>) -> Result<Zval, Failure> {
+fn invoke(callable: &Zval, details: &CallDetails<'_>) -> Result<Zval, Failure> {
     let arguments = Value::Object(details.arguments.clone());
     let name = details.tool.name().as_str();
     let call = ToolCall::new(&details.context.call_id, name, arguments);
-    let context = context::to_php_json(details.context, details.approval);
+    let context = context::to_php_json(details.context, details.approval_id);
     call_callable(
         callable,
         [

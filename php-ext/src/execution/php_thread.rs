@@ -1,4 +1,4 @@
-//! The engine's handle of the PHP thread that waits for an execution.
+//! The engine's handle of the PHP thread that waits for the results of an execution.
 
 use pillion_core::executor::{ApprovalRequest, Decision, ReadyCall};
 use pillion_core::job_channel::{
@@ -11,35 +11,36 @@ use crate::wait::{Job, JobSender};
 
 /// A job that the engine passes to the PHP thread.
 pub enum ExecutionJob {
-    /// Run a PHP tool. The number distinguishes the tool from a later one with the same name.
-    Run(Job<ToolRun<u64>, Result<ToolOutput, ToolFailure>>),
+    /// Run a PHP tool. The number distinguishes the tool from a later tool with the same name.
+    RunTool(Job<ToolRun<u64>, Result<ToolOutput, ToolFailure>>),
     /// Call the `approve` callable to decide on a call.
-    Approve(Job<Box<ApprovalRequest>, Result<Decision, ToolFailure>>),
+    CallApprove(Job<Box<ApprovalRequest>, Result<Decision, ToolFailure>>),
     /// Call the `before` callable before a call runs.
-    Enter(Job<Box<ReadyCall>, Result<Option<ToolOutput>, ToolFailure>>),
+    CallBefore(Job<Box<ReadyCall>, Result<Option<ToolOutput>, ToolFailure>>),
     /// Notify the application about the start or end of a call.
-    Notice(CallNotification),
-    /// Handle a job of an MCP client. The number is the index of the client among the participants.
+    NotifyApplication(CallNotification),
+    /// Handle a job of an MCP client. The number is the index of the client among the clients that
+    /// take part in the execution.
     Mcp(usize, ServerJob),
 }
 
 /// The PHP thread that waits for an execution.
 pub struct PhpThread {
-    /// Sends jobs to the thread. If the thread no longer waits, a job is dropped, and with it the
-    /// sender of its response.
-    pub jobs: JobSender<ExecutionJob>,
-    /// The jobs that the application handles.
+    /// Sends jobs to the PHP thread. If the PHP thread has stopped waiting, the job and the sender
+    /// of its response are dropped.
+    pub job_sender: JobSender<ExecutionJob>,
+    /// The kinds of jobs that the application handles.
     pub handled_jobs: HandledJobs,
 }
 
 impl PhpThread {
-    async fn request<Q, A>(
+    async fn request<Request, Response>(
         &self,
-        to_job: impl FnOnce(Job<Q, Result<A, ToolFailure>>) -> ExecutionJob,
-        request: Q,
-    ) -> JobOutcome<A> {
+        to_job: impl FnOnce(Job<Request, Result<Response, ToolFailure>>) -> ExecutionJob,
+        request: Request,
+    ) -> JobOutcome<Response> {
         let (job, response) = Job::new(request);
-        (self.jobs)(to_job(job));
+        (self.job_sender)(to_job(job));
         response.await.map_err(|_| PeerGone)
     }
 }
@@ -54,18 +55,18 @@ impl JobPeer for PhpThread {
     }
 
     async fn run_tool(&self, run: ToolRun<u64>) -> JobOutcome<ToolOutput> {
-        self.request(ExecutionJob::Run, run).await
+        self.request(ExecutionJob::RunTool, run).await
     }
 
     async fn approve(&self, request: Box<ApprovalRequest>) -> JobOutcome<Decision> {
-        self.request(ExecutionJob::Approve, request).await
+        self.request(ExecutionJob::CallApprove, request).await
     }
 
     async fn enter(&self, call: Box<ReadyCall>) -> JobOutcome<Option<ToolOutput>> {
-        self.request(ExecutionJob::Enter, call).await
+        self.request(ExecutionJob::CallBefore, call).await
     }
 
     fn notify(&self, notification: CallNotification) {
-        (self.jobs)(ExecutionJob::Notice(notification));
+        (self.job_sender)(ExecutionJob::NotifyApplication(notification));
     }
 }

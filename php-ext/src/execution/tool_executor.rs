@@ -10,16 +10,16 @@ use pillion_core::executor::Executor;
 use pillion_core::job_channel;
 use pillion_core::tool::{ToolCall, ToolResult};
 
-use super::{ExecutionParticipants, Mode, PhpThread};
+use super::{ExecutionMode, ExecutionParticipants, PhpThread};
 use crate::clients::client_hooks;
 use crate::context::context_argument;
 use crate::mcp::hooks::{self, Hooks};
-use crate::tools::registry::{self, is_registry, registry_of};
-use crate::values::tool_call::call_of;
+use crate::tools::registry::{self, is_registry, read_registry};
+use crate::values::tool_call::to_tool_call;
 use crate::values::tool_result::new_result;
 use crate::zend::{
-    Class, Failure, MethodCall, Object, Outcome, State, StateClass, construct, entries, list_of,
-    methods, state_of,
+    Class, Failure, MethodCall, Object, Outcome, State, StateClass, construct, entries, methods,
+    new_list, read_state,
 };
 
 const NAME: &str = "Pillion\\ToolExecutor";
@@ -44,40 +44,43 @@ pub fn register() -> ZendResult<()> {
         "executeAll(array $calls, array $context = []): array" => execute_all,
         "executeParallel(array $calls, array $context = []): array" => execute_parallel,
     );
-    CLASS.register(client_hooks::observing::<ToolExecutor>(class))
+    CLASS.register(client_hooks::add_observer_methods::<ToolExecutor>(class))
 }
 
 fn construct_executor(call: &mut MethodCall<'_>) -> Outcome {
-    let value = call
+    let registry_argument = call
         .value(0)
         .filter(|value| is_registry(value))
         .ok_or_else(|| call.type_error(0, registry::NAME))?;
-    let (_, registry) = registry_of(value)?;
-    let options::Options {
+    let (_, registry) = read_registry(registry_argument)?;
+    let options::ParsedOptions {
         config,
-        approve,
-        before,
+        approve_callable,
+        before_callable,
     } = match call.optional_array(1)? {
-        Some(value) => options::read(value)?,
-        None => options::Options::default(),
+        Some(array) => options::read_options(array)?,
+        None => options::ParsedOptions::default(),
     };
     let this = call.this();
     let tools = Arc::clone(&registry.tools);
     let hooks = job_channel::hooks::<PhpThread>();
     let executor = Executor::with_hooks(tools, config, hooks);
     construct(this, ToolExecutor { executor })?;
-    this.set(CLASS.get(), "registry", value.shallow_clone());
-    let hooks = hooks_of(this)?;
-    for (name, callable) in [(hooks::APPROVE, &approve), (hooks::BEFORE, &before)] {
+    this.set(CLASS.get(), "registry", registry_argument.shallow_clone());
+    let executor_hooks = read_hooks(this)?;
+    for (name, callable) in [
+        (hooks::APPROVE_CALLABLE, &approve_callable),
+        (hooks::BEFORE_CALLABLE, &before_callable),
+    ] {
         if !callable.is_null() {
-            hooks.set(name, Some(callable));
+            executor_hooks.set(name, Some(callable));
         }
     }
     Ok(Zval::new())
 }
 
 /// Returns the hooks of an executor.
-pub fn hooks_of(executor: Object<'_>) -> Result<Hooks<'_>, Failure> {
+pub fn read_hooks(executor: Object<'_>) -> Result<Hooks<'_>, Failure> {
     Hooks::for_object::<ToolExecutor>(executor)
 }
 
@@ -86,8 +89,8 @@ pub fn is_executor(object: Object<'_>) -> bool {
     object.instance_of(CLASS.get())
 }
 
-/// Returns whether an executor's class is a subclass that the application has written, whose
-/// methods must be used.
+/// Returns whether an executor's class is a subclass that the application has written. The methods
+/// of such a subclass must be called, because they may override the methods of `ToolExecutor`.
 pub fn is_extended(executor: Object<'_>) -> bool {
     !std::ptr::eq(executor.class(), CLASS.get())
 }
@@ -96,8 +99,8 @@ pub fn is_extended(executor: Object<'_>) -> bool {
 ///
 /// # Errors
 /// An `Error` if the object's constructor has not run.
-pub fn executor_of(executor: Object<'_>) -> Result<&Executor, Failure> {
-    Ok(&state_of::<ToolExecutor>(executor)?.executor)
+pub fn read_executor(executor: Object<'_>) -> Result<&Executor, Failure> {
+    Ok(&read_state::<ToolExecutor>(executor)?.executor)
 }
 
 /// Returns the registry of an executor.
@@ -105,58 +108,60 @@ pub fn executor_of(executor: Object<'_>) -> Result<&Executor, Failure> {
 /// # Errors
 /// An `Error` if the object's constructor has not run.
 pub fn registry_value(executor: Object<'_>) -> Outcome {
-    state_of::<ToolExecutor>(executor)?;
+    read_state::<ToolExecutor>(executor)?;
     executor.get(CLASS.get(), "registry")
 }
 
 fn execute(call: &mut MethodCall<'_>) -> Outcome {
-    let single = call
+    let tool_call = call
         .value(0)
-        .map_or_else(|| Err(Failure::Pending), call_of)?;
-    let results = run(call, vec![single], Mode::Sequential)?;
+        .map_or_else(|| Err(Failure::Pending), to_tool_call)?;
+    let results = run(call, vec![tool_call], ExecutionMode::Sequential)?;
     match results.first() {
         Some(result) => new_result(result),
-        None => Err(Failure::error("The call has no result")),
+        None => Err(Failure::error(
+            "The executor returned no result for the call",
+        )),
     }
 }
 
 fn execute_all(call: &mut MethodCall<'_>) -> Outcome {
-    let calls = calls_of(call.array(0)?)?;
-    results_of(&run(call, calls, Mode::Sequential)?)
+    let calls = read_calls(call.array(0)?)?;
+    to_result_list(&run(call, calls, ExecutionMode::Sequential)?)
 }
 
 fn execute_parallel(call: &mut MethodCall<'_>) -> Outcome {
-    let calls = calls_of(call.array(0)?)?;
-    results_of(&run(call, calls, Mode::Parallel)?)
+    let calls = read_calls(call.array(0)?)?;
+    to_result_list(&run(call, calls, ExecutionMode::Parallel)?)
 }
 
 fn run(
     call: &MethodCall<'_>,
     calls: Vec<ToolCall>,
-    mode: Mode,
+    mode: ExecutionMode,
 ) -> Result<Vec<ToolResult>, Failure> {
     let context = context_argument(call, 1)?;
     let this = call.this();
-    let state = state_of::<ToolExecutor>(this)?;
-    let registry = this.get(CLASS.get(), "registry")?;
-    let (object, registry) = registry_of(&registry)?;
+    let state = read_state::<ToolExecutor>(this)?;
+    let registry_value = this.get(CLASS.get(), "registry")?;
+    let (registry_object, registry) = read_registry(&registry_value)?;
     let participants = ExecutionParticipants {
         registry,
-        object,
-        hooks: Some(hooks_of(this)?),
+        registry_object,
+        hooks: Some(read_hooks(this)?),
     };
     super::execute(&participants, &state.executor, calls, context, mode)
 }
 
 /// Reads the calls in a list of `ToolCall` objects or arrays.
-fn calls_of(list: &Zval) -> Result<Vec<ToolCall>, Failure> {
-    entries(list).map(|(_, call)| call_of(&call)).collect()
+fn read_calls(list: &Zval) -> Result<Vec<ToolCall>, Failure> {
+    entries(list).map(|(_, call)| to_tool_call(&call)).collect()
 }
 
-fn results_of(results: &[ToolResult]) -> Outcome {
-    let results = results
+fn to_result_list(results: &[ToolResult]) -> Outcome {
+    let result_objects = results
         .iter()
         .map(new_result)
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(list_of(results))
+    Ok(new_list(result_objects))
 }

@@ -6,7 +6,7 @@ use ext_php_rs::flags::ClassFlags;
 
 use super::{EmptyObject, decode, encode_arguments};
 use crate::zend::exception_class::invalid_input;
-use crate::zend::{Class, ClassSlot, MethodCall, Outcome, methods, string_of};
+use crate::zend::{Class, ClassSlot, MethodCall, Outcome, methods, new_string};
 
 static CLASS: ClassSlot = ClassSlot::new();
 
@@ -27,5 +27,5 @@ fn to_php(call: &mut MethodCall<'_>) -> Outcome {
 
 fn to_json(call: &mut MethodCall<'_>) -> Outcome {
     let value = call.value(0).ok_or_else(|| call.type_error(0, "mixed"))?;
-    Ok(string_of(encode_arguments(value)?.get()))
+    Ok(new_string(encode_arguments(value)?.get()))
 }

@@ -6,18 +6,19 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::Value;
 
 use crate::zend::{
-    Failure, bool_of, empty_array, float_of, int_of, run_guarded, should_stop, string_of, table_of,
+    Failure, empty_array, into_array, new_bool, new_float, new_int, new_string, run_guarded,
+    should_stop,
 };
 
 /// The PHP value for `{}`, and for an object with the keys `0`, `1`, `2` and so on, which a PHP
 /// array cannot distinguish from a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmptyObject {
-    /// The value is an array, as `json_decode($json, true)` returns it. For values that PHP code
+    /// The value is an array, as `json_decode($json, true)` returns. Used for values that PHP code
     /// reads.
     Array,
-    /// The value is a `stdClass`. For values that PHP code sends on as JSON, so that a map stays a
-    /// map.
+    /// The value is a `stdClass`. Used for values that PHP code may encode as JSON again, so that a
+    /// map stays a map.
     StdClass,
 }
 
@@ -25,12 +26,12 @@ pub enum EmptyObject {
 /// converted as by `json_decode($json, true)` (an integer beyond 64 bits becomes a float).
 ///
 /// # Errors
-/// A failure of PHP's engine. The inner result holds the syntax error of the JSON, because only the
-/// caller knows which exception applies.
-pub fn decode(json: &str, empty: EmptyObject) -> Result<serde_json::Result<Zval>, Failure> {
+/// A failure of the Zend engine, such as exhausted memory. The inner result contains the syntax
+/// error of the JSON text, because only the caller knows which exception to throw.
+pub fn decode(json: &str, empty_object: EmptyObject) -> Result<serde_json::Result<Zval>, Failure> {
     run_guarded(|| {
         let mut reader = serde_json::Deserializer::from_str(json);
-        let value = Seed::new(empty).deserialize(&mut reader)?;
+        let value = ValueSeed::new(empty_object).deserialize(&mut reader)?;
         reader.end()?;
         Ok(value)
     })
@@ -39,63 +40,63 @@ pub fn decode(json: &str, empty: EmptyObject) -> Result<serde_json::Result<Zval>
 /// Converts a JSON tree to a PHP value.
 ///
 /// # Errors
-/// A failure of PHP's engine.
-pub fn decode_value(value: &Value, empty: EmptyObject) -> Result<Zval, Failure> {
-    decode_tree(value, Seed::new(empty))
+/// A failure of the Zend engine, such as exhausted memory.
+pub fn decode_value(value: &Value, empty_object: EmptyObject) -> Result<Zval, Failure> {
+    decode_tree(value, ValueSeed::new(empty_object))
 }
 
-/// Converts arguments to a PHP value without loss. A map that would become a list as an array
-/// becomes a `stdClass`, except for the arguments themselves. An integer beyond 64 bits becomes a
+/// Converts arguments to a PHP value without loss. A map that a PHP array could not distinguish
+/// from a list becomes a `stdClass`, except at the top level. An integer beyond 64 bits becomes a
 /// string of its digits, because a float would change the number.
 ///
 /// # Errors
-/// A failure of PHP's engine.
+/// A failure of the Zend engine, such as exhausted memory.
 pub fn decode_exactly(value: &Value) -> Result<Zval, Failure> {
-    let seed = Seed {
+    let seed = ValueSeed {
         keeps_digits: true,
         is_root_array: true,
-        ..Seed::new(EmptyObject::StdClass)
+        ..ValueSeed::new(EmptyObject::StdClass)
     };
     decode_tree(value, seed)
 }
 
-fn decode_tree(value: &Value, seed: Seed) -> Result<Zval, Failure> {
+fn decode_tree(value: &Value, seed: ValueSeed) -> Result<Zval, Failure> {
     run_guarded(|| seed.deserialize(value))?
         .map_err(|error: serde_json::Error| Failure::error(error.to_string()))
 }
 
 #[derive(Clone, Copy)]
-struct Seed {
-    empty: EmptyObject,
+struct ValueSeed {
+    empty_object: EmptyObject,
     /// Whether integers beyond 64 bits become strings.
     keeps_digits: bool,
-    /// Whether a map at this level becomes an array, even if `empty` requires a `stdClass`.
+    /// Whether a map at this level becomes an array, even if `empty_object` requires a `stdClass`.
     is_root_array: bool,
 }
 
-impl Seed {
-    fn new(empty: EmptyObject) -> Self {
+impl ValueSeed {
+    fn new(empty_object: EmptyObject) -> Self {
         Self {
-            empty,
+            empty_object,
             keeps_digits: false,
             is_root_array: false,
         }
     }
 
-    /// Returns the seed for the values that a value contains.
-    fn inner(self) -> Self {
+    /// Returns the deserialization seed for the elements or members of a value.
+    fn for_children(self) -> Self {
         Self {
             is_root_array: false,
             ..self
         }
     }
 
-    fn makes_objects(self) -> bool {
-        self.empty == EmptyObject::StdClass && !self.is_root_array
+    fn needs_std_class(self) -> bool {
+        self.empty_object == EmptyObject::StdClass && !self.is_root_array
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Seed {
+impl<'de> DeserializeSeed<'de> for ValueSeed {
     type Value = Zval;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Zval, D::Error> {
@@ -103,7 +104,7 @@ impl<'de> DeserializeSeed<'de> for Seed {
     }
 }
 
-impl<'de> Visitor<'de> for Seed {
+impl<'de> Visitor<'de> for ValueSeed {
     type Value = Zval;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -114,68 +115,69 @@ impl<'de> Visitor<'de> for Seed {
         Ok(Zval::new())
     }
 
-    fn visit_bool<E>(self, yes: bool) -> Result<Zval, E> {
-        Ok(bool_of(yes))
+    fn visit_bool<E>(self, boolean: bool) -> Result<Zval, E> {
+        Ok(new_bool(boolean))
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<Zval, E> {
-        Ok(int_of(number))
+        Ok(new_int(number))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "as json_decode does")]
     fn visit_u64<E: Error>(self, number: u64) -> Result<Zval, E> {
         match i64::try_from(number) {
             Ok(number) => self.visit_i64(number),
-            Err(_) if self.keeps_digits => Ok(string_of(number.to_string())),
+            Err(_) if self.keeps_digits => Ok(new_string(number.to_string())),
             Err(_) => self.visit_f64(number as f64),
         }
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<Zval, E> {
-        Ok(float_of(number))
+        Ok(new_float(number))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Zval, E> {
-        Ok(string_of(text))
+        Ok(new_string(text))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Zval, A::Error> {
-        let Some(first) = list.next_element_seed(self.inner())? else {
+        let Some(first_element) = list.next_element_seed(self.for_children())? else {
             return Ok(empty_array());
         };
         let mut table = ZendHashTable::new();
-        push::<A::Error>(&mut table, first)?;
-        while let Some(element) = list.next_element_seed(self.inner())? {
-            push::<A::Error>(&mut table, element)?;
+        push_element::<A::Error>(&mut table, first_element)?;
+        while let Some(element) = list.next_element_seed(self.for_children())? {
+            push_element::<A::Error>(&mut table, element)?;
         }
-        Ok(table_of(table))
+        Ok(into_array(table))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Zval, A::Error> {
-        let Some(first) = map.next_key_seed(KeySeed)? else {
-            return match self.makes_objects() {
-                false => Ok(empty_array()),
-                true => object_of(&ZendHashTable::new()).map_err(A::Error::custom),
+        let Some(first_key) = map.next_key_seed(KeySeed)? else {
+            return if self.needs_std_class() {
+                to_std_class(&ZendHashTable::new()).map_err(A::Error::custom)
+            } else {
+                Ok(empty_array())
             };
         };
         let mut table = ZendHashTable::new();
-        let may_be_list = self.makes_objects() && first.as_bytes() == b"0";
-        let mut next = Some(first);
-        while let Some(key) = next {
-            let value = map.next_value_seed(self.inner())?;
+        let may_be_list = self.needs_std_class() && first_key.as_bytes() == b"0";
+        let mut next_key = Some(first_key);
+        while let Some(key) = next_key {
+            let value = map.next_value_seed(self.for_children())?;
             table.insert(&*key, value).map_err(A::Error::custom)?;
-            check_must_stop::<A::Error>()?;
-            next = map.next_key_seed(KeySeed)?;
+            fail_if_stopping::<A::Error>()?;
+            next_key = map.next_key_seed(KeySeed)?;
         }
         if may_be_list && table.has_sequential_keys() {
-            return object_of(&table).map_err(A::Error::custom);
+            return to_std_class(&table).map_err(A::Error::custom);
         }
-        Ok(table_of(table))
+        Ok(into_array(table))
     }
 }
 
 /// Returns a `stdClass` with these properties.
-fn object_of(members: &ZendHashTable) -> ext_php_rs::error::Result<Zval> {
+fn to_std_class(members: &ZendHashTable) -> ext_php_rs::error::Result<Zval> {
     let mut object = ZendObject::new_stdclass();
     for (key, value) in members {
         object.set_property(&key.to_string(), value.shallow_clone())?;
@@ -183,14 +185,14 @@ fn object_of(members: &ZendHashTable) -> ext_php_rs::error::Result<Zval> {
     object.into_zval(false)
 }
 
-fn push<E: Error>(table: &mut ZendHashTable, element: Zval) -> Result<(), E> {
+fn push_element<E: Error>(table: &mut ZendHashTable, element: Zval) -> Result<(), E> {
     table.push(element).map_err(E::custom)?;
-    check_must_stop()
+    fail_if_stopping()
 }
 
-fn check_must_stop<E: Error>() -> Result<(), E> {
+fn fail_if_stopping<E: Error>() -> Result<(), E> {
     if should_stop() {
-        return Err(E::custom("the engine stops"));
+        return Err(E::custom("PHP's engine stops the request"));
     }
     Ok(())
 }

@@ -13,24 +13,24 @@ use serde::ser::{Error, Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::DEPTH_LIMIT;
+use super::MAX_DEPTH;
 use crate::zend::exception_class::invalid_input;
 use crate::zend::{
-    Failure, Key, Object, Properties, is_list, json_serializable, run_guarded, slots,
+    Failure, Object, Properties, TableKey, is_list, json_serializable, run_guarded, slots,
 };
 
 /// A PHP value that serde can serialize by the rules of `json_encode`: lists become arrays, other
 /// arrays become objects, objects become the result of `jsonSerialize()` or their public
 /// properties, and backed enums become their values. A float keeps its fraction: `1.0`, not `1`.
-struct Php<'a> {
+struct PhpValue<'a> {
     value: &'a Zval,
-    pass: &'a EncodePass,
+    encoder_state: &'a EncoderState,
 }
 
-/// The state of converting one value: the current depth, and the failure behind a serde error,
-/// which can carry only text.
+/// The state of the conversion of one value: the current depth, and the PHP failure that caused a
+/// serde error. A serde error itself can contain only text.
 #[derive(Default)]
-struct EncodePass {
+struct EncoderState {
     depth: Cell<usize>,
     failure: RefCell<Option<Failure>>,
 }
@@ -40,111 +40,123 @@ struct EncodePass {
 /// # Errors
 /// An `InvalidInputException` for a value that JSON cannot represent: text that is not UTF-8, NAN
 /// and INF, resources, closures, generators, enums without values, and more than 128 levels (or a
-/// value that contains itself). An exception of `jsonSerialize()` passes through.
+/// value that contains itself). An exception of `jsonSerialize()` is returned unchanged.
 pub fn encode_arguments(arguments: &Zval) -> Result<Box<RawValue>, Failure> {
     if arguments.array().is_some_and(ZendHashTable::is_empty) {
         return Ok(RawValue::from_string("{}".to_owned()).unwrap_or_default());
     }
-    // The text is not parsed again, as `RawValue::from_string` would.
-    run("value", arguments, |php| {
-        serde_json::value::to_raw_value(&php)
+    // The text is not passed to `RawValue::from_string`, which would parse it again.
+    encode_value("value", arguments, |php_value| {
+        serde_json::value::to_raw_value(&php_value)
     })
 }
 
 /// Converts a PHP value to a JSON tree.
 ///
 /// # Errors
-/// The failures of [`encode_arguments`].
+/// The same errors as [`encode_arguments`].
 pub fn to_value(value: &Zval) -> Result<Value, Failure> {
     to_value_as("value", value)
 }
 
-/// Converts a PHP value to a JSON tree like [`to_value`]. Error messages call the value `what`,
-/// such as `argument $options`.
+/// Converts a PHP value to a JSON tree like [`to_value`]. Error messages call the value
+/// `value_name`, such as `argument $options`.
 ///
 /// # Errors
-/// The failures of [`to_value`].
-pub fn to_value_as(what: &str, value: &Zval) -> Result<Value, Failure> {
-    run(what, value, |php| serde_json::to_value(php))
+/// The same errors as [`to_value`].
+pub fn to_value_as(value_name: &str, value: &Zval) -> Result<Value, Failure> {
+    encode_value(value_name, value, |php_value| {
+        serde_json::to_value(php_value)
+    })
 }
 
-fn run<R>(
-    what: &str,
+fn encode_value<R>(
+    value_name: &str,
     value: &Zval,
-    write: impl FnOnce(Php<'_>) -> Result<R, serde_json::Error>,
+    serialize: impl FnOnce(PhpValue<'_>) -> Result<R, serde_json::Error>,
 ) -> Result<R, Failure> {
-    let pass = EncodePass::default();
-    let written = write(Php { value, pass: &pass });
-    if let Some(failure) = pass.failure.take() {
+    let encoder_state = EncoderState::default();
+    let outcome = serialize(PhpValue {
+        value,
+        encoder_state: &encoder_state,
+    });
+    if let Some(failure) = encoder_state.failure.take() {
         return Err(failure);
     }
-    written.map_err(|error| invalid_input(format!("The {what} is not JSON: {error}")))
+    outcome.map_err(|error| invalid_input(format!("The {value_name} is not JSON: {error}")))
 }
 
-impl EncodePass {
-    fn child<'a>(&'a self, value: &'a Zval) -> Php<'a> {
-        Php { value, pass: self }
+impl EncoderState {
+    fn wrap<'a>(&'a self, value: &'a Zval) -> PhpValue<'a> {
+        PhpValue {
+            value,
+            encoder_state: self,
+        }
     }
 
-    /// Runs `write` with the depth increased by one.
-    fn nested<R, E: Error>(&self, write: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
+    /// Runs `serialize` with the depth increased by one.
+    fn with_nesting<R, E: Error>(&self, serialize: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
         let depth = self.depth.get() + 1;
-        if depth > DEPTH_LIMIT {
+        if depth > MAX_DEPTH {
             return Err(E::custom(format_args!(
-                "it nests deeper than {DEPTH_LIMIT} levels, or contains itself"
+                "the value nests deeper than {MAX_DEPTH} levels, or contains itself"
             )));
         }
         self.depth.set(depth);
-        let written = write();
+        let outcome = serialize();
         self.depth.set(depth - 1);
-        written
+        outcome
     }
 
     fn fail<E: Error>(&self, failure: Failure) -> E {
         self.failure.replace(Some(failure));
-        E::custom("PHP code failed")
+        E::custom("PHP code threw an exception during the conversion to JSON")
     }
 }
 
-impl Serialize for Php<'_> {
+impl Serialize for PhpValue<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let value = self.value.dereference();
         if let Some(text) = value.zend_str() {
-            return serializer.serialize_str(utf8::<S::Error>(text.as_bytes())?);
+            return serializer.serialize_str(to_utf8::<S::Error>(text.as_bytes())?);
         }
         if let Some(number) = value.long() {
             return serializer.serialize_i64(number);
         }
         if let Some(table) = value.array() {
-            // The reference keeps the object alive: PHP code in `jsonSerialize()` may release the
-            // array that contains the object.
-            let _held = value.shallow_clone();
-            return self.pass.nested(|| self.table(table, serializer));
+            // The additional reference keeps the array alive, because PHP code in `jsonSerialize()`
+            // may release the array that is being serialized.
+            let _array_reference = value.shallow_clone();
+            return self
+                .encoder_state
+                .with_nesting(|| self.serialize_table(table, serializer));
         }
-        if let Some(yes) = value.bool() {
-            return serializer.serialize_bool(yes);
+        if let Some(boolean) = value.bool() {
+            return serializer.serialize_bool(boolean);
         }
         if let Some(number) = value.double() {
             if !number.is_finite() {
-                return Err(S::Error::custom("it holds NAN or INF"));
+                return Err(S::Error::custom("the value contains NAN or INF"));
             }
             return serializer.serialize_f64(number);
         }
         if value.is_object() {
-            // The reference keeps the object alive: PHP code in `jsonSerialize()` may release the
-            // object, or replace it in its container.
-            let held = value.shallow_clone();
-            return self.pass.nested(|| self.object(&held, serializer));
+            // The additional reference keeps the object alive, because PHP code in
+            // `jsonSerialize()` may release the object, or replace it in its container.
+            let object_reference = value.shallow_clone();
+            return self
+                .encoder_state
+                .with_nesting(|| self.serialize_object(&object_reference, serializer));
         }
         if value.is_resource() {
-            return Err(S::Error::custom("it holds a resource"));
+            return Err(S::Error::custom("the value contains a resource"));
         }
         serializer.serialize_unit()
     }
 }
 
-impl Php<'_> {
-    fn table<S: Serializer>(
+impl PhpValue<'_> {
+    fn serialize_table<S: Serializer>(
         &self,
         table: &ZendHashTable,
         serializer: S,
@@ -152,89 +164,100 @@ impl Php<'_> {
         if is_list(table) {
             let mut list = serializer.serialize_seq(Some(table.len()))?;
             for (_, value) in slots(table) {
-                list.serialize_element(&self.pass.child(value))?;
+                list.serialize_element(&self.encoder_state.wrap(value))?;
             }
             return list.end();
         }
         let mut map = serializer.serialize_map(Some(table.len()))?;
         for (key, value) in slots(table) {
-            self.entry::<S>(&mut map, key, value)?;
+            self.serialize_entry::<S>(&mut map, key, value)?;
         }
         map.end()
     }
 
-    fn entry<S: Serializer>(
+    fn serialize_entry<S: Serializer>(
         &self,
         map: &mut S::SerializeMap,
-        key: Key<'_>,
+        key: TableKey<'_>,
         value: &Zval,
     ) -> Result<(), S::Error> {
-        let value = &self.pass.child(value);
+        let php_value = &self.encoder_state.wrap(value);
         match key.zend_str() {
-            Some(name) => map.serialize_entry(utf8::<S::Error>(name.as_bytes())?, value),
-            None => map.serialize_entry(&key.long().unwrap_or_default().to_string(), value),
+            Some(name) => map.serialize_entry(to_utf8::<S::Error>(name.as_bytes())?, php_value),
+            None => map.serialize_entry(&key.long().unwrap_or_default().to_string(), php_value),
         }
     }
 
-    fn object<S: Serializer>(&self, value: &Zval, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize_object<S: Serializer>(
+        &self,
+        value: &Zval,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         let Some(object) = Object::from_value(value) else {
             return serializer.serialize_unit();
         };
         if object.instance_of(json_serializable()) {
-            let shown = object
+            let serializable = object
                 .call("jsonSerialize", [])
-                .map_err(|failure| self.pass.fail::<S::Error>(failure))?;
-            let itself = Object::from_value(&shown).is_some_and(|shown| shown == object);
-            if !itself {
-                return self.pass.child(&shown).serialize(serializer);
+                .map_err(|failure| self.encoder_state.fail::<S::Error>(failure))?;
+            let returns_itself = Object::from_value(&serializable)
+                .is_some_and(|serializable| serializable == object);
+            if !returns_itself {
+                return self.encoder_state.wrap(&serializable).serialize(serializer);
             }
         }
         let class = object.class();
         if matches!(object.class_name(), "Closure" | "Generator") {
             return Err(S::Error::custom(format_args!(
-                "it holds a {}",
+                "the value contains a {}",
                 object.class_name()
             )));
         }
         if class.flags().contains(ClassFlags::Enum) {
             if class.enum_backing_type == IS_UNDEF {
-                return Err(S::Error::custom("it holds an enum without values"));
+                return Err(S::Error::custom(
+                    "the value contains an enum without values",
+                ));
             }
-            let backing = object
+            let backing_value = object
                 .get(class, "value")
-                .map_err(|failure| self.pass.fail::<S::Error>(failure))?;
-            return self.pass.child(&backing).serialize(serializer);
+                .map_err(|failure| self.encoder_state.fail::<S::Error>(failure))?;
+            return self
+                .encoder_state
+                .wrap(&backing_value)
+                .serialize(serializer);
         }
         let properties = run_guarded(|| Properties::for_json(value))
-            .map_err(|failure| self.pass.fail::<S::Error>(failure))?;
+            .map_err(|failure| self.encoder_state.fail::<S::Error>(failure))?;
         match properties {
-            Some(properties) => self.properties(&properties, serializer),
+            Some(properties) => self.serialize_properties(&properties, serializer),
             None => serializer.serialize_map(Some(0))?.end(),
         }
     }
 
-    /// Serializes the public properties of an object. The names of other properties start with a
-    /// NUL byte.
-    fn properties<S: Serializer>(
+    /// Serializes the public properties of an object. Skips all other properties, whose names start
+    /// with a NUL byte.
+    fn serialize_properties<S: Serializer>(
         &self,
         table: &ZendHashTable,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for (key, value) in slots(table) {
-            let hidden = key
+            let is_hidden = key
                 .zend_str()
                 .is_some_and(|name| name.as_bytes().first() == Some(&0));
             let value = value.indirect().unwrap_or(value);
-            let unset = value.get_type() == DataType::Undef;
-            if !hidden && !unset {
-                self.entry::<S>(&mut map, key, value)?;
+            let is_unset = value.get_type() == DataType::Undef;
+            if !is_hidden && !is_unset {
+                self.serialize_entry::<S>(&mut map, key, value)?;
             }
         }
         map.end()
     }
 }
 
-fn utf8<E: Error>(bytes: &[u8]) -> Result<&str, E> {
-    std::str::from_utf8(bytes).map_err(|_| E::custom("it holds text that is not valid UTF-8"))
+fn to_utf8<E: Error>(bytes: &[u8]) -> Result<&str, E> {
+    std::str::from_utf8(bytes)
+        .map_err(|_| E::custom("the value contains text that is not valid UTF-8"))
 }

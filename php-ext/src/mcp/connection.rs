@@ -8,27 +8,28 @@ use super::router::MessageRouter;
 use super::server_job::ServerRequestKind;
 use super::token_slot::TokenSlot;
 
-/// The capabilities of a client object: the server's requests that it can handle. The server learns
-/// them when the connection opens, so objects with different callbacks use different connections.
+/// The capabilities of a client object: the kinds of server requests that the object can handle.
+/// Objects with different callbacks use different connections, because the capabilities are sent to
+/// the server when the connection opens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
     /// Whether `onSampling()` has set a callback.
-    pub sampling: bool,
+    pub has_sampling: bool,
     /// Whether `onElicitation()` has set a callback.
-    pub elicitation: bool,
-    /// Whether `onNotification()` has set a callback. If so, the connection listens to the server
-    /// also between calls.
-    pub notifications: bool,
+    pub has_elicitation: bool,
+    /// Whether `onNotification()` has set a callback. With a callback, the connection receives
+    /// messages from the server between calls as well.
+    pub has_notifications: bool,
     /// Whether `onAuthorization()` has set a callback.
-    pub authorization: bool,
+    pub has_authorization: bool,
     /// Whether a token store keeps a pending authorization until the user has granted it.
-    pub deferral: bool,
+    pub can_defer_authorization: bool,
     /// The URIs and names of the roots from `setRoots()`.
     pub roots: Vec<(String, String)>,
 }
 
 impl ClientCapabilities {
-    /// Appends the capabilities to the key of a connection.
+    /// Appends the capabilities to `key`, the key of a connection.
     pub fn append_to_key(&self, key: &mut String) {
         if *self != Self::default() {
             key.push_str(&format!("{self:?}"));
@@ -58,14 +59,15 @@ impl McpConnection {
             tokens.attach(&router);
             config.authorization.token_store = Some(Arc::<TokenSlot>::clone(tokens));
         }
-        let has_prompt = tokens.is_some() && (capabilities.authorization || capabilities.deferral);
+        let has_prompt = tokens.is_some()
+            && (capabilities.has_authorization || capabilities.can_defer_authorization);
         let prompt = has_prompt.then(|| {
-            let prompt = Arc::new(PhpPrompt::new(&router, capabilities.authorization));
+            let prompt = Arc::new(PhpPrompt::new(&router, capabilities.has_authorization));
             config.authorization.prompt = Some(Arc::<PhpPrompt>::clone(&prompt));
             prompt
         });
         Self {
-            client: McpClient::with_callbacks(config, callbacks(&router, capabilities)),
+            client: McpClient::with_callbacks(config, build_callbacks(&router, capabilities)),
             router,
             prompt,
             tokens,
@@ -83,7 +85,7 @@ impl McpConnection {
         &self.router
     }
 
-    /// Returns the prompt for authorizations, if OAuth may need one.
+    /// Returns the authorization prompt; `None` if the connection does not use OAuth.
     pub fn prompt(&self) -> Option<&Arc<PhpPrompt>> {
         self.prompt.as_ref()
     }
@@ -93,7 +95,8 @@ impl McpConnection {
         self.tokens.as_ref()
     }
 
-    /// Marks the session with this number as reported. Returns whether it was not reported before.
+    /// Marks the session with this number as reported to PHP. Returns true if the session had not
+    /// been reported before.
     pub fn mark_session_reported(&self, number: u64) -> bool {
         self.reported_sessions
             .fetch_max(number + 1, Ordering::AcqRel)
@@ -101,23 +104,23 @@ impl McpConnection {
     }
 }
 
-fn callbacks(router: &Arc<MessageRouter>, capabilities: &ClientCapabilities) -> Callbacks {
+fn build_callbacks(router: &Arc<MessageRouter>, capabilities: &ClientCapabilities) -> Callbacks {
     let forward = |kind: ServerRequestKind| {
         let router = Arc::clone(router);
         move |params| router.forward_request(kind, params)
     };
     let mut callbacks = Callbacks::new();
-    if capabilities.sampling {
+    if capabilities.has_sampling {
         callbacks = callbacks.on_sampling(forward(ServerRequestKind::Sampling));
     }
-    if capabilities.elicitation {
+    if capabilities.has_elicitation {
         callbacks = callbacks.on_elicitation(forward(ServerRequestKind::Elicitation));
     }
     if !capabilities.roots.is_empty() {
         callbacks = callbacks.roots(capabilities.roots.iter().cloned());
     }
     let listener = Arc::clone(router);
-    if capabilities.notifications {
+    if capabilities.has_notifications {
         callbacks.on_notification(move |notification| listener.handle_notification(notification))
     } else {
         callbacks.on_notification_without_listening(move |notification| {

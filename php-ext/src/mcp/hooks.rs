@@ -8,11 +8,12 @@ use crate::json::{EmptyObject, decode_value};
 use crate::log::{self, LogLevel};
 use crate::zend::{
     Failure, HiddenValue, MethodCall, Object, Outcome, State, call_callable, is_callable, member,
-    string_of, with_entry, without_entry,
+    new_string, with_entry, without_entry,
 };
 
-/// The hooks of a client or executor object. They are the hidden value of the object, because a
-/// token store or a logger may hold credentials, which no dump of the object may show.
+/// The hooks of a client or executor object. They are stored in the object's `HiddenValue` and not
+/// in PHP properties, so that `var_dump()` does not show the credentials that a token store or a
+/// logger may hold.
 #[derive(Clone, Copy)]
 pub struct Hooks<'a>(HiddenValue<'a>);
 
@@ -39,9 +40,9 @@ impl<'a> Hooks<'a> {
         });
     }
 
-    /// Sets a hook to the object in an argument. The object must have the given methods. Its
-    /// methods are checked instead of an interface, because the PSR interfaces do not belong to the
-    /// extension and may not be loaded.
+    /// Sets a hook to the object in an argument. The object must have the given methods. This
+    /// function checks methods instead of an interface, because the PSR interfaces do not belong to
+    /// the extension and may not be loaded.
     ///
     /// # Errors
     /// A `TypeError`, or an `InvalidInputException` that names the argument, the class and the
@@ -54,14 +55,14 @@ impl<'a> Hooks<'a> {
         parameter: &str,
         methods: &[&str],
     ) -> Result<(), Failure> {
-        let Some(value) = call.non_null(index) else {
+        let Some(value) = call.non_null_value(index) else {
             self.set(name, None);
             return Ok(());
         };
         let object = Object::from_value(value).ok_or_else(|| call.type_error(index, "?object"))?;
-        if let Some(missing) = methods.iter().find(|method| !object.has_method(method)) {
+        if let Some(missing_method) = methods.iter().find(|method| !object.has_method(method)) {
             return Err(exception::invalid_input(format!(
-                "${parameter} must have the method {missing}(), and {} has none",
+                "${parameter} must have the method {missing_method}(), and {} has none",
                 object.class_name()
             )));
         }
@@ -79,7 +80,7 @@ impl<'a> Hooks<'a> {
         index: usize,
         name: &str,
     ) -> Result<bool, Failure> {
-        let callable = call.non_null(index);
+        let callable = call.non_null_value(index);
         if let Some(callable) = callable
             && !is_callable(callable)?
         {
@@ -104,8 +105,8 @@ impl<'a> Hooks<'a> {
         call_callable(&callable, arguments).map(Some)
     }
 
-    /// Writes a log line: to the PSR-3 logger, which filters levels itself, or else to PHP's error
-    /// log.
+    /// Writes a log line to the PSR-3 logger, which filters by level itself. Without a logger,
+    /// writes the line to PHP's error log.
     ///
     /// # Errors
     /// An exception of the logger.
@@ -113,29 +114,32 @@ impl<'a> Hooks<'a> {
         self,
         level: LogLevel,
         message: &str,
-        facts: impl FnOnce() -> Value,
+        context: impl FnOnce() -> Value,
     ) -> Result<(), Failure> {
-        let Some(logger) = self.get(LOGGER) else {
-            log::log(level, message, facts);
+        let Some(logger_value) = self.get(LOGGER) else {
+            log::log(level, message, context);
             return Ok(());
         };
-        let Some(logger) = Object::from_value(&logger) else {
+        let Some(logger) = Object::from_value(&logger_value) else {
             return Ok(());
         };
-        let facts = decode_value(&facts(), EmptyObject::Array)?;
-        logger.call("log", [string_of(level.name()), string_of(message), facts])?;
+        let context_array = decode_value(&context(), EmptyObject::Array)?;
+        logger.call(
+            "log",
+            [new_string(level.name()), new_string(message), context_array],
+        )?;
         Ok(())
     }
 
-    /// Dispatches an event (PSR-14). Creates the event only if a dispatcher is set.
+    /// Dispatches an event to the PSR-14 dispatcher. Creates the event only if a dispatcher is set.
     ///
     /// # Errors
     /// An exception of a listener.
     pub fn dispatch(self, event: impl FnOnce() -> Outcome) -> Result<(), Failure> {
-        let Some(dispatcher) = self.get(EVENTS) else {
+        let Some(dispatcher_value) = self.get(EVENT_DISPATCHER) else {
             return Ok(());
         };
-        let Some(dispatcher) = Object::from_value(&dispatcher) else {
+        let Some(dispatcher) = Object::from_value(&dispatcher_value) else {
             return Ok(());
         };
         dispatcher.call("dispatch", [event()?])?;
@@ -144,22 +148,22 @@ impl<'a> Hooks<'a> {
 }
 
 /// The hook for the option `approve` of an executor.
-pub const APPROVE: &str = "approve";
+pub const APPROVE_CALLABLE: &str = "approve";
 /// The hook for the option `before` of an executor.
-pub const BEFORE: &str = "before";
+pub const BEFORE_CALLABLE: &str = "before";
 /// The hook for the PSR-3 logger.
 pub const LOGGER: &str = "logger";
 /// The hook for the PSR-14 event dispatcher.
-pub const EVENTS: &str = "events";
+pub const EVENT_DISPATCHER: &str = "events";
 /// The hook for the PSR-16 cache.
 pub const CACHE: &str = "cache";
 /// The hook for the `Pillion\TokenStore`.
-pub const TOKENS: &str = "tokens";
+pub const TOKEN_STORE: &str = "tokens";
 /// The hook for the callback of `onSampling()`.
-pub const SAMPLING: &str = "sampling";
+pub const SAMPLING_CALLBACK: &str = "sampling";
 /// The hook for the callback of `onElicitation()`.
-pub const ELICITATION: &str = "elicitation";
+pub const ELICITATION_CALLBACK: &str = "elicitation";
 /// The hook for the callback of `onNotification()`.
-pub const NOTIFICATION: &str = "notification";
+pub const NOTIFICATION_CALLBACK: &str = "notification";
 /// The hook for the callback of `onAuthorization()`.
-pub const AUTHORIZATION: &str = "authorization";
+pub const AUTHORIZATION_CALLBACK: &str = "authorization";

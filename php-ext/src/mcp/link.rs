@@ -23,22 +23,23 @@ use super::waiting_client::WaitingClient;
 use crate::exception;
 use crate::json::{EmptyObject, decode, encode_arguments};
 use crate::log::LogLevel;
-use crate::runtime::Bound;
+use crate::runtime::ProcessBound;
 use crate::wait::{JobSender, wait};
 use crate::zend::{Failure, MethodCall, Outcome, empty_array};
 
 /// Links a PHP object to its server's configuration and to the connection that the object uses.
 pub struct ServerLink {
     server: Arc<Server>,
-    /// The messages with which requests and responses are logged.
+    /// The log message for a request to the server.
     request_message: &'static str,
+    /// The log message for a response of the server.
     response_message: &'static str,
     capabilities: RefCell<ClientCapabilities>,
-    connection: RefCell<Option<Bound<Arc<McpConnection>>>>,
+    connection: RefCell<Option<ProcessBound<Arc<McpConnection>>>>,
     inbox: Arc<NotificationInbox>,
-    /// The number of changes of the server's tools that this object has reported.
-    reported_changes: Cell<u64>,
-    /// Whether the user was asked for an authorization since the last reset.
+    /// The number of changes to the server's list of tools that this object has reported to PHP.
+    reported_change_count: Cell<u64>,
+    /// Whether the user was asked for an authorization since this flag was last reset.
     has_prompted_user: Cell<bool>,
 }
 
@@ -51,13 +52,13 @@ pub struct ProgressReceiver<'a> {
 }
 
 impl ServerLink {
-    /// Creates the link of an `MCPSSEClient`, whose log messages differ.
-    pub fn sse(server: Arc<Server>) -> Self {
+    /// Creates the link of an `MCPSSEClient`, which has its own log messages.
+    pub fn for_sse_client(server: Arc<Server>) -> Self {
         Self::new(server, "MCP SSE Request", "MCP SSE Response")
     }
 
     /// Creates the link of an `McpClient`.
-    pub fn mcp(server: Arc<Server>) -> Self {
+    pub fn for_mcp_client(server: Arc<Server>) -> Self {
         Self::new(server, "MCP Request", "MCP Response")
     }
 
@@ -73,7 +74,7 @@ impl ServerLink {
             capabilities: RefCell::default(),
             connection: RefCell::default(),
             inbox: Arc::default(),
-            reported_changes: Cell::new(0),
+            reported_change_count: Cell::new(0),
             has_prompted_user: Cell::new(false),
         }
     }
@@ -86,74 +87,82 @@ impl ServerLink {
     /// Changes the capabilities that the client announces. The next call uses another connection.
     pub fn change_capabilities(&self, change: impl FnOnce(&mut ClientCapabilities)) {
         let mut capabilities = self.capabilities.borrow_mut();
-        let before = capabilities.clone();
+        let previous_capabilities = capabilities.clone();
         change(&mut capabilities);
-        if *capabilities != before {
+        if *capabilities != previous_capabilities {
             self.forget_connection();
         }
     }
 
-    /// Drops the object's reference to its connection. The next call finds a connection again.
+    /// Drops the object's reference to its connection. The next call finds or creates a connection.
     pub fn forget_connection(&self) {
         sessions::release(self.connection.replace(None));
     }
 
-    /// Returns the object's connection. If the object has none, finds or creates one and keeps it.
+    /// Returns the object's connection. If the object has no connection, finds or creates one and
+    /// stores it.
     ///
     /// # Errors
     /// An `UnavailableException` if the system cannot create threads. An exception of the token
     /// store, or an `InvalidInputException` if the store returns an invalid entry.
     pub fn connection(&self, hooks: Hooks<'_>) -> Result<Arc<McpConnection>, Failure> {
-        if let Some(connection) = self.connection.borrow().as_ref().and_then(Bound::get) {
+        if let Some(connection) = self
+            .connection
+            .borrow()
+            .as_ref()
+            .and_then(ProcessBound::get)
+        {
             return Ok(Arc::clone(connection));
         }
         let connection = self.find_connection(hooks)?;
         connection.router().subscribe(&self.inbox);
-        self.reported_changes.set(connection.router().changes());
-        let bound = Bound::new(Arc::clone(&connection));
-        self.connection.replace(Some(bound));
+        self.reported_change_count
+            .set(connection.router().tools_change_count());
+        let bound_connection = ProcessBound::new(Arc::clone(&connection));
+        self.connection.replace(Some(bound_connection));
         Ok(connection)
     }
 
     fn find_connection(&self, hooks: Hooks<'_>) -> Result<Arc<McpConnection>, Failure> {
-        let new = |tokens| {
+        let create_connection = |tokens| {
             let config = self.server.config().clone();
             McpConnection::new(config, &self.capabilities.borrow(), tokens)
         };
         if self.server.oauth().is_none() {
-            let make = || new(None);
-            return sessions::connection(&self.key(None), make);
+            let create = || create_connection(None);
+            return sessions::find_or_create(&self.connection_key(None), create);
         }
-        let stored = credentials::load(hooks, &self.server)?;
-        // The key contains the tokens, so that two users share a session only if they have the same
-        // tokens.
-        let key = match (&stored, self.is_personal()) {
-            (Some(stored), true) => Some(self.key(Some(&stored.text))),
-            // Until the user has granted an authorization, it is unknown whose tokens the
-            // connection will have, so the connection is not shared.
+        let stored_tokens = credentials::load(hooks, &self.server)?;
+        // The connection's key contains the tokens, so that two users share a session only if they
+        // have the same tokens.
+        let key = match (&stored_tokens, self.has_user_tokens()) {
+            (Some(stored_tokens), true) => Some(self.connection_key(Some(&stored_tokens.json))),
+            // The connection is not shared before the user has granted an authorization, because it
+            // is still unknown whose tokens the connection will have.
             (None, true) => None,
-            (_, false) => Some(self.key(None)),
+            (_, false) => Some(self.connection_key(None)),
         };
-        let make = || {
-            let tokens = TokenSlot::new(stored.map(|stored| stored.credentials));
-            new(Some(Arc::new(tokens)))
+        let create = || {
+            let tokens =
+                TokenSlot::new(stored_tokens.map(|stored_tokens| stored_tokens.credentials));
+            create_connection(Some(Arc::new(tokens)))
         };
         match key {
-            Some(key) => sessions::connection(&key, make),
-            None => Ok(Arc::new(make())),
+            Some(key) => sessions::find_or_create(&key, create),
+            None => Ok(Arc::new(create())),
         }
     }
 
-    /// Returns a string that identifies the server and the credentials. Returns `None` while there
-    /// are no credentials.
+    /// Returns a string that identifies the server and the credentials. Returns `None` while the
+    /// user has not granted an authorization.
     ///
     /// # Errors
-    /// The failures of [`connection`](Self::connection).
+    /// The same errors as [`connection`](Self::connection).
     pub fn identity(&self, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
         let mut identity = self.server.key().to_owned();
-        if self.is_personal() {
+        if self.has_user_tokens() {
             let connection = self.connection(hooks)?;
-            let Some(tokens) = connection.tokens().and_then(|tokens| tokens.text()) else {
+            let Some(tokens) = connection.tokens().and_then(|tokens| tokens.to_json()) else {
                 return Ok(None);
             };
             identity.push_str(&tokens);
@@ -161,14 +170,14 @@ impl ServerLink {
         Ok(Some(identity))
     }
 
-    /// Returns whether requests to the server carry the tokens of a user.
-    fn is_personal(&self) -> bool {
+    /// Returns whether requests to the server contain the OAuth tokens of a user.
+    fn has_user_tokens(&self) -> bool {
         let oauth = self.server.oauth();
         oauth.is_some_and(|oauth| oauth.grant == OAuthGrant::AuthorizationCode)
     }
 
     /// Returns the key of the connection with this configuration and these tokens.
-    fn key(&self, tokens: Option<&str>) -> String {
+    fn connection_key(&self, tokens: Option<&str>) -> String {
         let mut key = self.server.key().to_owned();
         self.capabilities.borrow().append_to_key(&mut key);
         key.push_str(tokens.unwrap_or_default());
@@ -190,11 +199,11 @@ impl ServerLink {
         F: Future<Output = Result<T, McpError>> + Send + 'static,
     {
         let outcome = self.run(hooks, method, None, |client, _| request(client))?;
-        outcome.or_else(|error| Err(self.failure(hooks, &error)?))
+        outcome.or_else(|error| Err(self.convert_error(hooks, &error)?))
     }
 
-    /// Runs any kind of work with the client, as [`send`](Self::send) sends a request.
-    /// `progress_receiver` receives the progress of the work.
+    /// Runs `work` with the MCP client. PHP code such as callbacks can run during the wait, as in
+    /// [`send`](Self::send). `progress_receiver` receives the progress of the work.
     ///
     /// # Errors
     /// An exception of PHP code that ran during the wait, or the end of the request.
@@ -217,12 +226,12 @@ impl ServerLink {
             self.request_message,
             || json!({"url": self.server.display_url(), "method": method}),
         )?;
-        let started = Instant::now();
+        let started_at = Instant::now();
         self.connect_for_authorization(hooks, &connection)?;
         let client = connection.client().clone();
         let waiting_client =
             WaitingClient::for_connection(self, hooks, Arc::clone(&connection), progress_receiver);
-        // Boxed, because the future is large, and every step would copy it.
+        // The future is boxed: it is large, and each move would copy it.
         let outcome = waiting_client.wait(|handle| Box::pin(work(client, handle)))?;
         drop(waiting_client);
         self.deliver_after_call(hooks, &connection)?;
@@ -231,7 +240,7 @@ impl ServerLink {
             json!({
                 "method": method,
                 "transport": connection.client().transport().map(TransportKind::name),
-                "duration_ms": started.elapsed().as_millis() as u64,
+                "duration_ms": started_at.elapsed().as_millis() as u64,
                 "error": error,
             })
         })?;
@@ -239,11 +248,15 @@ impl ServerLink {
     }
 
     /// Registers a call of this object with the connection's router.
-    pub fn open_call(&self, connection: &McpConnection, jobs: JobSender<ServerJob>) -> CallHandle {
-        connection.router().open_call(jobs, &self.inbox)
+    pub fn open_call(
+        &self,
+        connection: &McpConnection,
+        job_sender: JobSender<ServerJob>,
+    ) -> CallHandle {
+        connection.router().open_call(job_sender, &self.inbox)
     }
 
-    /// Returns whether the server responds at present.
+    /// Returns whether the server responds to a request now.
     ///
     /// # Errors
     /// An exception of PHP code that ran during the wait.
@@ -254,21 +267,23 @@ impl ServerLink {
         Ok(outcome.unwrap_or_default())
     }
 
-    /// Ends the session for all objects that share it. The next call of any of them opens another
-    /// session.
+    /// Ends the session for all objects that share it. The next call of one of these objects opens
+    /// a new session.
     ///
     /// # Errors
-    /// The failure that ends the wait, which takes at most one second.
+    /// A failure that ends the wait, such as an exception of a signal handler. The wait takes at
+    /// most one second.
     pub fn disconnect(&self) -> Result<(), Failure> {
         let connection = {
             let connection = self.connection.borrow();
-            connection.as_ref().and_then(Bound::get).cloned()
+            connection.as_ref().and_then(ProcessBound::get).cloned()
         };
-        // Even if this object has no connection, another object or an earlier request may have one.
+        // The shared connection is looked up, because another object or an earlier request may have
+        // opened it even if this object has no connection.
         let client = match connection {
             Some(connection) => connection.client().clone(),
             None if self.server.oauth().is_some() => return Ok(()),
-            None => match sessions::find(&self.key(None))? {
+            None => match sessions::find(&self.connection_key(None))? {
                 Some(connection) => connection.client().clone(),
                 None => return Ok(()),
             },
@@ -290,10 +305,10 @@ impl Drop for ServerLink {
 ///
 /// # Errors
 /// A `TransportException` if the message is not valid JSON.
-pub fn decode_message(json: &RawValue, empty: EmptyObject) -> Outcome {
-    decode(json.get(), empty)?.map_err(|error| {
-        exception::transport(format!(
-            "MCP request failed: the answer cannot be read: {error}"
+pub fn decode_message(json: &RawValue, empty_object: EmptyObject) -> Outcome {
+    decode(json.get(), empty_object)?.map_err(|error| {
+        exception::transport_failure(format!(
+            "MCP request failed: the response cannot be read: {error}"
         ))
     })
 }
@@ -303,7 +318,7 @@ pub fn decode_message(json: &RawValue, empty: EmptyObject) -> Outcome {
 /// # Errors
 /// A `TypeError` if the argument is not an array; an `InvalidInputException` if JSON cannot
 /// represent it.
-pub fn arguments(call: &MethodCall<'_>, index: usize) -> Result<Box<RawValue>, Failure> {
+pub fn read_arguments(call: &MethodCall<'_>, index: usize) -> Result<Box<RawValue>, Failure> {
     match call.optional_array(index)? {
         Some(arguments) => encode_arguments(arguments),
         None => encode_arguments(&empty_array()),

@@ -8,21 +8,22 @@ use super::router::MessageRouter;
 use super::server_job::ServerJob;
 use crate::wait::ReplySender;
 
-/// A deferred authorization: the user grants it later, possibly while another process runs.
+/// An authorization that the user grants later, possibly in another PHP request or process.
 pub struct DeferredAuthorization {
     /// The URL of the authorization page.
     pub url: String,
     /// The scopes that the authorization requests.
     pub scopes: Vec<String>,
-    pub pending: PendingAuthorization,
+    pub pending_authorization: PendingAuthorization,
 }
 
-/// Asks the user for an authorization through the waiting PHP thread, or defers the authorization.
+/// Asks the user for an authorization through the object's callback, which the waiting PHP thread
+/// runs. Defers the authorization if the object has no callback.
 pub struct PhpPrompt {
     router: Arc<MessageRouter>,
     /// Whether the object has a callback for authorizations.
     has_callback: bool,
-    deferred: Mutex<Option<DeferredAuthorization>>,
+    deferred_authorization: Mutex<Option<DeferredAuthorization>>,
 }
 
 impl PhpPrompt {
@@ -30,18 +31,21 @@ impl PhpPrompt {
         Self {
             router: Arc::clone(router),
             has_callback,
-            deferred: Mutex::new(None),
+            deferred_authorization: Mutex::new(None),
         }
     }
 
-    fn deferred(&self) -> MutexGuard<'_, Option<DeferredAuthorization>> {
-        // A panic while the lock is held leaves a valid value behind.
-        self.deferred.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_deferred(&self) -> MutexGuard<'_, Option<DeferredAuthorization>> {
+        // A poisoned lock is ignored, because a panic while the lock is held leaves a valid value
+        // behind.
+        self.deferred_authorization
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes and returns the deferred authorization, if there is one.
-    pub fn take_deferred(&self) -> Option<DeferredAuthorization> {
-        self.deferred().take()
+    pub fn take_deferred_authorization(&self) -> Option<DeferredAuthorization> {
+        self.lock_deferred().take()
     }
 }
 
@@ -50,15 +54,16 @@ impl AuthorizationPrompt for PhpPrompt {
         Box::pin(async move {
             let url = request.url.into();
             if !self.has_callback {
-                *self.deferred() = Some(DeferredAuthorization {
+                *self.lock_deferred() = Some(DeferredAuthorization {
                     url,
                     scopes: request.scopes,
-                    pending: request.pending,
+                    pending_authorization: request.pending,
                 });
                 return Err(PromptError::Deferred);
             }
-            let (reply, response) = ReplySender::new();
-            self.router.enqueue(ServerJob::Authorize { url, reply });
+            let (reply_sender, response) = ReplySender::new();
+            self.router
+                .enqueue(ServerJob::Authorize { url, reply_sender });
             response.await.unwrap_or(Err(PromptError::Abandoned))
         })
     }

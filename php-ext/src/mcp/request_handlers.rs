@@ -4,12 +4,12 @@ use ext_php_rs::types::Zval;
 use pillion_mcp_client::{AuthorizationResponse, PromptError, RpcError};
 use serde_json::{Map, Value, json};
 
-use super::hooks::{AUTHORIZATION, ELICITATION, Hooks, SAMPLING};
+use super::hooks::{AUTHORIZATION_CALLBACK, ELICITATION_CALLBACK, Hooks, SAMPLING_CALLBACK};
 use super::server_job::{ServerRequest, ServerRequestKind};
 use crate::exception;
 use crate::json::{EmptyObject, decode, to_value};
 use crate::wait::ReplySender;
-use crate::zend::{Failure, Object, string_of};
+use crate::zend::{Failure, Object, new_string};
 
 /// The error code of a request that the user rejects (MCP 2025-11-25, "Sampling", error handling).
 const USER_REJECTED: i64 = -1;
@@ -27,31 +27,32 @@ pub fn handle_request(hooks: Hooks<'_>, request: ServerRequest) -> Result<(), Fa
         return Ok(());
     }
     let hook = match request.kind {
-        ServerRequestKind::Sampling => SAMPLING,
-        ServerRequestKind::Elicitation => ELICITATION,
+        ServerRequestKind::Sampling => SAMPLING_CALLBACK,
+        ServerRequestKind::Elicitation => ELICITATION_CALLBACK,
     };
     let Ok(params) = decode(request.params.get(), EmptyObject::StdClass)? else {
         let error = RpcError::new(INVALID_PARAMS, "Invalid params");
         request.respond(Err(error));
         return Ok(());
     };
-    let Some(returned) = hooks.call(hook, [params])? else {
-        // The callback was removed after the server had received the capability.
+    let Some(returned_value) = hooks.call(hook, [params])? else {
+        // A missing callback fails only this request: PHP code removed the callback after the
+        // server had received the capability.
         request.respond(Err(RpcError::new(-32601, "Method not found")));
         return Ok(());
     };
     let outcome = match request.kind {
-        ServerRequestKind::Sampling => sampling_result(&returned)?,
-        ServerRequestKind::Elicitation => Ok(elicitation_result(&returned)?),
+        ServerRequestKind::Sampling => to_sampling_result(&returned_value)?,
+        ServerRequestKind::Elicitation => Ok(to_elicitation_result(&returned_value)?),
     };
     request.respond(outcome);
     Ok(())
 }
 
 /// Converts the return value of an `onSampling()` callback to a `CreateMessageResult`. The value is
-/// the whole result, only its text, or null for a rejection.
-fn sampling_result(returned: &Zval) -> Result<Result<Value, RpcError>, Failure> {
-    let mut result = match to_value(returned)? {
+/// the whole result, only its text, or null to reject the request.
+fn to_sampling_result(returned_value: &Zval) -> Result<Result<Value, RpcError>, Failure> {
+    let mut result = match to_value(returned_value)? {
         Value::Null => {
             return Ok(Err(RpcError::new(
                 USER_REJECTED,
@@ -65,11 +66,12 @@ fn sampling_result(returned: &Zval) -> Result<Result<Value, RpcError>, Failure> 
         _ => {
             return Err(exception::invalid_input(format!(
                 "The sampling callback must return an array with 'content', a string or null, {} returned",
-                describe_type(returned)
+                describe_type(returned_value)
             )));
         }
     };
-    // `role` and `model` are required; these are the defaults for callbacks that omit them.
+    // Defaults are set for `role` and `model`, because MCP requires them and a callback may omit
+    // them.
     result.entry("role").or_insert_with(|| json!("assistant"));
     result.entry("model").or_insert_with(|| json!("unknown"));
     Ok(Ok(Value::Object(result)))
@@ -77,17 +79,17 @@ fn sampling_result(returned: &Zval) -> Result<Result<Value, RpcError>, Failure> 
 
 /// Converts the return value of an `onElicitation()` callback to an `ElicitResult`. Null declines
 /// the request.
-fn elicitation_result(returned: &Zval) -> Result<Value, Failure> {
-    let mut result = match to_value(returned)? {
+fn to_elicitation_result(returned_value: &Zval) -> Result<Value, Failure> {
+    let mut result = match to_value(returned_value)? {
         Value::Null => return Ok(json!({"action": "decline"})),
         Value::Object(result) => result,
-        _ => return Err(invalid_elicitation(returned)),
+        _ => return Err(invalid_elicitation(returned_value)),
     };
     let action = result.get("action").and_then(Value::as_str);
     if !matches!(action, Some("accept" | "decline" | "cancel")) {
-        return Err(invalid_elicitation(returned));
+        return Err(invalid_elicitation(returned_value));
     }
-    // PHP encodes an empty map as `[]`.
+    // An empty list is accepted as an empty map, because PHP encodes an empty map as `[]`.
     if result
         .get("content")
         .is_some_and(|content| *content == json!([]))
@@ -97,10 +99,10 @@ fn elicitation_result(returned: &Zval) -> Result<Value, Failure> {
     Ok(Value::Object(result))
 }
 
-fn invalid_elicitation(returned: &Zval) -> Failure {
+fn invalid_elicitation(returned_value: &Zval) -> Failure {
     exception::invalid_input(format!(
         "The elicitation callback must return null or an array whose 'action' is accept, decline or cancel, {} returned",
-        describe_type(returned)
+        describe_type(returned_value)
     ))
 }
 
@@ -112,24 +114,24 @@ fn invalid_elicitation(returned: &Zval) -> Failure {
 pub fn authorize(
     hooks: Hooks<'_>,
     url: &str,
-    reply: ReplySender<Result<AuthorizationResponse, PromptError>>,
+    reply_sender: ReplySender<Result<AuthorizationResponse, PromptError>>,
 ) -> Result<(), Failure> {
-    if reply.is_abandoned() {
+    if reply_sender.is_abandoned() {
         return Ok(());
     }
-    let outcome = match hooks.call(AUTHORIZATION, [string_of(url)])? {
+    let outcome = match hooks.call(AUTHORIZATION_CALLBACK, [new_string(url)])? {
         None => Err(PromptError::Abandoned),
-        Some(address) => {
-            let text = address.str().ok_or_else(|| {
+        Some(redirect_url) => {
+            let text = redirect_url.str().ok_or_else(|| {
                 exception::invalid_input(format!(
                     "The authorization callback must return the URL of the browser's redirect as a string, {} returned",
-                    describe_type(&address)
+                    describe_type(&redirect_url)
                 ))
             })?;
             AuthorizationResponse::from_redirect(text).map_err(PromptError::from)
         }
     };
-    reply.send(outcome);
+    reply_sender.send(outcome);
     Ok(())
 }
 

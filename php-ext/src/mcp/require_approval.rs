@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::exception;
 use crate::zend::Failure;
 
-const KEY: &str = "require_approval";
+const REQUIRE_APPROVAL: &str = "require_approval";
 
 /// The option `require_approval` of a server entry.
 #[derive(Debug, Clone, Default)]
@@ -16,17 +16,17 @@ pub enum RequireApproval {
     #[default]
     Unset,
     /// One policy for all tools of the server.
-    All(ApprovalPolicy),
-    /// Lists of tool names, as in OpenAI's API. If there is a list `never`, all tools that are in
-    /// no list require approval; otherwise the option sets no policy for them. A tool in both lists
-    /// requires approval.
-    ByName(Filters),
+    AllTools(ApprovalPolicy),
+    /// Lists of tool names, as in OpenAI's API. If there is a list `never`, all tools that no list
+    /// contains require approval. Without a list `never`, the option sets no policy for these
+    /// tools. A tool in both lists requires approval.
+    ByToolName(ToolNameFilters),
 }
 
-/// The lists of tool names in `require_approval`. The names are those on the server.
+/// The lists of tool names in `require_approval`. The names are the tools' names on the server.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Filters {
+pub struct ToolNameFilters {
     always: Option<ToolNameFilter>,
     never: Option<ToolNameFilter>,
 }
@@ -45,18 +45,18 @@ impl RequireApproval {
     /// # Errors
     /// An `InvalidInputException` if the value of the option is invalid.
     pub fn from_entry(entry: &Value) -> Result<Self, Failure> {
-        let read = match entry.get(KEY) {
+        let require_approval = match entry.get(REQUIRE_APPROVAL) {
             None | Some(Value::Null) => Some(Self::Unset),
             Some(policy @ Value::String(_)) => {
-                ApprovalPolicy::deserialize(policy).ok().map(Self::All)
+                ApprovalPolicy::deserialize(policy).ok().map(Self::AllTools)
             }
-            Some(filters @ Value::Object(_)) => Filters::deserialize(filters)
+            Some(filters @ Value::Object(_)) => ToolNameFilters::deserialize(filters)
                 .ok()
                 .filter(|filters| filters.always.is_some() || filters.never.is_some())
-                .map(Self::ByName),
+                .map(Self::ByToolName),
             Some(_) => None,
         };
-        read.ok_or_else(|| {
+        require_approval.ok_or_else(|| {
             exception::invalid_input(
                 "The server's 'require_approval' must be always, prompt, never or a policy (auto, always-ask, \
                  trusted-only), or lists of names: ['always' => ['tool_names' => [...]], 'never' => ['tool_names' => [...]]]",
@@ -64,29 +64,32 @@ impl RequireApproval {
         })
     }
 
-    /// Returns the policy for a tool in PHP code, by the name of that tool. It is unknown which
-    /// tool of the server the PHP code calls, so a tool that the lists do not name requires
-    /// approval.
+    /// Returns the policy for a PHP tool, given by the PHP tool's own name. A PHP tool that the
+    /// lists do not name requires approval, because it is unknown which tool of the server the PHP
+    /// code calls.
     pub fn policy_for_php_tool(&self, tool: &str) -> Option<ApprovalPolicy> {
         let policy = self.policy_for(tool);
         match self {
-            Self::ByName(_) => policy.or(Some(ApprovalPolicy::AlwaysAsk)),
-            Self::Unset | Self::All(_) => policy,
+            Self::ByToolName(_) => policy.or(Some(ApprovalPolicy::AlwaysAsk)),
+            Self::Unset | Self::AllTools(_) => policy,
         }
     }
 
-    /// Returns the policy for a tool, by its name on the server.
+    /// Returns the policy for a tool, given by its name on the server.
     pub fn policy_for(&self, tool: &str) -> Option<ApprovalPolicy> {
         let filters = match self {
             Self::Unset => return None,
-            Self::All(policy) => return Some(*policy),
-            Self::ByName(filters) => filters,
+            Self::AllTools(policy) => return Some(*policy),
+            Self::ByToolName(filters) => filters,
         };
-        let has = |filter: &Option<ToolNameFilter>| {
+        let contains_tool = |filter: &Option<ToolNameFilter>| {
             let names = filter.as_ref().map(|filter| &filter.tool_names);
             names.is_some_and(|names| names.contains(tool))
         };
-        match (has(&filters.always), has(&filters.never)) {
+        match (
+            contains_tool(&filters.always),
+            contains_tool(&filters.never),
+        ) {
             (true, _) => Some(ApprovalPolicy::AlwaysAsk),
             (false, true) => Some(ApprovalPolicy::Auto),
             (false, false) => filters.never.as_ref().map(|_| ApprovalPolicy::AlwaysAsk),
@@ -94,7 +97,7 @@ impl RequireApproval {
     }
 }
 
-/// Returns the value of `require_approval` for a policy.
+/// Returns the value of the option `require_approval` that expresses a policy.
 pub fn policy_name(policy: ApprovalPolicy) -> &'static str {
     match policy {
         ApprovalPolicy::Auto => "never",

@@ -26,19 +26,20 @@ pub use inbox::NotificationInbox;
 /// The JSON-RPC error code of a request that no PHP thread can answer.
 const NO_PHP_THREAD: i64 = -32000;
 
-/// The router of one connection: the PHP threads that use the connection, and the jobs for them.
+/// Routes the messages of one connection to the PHP threads that use the connection, and queues
+/// jobs for these threads.
 #[derive(Default)]
 pub struct MessageRouter {
     state: Mutex<RouterState>,
     inboxes: Mutex<Vec<Weak<NotificationInbox>>>,
     /// The number of `tools/list_changed` notifications from the server.
-    changes: AtomicU64,
+    tools_change_count: AtomicU64,
 }
 
 /// The open calls and the pending jobs.
 #[derive(Default)]
 struct RouterState {
-    /// The open calls, ordered by when their last wait began.
+    /// The open calls, ordered by the time at which their last wait began.
     calls: Vec<Arc<CallEntry>>,
     /// The jobs that no thread has taken yet, oldest first. The engine limits their number.
     jobs: VecDeque<QueuedJob>,
@@ -53,30 +54,32 @@ struct QueuedJob {
 impl RouterState {
     /// Returns the call whose thread handles a job of `call`: a call of the same object, if a
     /// thread waits for one; otherwise the call whose wait began last. A thread that waits for
-    /// several calls, in nested callbacks, can only handle jobs of the innermost one. Returns
+    /// several calls, in nested callbacks, can only handle jobs of the innermost call. Returns
     /// `None` if no thread waits.
-    fn target(&self, call: Option<&Arc<CallEntry>>) -> Option<&Arc<CallEntry>> {
-        let waiting = || self.calls.iter().rev().filter(|entry| entry.has_waiter());
-        let same_object =
-            call.and_then(|call| waiting().find(|entry| Arc::ptr_eq(&entry.inbox, &call.inbox)));
-        same_object.or_else(|| waiting().next())
+    fn find_target(&self, call: Option<&Arc<CallEntry>>) -> Option<&Arc<CallEntry>> {
+        let waiting_calls = || self.calls.iter().rev().filter(|entry| entry.has_waiter());
+        let call_of_same_object = call
+            .and_then(|call| waiting_calls().find(|entry| Arc::ptr_eq(&entry.inbox, &call.inbox)));
+        call_of_same_object.or_else(|| waiting_calls().next())
     }
 
-    /// Wakes the threads that have a job to take.
+    /// Wakes the PHP threads for which a job is pending.
     fn wake_targets(&mut self) {
         if !self.calls.iter().any(|entry| entry.can_have_waiter()) {
-            // Dropping a request lets its sender respond that no PHP thread can answer.
+            // All jobs are dropped if no PHP thread waits or may wait later. The sender of a
+            // dropped request responds that no PHP thread can answer.
             self.jobs.clear();
         }
-        self.jobs.retain(|queued| !queued.job.is_abandoned());
-        let mut woken: Vec<&Arc<CallEntry>> = Vec::new();
-        for queued in &self.jobs {
-            let target = self.target(queued.call.as_ref());
-            if let Some(target) =
-                target.filter(|target| !woken.iter().any(|entry| Arc::ptr_eq(entry, target)))
-            {
-                (target.jobs)(ServerJob::Wake);
-                woken.push(target);
+        self.jobs
+            .retain(|queued_job| !queued_job.job.is_abandoned());
+        let mut woken_calls: Vec<&Arc<CallEntry>> = Vec::new();
+        for queued_job in &self.jobs {
+            let target_call = self
+                .find_target(queued_job.call.as_ref())
+                .filter(|call| !woken_calls.iter().any(|entry| Arc::ptr_eq(entry, call)));
+            if let Some(target_call) = target_call {
+                (target_call.job_sender)(ServerJob::Wake);
+                woken_calls.push(target_call);
             }
         }
     }
@@ -86,10 +89,10 @@ impl MessageRouter {
     /// Registers a call of the PHP object that has this inbox.
     pub fn open_call(
         self: &Arc<Self>,
-        jobs: JobSender<ServerJob>,
+        job_sender: JobSender<ServerJob>,
         inbox: &Arc<NotificationInbox>,
     ) -> CallHandle {
-        let entry = Arc::new(CallEntry::new(jobs, inbox));
+        let entry = Arc::new(CallEntry::new(job_sender, inbox));
         lock(&self.state).calls.push(Arc::clone(&entry));
         CallHandle {
             router: Arc::clone(self),
@@ -97,7 +100,8 @@ impl MessageRouter {
         }
     }
 
-    /// Delivers every later notification also to this inbox, as long as the inbox exists.
+    /// Adds an inbox, to which the router delivers every later notification as long as the inbox
+    /// exists.
     pub fn subscribe(&self, inbox: &Arc<NotificationInbox>) {
         let mut inboxes = lock(&self.inboxes);
         inboxes.retain(|inbox| inbox.strong_count() > 0);
@@ -105,16 +109,17 @@ impl MessageRouter {
     }
 
     /// Returns the number of `tools/list_changed` notifications so far.
-    pub fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
+    pub fn tools_change_count(&self) -> u64 {
+        self.tools_change_count.load(Ordering::Acquire)
     }
 
     /// Forwards a request of the server to PHP: to the object whose call the request belongs to, or
-    /// otherwise to the object whose wait began last. The second case applies if the call is
-    /// unknown, as on a stream for all requests, or if the object does not wait. If a call is
-    /// running but no object waits, the request waits, too.
+    /// otherwise to the object whose wait began last. The object whose wait began last is chosen if
+    /// the call is unknown (as on a stream for all requests), or if the object of the call does not
+    /// wait. If a call is running but no object waits, the request waits, too.
     ///
-    /// Must be called in the task that receives the request, not where its response is awaited.
+    /// Must be called in the task that receives the request, because the current task identifies
+    /// the call.
     pub fn forward_request(
         self: &Arc<Self>,
         kind: ServerRequestKind,
@@ -141,31 +146,35 @@ impl MessageRouter {
     /// Wakes the waiting thread. A thread that begins to wait later checks the queue anyway.
     pub fn wake(&self) {
         let call = CURRENT_CALL.try_with(Arc::clone).ok();
-        if let Some(entry) = lock(&self.state).target(call.as_ref()) {
-            (entry.jobs)(ServerJob::Wake);
+        if let Some(entry) = lock(&self.state).find_target(call.as_ref()) {
+            (entry.job_sender)(ServerJob::Wake);
         }
     }
 
-    /// Removes and returns the first job that the thread of this call handles.
+    /// Removes and returns the first queued job that the PHP thread of this call must handle.
     fn take_job(&self, entry: &Arc<CallEntry>) -> Option<ServerJob> {
         let mut state = lock(&self.state);
-        let index = state.jobs.iter().position(|queued| {
-            let target = state.target(queued.call.as_ref());
+        let index = state.jobs.iter().position(|queued_job| {
+            let target = state.find_target(queued_job.call.as_ref());
             target.is_some_and(|target| Arc::ptr_eq(target, entry))
         })?;
-        state.jobs.remove(index).map(|queued| queued.job)
+        state.jobs.remove(index).map(|queued_job| queued_job.job)
     }
 
     fn mark_waiting(&self, entry: &Arc<CallEntry>) {
         let mut state = lock(&self.state);
-        state.calls.retain(|other| !Arc::ptr_eq(other, entry));
+        state
+            .calls
+            .retain(|open_call| !Arc::ptr_eq(open_call, entry));
         state.calls.push(Arc::clone(entry));
         state.wake_targets();
     }
 
     fn close_call(&self, entry: &Arc<CallEntry>) {
         let mut state = lock(&self.state);
-        state.calls.retain(|other| !Arc::ptr_eq(other, entry));
+        state
+            .calls
+            .retain(|open_call| !Arc::ptr_eq(open_call, entry));
         state.wake_targets();
     }
 
@@ -176,23 +185,24 @@ impl MessageRouter {
     /// Delivers a notification of the server to the inboxes, and wakes the waiting threads.
     pub fn handle_notification(&self, notification: &Notification) {
         if notification.method == "notifications/tools/list_changed" {
-            self.changes.fetch_add(1, Ordering::AcqRel);
+            self.tools_change_count.fetch_add(1, Ordering::AcqRel);
         }
-        let mut is_first = false;
+        let mut has_first_notification = false;
         for inbox in lock(&self.inboxes).iter().filter_map(Weak::upgrade) {
-            is_first |= inbox.put(notification.clone());
+            has_first_notification |= inbox.put(notification.clone());
         }
-        // A thread is woken only for the first notification in its inbox; it then reads all of
-        // them.
-        if is_first {
+        // A thread is woken only for the first notification in its inbox, because the thread then
+        // reads all notifications.
+        if has_first_notification {
             for entry in &lock(&self.state).calls {
-                (entry.jobs)(ServerJob::Wake);
+                (entry.job_sender)(ServerJob::Wake);
             }
         }
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while the lock is held leaves a valid value behind.
+    // A poisoned lock is ignored, because a panic while the lock is held leaves a valid value
+    // behind.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

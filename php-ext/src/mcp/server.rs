@@ -6,31 +6,31 @@ use std::time::Duration;
 use pillion_mcp_client::{Authentication, MessageStyle, OAuthConfig, ServerConfig};
 use serde_json::{Map, Value, json};
 
-use crate::duration::seconds;
+use crate::duration::parse_seconds;
 use crate::exception;
 use crate::runtime::LruCache;
 use crate::settings;
 use crate::zend::Failure;
 
 pub use error_messages::without_value;
-use error_messages::{invalid, unknown, with_php_option_names};
+use error_messages::{invalid_option, unknown_option, with_php_option_names};
 
 /// An MCP server as PHP code configures it.
 pub struct Server {
     config: ServerConfig,
-    /// The whole configuration as text, including credentials, by which clients share connections.
-    /// Never shown to users.
+    /// The whole configuration as text, including credentials. Clients whose configurations have
+    /// the same text can share a connection. The text is never shown to users.
     key: String,
-    /// Whether the application has set the label.
-    is_labelled: bool,
+    /// Whether the application has set the server's label.
+    has_label: bool,
 }
 
 /// The PHP class of the clients that use a server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ClientClass {
-    /// `MCPSSEClient`: only `http` and `https`, and the error messages of this class.
+    /// `MCPSSEClient`, which supports only `http` and `https` and has its own error messages.
     SseClient,
-    /// `McpClient`: also WebSocket and programs. The option `oauth` may provide its authentication.
+    /// `McpClient`, which also supports WebSocket, local programs and the option `oauth`.
     Client { has_oauth: bool },
 }
 
@@ -44,7 +44,7 @@ const SECRET_OPTIONS: [&str; 5] = ["authentication", "oauth", "headers", "env", 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The options of `McpClient` for which `MCPSSEClient` has separate arguments.
-const ARGUMENTS: [(&str, &str); 3] = [
+const SSE_CLIENT_ARGUMENTS: [(&str, &str); 3] = [
     ("url", "serverUrl"),
     ("timeout", "timeout"),
     ("api_key", "apiKey"),
@@ -67,7 +67,7 @@ impl Server {
     /// Creates a server from an entry in HAWKI's format. Returns `None` for an entry without a URL.
     ///
     /// # Errors
-    /// The failures of [`new`](Self::new).
+    /// The same errors as [`new`](Self::new).
     pub fn from_entry(entry: &Value) -> Result<Option<Arc<Self>>, Failure> {
         let text = |key: &str| {
             let text = entry.get(key).and_then(Value::as_str).map(str::trim);
@@ -111,19 +111,19 @@ impl Server {
             Some(timeout) => Some(
                 timeout
                     .as_f64()
-                    .ok_or_else(|| invalid("timeout", "a number of seconds"))?,
+                    .ok_or_else(|| invalid_option("timeout", "a number of seconds"))?,
             ),
         };
-        put_timeout(&mut entry, timeout)?;
+        set_timeout(&mut entry, timeout)?;
         match entry.remove("api_key") {
             None | Some(Value::Null) => {}
-            Some(Value::String(key)) => put_api_key(&mut entry, &key)?,
-            Some(_) => return Err(invalid("api_key", "a string")),
+            Some(Value::String(key)) => set_api_key(&mut entry, &key)?,
+            Some(_) => return Err(invalid_option("api_key", "a string")),
         }
         if let Some(oauth) = entry.remove("oauth") {
-            put_oauth(&mut entry, oauth)?;
+            set_oauth(&mut entry, oauth)?;
         }
-        Self::find_or_read(entry, class)
+        Self::find_or_parse(entry, class)
     }
 
     /// Returns the failure for an option that both arguments of `McpClient` contain.
@@ -141,82 +141,94 @@ impl Server {
         options: Value,
     ) -> Result<Arc<Self>, Failure> {
         let mut entry = parse_map(options, "options")?;
-        let is_given = |(key, _): &&(&str, &str)| entry.contains_key(*key);
-        if let Some((key, argument)) = ARGUMENTS.iter().find(is_given) {
-            return Err(invalid(key, format!("it is the argument ${argument}")));
+        let is_in_entry = |(key, _): &&(&str, &str)| entry.contains_key(*key);
+        if let Some((key, argument)) = SSE_CLIENT_ARGUMENTS.iter().find(is_in_entry) {
+            return Err(invalid_option(
+                key,
+                format!("pass the argument ${argument} instead"),
+            ));
         }
         reject_milliseconds(&entry, ClientClass::SseClient)?;
         if let Some(key) = api_key {
-            put_api_key(&mut entry, key)?;
+            set_api_key(&mut entry, key)?;
         }
-        put_timeout(&mut entry, timeout)?;
+        set_timeout(&mut entry, timeout)?;
         entry.insert("url".to_owned(), json!(url));
         if let Some(label) = label {
             entry.insert("label".to_owned(), json!(label));
         }
-        Self::find_or_read(entry, ClientClass::SseClient)
+        Self::find_or_parse(entry, ClientClass::SseClient)
     }
 
     /// Returns the server of an entry. Each entry is parsed only once, because every request of a
     /// PHP worker passes the entry again.
-    fn find_or_read(
+    fn find_or_parse(
         mut entry: Map<String, Value>,
         class: ClientClass,
     ) -> Result<Arc<Self>, Failure> {
         apply_response_limit(&mut entry);
-        let text = Value::Object(entry.clone());
-        // The key contains the class, because the error messages of the classes differ.
+        let entry_json = Value::Object(entry.clone());
+        // The cache key contains the client class, because the error messages of the two classes
+        // differ.
         let key = match class {
-            ClientClass::SseClient => format!("sse {text}"),
-            ClientClass::Client { .. } => text.to_string(),
+            ClientClass::SseClient => format!("sse {entry_json}"),
+            ClientClass::Client { .. } => entry_json.to_string(),
         };
-        static SERVERS: Mutex<LruCache<String, Arc<Server>>> = Mutex::new(LruCache::new(32));
-        let servers = || SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(server) = servers().get(&key) {
+        static CACHED_SERVERS: Mutex<LruCache<String, Arc<Server>>> = Mutex::new(LruCache::new(32));
+        let lock_servers = || {
+            CACHED_SERVERS
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some(server) = lock_servers().get(&key) {
             return Ok(Arc::clone(server));
         }
-        let server = Arc::new(Self::read(entry, class, &key)?);
-        servers().add(key, Arc::clone(&server));
+        let server = Arc::new(Self::parse(entry, class, &key)?);
+        lock_servers().add(key, Arc::clone(&server));
         Ok(server)
     }
 
-    /// Creates a server from an entry in the engine's format, with `allow_http` and without a
-    /// required label.
-    fn read(mut entry: Map<String, Value>, class: ClientClass, key: &str) -> Result<Self, Failure> {
-        let is_labelled = entry.contains_key("label");
-        if !is_labelled {
+    /// Creates a server from an entry in the engine's format. Plain HTTP is permitted, and the
+    /// label is optional.
+    fn parse(
+        mut entry: Map<String, Value>,
+        class: ClientClass,
+        key: &str,
+    ) -> Result<Self, Failure> {
+        let has_label = entry.contains_key("label");
+        if !has_label {
             entry.insert("label".to_owned(), json!("mcp"));
         }
         let allow_http = match entry.remove("allow_http") {
             None | Some(Value::Null) => false,
-            Some(Value::Bool(allow)) => allow,
-            Some(_) => return Err(invalid("allow_http", "true or false")),
+            Some(Value::Bool(is_allowed)) => is_allowed,
+            Some(_) => return Err(invalid_option("allow_http", "true or false")),
         };
-        for key in MAP_OPTIONS {
-            // PHP encodes an empty map as `[]`.
+        for option in MAP_OPTIONS {
+            // An empty list is accepted as an empty map, because PHP encodes an empty map as `[]`.
             if entry
-                .get(key)
+                .get(option)
                 .and_then(Value::as_array)
                 .is_some_and(Vec::is_empty)
             {
-                entry.remove(key);
+                entry.remove(option);
             }
         }
         let mut config: ServerConfig = serde_path_to_error::deserialize(Value::Object(entry))
             .map_err(|error| {
                 let path = error.path().to_string();
                 let option = path.split(['.', '[']).next().unwrap_or_default();
-                let why = error.inner().to_string();
-                if why.starts_with(&format!("unknown field `{path}`")) {
-                    return unknown(option, class);
+                let message = error.inner().to_string();
+                if message.starts_with(&format!("unknown field `{path}`")) {
+                    return unknown_option(option, class);
                 }
-                let why = without_value(SECRET_OPTIONS.contains(&option), &why);
+                let reason = without_value(SECRET_OPTIONS.contains(&option), &message);
                 match path.strip_prefix("authentication") {
                     Some(rest) if class == (ClientClass::Client { has_oauth: true }) => {
-                        invalid(&format!("oauth{rest}"), why)
+                        invalid_option(&format!("oauth{rest}"), reason)
                     }
-                    _ if path == "." => exception::invalid_input(why),
-                    _ => invalid(&path, why),
+                    _ if path == "." => exception::invalid_input(reason),
+                    _ => invalid_option(&path, reason),
                 }
             })?;
         if let (true, Some(url)) = (allow_http, config.url().cloned()) {
@@ -226,12 +238,12 @@ impl Server {
             .url()
             .is_some_and(|url| url.scheme().starts_with("http"));
         if class == ClientClass::SseClient && !is_http {
-            return Err(invalid("url", "use http:// or https://"));
+            return Err(invalid_option("url", "use http:// or https://"));
         }
         config
             .validate()
             .map_err(|error| exception::invalid_input(with_php_option_names(&error)))?;
-        if !is_labelled && config.url().is_some() {
+        if !has_label && config.url().is_some() {
             // A server without a label gets its address as the label, because approvals and limits
             // are kept per label.
             config.label = config.display_url();
@@ -240,7 +252,7 @@ impl Server {
         Ok(Self {
             config,
             key: key.to_owned(),
-            is_labelled,
+            has_label,
         })
     }
 
@@ -261,7 +273,7 @@ impl Server {
 
     /// Returns the label that the application has set, or else the server's address.
     pub fn display_name(&self) -> String {
-        if self.is_labelled {
+        if self.has_label {
             self.config.label.clone()
         } else {
             self.display_url()
@@ -278,92 +290,98 @@ impl Server {
 }
 
 /// Returns the entries of an option that is a map.
-fn parse_map(value: Value, what: &str) -> Result<Map<String, Value>, Failure> {
+fn parse_map(value: Value, value_name: &str) -> Result<Map<String, Value>, Failure> {
     match value {
         Value::Object(entries) => Ok(entries),
         Value::Array(items) if items.is_empty() => Ok(Map::new()),
         _ => Err(exception::invalid_input(format!(
-            "The {what} must be an array with names as keys"
+            "The {value_name} must be an array with names as keys"
         ))),
     }
 }
 
-/// Splits a command that is a list into the program and its arguments.
+/// Splits a command, given as a list, into the program and its arguments.
 fn split_command_list(entry: &mut Map<String, Value>) -> Result<(), Failure> {
-    let Some(Value::Array(words)) = entry.get_mut("command") else {
+    let Some(Value::Array(command)) = entry.get_mut("command") else {
         return Ok(());
     };
-    let mut words = std::mem::take(words).into_iter();
-    let program = words.next().filter(Value::is_string);
-    let program =
-        program.ok_or_else(|| invalid("command", "a program, or a list that begins with one"))?;
-    let words: Vec<Value> = words.collect();
+    let mut command_words = std::mem::take(command).into_iter();
+    let program = (command_words.next().filter(Value::is_string))
+        .ok_or_else(|| invalid_option("command", "a program, or a list that begins with one"))?;
+    let arguments: Vec<Value> = command_words.collect();
     entry.insert("command".to_owned(), program);
-    if !words.is_empty() && entry.insert("args".to_owned(), words.into()).is_some() {
-        return Err(invalid("args", "the command is a list that has arguments"));
+    if !arguments.is_empty() && entry.insert("args".to_owned(), arguments.into()).is_some() {
+        return Err(invalid_option(
+            "args",
+            "the command is a list that has arguments",
+        ));
     }
     Ok(())
 }
 
-fn put_timeout(entry: &mut Map<String, Value>, timeout: Option<f64>) -> Result<(), Failure> {
-    let timeout = match timeout {
-        Some(timeout) => seconds("timeout", timeout)?,
+fn set_timeout(entry: &mut Map<String, Value>, timeout: Option<f64>) -> Result<(), Failure> {
+    let duration = match timeout {
+        Some(seconds) => parse_seconds("timeout", seconds)?,
         None => settings::timeout().unwrap_or(DEFAULT_TIMEOUT),
     };
-    let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+    let timeout_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if timeout_ms == 0 {
-        return Err(invalid("timeout", "it must be at least 0.001 seconds"));
+        return Err(invalid_option(
+            "timeout",
+            "at least 0.001 seconds are required",
+        ));
     }
     entry.insert("timeout_ms".to_owned(), json!(timeout_ms));
     Ok(())
 }
 
-fn put_api_key(entry: &mut Map<String, Value>, key: &str) -> Result<(), Failure> {
+fn set_api_key(entry: &mut Map<String, Value>, key: &str) -> Result<(), Failure> {
     if entry.contains_key("authentication") {
         return Err(exception::invalid_input(
             "Give either an API key or the option 'authentication'",
         ));
     }
-    let bearer = json!({"type": "bearer", "token": key});
-    entry.insert("authentication".to_owned(), bearer);
+    let authentication = json!({"type": "bearer", "token": key});
+    entry.insert("authentication".to_owned(), authentication);
     Ok(())
 }
 
-/// Sets the keys in the option `oauth` as those of an authentication of type `oauth`.
-fn put_oauth(entry: &mut Map<String, Value>, oauth: Value) -> Result<(), Failure> {
-    let mut oauth = match oauth {
+/// Converts the option `oauth` to the option `authentication` with the type `oauth`.
+fn set_oauth(entry: &mut Map<String, Value>, oauth: Value) -> Result<(), Failure> {
+    let mut authentication = match oauth {
         Value::Null | Value::Bool(false) => return Ok(()),
         Value::Bool(true) => Map::new(),
-        oauth => parse_map(oauth, "option 'oauth'")?,
+        keys => parse_map(keys, "option 'oauth'")?,
     };
     if entry.contains_key("authentication") {
         return Err(exception::invalid_input(
             "Give one of the options 'oauth', 'api_key' and 'authentication'",
         ));
     }
-    oauth.insert("type".to_owned(), json!("oauth"));
-    entry.insert("authentication".to_owned(), Value::Object(oauth));
+    authentication.insert("type".to_owned(), json!("oauth"));
+    entry.insert("authentication".to_owned(), Value::Object(authentication));
     Ok(())
 }
 
 /// Rejects the engine's option `timeout_ms`: the PHP classes have `timeout`, in seconds.
 fn reject_milliseconds(entry: &Map<String, Value>, class: ClientClass) -> Result<(), Failure> {
     if entry.contains_key("timeout_ms") {
-        return Err(unknown("timeout_ms", class));
+        return Err(unknown_option("timeout_ms", class));
     }
     Ok(())
 }
 
 /// Inserts the limit `pillion.max_response_bytes` if the options have no response limit.
-fn apply_response_limit(config: &mut Map<String, Value>) {
+fn apply_response_limit(entry: &mut Map<String, Value>) {
     let Some(bytes) = settings::max_response_bytes() else {
         return;
     };
-    let limits = config.entry("limits").or_insert_with(|| json!({}));
+    let limits = entry.entry("limits").or_insert_with(|| json!({}));
     if limits.as_array().is_some_and(Vec::is_empty) {
         *limits = json!({});
     }
-    // An option `limits` that is not an object is rejected later.
+    // An option `limits` that is not an object is left unchanged here and rejected by the parser
+    // later.
     if let Value::Object(limits) = limits {
         for key in ["max_response_bytes", "max_event_bytes"] {
             limits.entry(key).or_insert_with(|| json!(bytes));

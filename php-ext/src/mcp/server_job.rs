@@ -13,7 +13,7 @@ pub enum ServerJob {
     /// A call reports progress.
     Progress {
         /// The index of the call among the calls that PHP waits for.
-        call: usize,
+        call_index: usize,
         /// The progress that the server reports.
         progress: ProgressNotification,
         /// The permit of the report, held until PHP has received the report.
@@ -24,18 +24,19 @@ pub enum ServerJob {
         /// The URL of the authorization page.
         url: String,
         /// Receives the authorization response from the browser's redirect.
-        reply: ReplySender<Result<AuthorizationResponse, PromptError>>,
+        reply_sender: ReplySender<Result<AuthorizationResponse, PromptError>>,
     },
-    /// The object has pending notifications, or the router has a job.
+    /// Wakes the PHP thread, because the object has pending notifications or the router has a job.
     Wake,
 }
 
 impl ServerJob {
-    /// Returns whether nothing waits any more for the outcome of the job.
+    /// Returns whether the outcome of the job is no longer needed, because its receiver was
+    /// dropped.
     pub fn is_abandoned(&self) -> bool {
         match self {
             Self::Request(request) => request.is_abandoned(),
-            Self::Authorize { reply, .. } => reply.is_abandoned(),
+            Self::Authorize { reply_sender, .. } => reply_sender.is_abandoned(),
             Self::Progress { .. } | Self::Wake => false,
         }
     }
@@ -50,13 +51,13 @@ pub enum ServerRequestKind {
     Elicitation,
 }
 
-/// A request from the server that a PHP callback handles.
+/// A request that the MCP server has sent and that a PHP callback handles.
 pub struct ServerRequest {
     /// The kind of the request.
     pub kind: ServerRequestKind,
     /// The parameters of the request, as the server wrote them.
     pub params: Box<RawValue>,
-    reply: ReplySender<Result<Value, RpcError>>,
+    reply_sender: ReplySender<Result<Value, RpcError>>,
 }
 
 impl ServerRequest {
@@ -65,22 +66,22 @@ impl ServerRequest {
         kind: ServerRequestKind,
         params: Box<RawValue>,
     ) -> (Self, oneshot::Receiver<Result<Value, RpcError>>) {
-        let (reply, response) = ReplySender::new();
+        let (reply_sender, response) = ReplySender::new();
         let request = Self {
             kind,
             params,
-            reply,
+            reply_sender,
         };
         (request, response)
     }
 
-    /// Returns whether nothing waits any more for the response.
+    /// Returns whether the response is no longer needed, because its receiver was dropped.
     pub fn is_abandoned(&self) -> bool {
-        self.reply.is_abandoned()
+        self.reply_sender.is_abandoned()
     }
 
     /// Sends the response. A late response is dropped.
     pub fn respond(self, outcome: Result<Value, RpcError>) {
-        self.reply.send(outcome);
+        self.reply_sender.send(outcome);
     }
 }

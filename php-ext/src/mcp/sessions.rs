@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 use super::connection::{ClientCapabilities, McpConnection};
 use super::server::Server;
-use crate::runtime::{self, Bound, Engine, PerProcess};
+use crate::runtime::{self, Engine, PerProcess, ProcessBound};
 use crate::settings;
 use crate::zend::Failure;
 
@@ -29,12 +29,12 @@ const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum interval between checks for idle sessions.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-static POOL: PerProcess<ConnectionPool> = PerProcess::new();
+static CONNECTION_POOL: PerProcess<ConnectionPool> = PerProcess::new();
 
 /// Calls `work` with the connections of this process.
 fn with_pool<R>(work: impl FnOnce(&ConnectionPool) -> R) -> Result<R, Failure> {
     let create = || Ok(ConnectionPool::new(&runtime::engine()?));
-    POOL.with(create, |pool| work(pool))
+    CONNECTION_POOL.with(create, |pool| work(pool))
 }
 
 /// Returns the connection with this key and its session, or creates the connection. The key
@@ -42,18 +42,18 @@ fn with_pool<R>(work: impl FnOnce(&ConnectionPool) -> R) -> Result<R, Failure> {
 /// connection.
 ///
 /// # Errors
-/// The failures of [`runtime::engine`].
-pub fn connection(
+/// An `UnavailableException` if the system cannot create threads.
+pub fn find_or_create(
     key: &str,
-    make: impl FnOnce() -> McpConnection,
+    create: impl FnOnce() -> McpConnection,
 ) -> Result<Arc<McpConnection>, Failure> {
-    with_pool(|pool| pool.connection(key, || Arc::new(make())))
+    with_pool(|pool| pool.find_or_create(key, || Arc::new(create())))
 }
 
 /// Returns the connection with this key, if it exists.
 ///
 /// # Errors
-/// The failures of [`runtime::engine`].
+/// An `UnavailableException` if the system cannot create threads.
 pub fn find(key: &str) -> Result<Option<Arc<McpConnection>>, Failure> {
     with_pool(|pool| pool.find(key))
 }
@@ -61,39 +61,41 @@ pub fn find(key: &str) -> Result<Option<Arc<McpConnection>>, Failure> {
 /// Moves a connection to another key.
 ///
 /// # Errors
-/// The failures of [`runtime::engine`].
-pub fn rename(connection: &Arc<McpConnection>, key: &str) -> Result<(), Failure> {
-    with_pool(|pool| pool.rename(connection, key))
+/// An `UnavailableException` if the system cannot create threads.
+pub fn change_key(connection: &Arc<McpConnection>, key: &str) -> Result<(), Failure> {
+    with_pool(|pool| pool.change_key(connection, key))
 }
 
 /// Drops an object's reference to its connection. If this is the last reference, the session ends
 /// and the server is notified, which requires the runtime.
-pub fn release(connection: Option<Bound<Arc<McpConnection>>>) {
-    let Some(connection) = connection.and_then(Bound::into_inner) else {
+pub fn release(connection: Option<ProcessBound<Arc<McpConnection>>>) {
+    let Some(connection) = connection.and_then(ProcessBound::into_inner) else {
         return;
     };
     let _ = with_pool(|pool| pool.drop_connections([connection]));
 }
 
-/// Returns a client of an MCP server without callbacks for the server's requests.
+/// Returns an MCP client for a server. The client has no callbacks for the server's requests.
 ///
 /// # Errors
-/// The failures of [`runtime::engine`].
+/// An `UnavailableException` if the system cannot create threads.
 pub fn client_for(server: &Server) -> Result<McpClient, Failure> {
     let tokens = server.oauth().map(|_| Arc::default());
-    let make = || {
+    let create = || {
         McpConnection::new(
             server.config().clone(),
             &ClientCapabilities::default(),
             tokens,
         )
     };
-    Ok(connection(server.key(), make)?.client().clone())
+    Ok(find_or_create(server.key(), create)?.client().clone())
 }
 
-/// Returns the number of connections that the process keeps for later requests, and its limit.
-pub fn usage() -> (usize, usize) {
-    POOL.peek(|pool| (lock(&pool.entries).len(), pool.limit))
+/// Returns the number of connections that the process keeps for later requests, and the maximum
+/// number.
+pub fn session_counts() -> (usize, usize) {
+    CONNECTION_POOL
+        .peek(|pool| (lock(&pool.entries).len(), pool.max_sessions))
         .unwrap_or_else(|| (0, settings::max_sessions()))
 }
 
@@ -101,16 +103,19 @@ pub fn usage() -> (usize, usize) {
 /// script would leave a session on its servers. MCP servers that run as child processes need no
 /// notification: a supervisor process ends them as soon as this process has ended.
 pub fn close_all(engine: &Arc<Engine>) {
-    let connections = POOL.take().map(|pool| pool.take()).unwrap_or_default();
-    let remote: Vec<_> = connections
+    let connections = CONNECTION_POOL
+        .take()
+        .map(|pool| pool.take_all())
+        .unwrap_or_default();
+    let remote_clients: Vec<_> = connections
         .iter()
         .map(|connection| connection.client())
         .filter(|client| client.config().url().is_some())
         .collect();
-    if !remote.is_empty() {
+    if !remote_clients.is_empty() {
         engine.drive(
             CLOSE_SESSIONS_TIMEOUT,
-            join_all(remote.into_iter().map(McpClient::disconnect)),
+            join_all(remote_clients.into_iter().map(McpClient::disconnect)),
         );
     }
 }
@@ -120,40 +125,43 @@ pub fn close_all(engine: &Arc<Engine>) {
 struct ConnectionPool {
     engine: Arc<Engine>,
     entries: Arc<Mutex<Vec<SessionEntry>>>,
-    limit: usize,
+    max_sessions: usize,
 }
 
 struct SessionEntry {
     key: String,
     connection: Arc<McpConnection>,
-    last_used: Instant,
+    last_used_at: Instant,
 }
 
 impl ConnectionPool {
     fn new(engine: &Arc<Engine>) -> Self {
         let entries = Arc::default();
-        if let Some(idle) = settings::session_idle() {
-            let handle = engine.handle();
-            handle.spawn(drop_idle_connections(Arc::downgrade(&entries), idle));
+        if let Some(idle_timeout) = settings::session_idle_timeout() {
+            let runtime_handle = engine.handle();
+            runtime_handle.spawn(drop_idle_connections(
+                Arc::downgrade(&entries),
+                idle_timeout,
+            ));
         }
         Self {
             engine: Arc::clone(engine),
             entries,
-            limit: settings::max_sessions(),
+            max_sessions: settings::max_sessions(),
         }
     }
 
     /// Returns the connection of `key`, or creates it. Above the limit, the least recently used
     /// connection is dropped.
-    fn connection(
+    fn find_or_create(
         &self,
         key: &str,
-        make: impl FnOnce() -> Arc<McpConnection>,
+        create: impl FnOnce() -> Arc<McpConnection>,
     ) -> Arc<McpConnection> {
         let mut entries = lock(&self.entries);
         let index = entries.iter().position(|session| session.key == key);
-        let known = index.map(|index| entries.remove(index).connection);
-        let connection = known.unwrap_or_else(make);
+        let existing_connection = index.map(|index| entries.remove(index).connection);
+        let connection = existing_connection.unwrap_or_else(create);
         self.insert(entries, key, Arc::clone(&connection));
         connection
     }
@@ -166,14 +174,20 @@ impl ConnectionPool {
     }
 
     /// Moves a connection to another key, or adds it if the pool does not contain it.
-    fn rename(&self, connection: &Arc<McpConnection>, key: &str) {
+    fn change_key(&self, connection: &Arc<McpConnection>, key: &str) {
         let mut entries = lock(&self.entries);
-        let others = |session: &SessionEntry| {
+        let is_other_session = |session: &SessionEntry| {
             session.key != key && !Arc::ptr_eq(&session.connection, connection)
         };
-        let replaced: Vec<_> = entries.extract_if(.., |session| !others(session)).collect();
+        let replaced_entries: Vec<_> = entries
+            .extract_if(.., |session| !is_other_session(session))
+            .collect();
         self.insert(entries, key, Arc::clone(connection));
-        self.drop_connections(replaced.into_iter().map(|session| session.connection));
+        self.drop_connections(
+            replaced_entries
+                .into_iter()
+                .map(|session| session.connection),
+        );
     }
 
     fn insert(
@@ -185,17 +199,17 @@ impl ConnectionPool {
         entries.push(SessionEntry {
             key: key.to_owned(),
             connection,
-            last_used: Instant::now(),
+            last_used_at: Instant::now(),
         });
-        let excess = entries.len().saturating_sub(self.limit);
-        let excess_entries: Vec<_> = entries.drain(..excess).collect();
+        let excess_count = entries.len().saturating_sub(self.max_sessions);
+        let excess_entries: Vec<_> = entries.drain(..excess_count).collect();
         drop(entries);
         self.drop_connections(excess_entries.into_iter().map(|session| session.connection));
     }
 
     /// Drops connections inside the runtime, because dropping the last reference ends the session.
     fn drop_connections(&self, connections: impl IntoIterator<Item = Arc<McpConnection>>) {
-        let _runtime = self.engine.handle().enter();
+        let _runtime_guard = self.engine.handle().enter();
         for connection in connections {
             if Arc::into_inner(connection).is_some() {
                 self.engine.schedule_cleanup();
@@ -204,7 +218,7 @@ impl ConnectionPool {
     }
 
     /// Removes and returns all connections.
-    fn take(&self) -> Vec<Arc<McpConnection>> {
+    fn take_all(&self) -> Vec<Arc<McpConnection>> {
         let entries = std::mem::take(&mut *lock(&self.entries));
         entries
             .into_iter()
@@ -219,10 +233,10 @@ fn lock(entries: &Mutex<Vec<SessionEntry>>) -> MutexGuard<'_, Vec<SessionEntry>>
 }
 
 /// Drops idle connections at intervals, until the list of sessions is dropped.
-async fn drop_idle_connections(entries: Weak<Mutex<Vec<SessionEntry>>>, idle: Duration) {
-    let interval = (idle / 4).clamp(MIN_CHECK_INTERVAL, MAX_CHECK_INTERVAL);
+async fn drop_idle_connections(entries: Weak<Mutex<Vec<SessionEntry>>>, idle_timeout: Duration) {
+    let check_interval = (idle_timeout / 4).clamp(MIN_CHECK_INTERVAL, MAX_CHECK_INTERVAL);
     loop {
-        sleep(interval).await;
+        sleep(check_interval).await;
         let Some(entries) = entries.upgrade() else {
             return;
         };
@@ -234,9 +248,9 @@ async fn drop_idle_connections(entries: Weak<Mutex<Vec<SessionEntry>>>, idle: Du
                 {
                     // A session is in use while an object holds the connection or a call is
                     // running.
-                    session.last_used = now;
+                    session.last_used_at = now;
                 }
-                now.duration_since(session.last_used) >= idle
+                now.duration_since(session.last_used_at) >= idle_timeout
             })
             .collect();
         // The connections are dropped outside the lock, because the drop ends each session on its

@@ -5,8 +5,9 @@ use pillion_mcp_client::{OAuthCredentials, StoreFuture, TokenKey, TokenStore};
 
 use super::router::MessageRouter;
 
-/// Holds the tokens of one connection between the engine and PHP's `TokenStore`. The store is read
-/// before the connection is created, and written on PHP's thread after the tokens have changed.
+/// Holds the OAuth tokens of one connection, which the engine may change and PHP's `TokenStore`
+/// stores. The store is read before the connection is created, and written on PHP's thread after
+/// the tokens have changed.
 #[derive(Default)]
 pub struct TokenSlot {
     credentials: Mutex<Option<OAuthCredentials>>,
@@ -15,7 +16,7 @@ pub struct TokenSlot {
 }
 
 impl TokenSlot {
-    /// Creates the slot with the tokens from the store.
+    /// Creates the slot with the tokens from the `TokenStore`.
     pub fn new(credentials: Option<OAuthCredentials>) -> Self {
         Self {
             credentials: Mutex::new(credentials),
@@ -23,16 +24,16 @@ impl TokenSlot {
         }
     }
 
-    /// Returns the change of the tokens that is not stored yet, if there is one. The inner `None`
-    /// means that the entry must be removed from the store.
+    /// Returns the changed tokens if they have not been stored yet. An inner `None` means that the
+    /// store's entry must be removed.
     pub fn take_change(&self) -> Option<Option<OAuthCredentials>> {
         let has_changed = self.has_changed.swap(false, Ordering::AcqRel);
-        has_changed.then(|| self.credentials().clone())
+        has_changed.then(|| self.lock_credentials().clone())
     }
 
     /// Returns the credentials as JSON, if there are any.
-    pub fn text(&self) -> Option<String> {
-        let credentials = self.credentials();
+    pub fn to_json(&self) -> Option<String> {
+        let credentials = self.lock_credentials();
         credentials
             .as_ref()
             .and_then(|credentials| serde_json::to_string(credentials).ok())
@@ -48,19 +49,20 @@ impl TokenSlot {
         let _ = self.router.set(Arc::clone(router));
     }
 
-    fn credentials(&self) -> MutexGuard<'_, Option<OAuthCredentials>> {
-        // A panic while the lock is held leaves a valid value behind.
+    fn lock_credentials(&self) -> MutexGuard<'_, Option<OAuthCredentials>> {
+        // A poisoned lock is ignored, because a panic while the lock is held leaves a valid value
+        // behind.
         self.credentials
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, credentials: Option<OAuthCredentials>) {
-        *self.credentials() = credentials;
+    fn set_credentials(&self, credentials: Option<OAuthCredentials>) {
+        *self.lock_credentials() = credentials;
         self.mark_changed();
         if let Some(router) = self.router.get() {
-            // The woken thread stores the tokens; if no thread waits, they are stored after the
-            // next call.
+            // The router wakes a waiting thread, which stores the tokens. If no thread waits, the
+            // tokens are stored after the next call.
             router.wake();
         }
     }
@@ -68,16 +70,16 @@ impl TokenSlot {
 
 impl TokenStore for TokenSlot {
     fn load<'a>(&'a self, _: &'a TokenKey) -> StoreFuture<'a, Option<OAuthCredentials>> {
-        Box::pin(async { Ok(self.credentials().clone()) })
+        Box::pin(async { Ok(self.lock_credentials().clone()) })
     }
 
     fn save<'a>(&'a self, _: &'a TokenKey, credentials: OAuthCredentials) -> StoreFuture<'a, ()> {
-        self.set(Some(credentials));
+        self.set_credentials(Some(credentials));
         Box::pin(async { Ok(()) })
     }
 
     fn clear<'a>(&'a self, _: &'a TokenKey) -> StoreFuture<'a, ()> {
-        self.set(None);
+        self.set_credentials(None);
         Box::pin(async { Ok(()) })
     }
 }

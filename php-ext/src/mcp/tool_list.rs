@@ -12,80 +12,82 @@ use crate::exception::into_tool_failure;
 use crate::json::EmptyObject;
 use crate::log::LogLevel;
 use crate::values::event;
-use crate::zend::{Failure, Object, Outcome, string_of};
+use crate::zend::{Failure, Object, Outcome, new_string};
 
 /// The hook that holds how long a cached list of tools stays valid.
-pub const TTL: &str = "cache_ttl";
+pub const CACHE_TTL: &str = "cache_ttl";
 /// The hook that holds the tenant, which separates the cached lists of several tenants.
-pub const TENANT: &str = "cache_tenant";
+pub const CACHE_TENANT: &str = "cache_tenant";
 
 /// Returns the list of tools as a PHP value, from the cache or from the server.
 ///
 /// # Errors
-/// The failures of [`ServerLink::send`].
-pub fn list(link: &ServerLink, hooks: Hooks<'_>, empty: EmptyObject) -> Outcome {
+/// The same errors as [`ServerLink::send`].
+pub fn list(link: &ServerLink, hooks: Hooks<'_>, empty_object: EmptyObject) -> Outcome {
     let json = read_json(link, hooks)?;
-    let raw: &RawValue = serde_json::from_str(&json).map_err(|error| invalid_list(&error))?;
-    decode_message(raw, empty)
+    let raw_list: &RawValue = serde_json::from_str(&json).map_err(|error| invalid_list(&error))?;
+    decode_message(raw_list, empty_object)
 }
 
 /// Returns the list of tools for a registry: each tool as the server wrote it.
 ///
 /// # Errors
-/// The failures of [`list`].
+/// The same errors as [`list`].
 pub fn list_raw(link: &ServerLink, hooks: Hooks<'_>) -> Result<Vec<Box<RawValue>>, Failure> {
     serde_json::from_str(&read_json(link, hooks)?).map_err(|error| invalid_list(&error))
 }
 
 fn invalid_list(error: &serde_json::Error) -> Failure {
-    crate::exception::transport(error.to_string())
+    crate::exception::transport_failure(format!(
+        "The server's list of tools cannot be read: {error}"
+    ))
 }
 
 /// Returns the list of tools as JSON, from the cache or from the server.
 fn read_json(link: &ServerLink, hooks: Hooks<'_>) -> Result<String, Failure> {
-    let cache = hooks.get(CACHE);
-    let Some(cache) = cache.as_ref().and_then(Object::from_value) else {
+    let cache_value = hooks.get(CACHE);
+    let Some(cache) = cache_value.as_ref().and_then(Object::from_value) else {
         return fetch(link, hooks);
     };
-    if let Some(key) = key(link, hooks)?
+    if let Some(key) = cache_key(link, hooks)?
         && let Some((json, count)) = read_cache(hooks, cache, &key)?
     {
         dispatch_tools_listed(link, hooks, count, true)?;
         return Ok(json);
     }
     let json = fetch(link, hooks)?;
-    // The key is computed again: if the user has granted an authorization during the request, the
-    // list belongs to the new tokens.
-    let Some(key) = key(link, hooks)? else {
+    // The cache key is computed again after the request, because the user may have granted an
+    // authorization during the request, and the list then belongs to the new tokens.
+    let Some(key) = cache_key(link, hooks)? else {
         return Ok(json);
     };
-    let ttl = hooks.get(TTL).unwrap_or_default();
-    let stored = cache.call("set", [string_of(&key), string_of(&json), ttl]);
-    log_cache_failure(hooks, stored)?;
+    let ttl = hooks.get(CACHE_TTL).unwrap_or_default();
+    let outcome = cache.call("set", [new_string(&key), new_string(&json), ttl]);
+    log_cache_failure(hooks, outcome)?;
     Ok(json)
 }
 
 /// Removes the list of tools from the cache, after the server has reported a change.
 ///
 /// # Errors
-/// The failure that ends the request.
+/// An exception of the logger or a failure that ends the PHP request.
 pub fn forget(link: &ServerLink, hooks: Hooks<'_>) -> Result<(), Failure> {
-    let cache = hooks.get(CACHE);
-    let Some(cache) = cache.as_ref().and_then(Object::from_value) else {
+    let cache_value = hooks.get(CACHE);
+    let Some(cache) = cache_value.as_ref().and_then(Object::from_value) else {
         return Ok(());
     };
-    let Some(key) = key(link, hooks)? else {
+    let Some(key) = cache_key(link, hooks)? else {
         return Ok(());
     };
-    let removed = cache.call("delete", [string_of(key)]);
-    log_cache_failure(hooks, removed).map(drop)
+    let outcome = cache.call("delete", [new_string(key)]);
+    log_cache_failure(hooks, outcome).map(drop)
 }
 
 fn fetch(link: &ServerLink, hooks: Hooks<'_>) -> Result<String, Failure> {
     let request = |client: McpClient| async move {
         let tools = client.list_tools().await?;
-        let texts: Vec<&str> = tools.iter().map(|tool| tool.get()).collect();
-        Ok::<_, McpError>((format!("[{}]", texts.join(",")), texts.len()))
+        let tool_texts: Vec<&str> = tools.iter().map(|tool| tool.get()).collect();
+        Ok::<_, McpError>((format!("[{}]", tool_texts.join(",")), tool_texts.len()))
     };
     let (json, count) = link.send(hooks, "tools/list", request)?;
     dispatch_tools_listed(link, hooks, count, false)?;
@@ -98,8 +100,8 @@ fn read_cache(
     cache: Object<'_>,
     key: &str,
 ) -> Result<Option<(String, usize)>, Failure> {
-    let found = log_cache_failure(hooks, cache.call("get", [string_of(key)]))?;
-    let json = found.as_ref().and_then(Zval::str);
+    let cached_value = log_cache_failure(hooks, cache.call("get", [new_string(key)]))?;
+    let json = cached_value.as_ref().and_then(Zval::str);
     Ok(json.and_then(|json| {
         let tools: Vec<&RawValue> = serde_json::from_str(json).ok()?;
         Some((json.to_owned(), tools.len()))
@@ -127,19 +129,22 @@ fn dispatch_tools_listed(
     link: &ServerLink,
     hooks: Hooks<'_>,
     count: usize,
-    from_cache: bool,
+    is_from_cache: bool,
 ) -> Result<(), Failure> {
     let server = link.server().display_name();
-    hooks.dispatch(|| event::tools_listed(&server, count, from_cache))
+    hooks.dispatch(|| event::new_tools_listed(&server, count, is_from_cache))
 }
 
 /// Returns the cache key of a client's list of tools. The key depends on the whole configuration
 /// including credentials, and on the tenant, so that one user never receives another user's list.
 /// Returns `None` while the user is unknown. PSR-16 permits letters, digits and `_`, at most 64
 /// characters.
-fn key(link: &ServerLink, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
-    let hook = hooks.get(TENANT);
-    let tenant = hook.as_ref().and_then(Zval::str).unwrap_or_default();
+fn cache_key(link: &ServerLink, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
+    let tenant_value = hooks.get(CACHE_TENANT);
+    let tenant = tenant_value
+        .as_ref()
+        .and_then(Zval::str)
+        .unwrap_or_default();
     let identity = link.identity(hooks)?;
     Ok(identity.map(|identity| store_key("tools", &format!("{identity}\0{tenant}"))))
 }

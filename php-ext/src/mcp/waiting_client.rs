@@ -6,25 +6,27 @@ use super::hooks::Hooks;
 use super::link::{ProgressReceiver, ServerLink};
 use super::router::{CallHandle, WaitGuard};
 use super::server_job::ServerJob;
-use crate::runtime::Bound;
+use crate::runtime::ProcessBound;
 use crate::wait::{JobSender, wait_serving};
 use crate::zend::Failure;
 
-/// A client that takes part in a wait: for its own call, or for an execution that uses tools of its
-/// server. The client's callbacks answer the server's requests during the wait.
+/// An MCP client whose callbacks answer its server's requests while PHP waits. PHP waits for the
+/// client's own call, or for an execution that uses tools of the client's server.
 pub struct WaitingClient<'a> {
     pub(super) link: &'a ServerLink,
     pub(super) hooks: Hooks<'a>,
     pub(super) connection: Arc<McpConnection>,
     pub(super) progress_receiver: Option<&'a ProgressReceiver<'a>>,
-    opened: OnceCell<(Bound<WaitGuard>, Bound<CallHandle>)>,
+    open_handle: OnceCell<(ProcessBound<WaitGuard>, ProcessBound<CallHandle>)>,
 }
 
 impl<'a> WaitingClient<'a> {
-    /// Prepares a client for a wait, and delivers its pending notifications and tokens to PHP.
+    /// Creates a client for a call that this PHP thread waits for. First delivers the pending
+    /// notifications and tokens of the connection to PHP.
     ///
     /// # Errors
-    /// A failure of [`ServerLink::connection`], or an exception of the PHP code.
+    /// A failure of [`ServerLink::connection`], or an exception of the PHP code that ran, such as a
+    /// callback or the token store.
     pub fn new(link: &'a ServerLink, hooks: Hooks<'a>) -> Result<Self, Failure> {
         let connection = link.connection(hooks)?;
         link.deliver(hooks, &connection)?;
@@ -42,29 +44,31 @@ impl<'a> WaitingClient<'a> {
             hooks,
             connection,
             progress_receiver,
-            opened: OnceCell::new(),
+            open_handle: OnceCell::new(),
         }
     }
 
     /// Registers a call of the client, which this PHP thread waits for. `start` starts the call.
-    /// Must be called only once.
+    /// This method must be called only once for each client.
     pub fn open_call<T>(
         &self,
-        jobs: JobSender<ServerJob>,
+        job_sender: JobSender<ServerJob>,
         start: impl FnOnce(&CallHandle) -> T,
     ) -> T {
-        let handle = self.link.open_call(&self.connection, jobs);
-        let started = start(&handle);
-        let _ = self.opened.set((handle.begin_wait(), Bound::new(handle)));
-        started
+        let handle = self.link.open_call(&self.connection, job_sender);
+        let start_result = start(&handle);
+        let _ = self
+            .open_handle
+            .set((handle.begin_wait(), ProcessBound::new(handle)));
+        start_result
     }
 
     /// Handles one of the server's jobs on PHP's thread.
     ///
     /// # Errors
-    /// An exception of the PHP code.
+    /// An exception of the PHP code that ran, such as a callback or the token store.
     pub fn serve(&self, job: ServerJob) -> Result<(), Failure> {
-        let Some((_, handle)) = self.opened.get() else {
+        let Some((_, handle)) = self.open_handle.get() else {
             return Ok(());
         };
         let (link, hooks) = (self.link, self.hooks);
@@ -74,14 +78,14 @@ impl<'a> WaitingClient<'a> {
     /// Waits for a call of this client.
     ///
     /// # Errors
-    /// The failures of [`wait_serving`].
+    /// The same errors as [`wait_serving`].
     pub fn wait<T, F>(&self, call: impl FnOnce(&CallHandle) -> F) -> Result<T, Failure>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
         wait_serving(
-            |jobs| self.open_call(jobs, |handle| handle.run(call(handle))),
+            |job_sender| self.open_call(job_sender, |handle| handle.run(call(handle))),
             |job| self.serve(job),
         )
     }
@@ -89,9 +93,9 @@ impl<'a> WaitingClient<'a> {
     /// Delivers pending notifications and tokens to PHP after a call.
     ///
     /// # Errors
-    /// An exception of the PHP code.
+    /// An exception of the PHP code that ran, such as a callback or the token store.
     pub fn finish(self) -> Result<(), Failure> {
-        drop(self.opened);
+        drop(self.open_handle);
         self.link.deliver_after_call(self.hooks, &self.connection)
     }
 }

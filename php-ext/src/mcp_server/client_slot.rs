@@ -2,28 +2,29 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pillion_mcp_client::McpClient;
 
-use crate::runtime::Bound;
+use crate::runtime::ProcessBound;
 
 /// The MCP client of this process that the tools of a server use, in all registries.
 #[derive(Default)]
-pub struct ClientSlot(Mutex<Option<Bound<McpClient>>>);
+pub struct ClientSlot(Mutex<Option<ProcessBound<McpClient>>>);
 
 impl ClientSlot {
     /// Replaces the client. A running call continues with the previous client.
-    pub fn connect(&self, client: McpClient) {
+    pub fn replace_client(&self, client: McpClient) {
         // The previous client is dropped after the lock is released, because ending a session takes
         // other locks.
-        let previous = self.lock().replace(Bound::new(client));
-        drop(previous);
+        let previous_client = self.lock().replace(ProcessBound::new(client));
+        drop(previous_client);
     }
 
-    /// Returns the client; `None` if only another process has connected.
+    /// Returns the client; `None` if this process has not connected yet.
     pub fn client(&self) -> Option<McpClient> {
-        self.lock().as_ref().and_then(Bound::get).cloned()
+        self.lock().as_ref().and_then(ProcessBound::get).cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Bound<McpClient>>> {
-        // A panic while the lock is held leaves a valid value behind.
+    fn lock(&self) -> MutexGuard<'_, Option<ProcessBound<McpClient>>> {
+        // A poisoned lock is ignored, because a panic while the lock is held leaves a valid value
+        // behind.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

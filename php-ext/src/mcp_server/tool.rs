@@ -15,7 +15,8 @@ pub(super) struct ServerTool {
 }
 
 impl ServerTool {
-    /// Creates a tool as its server listed it. The client inside `tool` is never called.
+    /// Creates a tool as its server listed it. The client inside `tool` is never called, because
+    /// calls use the client in `client_slot`.
     pub(super) fn new(tool: McpTool, client_slot: &Arc<ClientSlot>) -> Self {
         Self {
             tool,

@@ -6,14 +6,14 @@ use crate::zend::Failure;
 
 /// State that belongs to one process and is created on first use. A forked child leaks the state of
 /// its parent, and creates its own.
-pub struct PerProcess<T>(Mutex<Option<Bound<T>>>);
+pub struct PerProcess<T>(Mutex<Option<ProcessBound<T>>>);
 
 impl<T> PerProcess<T> {
     pub const fn new() -> Self {
         Self(Mutex::new(None))
     }
 
-    /// Calls `work` with the state of this process, which `create` makes on first use.
+    /// Calls `work` with the state of this process. `create` makes the state on first use.
     ///
     /// # Errors
     /// The failure of `create`.
@@ -22,28 +22,29 @@ impl<T> PerProcess<T> {
         create: impl FnOnce() -> Result<T, Failure>,
         work: impl FnOnce(&mut T) -> R,
     ) -> Result<R, Failure> {
-        let mut slot = self.slot();
+        let mut slot = self.lock();
         if slot.as_ref().is_none_or(|state| state.get().is_none()) {
-            *slot = Some(Bound::new(create()?));
+            *slot = Some(ProcessBound::new(create()?));
         }
-        let state = slot.as_mut().and_then(Bound::get_mut);
+        let state = slot.as_mut().and_then(ProcessBound::get_mut);
         state
             .map(work)
-            .ok_or_else(|| Failure::error("Pillion has no runtime"))
+            .ok_or_else(|| Failure::error("Pillion could not create its state for the process"))
     }
 
     /// Calls `work` with the state of this process, if it was created.
     pub fn peek<R>(&self, work: impl FnOnce(&T) -> R) -> Option<R> {
-        self.slot().as_ref().and_then(Bound::get).map(work)
+        self.lock().as_ref().and_then(ProcessBound::get).map(work)
     }
 
     /// Takes the state of this process, if it was created.
     pub fn take(&self) -> Option<T> {
-        self.slot().take().and_then(Bound::into_inner)
+        self.lock().take().and_then(ProcessBound::into_inner)
     }
 
-    fn slot(&self) -> MutexGuard<'_, Option<Bound<T>>> {
-        // A panic while the lock is held leaves a valid value behind.
+    fn lock(&self) -> MutexGuard<'_, Option<ProcessBound<T>>> {
+        // A poisoned lock is ignored, because a panic while the lock is held leaves a valid value
+        // behind.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -51,48 +52,50 @@ impl<T> PerProcess<T> {
 /// A value that only the process that created it may use or drop, such as one that owns
 /// connections, tasks or threads. A forked child leaks the value.
 #[derive(Debug)]
-pub struct Bound<T> {
+pub struct ProcessBound<T> {
     value: ManuallyDrop<T>,
     /// The number of the process that owns the value; `None` once the value was taken.
-    process: Option<u32>,
+    process_number: Option<u32>,
 }
 
-impl<T> Bound<T> {
+impl<T> ProcessBound<T> {
     /// Binds a value to this process.
     pub fn new(value: T) -> Self {
         Self {
             value: ManuallyDrop::new(value),
-            process: Some(forks::process_number()),
+            process_number: Some(forks::process_number()),
         }
     }
 
     /// Returns the value in the process that created it, and `None` in any other process.
     pub fn get(&self) -> Option<&T> {
-        self.is_ours().then_some(&*self.value)
+        self.is_of_this_process().then_some(&*self.value)
     }
 
     /// Returns the value like [`get`](Self::get), but mutable.
     fn get_mut(&mut self) -> Option<&mut T> {
-        self.is_ours().then_some(&mut *self.value)
+        self.is_of_this_process().then_some(&mut *self.value)
     }
 
-    /// Takes the value in the process that created it. Any other process leaks the value.
+    /// Returns the value in the process that created it. In any other process, leaks the value and
+    /// returns `None`.
     pub fn into_inner(mut self) -> Option<T> {
-        let ours = self.is_ours();
-        // Without an owner, `drop` does not touch the value.
-        self.process = None;
-        // SAFETY: the value is taken once: `self` ends here and `drop` does not touch it.
-        ours.then(|| unsafe { ManuallyDrop::take(&mut self.value) })
+        let is_of_this_process = self.is_of_this_process();
+        // The owner is cleared, so that `drop` does not touch the value.
+        self.process_number = None;
+        // SAFETY: the value is taken only once: `self` is consumed by this function, and `drop`
+        // does not touch the value.
+        is_of_this_process.then(|| unsafe { ManuallyDrop::take(&mut self.value) })
     }
 
-    fn is_ours(&self) -> bool {
-        self.process == Some(forks::process_number())
+    fn is_of_this_process(&self) -> bool {
+        self.process_number == Some(forks::process_number())
     }
 }
 
-impl<T> Drop for Bound<T> {
+impl<T> Drop for ProcessBound<T> {
     fn drop(&mut self) {
-        if self.is_ours() {
+        if self.is_of_this_process() {
             // SAFETY: `drop` runs once, and no other code drops the value.
             unsafe { ManuallyDrop::drop(&mut self.value) };
         }

@@ -1,14 +1,15 @@
-//! The tokio runtime of a process, and the choice of the thread that drives it.
+//! The tokio runtime of a process, and the rules that determine which thread drives (polls) the
+//! runtime.
 //!
 //! The PHP thread that waits for a call drives the runtime itself, so that no other thread must
 //! wake up to send the request and to receive the response. At other times a background thread
-//! drives it, so that sessions stay alive (pings, event streams, calls that PHP does not wait for
+//! drives the runtime, so that sessions stay alive (pings, event streams, calls that PHP does not wait for
 //! at the moment). The background thread takes over
 //!
 //! - after [`WORK_TAKEOVER_TIMEOUT`], if there is work that PHP has started and does not wait for
 //!   ([`UnattendedGuard`]), or that was abandoned ([`Engine::schedule_cleanup`]),
-//! - after [`IDLE_TAKEOVER_TIMEOUT`] otherwise, so that the next call of a busy process need not
-//!   interrupt the background thread.
+//! - after [`IDLE_TAKEOVER_TIMEOUT`] otherwise, so that the next call of a busy process does not
+//!   have to interrupt the background thread.
 
 mod signals;
 
@@ -24,11 +25,12 @@ use tokio::time::timeout;
 
 use crate::zend::has_small_stack;
 
-/// Maximum time without a driving thread after a call, before the background thread takes over.
+/// Maximum time after a call during which no thread drives the runtime, before the background
+/// thread takes over.
 const IDLE_TAKEOVER_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Maximum time without a driving thread while there is unattended work, before the background
-/// thread takes over. Not zero, because PHP often waits again immediately.
+/// Maximum time during which no thread drives the runtime although there is unattended work, before
+/// the background thread takes over. Not zero, because PHP often waits again immediately.
 const WORK_TAKEOVER_TIMEOUT: Duration = Duration::from_millis(2);
 
 /// Maximum time that shutdown waits for the background thread, which may be blocked by other work.
@@ -44,25 +46,25 @@ pub struct Engine {
 /// Coordinates the threads that drive the runtime.
 struct DriverCoordinator {
     state: Mutex<DriverState>,
-    /// Signals that the background thread has something to check, or has ended.
-    changed: Condvar,
-    /// Ends the background thread's turn.
-    stop_driving: Notify,
+    /// Wakes the background thread and the PHP threads that wait for a change of `state`.
+    state_condvar: Condvar,
+    /// Signals the background thread to end its turn.
+    stop_signal: Notify,
 }
 
 struct DriverState {
-    /// The number of PHP threads that drive the runtime or wait for their turn. Only one drives at
-    /// a time.
+    /// The number of PHP threads that drive the runtime or wait for their turn. Only one thread
+    /// drives the runtime at a time.
     driver_count: usize,
-    /// When a PHP thread last stopped driving.
-    last_drive: Instant,
-    /// The number of [`UnattendedGuard`]s: work that no PHP thread waits for.
+    /// The time at which a PHP thread last stopped driving the runtime.
+    last_driven_at: Instant,
+    /// The number of [`UnattendedGuard`]s. Each marks work that no PHP thread waits for.
     unattended_count: usize,
     /// Whether there is clean-up work for the background thread.
     needs_cleanup: bool,
     is_background_driving: bool,
-    /// When the background thread's sleep ends, unless the thread is woken earlier.
-    sleeps_until: Instant,
+    /// The time at which the background thread's sleep ends, unless the thread is woken earlier.
+    sleep_deadline: Instant,
     is_stopping: bool,
     has_ended: bool,
 }
@@ -86,11 +88,11 @@ impl Engine {
             runtime,
             coordinator,
         });
-        let background = Arc::clone(&engine);
+        let background_engine = Arc::clone(&engine);
         signals::with_signals_blocked(|| {
             thread::Builder::new()
                 .name("pillion".to_owned())
-                .spawn(move || background.run_background_driver())
+                .spawn(move || background_engine.run_background_driver())
         })?;
         Ok(engine)
     }
@@ -100,22 +102,26 @@ impl Engine {
         self.runtime.handle()
     }
 
-    /// Drives the runtime on this thread until `future` is ready, or returns `None` after the time
-    /// limit. No PHP code may run inside `future`.
-    pub fn drive<F: Future>(self: &Arc<Self>, time: Duration, future: F) -> Option<F::Output> {
+    /// Drives the runtime on this thread until `future` is ready. Returns `None` if the time limit
+    /// passes first. No PHP code may run inside `future`.
+    pub fn drive<F: Future>(
+        self: &Arc<Self>,
+        time_limit: Duration,
+        future: F,
+    ) -> Option<F::Output> {
         if has_small_stack() {
-            let _unattended = UnattendedGuard::new(self);
+            let _unattended_guard = UnattendedGuard::new(self);
             return signals::with_signals_blocked(|| {
-                self.handle().block_on(with_timeout(time, future))
+                self.handle().block_on(with_timeout(time_limit, future))
             });
         }
-        let _turn = self.coordinator.take_turn(time)?;
-        let _signals = SignalBlock::new();
-        self.runtime.block_on(with_timeout(time, future))
+        let _driver_guard = self.coordinator.take_turn(time_limit)?;
+        let _signal_block = SignalBlock::new();
+        self.runtime.block_on(with_timeout(time_limit, future))
     }
 
-    /// Returns whether this thread is driving the runtime: `true` only in a signal handler that has
-    /// interrupted it.
+    /// Returns whether this thread is driving the runtime: this is `true` only in a signal handler
+    /// that has interrupted the driving.
     pub fn is_driven_here() -> bool {
         signals::are_blocked()
     }
@@ -137,12 +143,13 @@ impl Engine {
         let coordinator = Arc::clone(&self.coordinator);
         let mut state = coordinator.lock();
         state.is_stopping = true;
-        coordinator.stop_driving.notify_one();
-        coordinator.changed.notify_all();
-        let waited = coordinator
-            .changed
-            .wait_timeout_while(state, STOP_TIMEOUT, |state| !state.has_ended);
-        drop(waited);
+        coordinator.stop_signal.notify_one();
+        coordinator.state_condvar.notify_all();
+        let wait_result =
+            coordinator
+                .state_condvar
+                .wait_timeout_while(state, STOP_TIMEOUT, |state| !state.has_ended);
+        drop(wait_result);
         self.shut_down_if_last();
     }
 
@@ -156,19 +163,19 @@ impl Engine {
     fn run_background_driver(self: Arc<Self>) {
         while self.coordinator.wait_for_turn() {
             self.runtime
-                .block_on(self.coordinator.stop_driving.notified());
+                .block_on(self.coordinator.stop_signal.notified());
         }
         let coordinator = Arc::clone(&self.coordinator);
         self.shut_down_if_last();
         coordinator.lock().has_ended = true;
-        coordinator.changed.notify_all();
+        coordinator.state_condvar.notify_all();
     }
 }
 
 /// Runs a future with a timeout. Unlike tokio's `timeout`, this function can be called outside the
 /// runtime.
-async fn with_timeout<F: Future>(time: Duration, future: F) -> Option<F::Output> {
-    timeout(time, future).await.ok()
+async fn with_timeout<F: Future>(time_limit: Duration, future: F) -> Option<F::Output> {
+    timeout(time_limit, future).await.ok()
 }
 
 /// Marks work that PHP does not wait for, until this value is dropped.
@@ -195,37 +202,38 @@ impl DriverCoordinator {
         let now = Instant::now();
         let state = DriverState {
             driver_count: 0,
-            last_drive: now,
+            last_driven_at: now,
             unattended_count: 0,
             needs_cleanup: false,
             is_background_driving: false,
-            sleeps_until: now,
+            sleep_deadline: now,
             is_stopping: false,
             has_ended: false,
         };
         Self {
             state: Mutex::new(state),
-            changed: Condvar::new(),
-            stop_driving: Notify::new(),
+            state_condvar: Condvar::new(),
+            stop_signal: Notify::new(),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, DriverState> {
-        // A panic while the lock is held leaves a valid value behind.
+        // A poisoned lock is ignored, because a panic while the lock is held leaves a valid value
+        // behind.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins the turn of a PHP thread. Returns `None` if the background thread does not end its
-    /// turn within `limit`.
-    fn take_turn(&self, limit: Duration) -> Option<DriverGuard<'_>> {
+    /// turn within `time_limit`.
+    fn take_turn(&self, time_limit: Duration) -> Option<DriverGuard<'_>> {
         let mut state = self.lock();
         state.driver_count += 1;
         if state.is_background_driving {
-            self.stop_driving.notify_one();
-            let waited = self
-                .changed
-                .wait_timeout_while(state, limit, |state| state.is_background_driving);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.stop_signal.notify_one();
+            let wait_result = self
+                .state_condvar
+                .wait_timeout_while(state, time_limit, |state| state.is_background_driving);
+            state = wait_result.unwrap_or_else(PoisonError::into_inner).0;
             if state.is_background_driving {
                 state.driver_count -= 1;
                 return None;
@@ -237,41 +245,42 @@ impl DriverCoordinator {
     /// Wakes the background thread, unless its sleep ends soon enough anyway.
     fn wake(&self, state: MutexGuard<'_, DriverState>) {
         let is_needed_earlier = !state.is_background_driving
-            && state.sleeps_until > Instant::now() + WORK_TAKEOVER_TIMEOUT;
+            && state.sleep_deadline > Instant::now() + WORK_TAKEOVER_TIMEOUT;
         drop(state);
         if is_needed_earlier {
-            self.changed.notify_all();
+            self.state_condvar.notify_all();
         }
     }
 
-    /// Sleeps until the background thread is needed. Returns false if it must end.
+    /// Sleeps until the background thread is needed. Returns false if the background thread must
+    /// end.
     fn wait_for_turn(&self) -> bool {
         let mut state = self.lock();
         if state.is_background_driving {
             state.is_background_driving = false;
-            self.changed.notify_all();
+            self.state_condvar.notify_all();
         }
         loop {
             if state.is_stopping {
                 return false;
             }
-            let sleep = if state.driver_count > 0 {
+            let sleep_time = if state.driver_count > 0 {
                 IDLE_TAKEOVER_TIMEOUT
             } else {
-                let is_needed = state.unattended_count > 0 || state.needs_cleanup;
-                let timeout = if is_needed {
+                let has_background_work = state.unattended_count > 0 || state.needs_cleanup;
+                let timeout = if has_background_work {
                     WORK_TAKEOVER_TIMEOUT
                 } else {
                     IDLE_TAKEOVER_TIMEOUT
                 };
-                timeout.saturating_sub(state.last_drive.elapsed())
+                timeout.saturating_sub(state.last_driven_at.elapsed())
             };
-            if sleep.is_zero() {
+            if sleep_time.is_zero() {
                 break;
             }
-            state.sleeps_until = Instant::now() + sleep;
-            let slept = self.changed.wait_timeout(state, sleep);
-            state = slept.unwrap_or_else(PoisonError::into_inner).0;
+            state.sleep_deadline = Instant::now() + sleep_time;
+            let wait_result = self.state_condvar.wait_timeout(state, sleep_time);
+            state = wait_result.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.needs_cleanup = false;
         state.is_background_driving = true;
@@ -286,6 +295,6 @@ impl Drop for DriverGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.driver_count -= 1;
-        state.last_drive = Instant::now();
+        state.last_driven_at = Instant::now();
     }
 }

@@ -6,15 +6,15 @@ use std::ffi::c_int;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The number of forks between this process and the one that loaded the extension.
-static FORKS: AtomicU32 = AtomicU32::new(0);
+/// The number of forks between this process and the process that loaded the extension.
+static FORK_COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// Returns a number that differs from that of every ancestor and descendant of this process.
 pub fn process_number() -> u32 {
-    FORKS.load(Ordering::Relaxed)
+    FORK_COUNT.load(Ordering::Relaxed)
 }
 
-/// Starts counting, when the extension is loaded.
+/// Starts counting forks. Must be called when the extension is loaded.
 ///
 /// # Errors
 /// An error if there is not enough memory.
@@ -24,17 +24,17 @@ pub fn start_counting() -> io::Result<()> {
     // async-signal-safe.
     match unsafe { pthread_atfork(None, None, Some(count_fork)) } {
         0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
+        error_number => Err(io::Error::from_raw_os_error(error_number)),
     }
 }
 
 extern "C" fn count_fork() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
+    FORK_COUNT.fetch_add(1, Ordering::Relaxed);
 }
 
-type Handler = Option<extern "C" fn()>;
+type ForkHandler = Option<extern "C" fn()>;
 
 unsafe extern "C" {
     /// A POSIX function for which the crate `libc` has no binding on Linux.
-    fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
+    fn pthread_atfork(prepare: ForkHandler, parent: ForkHandler, child: ForkHandler) -> c_int;
 }

@@ -4,8 +4,8 @@ use ext_php_rs::error::Result;
 use ext_php_rs::types::Zval;
 
 use crate::zend::{
-    AttributeTargets, Class, ClassSlot, Failure, MethodCall, Object, Outcome, bool_of, float_of,
-    methods, string_of,
+    AttributeTargets, Class, ClassSlot, Failure, MethodCall, Object, Outcome, methods, new_bool,
+    new_float, new_string,
 };
 
 /// The attribute that marks a tool.
@@ -40,7 +40,7 @@ const PARAMETER_CONSTRUCTOR: &str = "__construct(?string $description = null, ?a
 pub fn register() -> Result<()> {
     methods!(
         Class::new(AS_TOOL)
-            .attribute_of(
+            .with_attribute_targets(
                 AttributeTargets::CLASS | AttributeTargets::FUNCTION | AttributeTargets::METHOD,
             )
             .properties(&[
@@ -57,7 +57,7 @@ pub fn register() -> Result<()> {
     )
     .register(&AS_TOOL_CLASS)?;
     Class::new(PARAMETER)
-        .attribute_of(AttributeTargets::PARAMETER)
+        .with_attribute_targets(AttributeTargets::PARAMETER)
         .promoted_constructor(PARAMETER_CONSTRUCTOR, construct_parameter)
         .register(&PARAMETER_CLASS)
 }
@@ -65,15 +65,15 @@ pub fn register() -> Result<()> {
 fn construct_as_tool(call: &mut MethodCall<'_>) -> Outcome {
     let text = |index: usize| {
         let text = call.optional_string(index)?;
-        Ok::<_, Failure>(text.map_or_else(Zval::new, string_of))
+        Ok::<_, Failure>(text.map_or_else(Zval::new, new_string))
     };
     let values = [
         ("name", text(0)?),
         ("description", text(1)?),
-        ("category", string_of(call.string_or(2, "general")?)),
-        ("requiresConfirmation", bool_of(call.bool_or(3, false)?)),
-        ("cooldownSeconds", float_of(call.number_or(4, 0.0)?)),
-        ("strict", bool_of(call.bool_or(5, false)?)),
+        ("category", new_string(call.string_or(2, "general")?)),
+        ("requiresConfirmation", new_bool(call.bool_or(3, false)?)),
+        ("cooldownSeconds", new_float(call.number_or(4, 0.0)?)),
+        ("strict", new_bool(call.bool_or(5, false)?)),
     ];
     for (name, value) in values {
         call.this().set(AS_TOOL_CLASS.get(), name, value);
@@ -83,7 +83,7 @@ fn construct_as_tool(call: &mut MethodCall<'_>) -> Outcome {
 
 /// Creates a `Parameter` attribute. Its typed properties validate the arguments with a `TypeError`.
 fn construct_parameter(call: &mut MethodCall<'_>) -> Outcome {
-    // The description must be UTF-8.
+    // Fails if the description is not valid UTF-8.
     call.optional_string(0)?;
     call.promote(PARAMETER_CLASS.get(), PARAMETER_CONSTRUCTOR)
 }
@@ -94,20 +94,20 @@ pub fn tool_property(attribute: Object<'_>, name: &str) -> Outcome {
 }
 
 /// Returns the description in a `Parameter` attribute.
-pub fn description_of(attribute: Object<'_>) -> Outcome {
+pub fn read_description(attribute: Object<'_>) -> Outcome {
     attribute.get(PARAMETER_CLASS.get(), "description")
 }
 
 /// Returns the constraints that a `Parameter` attribute sets, with their values.
-pub fn constraints_of(
+pub fn read_constraints(
     attribute: Object<'_>,
 ) -> std::result::Result<Vec<(&'static str, Zval)>, Failure> {
-    let mut set = Vec::new();
+    let mut constraints = Vec::new();
     for name in CONSTRAINTS {
         let value = attribute.get(PARAMETER_CLASS.get(), name)?;
         if !value.is_null() {
-            set.push((name, value));
+            constraints.push((name, value));
         }
     }
-    Ok(set)
+    Ok(constraints)
 }

@@ -11,38 +11,39 @@ struct DocParameter {
     kind: String,
     text: String,
     /// Whether the tag is `@phpstan-param` or `@psalm-param`, which are more precise than `@param`.
-    exact: bool,
+    is_exact: bool,
 }
 
 impl DocComment {
     /// Parses a doc comment including its `/**` and `*/`. Any other text gives an empty result.
     pub(super) fn parse(comment: &str) -> Self {
-        let opened = comment.trim().strip_prefix("/**").unwrap_or_default();
-        let text = opened.strip_suffix("*/").unwrap_or(opened);
+        let comment_start = comment.trim().strip_prefix("/**").unwrap_or_default();
+        let text = comment_start.strip_suffix("*/").unwrap_or(comment_start);
         let lines = text.lines().map(|line| {
             let line = line.trim();
             line.strip_prefix('*').unwrap_or(line).trim()
         });
-        let mut summary = Vec::new();
-        let mut in_summary = true;
+        let mut summary_lines = Vec::new();
+        let mut is_in_summary = true;
         let mut tags: Vec<String> = Vec::new();
         for line in lines {
             if line.starts_with('@') {
                 tags.push(line.to_owned());
             } else if let Some(tag) = tags.last_mut() {
-                // An empty line ends the description in a tag.
+                // The text after an empty line is ignored, because an empty line ends the
+                // description in a tag.
                 tag.push(if line.is_empty() { '\n' } else { ' ' });
                 tag.push_str(line);
             } else if line.is_empty() {
-                in_summary &= summary.is_empty();
-            } else if in_summary {
-                summary.push(line);
+                is_in_summary &= summary_lines.is_empty();
+            } else if is_in_summary {
+                summary_lines.push(line);
             }
         }
-        let summary = summary.join(" ");
-        let inherited = summary.eq_ignore_ascii_case("{@inheritdoc}");
+        let summary = summary_lines.join(" ");
+        let is_inherited = summary.eq_ignore_ascii_case("{@inheritdoc}");
         Self {
-            summary: (!summary.is_empty() && !inherited).then_some(summary),
+            summary: (!summary.is_empty() && !is_inherited).then_some(summary),
             parameters: tags
                 .iter()
                 .filter_map(|tag| DocParameter::parse(tag))
@@ -51,43 +52,44 @@ impl DocComment {
     }
 
     /// Returns the type of a parameter, as the doc comment writes it.
-    pub(super) fn type_of(&self, name: &str) -> Option<&str> {
-        let of_name = || self.parameters.iter().filter(|known| known.name == name);
-        let exact = of_name().find(|known| known.exact && !known.kind.is_empty());
-        let kind = exact.or_else(|| of_name().find(|known| !known.kind.is_empty()));
-        kind.map(|known| known.kind.as_str())
+    pub(super) fn parameter_type(&self, name: &str) -> Option<&str> {
+        let tags_of_name = || (self.parameters.iter()).filter(|parameter| parameter.name == name);
+        let exact_tag = tags_of_name().find(|tag| tag.is_exact && !tag.kind.is_empty());
+        let tag = exact_tag.or_else(|| tags_of_name().find(|tag| !tag.kind.is_empty()));
+        tag.map(|tag| tag.kind.as_str())
     }
 
     /// Returns the description of a parameter.
-    pub(super) fn description_of(&self, name: &str) -> Option<&str> {
-        let mut of_name = self.parameters.iter().filter(|known| known.name == name);
-        let known = of_name.find(|known| !known.text.is_empty())?;
-        Some(&known.text)
+    pub(super) fn parameter_description(&self, name: &str) -> Option<&str> {
+        let mut tags_of_name = (self.parameters.iter()).filter(|parameter| parameter.name == name);
+        let tag = tags_of_name.find(|tag| !tag.text.is_empty())?;
+        Some(&tag.text)
     }
 }
 
 impl DocParameter {
     fn parse(tag: &str) -> Option<Self> {
-        let (word, rest) = tag.split_once(char::is_whitespace)?;
-        let exact = match word {
+        let (tag_name, content) = tag.split_once(char::is_whitespace)?;
+        let is_exact = match tag_name {
             "@param" => false,
             "@phpstan-param" | "@psalm-param" => true,
             _ => return None,
         };
-        let rest = rest.split('\n').next().unwrap_or_default();
-        // No supported type contains a dollar sign, so the first one starts the parameter's name.
-        let (kind, rest) = rest.split_once('$')?;
-        let end = rest
+        let first_line = content.split('\n').next().unwrap_or_default();
+        // The first dollar sign starts the parameter's name, because no supported type contains a
+        // dollar sign.
+        let (kind_text, after_dollar) = first_line.split_once('$')?;
+        let name_length = after_dollar
             .find(|letter: char| !letter.is_alphanumeric() && letter != '_')
-            .unwrap_or(rest.len());
-        let (name, text) = rest.split_at(end);
-        let kind = kind.trim().trim_end_matches(['.', '&']).trim();
+            .unwrap_or(after_dollar.len());
+        let (name, text) = after_dollar.split_at(name_length);
+        let kind = kind_text.trim().trim_end_matches(['.', '&']).trim();
         let words: Vec<_> = text.split_whitespace().collect();
         Some(Self {
             name: name.to_owned(),
             kind: kind.to_owned(),
             text: words.join(" "),
-            exact,
+            is_exact,
         })
     }
 }

@@ -6,61 +6,62 @@ use serde_json::{Map, Value, json};
 const MAX_DEPTH: usize = 16;
 
 /// Returns the JSON Schema of a type; `None` if the type is not supported.
-pub(super) fn schema_of(text: &str) -> Option<Value> {
+pub(super) fn parse_schema(text: &str) -> Option<Value> {
     let mut parser = DocTypeParser {
-        rest: text,
+        unparsed_text: text,
         depth: 0,
     };
-    let schema = parser.union()?;
+    let schema = parser.parse_union()?;
     parser.skip_space();
-    parser.rest.is_empty().then_some(schema)
+    parser.unparsed_text.is_empty().then_some(schema)
 }
 
 /// Returns the JSON Schema of a union of types. Schemas that differ only in `type` are merged, and
 /// so are lists of values.
-pub(super) fn one_of(mut schemas: Vec<Value>) -> Value {
+pub(super) fn create_union_schema(mut schemas: Vec<Value>) -> Value {
     schemas.dedup();
     if schemas.len() == 1 {
         return schemas.swap_remove(0);
     }
-    let plain = |schema: &Value| match schema.as_object() {
+    let plain_type = |schema: &Value| match schema.as_object() {
         Some(keys) if keys.len() == 1 => keys.get("type").and_then(Value::as_str).map(Value::from),
         _ => None,
     };
-    let types: Option<Vec<_>> = schemas.iter().map(plain).collect();
+    let types: Option<Vec<_>> = schemas.iter().map(plain_type).collect();
     if let Some(types) = types {
         return json!({ "type": types });
     }
-    let values = |schema: &Value| Some((schema.get("type")?.clone(), schema.get("enum")?.clone()));
-    let listed: Option<Vec<_>> = schemas.iter().map(values).collect();
-    match listed {
-        Some(listed) if listed.iter().all(|(kind, _)| *kind == listed[0].0) => {
-            let values: Vec<_> = listed
+    let type_and_values =
+        |schema: &Value| Some((schema.get("type")?.clone(), schema.get("enum")?.clone()));
+    let enums: Option<Vec<_>> = schemas.iter().map(type_and_values).collect();
+    match enums {
+        Some(enums) if enums.iter().all(|(kind, _)| *kind == enums[0].0) => {
+            let values: Vec<_> = enums
                 .iter()
                 .filter_map(|(_, values)| values.as_array())
                 .flatten()
                 .collect();
-            json!({"type": listed[0].0, "enum": values})
+            json!({"type": enums[0].0, "enum": values})
         }
         _ => json!({ "anyOf": schemas }),
     }
 }
 
 struct DocTypeParser<'a> {
-    rest: &'a str,
+    unparsed_text: &'a str,
     depth: usize,
 }
 
 impl<'a> DocTypeParser<'a> {
     fn skip_space(&mut self) {
-        self.rest = self.rest.trim_start();
+        self.unparsed_text = self.unparsed_text.trim_start();
     }
 
-    fn take(&mut self, token: &str) -> bool {
+    fn take_token(&mut self, token: &str) -> bool {
         self.skip_space();
-        match self.rest.strip_prefix(token) {
-            Some(rest) => {
-                self.rest = rest;
+        match self.unparsed_text.strip_prefix(token) {
+            Some(unparsed_text) => {
+                self.unparsed_text = unparsed_text;
                 true
             }
             None => false,
@@ -69,197 +70,208 @@ impl<'a> DocTypeParser<'a> {
 
     fn parse_word(&mut self) -> &'a str {
         self.skip_space();
-        let of_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '\\');
-        let end = self.rest.find(|letter| !of_word(letter));
-        let (word, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
-        self.rest = rest;
+        let is_word_letter =
+            |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '\\');
+        let word_end = self.unparsed_text.find(|letter| !is_word_letter(letter));
+        let (word, unparsed_text) = self
+            .unparsed_text
+            .split_at(word_end.unwrap_or(self.unparsed_text.len()));
+        self.unparsed_text = unparsed_text;
         word
     }
 
-    fn union(&mut self) -> Option<Value> {
+    fn parse_union(&mut self) -> Option<Value> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return None;
         }
-        let mut schemas = vec![self.suffixed()?];
-        while self.take("|") {
-            schemas.push(self.suffixed()?);
+        let mut schemas = vec![self.parse_suffixed()?];
+        while self.take_token("|") {
+            schemas.push(self.parse_suffixed()?);
         }
         self.depth -= 1;
-        Some(one_of(schemas))
+        Some(create_union_schema(schemas))
     }
 
     /// Parses a type with its prefix or suffix: `T`, `?T` or `T[]`.
-    fn suffixed(&mut self) -> Option<Value> {
-        if self.take("?") {
-            let schema = self.suffixed()?;
-            return Some(one_of(vec![schema, json!({"type": "null"})]));
+    fn parse_suffixed(&mut self) -> Option<Value> {
+        if self.take_token("?") {
+            let schema = self.parse_suffixed()?;
+            return Some(create_union_schema(vec![schema, json!({"type": "null"})]));
         }
-        let mut schema = if self.take("(") {
-            let schema = self.union()?;
-            self.take(")").then_some(schema)?
+        let mut schema = if self.take_token("(") {
+            let schema = self.parse_union()?;
+            self.take_token(")").then_some(schema)?
         } else {
-            self.single()?
+            self.parse_single()?
         };
-        while self.take("[]") {
-            schema = list_of(Some(schema));
+        while self.take_token("[]") {
+            schema = create_list_schema(Some(schema));
         }
         Some(schema)
     }
 
-    fn single(&mut self) -> Option<Value> {
+    fn parse_single(&mut self) -> Option<Value> {
         self.skip_space();
-        if let Some(quote @ ('\'' | '"')) = self.rest.chars().next() {
-            return self.text_literal(quote);
+        if let Some(quote @ ('\'' | '"')) = self.unparsed_text.chars().next() {
+            return self.parse_text_literal(quote);
         }
         let word = self.parse_word();
-        let plain = |kind: &str| Some(json!({ "type": kind }));
+        let plain_type = |kind: &str| Some(json!({ "type": kind }));
         match word.to_ascii_lowercase().as_str() {
-            "int" | "integer" if self.take("<") => self.range(),
-            "int" | "integer" => plain("integer"),
+            "int" | "integer" if self.take_token("<") => self.parse_range(),
+            "int" | "integer" => plain_type("integer"),
             "positive-int" => Some(json!({"type": "integer", "minimum": 1})),
             "negative-int" => Some(json!({"type": "integer", "maximum": -1})),
             "non-negative-int" => Some(json!({"type": "integer", "minimum": 0})),
             "non-positive-int" => Some(json!({"type": "integer", "maximum": 0})),
-            "float" | "double" => plain("number"),
-            "string" | "class-string" | "numeric-string" => plain("string"),
+            "float" | "double" => plain_type("number"),
+            "string" | "class-string" | "numeric-string" => plain_type("string"),
             "non-empty-string" | "non-falsy-string" => {
                 Some(json!({"type": "string", "minLength": 1}))
             }
-            "bool" | "boolean" | "true" | "false" => plain("boolean"),
+            "bool" | "boolean" | "true" | "false" => plain_type("boolean"),
             "scalar" => Some(json!({"type": ["string", "number", "boolean"]})),
-            "mixed" => Some(any_schema()),
-            "null" => plain("null"),
-            "list" => self.list(false),
-            "non-empty-list" => self.list(true),
-            "array" | "iterable" => self.array(false),
-            "non-empty-array" => self.array(true),
-            "object" if self.take("{") => self.parse_shape(),
-            _ => number_literal(word, self),
+            "mixed" => Some(create_any_schema()),
+            "null" => plain_type("null"),
+            "list" => self.parse_list(false),
+            "non-empty-list" => self.parse_list(true),
+            "array" | "iterable" => self.parse_array(false),
+            "non-empty-array" => self.parse_array(true),
+            "object" if self.take_token("{") => self.parse_shape(),
+            _ => parse_number_literal(word, self),
         }
     }
 
-    fn text_literal(&mut self, quote: char) -> Option<Value> {
-        let inner = self.rest.strip_prefix(quote)?;
-        let (text, rest) = inner.split_once(quote)?;
-        self.rest = rest;
+    fn parse_text_literal(&mut self, quote: char) -> Option<Value> {
+        let after_quote = self.unparsed_text.strip_prefix(quote)?;
+        let (text, unparsed_text) = after_quote.split_once(quote)?;
+        self.unparsed_text = unparsed_text;
         // A literal with an escape sequence is not supported, because its meaning depends on the
         // quotes.
         (!text.contains('\\')).then(|| json!({"type": "string", "enum": [text]}))
     }
 
     /// Parses the rest of a type such as `int<min, max>`.
-    fn range(&mut self) -> Option<Value> {
+    fn parse_range(&mut self) -> Option<Value> {
         let mut schema = json!({"type": "integer"});
-        for (keyword, open, end) in [("minimum", "min", ","), ("maximum", "max", ">")] {
-            let bound = self.parse_word();
-            if bound != open {
-                schema[keyword] = bound.parse::<i64>().ok()?.into();
+        for (keyword, unlimited_word, separator) in
+            [("minimum", "min", ","), ("maximum", "max", ">")]
+        {
+            let limit = self.parse_word();
+            if limit != unlimited_word {
+                schema[keyword] = limit.parse::<i64>().ok()?.into();
             }
-            self.take(end).then_some(())?;
+            self.take_token(separator).then_some(())?;
         }
         Some(schema)
     }
 
-    fn list(&mut self, not_empty: bool) -> Option<Value> {
-        let item = if self.take("<") {
-            let item = self.union()?;
-            self.take(">").then_some(Some(item))?
+    fn parse_list(&mut self, is_non_empty: bool) -> Option<Value> {
+        let item = if self.take_token("<") {
+            let item_schema = self.parse_union()?;
+            self.take_token(">").then_some(Some(item_schema))?
         } else {
             None
         };
-        let mut schema = list_of(item);
-        if not_empty {
+        let mut schema = create_list_schema(item);
+        if is_non_empty {
             schema["minItems"] = 1.into();
         }
         Some(schema)
     }
 
-    fn array(&mut self, not_empty: bool) -> Option<Value> {
-        if self.take("{") {
+    fn parse_array(&mut self, is_non_empty: bool) -> Option<Value> {
+        if self.take_token("{") {
             return self.parse_shape();
         }
-        let (list, map) = if not_empty {
+        let (list_keyword, map_keyword) = if is_non_empty {
             ("minItems", "minProperties")
         } else {
             ("", "")
         };
-        let bounded = |mut schema: Value, keyword: &str| {
+        let with_minimum = |mut schema: Value, keyword: &str| {
             if !keyword.is_empty() {
                 schema[keyword] = 1.into();
             }
             schema
         };
-        if !self.take("<") {
-            return Some(bounded(json!({"type": "array"}), list));
+        if !self.take_token("<") {
+            return Some(with_minimum(json!({"type": "array"}), list_keyword));
         }
-        let first = self.union()?;
-        if self.take(">") {
-            return Some(bounded(list_of(Some(first)), list));
+        let first_type = self.parse_union()?;
+        if self.take_token(">") {
+            return Some(with_minimum(
+                create_list_schema(Some(first_type)),
+                list_keyword,
+            ));
         }
-        self.take(",").then_some(())?;
-        let value = self.union()?;
-        self.take(">").then_some(())?;
-        Some(match first.get("type").and_then(Value::as_str) {
+        self.take_token(",").then_some(())?;
+        let value_schema = self.parse_union()?;
+        self.take_token(">").then_some(())?;
+        Some(match first_type.get("type").and_then(Value::as_str) {
             Some("string") => {
-                let map_of = json!({"type": "object", "additionalProperties": value});
-                bounded(map_of, map)
+                let map_schema = json!({"type": "object", "additionalProperties": value_schema});
+                with_minimum(map_schema, map_keyword)
             }
-            _ => bounded(list_of(Some(value)), list),
+            _ => with_minimum(create_list_schema(Some(value_schema)), list_keyword),
         })
     }
 
     /// Parses the rest of a type such as `array{a: int, b?: string, ...}`.
     fn parse_shape(&mut self) -> Option<Value> {
         let mut properties = Map::new();
-        let mut required = Vec::new();
-        while !self.take("}") {
-            if self.take("...") {
-                self.take("}").then_some(())?;
+        let mut required_names = Vec::new();
+        while !self.take_token("}") {
+            if self.take_token("...") {
+                self.take_token("}").then_some(())?;
                 break;
             }
             let quote = ['\'', '"'].into_iter().find(|quote| {
                 self.skip_space();
-                self.rest.starts_with(*quote)
+                self.unparsed_text.starts_with(*quote)
             });
             let key = match quote {
-                Some(quote) => self.text_literal(quote)?["enum"][0].as_str()?.to_owned(),
+                Some(quote) => self.parse_text_literal(quote)?["enum"][0]
+                    .as_str()?
+                    .to_owned(),
                 None => self.parse_word().to_owned(),
             };
             if key.is_empty() {
                 return None;
             }
-            if !self.take("?") {
-                required.push(Value::from(key.as_str()));
+            if !self.take_token("?") {
+                required_names.push(Value::from(key.as_str()));
             }
-            self.take(":").then_some(())?;
-            properties.insert(key, self.union()?);
-            if !self.take(",") {
-                self.take("}").then_some(())?;
+            self.take_token(":").then_some(())?;
+            properties.insert(key, self.parse_union()?);
+            if !self.take_token(",") {
+                self.take_token("}").then_some(())?;
                 break;
             }
         }
-        // A shape without keys matches any value.
-        (!properties.is_empty())
-            .then(|| json!({"type": "object", "properties": properties, "required": required}))
+        // A shape without keys becomes a schema that allows any value.
+        (!properties.is_empty()).then(
+            || json!({"type": "object", "properties": properties, "required": required_names}),
+        )
     }
 }
 
 /// Returns a JSON Schema for any value. An empty schema would be lost in the conversion to a PHP
 /// array.
-pub(super) fn any_schema() -> Value {
+pub(super) fn create_any_schema() -> Value {
     json!({"type": ["string", "number", "boolean", "object", "array", "null"]})
 }
 
-fn number_literal(word: &str, parser: &mut DocTypeParser<'_>) -> Option<Value> {
-    let whole: i64 = word.parse().ok()?;
-    if parser.rest.starts_with('.') {
+fn parse_number_literal(word: &str, parser: &mut DocTypeParser<'_>) -> Option<Value> {
+    let number: i64 = word.parse().ok()?;
+    if parser.unparsed_text.starts_with('.') {
         return None;
     }
-    Some(json!({"type": "integer", "enum": [whole]}))
+    Some(json!({"type": "integer", "enum": [number]}))
 }
 
-fn list_of(item: Option<Value>) -> Value {
+fn create_list_schema(item: Option<Value>) -> Value {
     let mut schema = json!({"type": "array"});
     if let Some(item) = item {
         schema["items"] = item;

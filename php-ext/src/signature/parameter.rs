@@ -5,7 +5,7 @@ use super::attributes;
 use super::doc_comment::DocComment;
 use super::doc_type;
 use super::php_type::{PhpType, UnsupportedType};
-use super::reflection::{ReflectionObject, attribute_of};
+use super::reflection::{ReflectionObject, find_attribute};
 use crate::exception;
 use crate::json::{to_value, to_value_as};
 use crate::zend::{Failure, Object};
@@ -14,73 +14,80 @@ use crate::zend::{Failure, Object};
 pub(super) struct Parameter {
     pub(super) name: String,
     pub(super) schema: JsonObject,
-    pub(super) required: bool,
-    /// The conversion of arguments to the parameter; see [`PhpType::kind`].
-    pub(super) kind: Option<String>,
+    pub(super) is_required: bool,
+    /// The conversion of arguments to the parameter; see [`PhpType::conversion`].
+    pub(super) conversion: Option<String>,
 }
 
-/// Reads a parameter from a `ReflectionParameter`. `function` is the name of its function in error
-/// messages.
-pub(super) fn read(
+/// Reads a parameter from a `ReflectionParameter`. `function` is the name of the parameter's
+/// function, for error messages.
+pub(super) fn read_parameter(
     function: &str,
-    reflected: &ReflectionObject,
+    reflection: &ReflectionObject,
     comment: &DocComment,
 ) -> Result<Parameter, Failure> {
-    let name = reflected.name()?;
-    let invalid =
-        |why: &str| exception::invalid_input(format!("Parameter ${name} of {function} {why}"));
-    if reflected.call_bool("isVariadic")? {
-        return Err(invalid("is variadic: take an array instead"));
+    let name = reflection.name()?;
+    let invalid_parameter = |reason: &str| {
+        exception::invalid_input(format!("Parameter ${name} of {function} {reason}"))
+    };
+    if reflection.call_bool("isVariadic")? {
+        return Err(invalid_parameter("is variadic: take an array instead"));
     }
-    if reflected.call_bool("isPassedByReference")? {
-        return Err(invalid("is passed by reference"));
+    if reflection.call_bool("isPassedByReference")? {
+        return Err(invalid_parameter("is passed by reference"));
     }
-    let declared = match PhpType::read(reflected.object("getType")?.as_ref()) {
-        Ok(declared) => declared,
+    let declared_type = match PhpType::read(reflection.call_object("getType")?.as_ref()) {
+        Ok(declared_type) => declared_type,
         Err(UnsupportedType::Failed(failure)) => return Err(failure),
         Err(UnsupportedType::Type(kind)) => {
-            return Err(invalid(&format!(
-                "has the type {kind}: int, float, string, bool, array, backed enums and unions of them can be a tool's"
+            return Err(invalid_parameter(&format!(
+                "has the type {kind}: use int, float, string, bool, array, a backed enum, \
+                 or a union of these types"
             )));
         }
     };
-    let kind = declared.kind();
-    let documented = comment.type_of(&name).and_then(doc_type::schema_of);
-    let mut schema = match declared.schema(documented) {
+    let conversion = declared_type.conversion();
+    let documented_schema = comment
+        .parameter_type(&name)
+        .and_then(doc_type::parse_schema);
+    let mut schema = match declared_type.into_schema(documented_schema) {
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
     };
-    let found = attribute_of(reflected, attributes::PARAMETER)?;
-    let attribute = found.as_ref().and_then(Object::from_value);
+    let attribute_object = find_attribute(reflection, attributes::PARAMETER)?;
+    let attribute = attribute_object.as_ref().and_then(Object::from_value);
     let description = match attribute {
-        Some(attribute) => attributes::description_of(attribute)?.string(),
+        Some(attribute) => attributes::read_description(attribute)?.string(),
         None => None,
     };
-    let documented = || comment.description_of(&name).map(str::to_owned);
-    if let Some(description) = description.or_else(documented) {
+    let documented_description = || comment.parameter_description(&name).map(str::to_owned);
+    if let Some(description) = description.or_else(documented_description) {
         schema.insert("description".to_owned(), description.into());
     }
-    for (keyword, value) in attribute.map_or(Ok(Vec::new()), attributes::constraints_of)? {
+    for (keyword, value) in attribute.map_or(Ok(Vec::new()), attributes::read_constraints)? {
         match (keyword, to_value(&value)?) {
-            (attributes::WHOLE_SCHEMA, Value::Object(more)) => schema.extend(more),
-            (attributes::WHOLE_SCHEMA, _) => return Err(invalid("has a schema that is not a map")),
+            (attributes::WHOLE_SCHEMA, Value::Object(whole_schema)) => schema.extend(whole_schema),
+            (attributes::WHOLE_SCHEMA, _) => {
+                return Err(invalid_parameter("has a schema that is not a map"));
+            }
             (keyword, value) => {
                 schema.insert(keyword.to_owned(), value);
             }
         }
     }
-    let required = !reflected.call_bool("isOptional")?;
-    if !required && reflected.call_bool("isDefaultValueAvailable")? {
-        let default = reflected.call("getDefaultValue", [])?;
-        let default = to_value_as(&format!("default of ${name} of {function}"), &default)?;
-        if !default.is_null() {
-            schema.insert("default".to_owned(), default);
+    let is_required = !reflection.call_bool("isOptional")?;
+    if !is_required && reflection.call_bool("isDefaultValueAvailable")? {
+        let default_value = reflection.call("getDefaultValue", [])?;
+        let default_json =
+            to_value_as(&format!("default of ${name} of {function}"), &default_value)?;
+        if !default_json.is_null() {
+            schema.insert("default".to_owned(), default_json);
         }
     }
     Ok(Parameter {
         name,
         schema,
-        required,
-        kind,
+        is_required,
+        conversion,
     })
 }

@@ -5,8 +5,8 @@ use super::attributes;
 use crate::exception;
 use crate::signature::Target;
 use crate::zend::{
-    Failure, Object, Outcome, create, entries, escape_bytes, int_of, item, list_of, run_guarded,
-    string_of,
+    Failure, Object, Outcome, create, entries, escape_bytes, item, new_int, new_list, new_string,
+    run_guarded,
 };
 
 /// `ReflectionAttribute::IS_INSTANCEOF`: also matches subclasses of an attribute.
@@ -20,13 +20,16 @@ pub(super) struct ReflectionObject(Zval);
 
 impl ReflectionObject {
     /// Creates an object, as `new $class(...$arguments)` does.
-    pub(super) fn new<const N: usize>(class: &str, arguments: [Zval; N]) -> Result<Self, Failure> {
-        let class = find_class(class)?
+    pub(super) fn new<const N: usize>(
+        class_name: &str,
+        arguments: [Zval; N],
+    ) -> Result<Self, Failure> {
+        let class = find_class(class_name)?
             .ok_or_else(|| Failure::error("The Reflection extension is not loaded"))?;
         let value = create(class, |_| ())?;
-        let reflected = Self(value);
-        reflected.call("__construct", arguments)?;
-        Ok(reflected)
+        let reflection = Self(value);
+        reflection.call("__construct", arguments)?;
+        Ok(reflection)
     }
 
     fn from_value(value: Zval) -> Option<Self> {
@@ -43,16 +46,16 @@ impl ReflectionObject {
     ///
     /// # Errors
     /// An `InvalidInputException` for text that is not UTF-8, because JSON cannot represent it.
-    pub(super) fn text(&self, method: &str) -> Result<Option<String>, Failure> {
+    pub(super) fn call_string(&self, method: &str) -> Result<Option<String>, Failure> {
         let text = self.call(method, [])?;
         match text.zend_str() {
             Some(bytes) if bytes.as_str().is_err() => {
-                let beginning: String = escape_bytes(bytes.as_bytes())
+                let text_beginning: String = escape_bytes(bytes.as_bytes())
                     .chars()
                     .take(MAX_TEXT_CHARS)
                     .collect();
                 Err(exception::invalid_input(format!(
-                    "PHP code cannot be a tool: '{beginning}' is not valid UTF-8"
+                    "PHP code cannot be a tool: '{text_beginning}' is not valid UTF-8"
                 )))
             }
             _ => Ok(text.string()),
@@ -60,11 +63,12 @@ impl ReflectionObject {
     }
 
     pub(super) fn name(&self) -> Result<String, Failure> {
-        Ok(self.text("getName")?.unwrap_or_default())
+        Ok(self.call_string("getName")?.unwrap_or_default())
     }
 
-    /// Returns the name of PHP code for error messages, where the name has no other use.
-    pub(super) fn shown_name(&self, method: &str) -> Result<String, Failure> {
+    /// Returns the name of PHP code for error messages. Bytes that are not UTF-8 are escaped,
+    /// because the name is only displayed.
+    pub(super) fn display_name(&self, method: &str) -> Result<String, Failure> {
         let name = self.call(method, [])?;
         Ok(name
             .zend_str()
@@ -76,18 +80,18 @@ impl ReflectionObject {
         Ok(self.call(method, [])?.bool() == Some(true))
     }
 
-    pub(super) fn object(&self, method: &str) -> Result<Option<Self>, Failure> {
+    pub(super) fn call_object(&self, method: &str) -> Result<Option<Self>, Failure> {
         Ok(Self::from_value(self.call(method, [])?))
     }
 
-    pub(super) fn list(&self, method: &str) -> Result<Vec<Self>, Failure> {
+    pub(super) fn call_list(&self, method: &str) -> Result<Vec<Self>, Failure> {
         let list = self.call(method, [])?;
         Ok(entries(&list)
             .filter_map(|(_, entry)| Self::from_value(entry))
             .collect())
     }
 
-    pub(super) fn is(&self, class: &str) -> bool {
+    pub(super) fn is_instance(&self, class: &str) -> bool {
         Object::from_value(&self.0).is_some_and(|object| object.class_name() == class)
     }
 }
@@ -97,11 +101,16 @@ pub(super) fn find_class(name: &str) -> Result<Option<&'static ClassEntry>, Fail
     run_guarded(|| ClassEntry::try_find(name))
 }
 
-/// Returns the attribute of this class on a reflected element, as an object.
-pub(super) fn attribute_of(on: &ReflectionObject, class: &str) -> Result<Option<Zval>, Failure> {
-    let found = on.call("getAttributes", [string_of(class), int_of(IS_INSTANCEOF)])?;
-    match item(&found, 0).and_then(ReflectionObject::from_value) {
-        Some(first) => Ok(Some(first.call("newInstance", [])?)),
+/// Returns an attribute of a reflected element as an object; `None` if the element has no attribute
+/// of the class `class`.
+pub(super) fn find_attribute(
+    reflection: &ReflectionObject,
+    class: &str,
+) -> Result<Option<Zval>, Failure> {
+    let attribute_list =
+        reflection.call("getAttributes", [new_string(class), new_int(IS_INSTANCEOF)])?;
+    match item(&attribute_list, 0).and_then(ReflectionObject::from_value) {
+        Some(first_attribute) => Ok(Some(first_attribute.call("newInstance", [])?)),
         None => Ok(None),
     }
 }
@@ -113,8 +122,8 @@ pub(super) fn attribute_of(on: &ReflectionObject, class: &str) -> Result<Option<
 /// An `InvalidInputException` if nothing has the attribute, if a method with the attribute is not
 /// public, or if the class must be instantiated and its constructor requires arguments.
 pub fn find_attributed(value: &Zval) -> Result<Vec<Target>, Failure> {
-    // An error here is returned: the end of the request and an autoloader's exception must not be
-    // hidden.
+    // An error is returned and not treated as a missing class, because the end of the request and
+    // an autoloader's exception must not be hidden.
     if let Some(name) = value.str()
         && find_class(name)?.is_none()
     {
@@ -126,17 +135,17 @@ pub fn find_attributed(value: &Zval) -> Result<Vec<Target>, Failure> {
     let class_name = class.name()?;
     let mut object = Object::from_value(value).map(|_| value.shallow_clone());
     let mut methods = Vec::new();
-    let of_class = attribute_of(&class, attributes::AS_TOOL)?.is_some();
-    if of_class {
-        let method = main_method(&class)?.ok_or_else(|| {
+    let is_class_tool = find_attribute(&class, attributes::AS_TOOL)?.is_some();
+    if is_class_tool {
+        let method = find_main_method(&class)?.ok_or_else(|| {
             exception::invalid_input(format!(
                 "{class_name} has #[Pillion\\AsTool] but neither __invoke() nor execute()"
             ))
         })?;
         methods.push((method, true));
     }
-    for method in class.list("getMethods")? {
-        if attribute_of(&method, attributes::AS_TOOL)?.is_none() {
+    for method in class.call_list("getMethods")? {
+        if find_attribute(&method, attributes::AS_TOOL)?.is_none() {
             continue;
         }
         let name = method.name()?;
@@ -145,54 +154,56 @@ pub fn find_attributed(value: &Zval) -> Result<Vec<Target>, Failure> {
                 "{class_name}::{name}() has #[Pillion\\AsTool] but is not public"
             )));
         }
-        if !methods.iter().any(|(known, _)| *known == name) {
+        if !methods.iter().any(|(method_name, _)| *method_name == name) {
             methods.push((name, false));
         }
     }
     if methods.is_empty() {
         return Err(exception::invalid_input(format!(
-            "Nothing of {class_name} has #[Pillion\\AsTool]"
+            "Neither {class_name} nor its methods have #[Pillion\\AsTool]"
         )));
     }
     let mut tools = Vec::with_capacity(methods.len());
-    for (name, of_class) in methods {
-        let arguments = [string_of(&class_name), string_of(&name)];
+    for (name, is_class_tool) in methods {
+        let arguments = [new_string(&class_name), new_string(&name)];
         let method = ReflectionObject::new("ReflectionMethod", arguments)?;
-        let on = if method.call_bool("isStatic")? {
-            string_of(&class_name)
+        let class_or_object = if method.call_bool("isStatic")? {
+            new_string(&class_name)
         } else {
             match &object {
                 Some(object) => object.shallow_clone(),
-                None => object.insert(make(&class, &class_name)?).shallow_clone(),
+                None => object
+                    .insert(instantiate(&class, &class_name)?)
+                    .shallow_clone(),
             }
         };
-        let callable = list_of([on, string_of(&name)]);
-        tools.push(Target::method(method, callable, of_class)?);
+        let callable = new_list([class_or_object, new_string(&name)]);
+        tools.push(Target::for_method(method, callable, is_class_tool)?);
     }
     Ok(tools)
 }
 
-/// Returns the main method of a class that is a tool as a whole.
-pub(super) fn main_method(class: &ReflectionObject) -> Result<Option<String>, Failure> {
+/// Returns the method that is called if a whole class is the tool.
+pub(super) fn find_main_method(class: &ReflectionObject) -> Result<Option<String>, Failure> {
     for name in ["__invoke", "execute"] {
-        if class.call("hasMethod", [string_of(name)])?.bool() == Some(true) {
+        if class.call("hasMethod", [new_string(name)])?.bool() == Some(true) {
             return Ok(Some(name.to_owned()));
         }
     }
     Ok(None)
 }
 
-fn make(class: &ReflectionObject, name: &str) -> Outcome {
-    let constructor = class.object("getConstructor")?;
-    let needs = match &constructor {
+fn instantiate(class: &ReflectionObject, name: &str) -> Outcome {
+    let constructor = class.call_object("getConstructor")?;
+    let required_count = match &constructor {
         Some(constructor) => constructor
             .call("getNumberOfRequiredParameters", [])?
             .long(),
         None => None,
     };
-    if needs.unwrap_or_default() > 0 || !class.call_bool("isInstantiable")? {
+    if required_count.unwrap_or_default() > 0 || !class.call_bool("isInstantiable")? {
         return Err(exception::invalid_input(format!(
-            "{name} cannot be made without arguments: pass an object of it"
+            "{name} cannot be created without constructor arguments: pass an object of the class"
         )));
     }
     class.call("newInstance", [])

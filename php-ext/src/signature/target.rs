@@ -2,9 +2,9 @@ use ext_php_rs::types::Zval;
 
 use super::attributes;
 use super::doc_comment::DocComment;
-use super::reflection::{ReflectionObject, attribute_of, find_class, main_method};
+use super::reflection::{ReflectionObject, find_attribute, find_class, find_main_method};
 use crate::exception;
-use crate::zend::{Failure, Object, entries, is_callable, item, list_of, string_of, type_name};
+use crate::zend::{Failure, Object, entries, is_callable, item, new_list, new_string, type_name};
 
 /// PHP code that may become a tool.
 pub struct Target {
@@ -25,40 +25,43 @@ impl Target {
     /// `[class, method]`.
     ///
     /// # Errors
-    /// An `InvalidInputException` if the value stands for no such code. An exception of an
+    /// An `InvalidInputException` if the value specifies no such code. An exception of an
     /// autoloader.
     pub fn find(value: &Zval) -> Result<Self, Failure> {
         if let Some(object) = Object::from_value(value) {
             return if object.class_name() == "Closure" {
-                Self::closure(value)
+                Self::from_closure(value)
             } else {
-                Self::class(value)
+                Self::from_class(value)
             };
         }
         if !is_utf8(value) {
-            return Err(not_utf8());
+            return Err(invalid_utf8());
         }
         if let Some(name) = value.str() {
             if let Some((class, method)) = name.split_once("::") {
-                return Self::named(&string_of(class), method);
+                return Self::from_method_name(&new_string(class), method);
             }
             if is_callable(value)? {
-                return Self::function(value, name);
+                return Self::from_function(value, name);
             }
             if find_class(name)?.is_some() {
-                return Self::class(value);
+                return Self::from_class(value);
             }
             return Err(exception::invalid_input(format!(
                 "There is neither a function nor a class '{name}'"
             )));
         }
-        let parts: Vec<_> = entries(value).collect();
-        if let [(_, on), (_, method)] = parts.as_slice() {
-            if !is_utf8(on) || !is_utf8(method) {
-                return Err(not_utf8());
+        let callable_parts: Vec<_> = entries(value).collect();
+        if let [(_, class_or_object), (_, method)] = callable_parts.as_slice() {
+            if !is_utf8(class_or_object) || !is_utf8(method) {
+                return Err(invalid_utf8());
             }
-            if let (true, Some(method)) = (on.is_object() || on.is_string(), method.str()) {
-                return Self::named(on, method);
+            if let (true, Some(method)) = (
+                class_or_object.is_object() || class_or_object.is_string(),
+                method.str(),
+            ) {
+                return Self::from_method_name(class_or_object, method);
             }
         }
         Err(exception::invalid_input(format!(
@@ -67,27 +70,27 @@ impl Target {
         )))
     }
 
-    /// Creates the target of a method. `of_class` is set if the method is the main method of a
+    /// Creates the target of a method. `is_class_tool` is set if the method is the main method of a
     /// class that is a tool.
-    pub(super) fn method(
+    pub(super) fn for_method(
         function: ReflectionObject,
         callable: Zval,
-        of_class: bool,
+        is_class_tool: bool,
     ) -> Result<Self, Failure> {
         let name = function.name()?;
-        let class = function.object("getDeclaringClass")?;
+        let class = function.call_object("getDeclaringClass")?;
         let class_name = match &class {
-            Some(class) => class.shown_name("getName")?,
+            Some(class) => class.display_name("getName")?,
             None => String::new(),
         };
         let label = format!("{class_name}::{name}()");
         if !function.call_bool("isPublic")? {
             return Err(exception::invalid_input(format!("{label} is not public")));
         }
-        let (class, name) = if of_class {
-            let used = ReflectionObject::new("ReflectionClass", [class_of(&callable)])?;
-            let short = used.shown_name("getShortName")?;
-            (Some(used), snake_case(&short))
+        let (class, name) = if is_class_tool {
+            let tool_class = ReflectionObject::new("ReflectionClass", [read_class(&callable)])?;
+            let short_name = tool_class.display_name("getShortName")?;
+            (Some(tool_class), to_snake_case(&short_name))
         } else {
             (None, name)
         };
@@ -100,43 +103,43 @@ impl Target {
         })
     }
 
-    fn named(on: &Zval, method: &str) -> Result<Self, Failure> {
-        if let Some(class) = on.str()
+    fn from_method_name(class_or_object: &Zval, method: &str) -> Result<Self, Failure> {
+        if let Some(class) = class_or_object.str()
             && find_class(class)?.is_none()
         {
             return Err(exception::invalid_input(format!(
                 "There is no class '{class}'"
             )));
         }
-        let class = ReflectionObject::new("ReflectionClass", [on.shallow_clone()])?;
-        if class.call("hasMethod", [string_of(method)])?.bool() != Some(true) {
+        let class = ReflectionObject::new("ReflectionClass", [class_or_object.shallow_clone()])?;
+        if class.call("hasMethod", [new_string(method)])?.bool() != Some(true) {
             return Err(exception::invalid_input(format!(
                 "There is no method {}::{method}()",
                 class.name()?
             )));
         }
-        let arguments = [on.shallow_clone(), string_of(method)];
+        let arguments = [class_or_object.shallow_clone(), new_string(method)];
         let function = ReflectionObject::new("ReflectionMethod", arguments)?;
-        let callable = list_of([on.shallow_clone(), string_of(method)]);
-        Self::method(function, callable, false)
+        let callable = new_list([class_or_object.shallow_clone(), new_string(method)]);
+        Self::for_method(function, callable, false)
     }
 
-    fn class(value: &Zval) -> Result<Self, Failure> {
+    fn from_class(value: &Zval) -> Result<Self, Failure> {
         let class = ReflectionObject::new("ReflectionClass", [value.shallow_clone()])?;
-        let method = main_method(&class)?.ok_or_else(|| {
+        let method = find_main_method(&class)?.ok_or_else(|| {
             let name = class.name().unwrap_or_default();
             exception::invalid_input(format!("{name} has neither __invoke() nor execute()"))
         })?;
-        let arguments = [value.shallow_clone(), string_of(&method)];
+        let arguments = [value.shallow_clone(), new_string(&method)];
         let function = ReflectionObject::new("ReflectionMethod", arguments)?;
-        let callable = list_of([value.shallow_clone(), string_of(&method)]);
-        Self::method(function, callable, true)
+        let callable = new_list([value.shallow_clone(), new_string(&method)]);
+        Self::for_method(function, callable, true)
     }
 
-    fn function(callable: &Zval, name: &str) -> Result<Self, Failure> {
+    fn from_function(callable: &Zval, name: &str) -> Result<Self, Failure> {
         let function = ReflectionObject::new("ReflectionFunction", [callable.shallow_clone()])?;
         Ok(Self {
-            name: function.text("getShortName")?,
+            name: function.call_string("getShortName")?,
             function,
             class: None,
             label: format!("{name}()"),
@@ -144,21 +147,21 @@ impl Target {
         })
     }
 
-    fn closure(closure: &Zval) -> Result<Self, Failure> {
+    fn from_closure(closure: &Zval) -> Result<Self, Failure> {
         let function = ReflectionObject::new("ReflectionFunction", [closure.shallow_clone()])?;
-        let name = function.text("getShortName")?.unwrap_or_default();
-        // A closure that was created from a method or a function has the name of this method or
-        // function.
-        let named = !name.contains("{closure");
+        let name = function.call_string("getShortName")?.unwrap_or_default();
+        // Only an anonymous closure has no name: a closure that was created from a method or a
+        // function has the name of the method or function.
+        let is_named = !name.contains("{closure");
         Ok(Self {
             function,
             class: None,
-            label: if named {
+            label: if is_named {
                 format!("{name}()")
             } else {
                 "The closure".to_owned()
             },
-            name: named.then_some(name),
+            name: is_named.then_some(name),
             callable: closure.shallow_clone(),
         })
     }
@@ -166,7 +169,7 @@ impl Target {
     /// Returns the attribute `AsTool` of the class, if the tool is a whole class.
     pub(super) fn attribute(&self) -> Result<Option<Zval>, Failure> {
         match &self.class {
-            Some(class) => attribute_of(class, attributes::AS_TOOL),
+            Some(class) => find_attribute(class, attributes::AS_TOOL),
             None => Ok(None),
         }
     }
@@ -176,13 +179,13 @@ impl Target {
         let Some(class) = &self.class else {
             return Ok(None);
         };
-        let comment = class.text("getDocComment")?.unwrap_or_default();
+        let comment = class.call_string("getDocComment")?.unwrap_or_default();
         Ok(DocComment::parse(&comment).summary)
     }
 }
 
 /// Returns the object or the class from `[object or class, method]`.
-fn class_of(callable: &Zval) -> Zval {
+fn read_class(callable: &Zval) -> Zval {
     item(callable, 0).unwrap_or_default()
 }
 
@@ -190,20 +193,22 @@ fn is_utf8(value: &Zval) -> bool {
     value.zend_str().is_none_or(|text| text.as_str().is_ok())
 }
 
-fn not_utf8() -> Failure {
+fn invalid_utf8() -> Failure {
     exception::invalid_input("Argument #1 ($callable) is not valid UTF-8")
 }
 
 /// Converts `RollDice` to `roll_dice`, the usual style of tool names.
-fn snake_case(name: &str) -> String {
-    let mut snake = String::with_capacity(name.len() + 4);
-    let mut before = '_';
+fn to_snake_case(name: &str) -> String {
+    let mut snake_name = String::with_capacity(name.len() + 4);
+    let mut previous_letter = '_';
     for letter in name.chars() {
-        if letter.is_ascii_uppercase() && (before.is_ascii_lowercase() || before.is_ascii_digit()) {
-            snake.push('_');
+        if letter.is_ascii_uppercase()
+            && (previous_letter.is_ascii_lowercase() || previous_letter.is_ascii_digit())
+        {
+            snake_name.push('_');
         }
-        snake.push(letter.to_ascii_lowercase());
-        before = letter;
+        snake_name.push(letter.to_ascii_lowercase());
+        previous_letter = letter;
     }
-    snake
+    snake_name
 }

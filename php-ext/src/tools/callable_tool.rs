@@ -7,11 +7,11 @@ use pillion_core::tool::ToolOrigin;
 
 use crate::model::model_argument;
 use crate::signature;
-use crate::values::interfaces::{EXECUTE, TOOL, with_offer};
+use crate::values::interfaces::{EXECUTE_DECLARATION, TOOL, add_offer_methods};
 use crate::values::{tool_definition, tool_result};
 use crate::zend::{
-    Class, ClassSlot, Failure, MethodCall, Object, Outcome, bool_of, call_callable,
-    call_with_names, create, methods, string_of,
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, call_callable,
+    call_with_named_arguments, create, methods, new_bool, new_string,
 };
 
 const NAME: &str = "Pillion\\CallableTool";
@@ -27,9 +27,9 @@ pub fn register() -> Result<()> {
         "__construct(Pillion\\ToolDefinition $definition, callable $handler)" => construct,
         "getName(): string" => get_name,
         "getDefinition(): Pillion\\ToolDefinition" => get_definition,
-        EXECUTE => execute,
+        EXECUTE_DECLARATION => execute,
     );
-    with_offer(class, is_enabled_for_model).register(&CLASS)
+    add_offer_methods(class, is_enabled_for_model).register(&CLASS)
 }
 
 fn construct(call: &mut MethodCall<'_>) -> Outcome {
@@ -38,18 +38,20 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
         .filter(|value| tool_definition::is_definition(value))
         .ok_or_else(|| call.type_error(0, tool_definition::NAME))?;
     let handler = call.callable(1, "callable")?;
-    fill(call.this(), definition, handler);
+    set_properties(call.this(), definition, handler);
     Ok(Zval::new())
 }
 
-fn fill(this: Object<'_>, definition: &Zval, handler: &Zval) {
+fn set_properties(this: Object<'_>, definition: &Zval, handler: &Zval) {
     this.set(CLASS.get(), "definition", definition.shallow_clone());
     this.set(CLASS.get(), "handler", handler.shallow_clone());
 }
 
 /// Creates a `CallableTool` from a definition and a callable.
 pub fn new_tool(definition: &Zval, handler: &Zval) -> Outcome {
-    create(CLASS.get(), |this| fill(this, definition, handler))
+    create(CLASS.get(), |this| {
+        set_properties(this, definition, handler);
+    })
 }
 
 /// Returns whether a tool is a `CallableTool`.
@@ -62,9 +64,11 @@ pub fn is_callable_tool(tool: Object<'_>) -> bool {
 pub fn invoke(tool: Object<'_>, arguments: Zval, call_id: &str) -> Outcome {
     let handler = tool.get(CLASS.get(), "handler")?;
     let definition = tool.get(CLASS.get(), "definition")?;
-    match tool_definition::binding_of(&definition)? {
-        Some(binding) => call_with_names(&handler, &signature::bind(&binding, &arguments)?),
-        None => call_callable(&handler, [arguments, string_of(call_id)]),
+    match tool_definition::read_binding(&definition)? {
+        Some(binding) => {
+            call_with_named_arguments(&handler, &signature::bind(&binding, &arguments)?)
+        }
+        None => call_callable(&handler, [arguments, new_string(call_id)]),
     }
 }
 
@@ -72,13 +76,13 @@ fn get_definition(call: &mut MethodCall<'_>) -> Outcome {
     call.this().get(CLASS.get(), "definition")
 }
 
-fn name_of(this: Object<'_>) -> std::result::Result<String, Failure> {
+fn read_name(this: Object<'_>) -> std::result::Result<String, Failure> {
     let definition = this.get(CLASS.get(), "definition")?;
-    tool_definition::name_of(&definition)
+    tool_definition::read_name(&definition)
 }
 
 fn get_name(call: &mut MethodCall<'_>) -> Outcome {
-    Ok(string_of(name_of(call.this())?))
+    Ok(new_string(read_name(call.this())?))
 }
 
 /// Runs the callable without checking the arguments, which only executors check.
@@ -86,21 +90,21 @@ fn execute(call: &mut MethodCall<'_>) -> Outcome {
     let arguments = call.array(0)?.shallow_clone();
     let id = call.string(1)?;
     let this = call.this();
-    let value = invoke(this, arguments, id)?;
-    if tool_result::is_result(&value) {
-        return Ok(value);
+    let returned_value = invoke(this, arguments, id)?;
+    if tool_result::is_result(&returned_value) {
+        return Ok(returned_value);
     }
-    let parts = tool_result::Parts {
-        result: value,
-        ..tool_result::Parts::new(id, name_of(this)?)
+    let result_parts = tool_result::ResultParts {
+        result: returned_value,
+        ..tool_result::ResultParts::new(id, read_name(this)?)
     };
-    parts.into_object()
+    result_parts.into_object()
 }
 
 fn is_enabled_for_model(call: &mut MethodCall<'_>) -> Outcome {
     let capabilities = model_argument(call, 0)?;
-    let name = name_of(call.this())?;
-    Ok(bool_of(
+    let name = read_name(call.this())?;
+    Ok(new_bool(
         capabilities.admit(&name, &ToolOrigin::Native).is_ok(),
     ))
 }

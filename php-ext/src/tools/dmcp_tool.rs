@@ -11,12 +11,12 @@ use super::mcp_tool_adapter as adapter;
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::log::{LogLevel, log};
-use crate::values::interfaces::EXECUTE;
+use crate::values::interfaces::EXECUTE_DECLARATION;
 use crate::values::{tool_definition, tool_result};
-use crate::zend::{Class, ClassSlot, Failure, MethodCall, Object, Outcome, methods, string_of};
+use crate::zend::{Class, ClassSlot, Failure, MethodCall, Object, Outcome, methods, new_string};
 
 static CLASS: ClassSlot = ClassSlot::new();
-const TOOL: &str = "dmcp_roll_dice";
+const TOOL_NAME: &str = "dmcp_roll_dice";
 
 pub fn register() -> ZendResult<()> {
     methods!(
@@ -24,22 +24,22 @@ pub fn register() -> ZendResult<()> {
         "getName(): string" => get_name,
         "getDefinition(): Pillion\\ToolDefinition" => get_definition,
         "getMCPCategory(): string" => get_mcp_category,
-        EXECUTE => execute,
+        EXECUTE_DECLARATION => execute,
     )
     .register(&CLASS)
 }
 
 fn get_name(_call: &mut MethodCall<'_>) -> Outcome {
-    Ok(string_of(TOOL))
+    Ok(new_string(TOOL_NAME))
 }
 
 fn get_mcp_category(_call: &mut MethodCall<'_>) -> Outcome {
-    Ok(string_of("gaming"))
+    Ok(new_string("gaming"))
 }
 
 fn get_definition(_call: &mut MethodCall<'_>) -> Outcome {
     let definition = ToolDefinition::builder(
-        TOOL,
+        TOOL_NAME,
         "Rolls dice for Dungeons & Dragons, such as \"1d20\", \"2d6+3\" or \"1d20 advantage\".",
     )
     .parameter(
@@ -48,7 +48,7 @@ fn get_definition(_call: &mut MethodCall<'_>) -> Outcome {
     )
     .parameter(
         ToolParameter::new("reason", ParameterType::String)
-            .describe("Why they are rolled, such as \"Attack roll\"")
+            .describe("Why the dice are rolled, such as \"Attack roll\"")
             .optional(),
     )
     .category("gaming")
@@ -57,7 +57,8 @@ fn get_definition(_call: &mut MethodCall<'_>) -> Outcome {
     tool_definition::new_definition(&definition)
 }
 
-/// Runs the tool. Every failure becomes a failed result, except the end of the request.
+/// Runs the tool. Every failure becomes a failed result, unless the failure must end the PHP
+/// request.
 fn execute(call: &mut MethodCall<'_>) -> Outcome {
     let arguments = to_value(call.array(0)?)?;
     let id = call.string(1)?;
@@ -66,9 +67,9 @@ fn execute(call: &mut MethodCall<'_>) -> Outcome {
         text.filter(|text| !text.is_empty())
     };
     let result = match roll(call.this(), id, text("dice"), text("reason"))? {
-        Ok(result) => ToolResult::success(id, TOOL, result),
+        Ok(result) => ToolResult::success(id, TOOL_NAME, result),
         Err(failure) => {
-            let mut result = ToolResult::failure(id, TOOL, failure.code, failure.message);
+            let mut result = ToolResult::failure(id, TOOL_NAME, failure.code, failure.message);
             result.result = failure.result;
             result
         }
@@ -82,20 +83,20 @@ fn roll(
     dice: Option<&str>,
     reason: Option<&str>,
 ) -> Result<Result<Value, ToolFailure>, Failure> {
-    let failure = |code, message: &str, shown: &str| {
+    let fail = |code, message: &str, result_message: &str| {
         Ok(Err(
-            ToolFailure::new(code, message).with_result(json!({ "error": shown }))
+            ToolFailure::new(code, message).with_result(json!({ "error": result_message }))
         ))
     };
     let Some(client) = adapter::client(this)? else {
-        return failure(
+        return fail(
             ErrorCode::Unavailable,
             "Server not configured",
             "DMCP server URL not configured",
         );
     };
     let Some(dice) = dice else {
-        return failure(
+        return fail(
             ErrorCode::InvalidInput,
             "Missing required parameter: dice",
             "Dice notation is required",
@@ -104,22 +105,22 @@ fn roll(
     log(
         LogLevel::Info,
         "DMCP tool executing",
-        || json!({"tool": TOOL, "tool_call_id": id}),
+        || json!({"tool": TOOL_NAME, "tool_call_id": id}),
     );
     let config = adapter::server_config(this)?;
     let response = match call_remote(&client, &config, dice, reason) {
         Ok(response) => response,
-        Err(error) => return failed_call(error).map(Err),
+        Err(failure) => return to_failed_call(failure).map(Err),
     };
     if response.get("isError") == Some(&Value::Bool(true)) {
         let message = text_content(&response).unwrap_or_else(|| "The MCP tool failed".to_owned());
         return Ok(Err(ToolFailure::internal(message).with_result(response)));
     }
-    let result = result_of(&response, dice, reason);
+    let result = to_hawki_result(&response, dice, reason);
     log(
         LogLevel::Info,
         "DMCP tool executed successfully",
-        || json!({"tool": TOOL, "tool_call_id": id}),
+        || json!({"tool": TOOL_NAME, "tool_call_id": id}),
     );
     Ok(Ok(result))
 }
@@ -135,12 +136,12 @@ fn call_remote(
     let mut arguments = Map::new();
     for (name, value) in [("dice", Some(dice)), ("reason", reason)] {
         let Some(value) = value else { continue };
-        let remote = match config
+        let remote_name = match config
             .get("argument_names")
             .and_then(|names| names.get(name))
         {
             None => name,
-            Some(Value::String(remote)) => remote,
+            Some(Value::String(remote_name)) => remote_name,
             Some(Value::Null) => continue,
             Some(_) => {
                 return Err(exception::invalid_input(format!(
@@ -148,46 +149,46 @@ fn call_remote(
                 )));
             }
         };
-        arguments.insert(remote.to_owned(), json!(value));
+        arguments.insert(remote_name.to_owned(), json!(value));
     }
-    let tool = config
+    let remote_tool = config
         .get("tool_name")
         .and_then(Value::as_str)
         .unwrap_or("roll");
-    let client = Object::from_value(client).ok_or(Failure::Pending)?;
-    let arguments = decode_value(&Value::Object(arguments), EmptyObject::Array)?;
-    to_value(&client.call("callTool", [string_of(tool), arguments])?)
+    let client_object = Object::from_value(client).ok_or(Failure::Pending)?;
+    let argument_value = decode_value(&Value::Object(arguments), EmptyObject::Array)?;
+    to_value(&client_object.call("callTool", [new_string(remote_tool), argument_value])?)
 }
 
 /// Converts the failure of a call to a failed result, unless the failure must end the request.
-fn failed_call(failure: Failure) -> Result<ToolFailure, Failure> {
-    let failure = exception::into_tool_failure(failure)?;
-    let shown = format!("Failed to execute: {}", failure.message);
-    Ok(failure.with_result(json!({ "error": shown })))
+fn to_failed_call(failure: Failure) -> Result<ToolFailure, Failure> {
+    let tool_failure = exception::into_tool_failure(failure)?;
+    let result_message = format!("Failed to execute: {}", tool_failure.message);
+    Ok(tool_failure.with_result(json!({ "error": result_message })))
 }
 
 /// Returns the result in the form of HAWKI's `DmcpTool`. HAWKI's demo server sends `total` at the
-/// top level; current servers send it in `structuredContent` or in a JSON text block.
-fn result_of(response: &Value, dice: &str, reason: Option<&str>) -> Value {
+/// top level; current servers send `total` in `structuredContent` or in a JSON text block.
+fn to_hawki_result(response: &Value, dice: &str, reason: Option<&str>) -> Value {
     let text = text_content(response);
     let fields: Option<Map<String, Value>> = text
         .as_deref()
         .and_then(|text| serde_json::from_str(text).ok());
-    let find = |key: &str| {
-        let structured = || response.get("structuredContent")?.get(key);
-        let in_text = || fields.as_ref()?.get(key);
+    let find_field = |key: &str| {
+        let structured_field = || response.get("structuredContent")?.get(key);
+        let text_field = || fields.as_ref()?.get(key);
         response
             .get(key)
-            .or_else(structured)
-            .or_else(in_text)
+            .or_else(structured_field)
+            .or_else(text_field)
             .cloned()
     };
     let plain_text = || text.clone().filter(|_| fields.is_none()).map(Value::String);
     let mut result = json!({
         "dice": dice,
-        "result": find("result").or_else(plain_text).unwrap_or_else(|| json!("Unknown result")),
-        "total": find("total"),
-        "rolls": find("rolls"),
+        "result": find_field("result").or_else(plain_text).unwrap_or_else(|| json!("Unknown result")),
+        "total": find_field("total"),
+        "rolls": find_field("rolls"),
     });
     if let Some(reason) = reason {
         result["reason"] = json!(reason);

@@ -15,8 +15,8 @@ use crate::clients::mcp_sse_client;
 use crate::json::to_value;
 use crate::mcp::RequireApproval;
 use crate::model::model_argument;
-use crate::values::interfaces::{MCP_TOOL, with_offer};
-use crate::zend::{Class, ClassSlot, Failure, MethodCall, Object, Outcome, bool_of, methods};
+use crate::values::interfaces::{MCP_TOOL, add_offer_methods};
+use crate::zend::{Class, ClassSlot, Failure, MethodCall, Object, Outcome, methods, new_bool};
 
 /// The class `Pillion\MCPToolAdapter`.
 pub static CLASS: ClassSlot = ClassSlot::new();
@@ -34,7 +34,7 @@ pub fn register() -> ZendResult<()> {
         "isServerAvailable(): bool" => is_server_available,
         "__debugInfo(): array" => debug_info::debug_info,
     );
-    with_offer(class, is_enabled_for_model).register(&CLASS)
+    add_offer_methods(class, is_enabled_for_model).register(&CLASS)
 }
 
 /// Creates the adapter's client without any I/O; an entry without `server_url` has no client.
@@ -45,10 +45,11 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     this.set(CLASS.get(), "serverConfig", config.shallow_clone());
     let entry = to_value(config)?;
-    // An invalid `require_approval` is reported here, although only the registry uses the value.
+    // `require_approval` is read only to report an invalid value early; the registry uses the value
+    // later.
     RequireApproval::from_entry(&entry)?;
     if let Some(client) = mcp_sse_client::new_client(&entry)? {
-        this.set(CLASS.get(), "serverAvailable", bool_of(true));
+        this.set(CLASS.get(), "serverAvailable", new_bool(true));
         this.set(CLASS.get(), "client", client);
     }
     Ok(Zval::new())
@@ -70,13 +71,13 @@ fn is_enabled_for_model(call: &mut MethodCall<'_>) -> Outcome {
     let capabilities = model_argument(call, 0)?;
     let this = call.this();
     let name = this.call("getName", [])?;
-    let origin = origin_of(&server_config(this)?);
-    let admitted = capabilities.admit(name.str().unwrap_or_default(), &origin);
-    Ok(bool_of(admitted.is_ok()))
+    let origin = read_entry_origin(&server_config(this)?);
+    let admission = capabilities.admit(name.str().unwrap_or_default(), &origin);
+    Ok(new_bool(admission.is_ok()))
 }
 
 /// Returns the origin of a tool whose server has this entry.
-pub fn origin_of(entry: &Value) -> ToolOrigin {
+pub fn read_entry_origin(entry: &Value) -> ToolOrigin {
     let text = |key: &str| {
         let text = entry.get(key).and_then(Value::as_str);
         text.unwrap_or_default().to_owned()

@@ -6,53 +6,53 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 
 use crate::zend::{
-    Class, ClassSlot, MethodCall, Outcome, bool_of, create, float_of, int_of, string_of,
+    Class, ClassSlot, MethodCall, Outcome, create, new_bool, new_float, new_int, new_string,
 };
 
 /// An event class, whose properties are the parameters of its constructor.
-struct Event {
+struct EventClass {
     name: &'static str,
     slot: &'static ClassSlot,
     constructor: &'static str,
 }
 
-static CONNECTED: ClassSlot = ClassSlot::new();
-static STARTED: ClassSlot = ClassSlot::new();
-static FINISHED: ClassSlot = ClassSlot::new();
-static LISTED: ClassSlot = ClassSlot::new();
-static CHANGED: ClassSlot = ClassSlot::new();
+static SERVER_CONNECTED: ClassSlot = ClassSlot::new();
+static CALL_STARTED: ClassSlot = ClassSlot::new();
+static CALL_FINISHED: ClassSlot = ClassSlot::new();
+static TOOLS_LISTED: ClassSlot = ClassSlot::new();
+static TOOLS_CHANGED: ClassSlot = ClassSlot::new();
 
-const EVENTS: [Event; 5] = [
-    Event {
+const EVENT_CLASSES: [EventClass; 5] = [
+    EventClass {
         name: "Pillion\\Event\\ServerConnected",
-        slot: &CONNECTED,
+        slot: &SERVER_CONNECTED,
         constructor: "__construct(string $server, ?string $protocolVersion)",
     },
-    Event {
+    EventClass {
         name: "Pillion\\Event\\ToolCallStarted",
-        slot: &STARTED,
+        slot: &CALL_STARTED,
         constructor: "__construct(string $toolName, string $toolCallId, ?string $server)",
     },
-    Event {
+    EventClass {
         name: "Pillion\\Event\\ToolCallFinished",
-        slot: &FINISHED,
+        slot: &CALL_FINISHED,
         constructor: "__construct(string $toolName, string $toolCallId, ?string $server, \
             bool $success, ?string $errorCode, float $seconds)",
     },
-    Event {
+    EventClass {
         name: "Pillion\\Event\\ToolsListed",
-        slot: &LISTED,
+        slot: &TOOLS_LISTED,
         constructor: "__construct(string $server, int $tools, bool $fromCache)",
     },
-    Event {
+    EventClass {
         name: "Pillion\\Event\\ToolsChanged",
-        slot: &CHANGED,
+        slot: &TOOLS_CHANGED,
         constructor: "__construct(string $server)",
     },
 ];
 
 pub fn register() -> Result<()> {
-    for event in &EVENTS {
+    for event in &EVENT_CLASSES {
         Class::new(event.name)
             .flags(ClassFlags::Final)
             .promoted_constructor(event.constructor, construct)
@@ -63,7 +63,7 @@ pub fn register() -> Result<()> {
 
 fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let class = call.this().class();
-    let event = EVENTS
+    let event = EVENT_CLASSES
         .iter()
         .find(|event| std::ptr::eq(event.slot.get(), class));
     event.map_or_else(
@@ -81,24 +81,28 @@ fn new_event<const N: usize>(slot: &ClassSlot, values: [(&str, Zval); N]) -> Out
     })
 }
 
-/// Creates the event that a session with a server was opened.
-pub fn server_connected(server: &str, protocol_version: Option<&str>) -> Outcome {
-    let version = protocol_version.map_or_else(Zval::new, string_of);
-    let values = [("server", string_of(server)), ("protocolVersion", version)];
-    new_event(&CONNECTED, values)
-}
-
-/// Creates the event that a tool call is about to start. `server` is `None` for a PHP tool.
-pub fn tool_call_started(tool: &str, id: &str, server: Option<&str>) -> Outcome {
+/// Creates the event that reports a newly opened session with a server.
+pub fn new_server_connected(server: &str, protocol_version: Option<&str>) -> Outcome {
+    let version_value = protocol_version.map_or_else(Zval::new, new_string);
     let values = [
-        ("toolName", string_of(tool)),
-        ("toolCallId", string_of(id)),
-        ("server", server.map_or_else(Zval::new, string_of)),
+        ("server", new_string(server)),
+        ("protocolVersion", version_value),
     ];
-    new_event(&STARTED, values)
+    new_event(&SERVER_CONNECTED, values)
 }
 
-/// The end of a tool call, for an event.
+/// Creates the event that reports that a tool call is about to start. `server` is `None` for a PHP
+/// tool.
+pub fn new_tool_call_started(tool: &str, id: &str, server: Option<&str>) -> Outcome {
+    let values = [
+        ("toolName", new_string(tool)),
+        ("toolCallId", new_string(id)),
+        ("server", server.map_or_else(Zval::new, new_string)),
+    ];
+    new_event(&CALL_STARTED, values)
+}
+
+/// The data of the event that reports the end of a tool call.
 pub struct CallEnd<'a> {
     /// The name of the called tool.
     pub tool: &'a str,
@@ -112,33 +116,33 @@ pub struct CallEnd<'a> {
     pub seconds: f64,
 }
 
-/// Creates the event that a tool call has finished.
-pub fn tool_call_finished(ended: &CallEnd<'_>) -> Outcome {
+/// Creates the event that reports the end of a tool call.
+pub fn new_tool_call_finished(call_end: &CallEnd<'_>) -> Outcome {
     let values = [
-        ("toolName", string_of(ended.tool)),
-        ("toolCallId", string_of(ended.id)),
-        ("server", ended.server.map_or_else(Zval::new, string_of)),
-        ("success", bool_of(ended.error_code.is_none())),
+        ("toolName", new_string(call_end.tool)),
+        ("toolCallId", new_string(call_end.id)),
+        ("server", call_end.server.map_or_else(Zval::new, new_string)),
+        ("success", new_bool(call_end.error_code.is_none())),
         (
             "errorCode",
-            ended.error_code.map_or_else(Zval::new, string_of),
+            call_end.error_code.map_or_else(Zval::new, new_string),
         ),
-        ("seconds", float_of(ended.seconds)),
+        ("seconds", new_float(call_end.seconds)),
     ];
-    new_event(&FINISHED, values)
+    new_event(&CALL_FINISHED, values)
 }
 
-/// Creates the event that a server's list of tools was loaded.
-pub fn tools_listed(server: &str, tools: usize, from_cache: bool) -> Outcome {
+/// Creates the event that reports that a server's list of tools was loaded.
+pub fn new_tools_listed(server: &str, tools: usize, is_from_cache: bool) -> Outcome {
     let values = [
-        ("server", string_of(server)),
-        ("tools", int_of(i64::try_from(tools).unwrap_or(i64::MAX))),
-        ("fromCache", bool_of(from_cache)),
+        ("server", new_string(server)),
+        ("tools", new_int(i64::try_from(tools).unwrap_or(i64::MAX))),
+        ("fromCache", new_bool(is_from_cache)),
     ];
-    new_event(&LISTED, values)
+    new_event(&TOOLS_LISTED, values)
 }
 
-/// Creates the event that a server's list of tools has changed.
-pub fn tools_changed(server: &str) -> Outcome {
-    new_event(&CHANGED, [("server", string_of(server))])
+/// Creates the event that reports a change of a server's list of tools.
+pub fn new_tools_changed(server: &str) -> Outcome {
+    new_event(&TOOLS_CHANGED, [("server", new_string(server))])
 }

@@ -2,7 +2,7 @@
 
 use ext_php_rs::error::Result;
 
-use crate::zend::{Class, ClassSlot, MethodBody, MethodCall, Outcome, bool_of, methods};
+use crate::zend::{Class, ClassSlot, MethodBody, MethodCall, Outcome, methods, new_bool};
 
 /// The interface `Pillion\ToolInterface`.
 pub static TOOL: ClassSlot = ClassSlot::new();
@@ -10,23 +10,24 @@ pub static TOOL: ClassSlot = ClassSlot::new();
 pub static MCP_TOOL: ClassSlot = ClassSlot::new();
 
 /// The declaration of `execute()`.
-pub const EXECUTE: &str = "execute(array $arguments, string $toolCallId): Pillion\\ToolResult";
-const FOR_PROVIDER: &str = "isAvailableForProvider(string $providerClass): bool";
-const FOR_MODEL: &str = "isEnabledForModel(array|object $model): bool";
+pub const EXECUTE_DECLARATION: &str =
+    "execute(array $arguments, string $toolCallId): Pillion\\ToolResult";
+const AVAILABILITY_DECLARATION: &str = "isAvailableForProvider(string $providerClass): bool";
+const ENABLED_DECLARATION: &str = "isEnabledForModel(array|object $model): bool";
 
-/// Adds the methods that decide whether a tool is offered: to every provider, and to a model if
-/// `is_enabled` returns true.
-pub fn with_offer(class: Class, is_enabled: impl MethodBody) -> Class {
+/// Adds the methods that determine to whom a tool is offered. The tool is offered to every
+/// provider, and to each model for which `is_enabled` returns true.
+pub fn add_offer_methods(class: Class, is_enabled: impl MethodBody) -> Class {
     methods!(
         class,
-        FOR_PROVIDER => is_available_for_provider,
-        FOR_MODEL => is_enabled,
+        AVAILABILITY_DECLARATION => is_available_for_provider,
+        ENABLED_DECLARATION => is_enabled,
     )
 }
 
 fn is_available_for_provider(call: &mut MethodCall<'_>) -> Outcome {
     call.string(0)?;
-    Ok(bool_of(true))
+    Ok(new_bool(true))
 }
 
 pub fn register() -> Result<()> {
@@ -34,9 +35,9 @@ pub fn register() -> Result<()> {
         .abstract_methods(&[
             "getName(): string",
             "getDefinition(): Pillion\\ToolDefinition",
-            EXECUTE,
-            FOR_PROVIDER,
-            FOR_MODEL,
+            EXECUTE_DECLARATION,
+            AVAILABILITY_DECLARATION,
+            ENABLED_DECLARATION,
         ])
         .register(&TOOL)?;
     Class::interface("Pillion\\MCPToolInterface")

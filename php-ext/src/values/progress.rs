@@ -5,7 +5,7 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 use pillion_mcp_client::ProgressNotification;
 
-use crate::zend::{Class, ClassSlot, MethodCall, Outcome, create, float_of, string_of};
+use crate::zend::{Class, ClassSlot, MethodCall, Outcome, create, new_float, new_string};
 
 static CLASS: ClassSlot = ClassSlot::new();
 
@@ -25,12 +25,12 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
 
 /// Creates a `Progress` for a progress notification.
 pub fn new_progress(progress: &ProgressNotification) -> Outcome {
-    let total = progress.total.map_or_else(Zval::new, float_of);
+    let total = progress.total.map_or_else(Zval::new, new_float);
     let message = progress.message.as_ref();
     create(CLASS.get(), |this| {
-        this.set(CLASS.get(), "progress", float_of(progress.progress));
+        this.set(CLASS.get(), "progress", new_float(progress.progress));
         this.set(CLASS.get(), "total", total);
-        let message = message.map_or_else(Zval::new, string_of);
-        this.set(CLASS.get(), "message", message);
+        let message_value = message.map_or_else(Zval::new, new_string);
+        this.set(CLASS.get(), "message", message_value);
     })
 }

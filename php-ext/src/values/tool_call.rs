@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use crate::exception;
 use crate::json::{decode_exactly, encode_arguments, to_value_as};
 use crate::zend::{
-    Class, ClassSlot, Failure, MethodCall, Object, Outcome, array_of, create, empty_array, int_of,
-    json_serializable, member, methods, string_of, type_name,
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, create, empty_array, json_serializable,
+    member, methods, new_array, new_int, new_string, type_name,
 };
 
 pub const NAME: &str = "Pillion\\ToolCall";
@@ -33,7 +33,7 @@ pub fn register() -> Result<()> {
 }
 
 /// The values of a `ToolCall`'s properties.
-struct Parts {
+struct CallParts {
     id: String,
     name: String,
     /// The arguments: an array, or a JSON string.
@@ -49,28 +49,28 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
         Some(_) => return Err(call.type_error(2, "array|string")),
     };
     let kind = call.string_or(3, "function")?;
-    let parts = Parts {
+    let call_parts = CallParts {
         id: call.string(0)?.to_owned(),
         name: call.string(1)?.to_owned(),
         arguments,
         kind: kind.to_owned(),
         index: call.optional_int(4)?,
     };
-    parts.fill(call.this());
+    call_parts.set_properties(call.this());
     Ok(Zval::new())
 }
 
 /// Creates a `ToolCall` from `{id, name, arguments}`, or from OpenAI's form with the name and
 /// arguments under `function`.
 fn from_array(call: &mut MethodCall<'_>) -> Outcome {
-    let parts = Parts::from_array(call.array(0)?)?;
-    create(CLASS.get(), |this| parts.fill(this))
+    let call_parts = CallParts::from_array(call.array(0)?)?;
+    create(CLASS.get(), |this| call_parts.set_properties(this))
 }
 
-/// Creates a `ToolCall` for a call of the engine. The arguments are exact, because PHP code may
-/// show them or send them again.
+/// Creates a `ToolCall` for a call of the engine. The arguments are converted without loss, because
+/// PHP code may show them or send them again.
 pub fn new_call(call: &ToolCall) -> Outcome {
-    let parts = Parts {
+    let call_parts = CallParts {
         id: call.id.clone(),
         name: call.name.clone(),
         arguments: match &call.arguments {
@@ -80,12 +80,12 @@ pub fn new_call(call: &ToolCall) -> Outcome {
         kind: call.kind.clone(),
         index: call.index.map(i64::from),
     };
-    create(CLASS.get(), |this| parts.fill(this))
+    create(CLASS.get(), |this| call_parts.set_properties(this))
 }
 
 /// Converts arguments to a PHP value without loss: an empty map becomes a `stdClass`, and an
-/// integer beyond 64 bits a string of its digits. The arguments themselves become an array, even if
-/// empty.
+/// integer beyond 64 bits becomes a string of its digits. The top-level map becomes an array, even
+/// if empty.
 pub fn exact_arguments(arguments: &Value) -> Outcome {
     if arguments.as_object().is_some_and(Map::is_empty) {
         return Ok(empty_array());
@@ -94,8 +94,8 @@ pub fn exact_arguments(arguments: &Value) -> Outcome {
 }
 
 /// Converts a `ToolCall`, or an array that `fromArray` accepts, to a call of the engine.
-pub fn call_of(value: &Zval) -> std::result::Result<ToolCall, Failure> {
-    parts_of(value)?.into_call()
+pub fn to_tool_call(value: &Zval) -> std::result::Result<ToolCall, Failure> {
+    read_parts(value)?.into_call()
 }
 
 /// A call whose arguments cannot be converted to JSON.
@@ -106,30 +106,30 @@ pub struct RejectedCall {
     pub reason: String,
 }
 
-/// Reads a call like [`call_of`], but returns a [`RejectedCall`] for arguments that cannot be
-/// converted to JSON, so that other calls can run.
+/// Reads a call like [`to_tool_call`], but returns a [`RejectedCall`] for arguments that cannot be
+/// converted to JSON, so that the other calls of a batch can run.
 ///
 /// # Errors
 /// An error for a value that is not a call, or an exception of PHP code.
-pub fn call_or_rejection(
+pub fn read_call_or_rejection(
     value: &Zval,
 ) -> std::result::Result<std::result::Result<ToolCall, RejectedCall>, Failure> {
-    let parts = parts_of(value)?;
-    let (id, name) = (parts.id.clone(), parts.name.clone());
-    match parts.into_call() {
+    let call_parts = read_parts(value)?;
+    let (id, name) = (call_parts.id.clone(), call_parts.name.clone());
+    match call_parts.into_call() {
         Ok(call) => Ok(Ok(call)),
-        Err(Failure::Thrown(thrown)) => {
-            let reason = thrown.message;
+        Err(Failure::Exception(exception)) => {
+            let reason = exception.message;
             Ok(Err(RejectedCall { id, name, reason }))
         }
         Err(failure) => Err(failure),
     }
 }
 
-fn parts_of(value: &Zval) -> std::result::Result<Parts, Failure> {
+fn read_parts(value: &Zval) -> std::result::Result<CallParts, Failure> {
     match Object::from_value(value) {
-        Some(object) if object.instance_of(CLASS.get()) => Parts::from_object(object),
-        _ if value.is_array() => Parts::from_array(value),
+        Some(object) if object.instance_of(CLASS.get()) => CallParts::from_object(object),
+        _ if value.is_array() => CallParts::from_array(value),
         _ => Err(exception::invalid_input(format!(
             "A call must be a {NAME} or an array, {} given",
             type_name(value)
@@ -137,15 +137,17 @@ fn parts_of(value: &Zval) -> std::result::Result<Parts, Failure> {
     }
 }
 
-impl Parts {
+impl CallParts {
     fn from_array(array: &Zval) -> std::result::Result<Self, Failure> {
-        let inner = member(array, "function");
-        let find = |key: &str| {
-            let value = inner.as_ref().and_then(|inner| member(inner, key));
+        let function_entry = member(array, "function");
+        let find_entry = |key: &str| {
+            let value = function_entry
+                .as_ref()
+                .and_then(|function_entry| member(function_entry, key));
             value.or_else(|| member(array, key))
         };
         let text = |key: &str| {
-            let value = find(key);
+            let value = find_entry(key);
             value.as_ref().and_then(Zval::string).ok_or_else(|| {
                 if value.as_ref().is_some_and(Zval::is_string) {
                     return exception::invalid_input(format!(
@@ -160,7 +162,7 @@ impl Parts {
                 ))
             })
         };
-        let arguments = match find("arguments") {
+        let arguments = match find_entry("arguments") {
             None => empty_array(),
             Some(value) if value.is_null() => empty_array(),
             Some(value) if value.is_array() || value.is_string() => value,
@@ -176,7 +178,7 @@ impl Parts {
             name: text("name")?,
             arguments,
             kind: "function".to_owned(),
-            index: find("index").and_then(|index| index.long()),
+            index: find_entry("index").and_then(|index| index.long()),
         })
     }
 
@@ -192,13 +194,13 @@ impl Parts {
         })
     }
 
-    fn fill(self, this: Object<'_>) {
-        let index = self.index.map_or_else(Zval::new, int_of);
+    fn set_properties(self, this: Object<'_>) {
+        let index = self.index.map_or_else(Zval::new, new_int);
         let values = [
-            ("id", string_of(self.id)),
-            ("name", string_of(self.name)),
+            ("id", new_string(self.id)),
+            ("name", new_string(self.name)),
             ("arguments", self.arguments),
-            ("type", string_of(self.kind)),
+            ("type", new_string(self.kind)),
             ("index", index),
         ];
         for (name, value) in values {
@@ -222,7 +224,7 @@ impl Parts {
 fn to_array(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let property = |name: &str| this.get(CLASS.get(), name);
-    Ok(array_of([
+    Ok(new_array([
         ("id", property("id")?),
         ("type", property("type")?),
         ("name", property("name")?),
@@ -237,14 +239,14 @@ fn json_serialize(call: &mut MethodCall<'_>) -> Outcome {
     let property = |name: &str| this.get(CLASS.get(), name);
     let mut arguments = property("arguments")?;
     if arguments.is_array() {
-        arguments = string_of(encode_arguments(&arguments)?.get());
+        arguments = new_string(encode_arguments(&arguments)?.get());
     }
-    Ok(array_of([
+    Ok(new_array([
         ("id", property("id")?),
         ("type", property("type")?),
         (
             "function",
-            array_of([("name", property("name")?), ("arguments", arguments)]),
+            new_array([("name", property("name")?), ("arguments", arguments)]),
         ),
     ]))
 }

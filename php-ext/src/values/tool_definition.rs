@@ -6,14 +6,14 @@ use pillion_core::tool::{ToolDefinition, ToolParameter};
 use pillion_providers::{Provider, StrictFlag, format_tool};
 use serde_json::{Value, json};
 
-use crate::duration::seconds;
+use crate::duration::parse_seconds;
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value, to_value_as};
 use crate::signature;
 use crate::signature::{Signature, SignatureOverrides, Target};
 use crate::zend::{
-    Class, ClassSlot, Failure, MethodCall, Object, Outcome, array_of, bool_of, create, float_of,
-    methods, string_of,
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, create, methods, new_array, new_bool,
+    new_float, new_string,
 };
 
 pub const NAME: &str = "Pillion\\ToolDefinition";
@@ -31,8 +31,8 @@ pub fn register() -> Result<()> {
                 "readonly bool $requiresConfirmation",
                 "readonly float $cooldownSeconds",
             ])
-            // `fromCallable()` sets this property: how arguments are converted to the parameters of
-            // the PHP code.
+            // The property that specifies how arguments are converted to the parameters of the PHP
+            // code. Only `fromCallable()` sets the property.
             .property("private ?array $binding = null"),
         "static fromCallable(object|array|string $callable, ?string $name = null, \
          ?string $description = null): Pillion\\ToolDefinition" => from_callable,
@@ -54,61 +54,62 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let name = call.string(0)?;
     let description = call.string(1)?;
     let parameters = call.optional_array(2)?;
-    let strict = call.bool_or(3, false)?;
+    let is_strict = call.bool_or(3, false)?;
     let category = call.string_or(4, "general")?;
     let requires_confirmation = call.bool_or(5, false)?;
-    let cooldown = seconds("cooldownSeconds", call.number_or(6, 0.0)?)?;
+    let cooldown = parse_seconds("cooldownSeconds", call.number_or(6, 0.0)?)?;
 
-    let raw = parameters.map_or(Ok(json!([])), |value| {
+    let parameter_value = parameters.map_or(Ok(json!([])), |value| {
         to_value_as("argument $parameters", value)
     })?;
-    let from_list = is_parameter_list(&raw);
-    let definition = with_parameters(ToolDefinition::builder(name, description), raw)?
-        .strict(strict)
+    let is_list = is_parameter_list(&parameter_value);
+    let definition = with_parameters(ToolDefinition::builder(name, description), parameter_value)?
+        .strict(is_strict)
         .category(category)
         .requires_confirmation(requires_confirmation)
         .cooldown(cooldown)
         .build()
         .map_err(|error| exception::invalid_input(error.to_string()))?;
-    let shown = match parameters {
-        Some(schema) if !from_list => schema.shallow_clone(),
+    let displayed_parameters = match parameters {
+        Some(schema) if !is_list => schema.shallow_clone(),
         _ => decode_value(definition.input_schema(), EmptyObject::Array)?,
     };
-    fill(call.this(), &definition, shown);
+    set_properties(call.this(), &definition, displayed_parameters);
     Ok(Zval::new())
 }
 
 /// Returns whether the parameters are a list rather than a JSON Schema. An empty array is an empty
 /// list.
-fn is_parameter_list(raw: &Value) -> bool {
-    raw.is_array()
+fn is_parameter_list(parameter_value: &Value) -> bool {
+    parameter_value.is_array()
 }
 
 fn with_parameters(
     builder: pillion_core::tool::ToolDefinitionBuilder,
-    raw: Value,
+    parameter_value: Value,
 ) -> std::result::Result<pillion_core::tool::ToolDefinitionBuilder, Failure> {
-    if !is_parameter_list(&raw) {
-        return Ok(builder.schema(raw));
+    if !is_parameter_list(&parameter_value) {
+        return Ok(builder.schema(parameter_value));
     }
-    let parameters: Vec<ToolParameter> = serde_json::from_value(raw).map_err(|error| {
-        exception::invalid_input(format!("The parameters are not valid: {error}"))
-    })?;
+    let parameters: Vec<ToolParameter> =
+        serde_json::from_value(parameter_value).map_err(|error| {
+            exception::invalid_input(format!("The parameters are not valid: {error}"))
+        })?;
     Ok(builder.parameters(parameters))
 }
 
-fn fill(this: Object<'_>, definition: &ToolDefinition, parameters: Zval) {
+fn set_properties(this: Object<'_>, definition: &ToolDefinition, parameters: Zval) {
     let class = CLASS.get();
-    let cooldown = float_of(definition.cooldown().as_secs_f64());
+    let cooldown = new_float(definition.cooldown().as_secs_f64());
     let values = [
-        ("name", string_of(definition.name().as_str())),
-        ("description", string_of(definition.description())),
+        ("name", new_string(definition.name().as_str())),
+        ("description", new_string(definition.description())),
         ("parameters", parameters),
-        ("strict", bool_of(definition.strict())),
-        ("category", string_of(definition.category())),
+        ("strict", new_bool(definition.strict())),
+        ("category", new_string(definition.category())),
         (
             "requiresConfirmation",
-            bool_of(definition.requires_confirmation()),
+            new_bool(definition.requires_confirmation()),
         ),
         ("cooldownSeconds", cooldown),
     ];
@@ -120,10 +121,13 @@ fn fill(this: Object<'_>, definition: &ToolDefinition, parameters: Zval) {
 /// Creates a `ToolDefinition` for a definition of the engine.
 pub fn new_definition(definition: &ToolDefinition) -> Outcome {
     let parameters = decode_value(definition.input_schema(), EmptyObject::Array)?;
-    create(CLASS.get(), |this| fill(this, definition, parameters))
+    create(CLASS.get(), |this| {
+        set_properties(this, definition, parameters);
+    })
 }
 
-/// Creates a `ToolDefinition` from the signature of PHP code, with the binding of its arguments.
+/// Creates a `ToolDefinition` from the signature of PHP code, with the binding that converts
+/// arguments to its parameters.
 pub fn new_from_signature(signature: &Signature) -> Outcome {
     let value = new_definition(&signature.definition)?;
     if let Some(object) = Object::from_value(&value) {
@@ -132,9 +136,9 @@ pub fn new_from_signature(signature: &Signature) -> Outcome {
     Ok(value)
 }
 
-/// Returns how the arguments of calls are converted to parameters; `None` if the PHP code receives
-/// all arguments as one array.
-pub fn binding_of(definition: &Zval) -> std::result::Result<Option<Zval>, Failure> {
+/// Returns the binding that converts a call's arguments to parameters; `None` if the PHP code
+/// receives all arguments as one array.
+pub fn read_binding(definition: &Zval) -> std::result::Result<Option<Zval>, Failure> {
     let Some(object) = Object::from_value(definition) else {
         return Ok(None);
     };
@@ -152,7 +156,7 @@ fn from_callable(call: &mut MethodCall<'_>) -> Outcome {
         description: call.optional_string(2)?,
     };
     let target = Target::find(callable)?;
-    new_from_signature(&signature::read(&target, &overrides)?)
+    new_from_signature(&signature::read_signature(&target, &overrides)?)
 }
 
 /// Returns whether a value is a `ToolDefinition`.
@@ -161,7 +165,7 @@ pub fn is_definition(value: &Zval) -> bool {
 }
 
 /// Returns the name of a `ToolDefinition`.
-pub fn name_of(definition: &Zval) -> std::result::Result<String, Failure> {
+pub fn read_name(definition: &Zval) -> std::result::Result<String, Failure> {
     match Object::from_value(definition) {
         Some(object) => Ok(object
             .get(CLASS.get(), "name")?
@@ -172,14 +176,14 @@ pub fn name_of(definition: &Zval) -> std::result::Result<String, Failure> {
 }
 
 /// Converts a `ToolDefinition` to a definition of the engine; returns `None` for any other value.
-pub fn definition_of(value: &Zval) -> std::result::Result<Option<ToolDefinition>, Failure> {
+pub fn to_tool_definition(value: &Zval) -> std::result::Result<Option<ToolDefinition>, Failure> {
     match Object::from_value(value) {
-        Some(object) if object.instance_of(CLASS.get()) => read(object).map(Some),
+        Some(object) if object.instance_of(CLASS.get()) => read_definition(object).map(Some),
         _ => Ok(None),
     }
 }
 
-fn read(this: Object<'_>) -> std::result::Result<ToolDefinition, Failure> {
+fn read_definition(this: Object<'_>) -> std::result::Result<ToolDefinition, Failure> {
     let property = |name: &str| this.get(CLASS.get(), name);
     let text = |name: &str| Ok::<_, Failure>(property(name)?.string().unwrap_or_default());
     let builder = ToolDefinition::builder(text("name")?, text("description")?);
@@ -187,7 +191,7 @@ fn read(this: Object<'_>) -> std::result::Result<ToolDefinition, Failure> {
         .strict(property("strict")?.bool().unwrap_or_default())
         .category(text("category")?)
         .requires_confirmation(property("requiresConfirmation")?.bool().unwrap_or_default())
-        .cooldown(seconds(
+        .cooldown(parse_seconds(
             "cooldownSeconds",
             property("cooldownSeconds")?.double().unwrap_or_default(),
         )?)
@@ -195,10 +199,10 @@ fn read(this: Object<'_>) -> std::result::Result<ToolDefinition, Failure> {
         .map_err(|error| exception::invalid_input(error.to_string()))
 }
 
-/// Returns the definition in a provider's format. An empty map is a `stdClass`, because the formats
-/// are meant to be sent as JSON.
+/// Returns the definition in a provider's format. An empty map is a `stdClass`, so that
+/// `json_encode` writes `{}`.
 fn format(call: &MethodCall<'_>, provider: Provider) -> Outcome {
-    let definition = read(call.this())?;
+    let definition = read_definition(call.this())?;
     let format = format_tool(provider, &definition, StrictFlag::Always);
     decode_value(&format, EmptyObject::StdClass)
 }
@@ -224,7 +228,7 @@ fn to_anthropic_format(call: &mut MethodCall<'_>) -> Outcome {
 fn to_array(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let property = |name: &str| this.get(CLASS.get(), name);
-    Ok(array_of([
+    Ok(new_array([
         ("name", property("name")?),
         ("description", property("description")?),
         ("parameters", property("parameters")?),

@@ -10,11 +10,11 @@ use pillion_core::tool::{ErrorCode, JsonObject, ToolResult};
 use serde_json::Value;
 
 use super::tool_call::exact_arguments;
-use crate::exception::error_code;
+use crate::exception::parse_error_code;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::zend::{
-    Class, ClassSlot, Failure, MethodCall, Object, Outcome, array_of, bool_of, create, empty_array,
-    json_serializable, methods, string_of,
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, create, empty_array, json_serializable,
+    methods, new_array, new_bool, new_string,
 };
 
 pub const NAME: &str = "Pillion\\ToolResult";
@@ -51,21 +51,21 @@ pub fn register() -> Result<()> {
 }
 
 fn construct(call: &mut MethodCall<'_>) -> Outcome {
-    let optional = |index: usize| {
+    let optional_text = |index: usize| {
         let text = call.optional_string(index)?;
         Ok::<_, Failure>(text.map(str::to_owned))
     };
     let metadata = call.optional_array(7)?;
-    let parts = Parts {
+    let result_parts = ResultParts {
         result: call.value_or_null(2),
         success: call.bool_or(3, true)?,
-        error: optional(4)?,
-        error_code: optional(5)?,
+        error: optional_text(4)?,
+        error_code: optional_text(5)?,
         data: call.value_or_null(6),
         metadata: metadata.map_or_else(empty_array, Zval::shallow_clone),
-        ..Parts::new(call.string(0)?, call.string(1)?)
+        ..ResultParts::new(call.string(0)?, call.string(1)?)
     };
-    parts.fill(call.this());
+    result_parts.set_properties(call.this());
     Ok(Zval::new())
 }
 
@@ -81,7 +81,7 @@ const PROPERTIES: [&str; 8] = [
 ];
 
 /// The names of a `ToolResult`'s properties in JSON.
-const KEYS: [&str; 8] = [
+const JSON_KEYS: [&str; 8] = [
     "tool_call_id",
     "tool_name",
     "result",
@@ -93,7 +93,7 @@ const KEYS: [&str; 8] = [
 ];
 
 /// The values of a `ToolResult`, in the order of the properties.
-pub struct Parts {
+pub struct ResultParts {
     pub tool_call_id: String,
     pub tool_name: String,
     pub result: Zval,
@@ -104,7 +104,7 @@ pub struct Parts {
     pub metadata: Zval,
 }
 
-impl Parts {
+impl ResultParts {
     /// Creates an empty successful result.
     pub fn new(tool_call_id: impl Into<String>, tool_name: impl Into<String>) -> Self {
         Self {
@@ -124,19 +124,18 @@ impl Parts {
         self.into_object_of(CLASS.get())
     }
 
-    /// Returns these values as an object like [`into_object`](Self::into_object), of the class
-    /// `ToolResult` or a subclass.
+    /// Returns these values as an object of `class`, which is `ToolResult` or a subclass.
     fn into_object_of(self, class: &ClassEntry) -> Outcome {
-        create(class, |this| self.fill(this))
+        create(class, |this| self.set_properties(this))
     }
 
-    fn fill(self, this: Object<'_>) {
-        let text = |text: Option<String>| text.map_or_else(Zval::new, string_of);
+    fn set_properties(self, this: Object<'_>) {
+        let text = |text: Option<String>| text.map_or_else(Zval::new, new_string);
         let values = [
-            string_of(self.tool_call_id),
-            string_of(self.tool_name),
+            new_string(self.tool_call_id),
+            new_string(self.tool_name),
             self.result,
-            bool_of(self.success),
+            new_bool(self.success),
             text(self.error),
             text(self.error_code),
             self.data,
@@ -150,32 +149,32 @@ impl Parts {
 
 /// Creates a `ToolResult` for a result of the engine.
 pub fn new_result(result: &ToolResult) -> Outcome {
-    let value = |value: &Value| decode_value(value, EmptyObject::Array);
+    let decode = |value: &Value| decode_value(value, EmptyObject::Array);
     let mut metadata = Vec::with_capacity(result.metadata.len());
-    // A result that requires approval has the exact arguments, because the approver needs to see
-    // the arguments that the tool would receive.
+    // The metadata of a result that requires approval contains the exact arguments, because the
+    // approver needs to see the arguments that the tool would receive.
     let needs_approval = result.error_code == Some(ErrorCode::ApprovalRequired);
-    for (key, fact) in &result.metadata {
-        let fact = if needs_approval && key == "arguments" {
-            exact_arguments(fact)?
+    for (key, entry) in &result.metadata {
+        let entry_value = if needs_approval && key == "arguments" {
+            exact_arguments(entry)?
         } else {
-            value(fact)?
+            decode(entry)?
         };
-        metadata.push((key.as_str(), fact));
+        metadata.push((key.as_str(), entry_value));
     }
-    let parts = Parts {
-        result: value(&result.result)?,
+    let result_parts = ResultParts {
+        result: decode(&result.result)?,
         success: result.success,
         error: result.error.clone(),
         error_code: result.error_code.map(|code| code.as_str().to_owned()),
         data: result
             .data
             .as_ref()
-            .map_or_else(|| Ok(Zval::new()), value)?,
-        metadata: array_of(metadata),
-        ..Parts::new(&result.tool_call_id, &result.tool_name)
+            .map_or_else(|| Ok(Zval::new()), decode)?,
+        metadata: new_array(metadata),
+        ..ResultParts::new(&result.tool_call_id, &result.tool_name)
     };
-    parts.into_object()
+    result_parts.into_object()
 }
 
 /// Returns whether a value is a `ToolResult`.
@@ -184,19 +183,19 @@ pub fn is_result(value: &Zval) -> bool {
 }
 
 /// Converts a `ToolResult` to a result of the engine; returns `None` for any other value.
-pub fn result_of(value: &Zval) -> std::result::Result<Option<ToolResult>, Failure> {
+pub fn to_tool_result(value: &Zval) -> std::result::Result<Option<ToolResult>, Failure> {
     match Object::from_value(value) {
-        Some(object) if object.instance_of(CLASS.get()) => read(object).map(Some),
+        Some(object) if object.instance_of(CLASS.get()) => read_result(object).map(Some),
         _ => Ok(None),
     }
 }
 
-fn read(this: Object<'_>) -> std::result::Result<ToolResult, Failure> {
+fn read_result(this: Object<'_>) -> std::result::Result<ToolResult, Failure> {
     let property = |name: &str| this.get(CLASS.get(), name);
     let text = |name: &str| Ok::<_, Failure>(property(name)?.string());
     let success = property("success")?.bool().unwrap_or_default();
     let data = property("data")?;
-    let code = text("errorCode")?.and_then(|code| error_code(&code));
+    let code = text("errorCode")?.and_then(|code| parse_error_code(&code));
     Ok(ToolResult {
         tool_call_id: text("toolCallId")?.unwrap_or_default(),
         tool_name: text("toolName")?.unwrap_or_default(),
@@ -221,19 +220,22 @@ fn read(this: Object<'_>) -> std::result::Result<ToolResult, Failure> {
 }
 
 fn to_message(call: &mut MethodCall<'_>) -> Outcome {
-    Ok(string_of(read(call.this())?.to_message()))
+    Ok(new_string(read_result(call.this())?.to_message()))
 }
 
 fn to_message_format(call: &mut MethodCall<'_>) -> Outcome {
-    decode_value(&read(call.this())?.to_message_format(), EmptyObject::Array)
+    decode_value(
+        &read_result(call.this())?.to_message_format(),
+        EmptyObject::Array,
+    )
 }
 
 /// Returns the values by the properties' names in JSON: `tool_call_id`, `error_code` and so on.
 fn to_array(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
-    let mut entries = Vec::with_capacity(KEYS.len());
-    for (key, name) in KEYS.into_iter().zip(PROPERTIES) {
+    let mut entries = Vec::with_capacity(JSON_KEYS.len());
+    for (key, name) in JSON_KEYS.into_iter().zip(PROPERTIES) {
         entries.push((key, this.get(CLASS.get(), name)?));
     }
-    Ok(array_of(entries))
+    Ok(new_array(entries))
 }

@@ -7,19 +7,20 @@ use ext_php_rs::types::{ZendStr, Zval};
 use ext_php_rs::zend::{ClassEntry, ExecuteData, run_handler};
 
 use super::exception_class::invalid_input;
-use super::{Failure, Object, Outcome, Parameter, ffi, held, is_callable, should_stop};
+use super::{Failure, Object, Outcome, Parameter, ffi, hold_value, is_callable, should_stop};
 
 /// The C function of a method, as PHP's engine calls it.
 pub(super) type Handler = extern "C" fn(&mut ExecuteData, &mut Zval);
 
-/// The Rust function of a method: a function item, not a closure with captures.
+/// The Rust function of a method. The function must be a function item, because a closure with
+/// captures is not zero-sized.
 pub trait MethodBody: Fn(&mut MethodCall<'_>) -> Outcome + Copy + 'static {}
 
 impl<F: Fn(&mut MethodCall<'_>) -> Outcome + Copy + 'static> MethodBody for F {}
 
 /// Returns the C function that runs `body`. `F` is a zero-sized type, so the C function needs no
 /// pointer to `body`.
-pub(super) fn handler<F: MethodBody>(_body: F) -> Handler {
+pub(super) fn handler_for<F: MethodBody>(_body: F) -> Handler {
     extern "C" fn run<F: MethodBody>(frame: &mut ExecuteData, result: &mut Zval) {
         const {
             assert!(
@@ -29,19 +30,19 @@ pub(super) fn handler<F: MethodBody>(_body: F) -> Handler {
         };
         // SAFETY: `F` is zero-sized, and a value of it was passed to `handler`.
         let body: F = unsafe { std::mem::zeroed() };
-        enter(frame, result, &body);
+        run_body(frame, result, &body);
     }
     run::<F>
 }
 
-fn enter(
+fn run_body(
     frame: &mut ExecuteData,
     result: &mut Zval,
     body: &dyn Fn(&mut MethodCall<'_>) -> Outcome,
 ) {
     run_handler(AssertUnwindSafe(|| {
         let mut call = MethodCall { frame };
-        match call.check_count().and_then(|()| body(&mut call)) {
+        match call.check_argument_count().and_then(|()| body(&mut call)) {
             Ok(value) => *result = value,
             Err(failure) => failure.raise(),
         }
@@ -62,17 +63,17 @@ impl<'a> MethodCall<'a> {
         unsafe { self.frame.This.u2.num_args as usize }
     }
 
-    fn check_count(&self) -> Result<(), Failure> {
+    fn check_argument_count(&self) -> Result<(), Failure> {
         // SAFETY: the engine sets `func` for every call, and each variant starts with
         // the common part.
         let (min, max) = unsafe {
-            let common = (*self.frame.func).common;
-            (common.required_num_args, common.num_args)
+            let common_part = (*self.frame.func).common;
+            (common_part.required_num_args, common_part.num_args)
         };
         if (min as usize..=max as usize).contains(&self.argument_count()) {
             return Ok(());
         }
-        // SAFETY: throws an ArgumentCountError for the function that runs.
+        // SAFETY: the function only throws an `ArgumentCountError`, for the method that is running.
         unsafe { zend_wrong_parameters_count_error(min, max) };
         Err(Failure::Pending)
     }
@@ -111,9 +112,9 @@ impl<'a> MethodCall<'a> {
         // SAFETY: the index is in range, and arguments live as long as the call.
         let slot = unsafe { self.frame.zend_call_arg(index) }?;
         if slot.is_reference() {
-            // A reference is replaced by its value, which PHP code could otherwise release during
-            // the call.
-            *slot = held(slot);
+            // A PHP reference is replaced by the value that it refers to, because PHP code could
+            // otherwise release this value during the call.
+            *slot = hold_value(slot);
         }
         (slot.get_type() != DataType::Undef).then_some(std::ptr::from_mut(slot))
     }
@@ -125,14 +126,14 @@ impl<'a> MethodCall<'a> {
         self.slot(index).map(|slot| unsafe { &*slot })
     }
 
-    /// Returns a copy of an argument, or null if it was omitted.
+    /// Returns a copy of an argument, or null if the argument was omitted.
     pub fn value_or_null(&self, index: usize) -> Zval {
         self.value(index)
             .map_or_else(Zval::new, Zval::shallow_clone)
     }
 
-    /// Returns an argument like [`value`](Self::value), but `None` also if the argument is null.
-    pub fn non_null(&self, index: usize) -> Option<&'a Zval> {
+    /// Returns an argument as it was passed; `None` if the argument was omitted or is null.
+    pub fn non_null_value(&self, index: usize) -> Option<&'a Zval> {
         self.value(index).filter(|value| !value.is_null())
     }
 
@@ -142,23 +143,23 @@ impl<'a> MethodCall<'a> {
     /// A `TypeError` if the argument is not a string; an `InvalidInputException` if the string is
     /// not UTF-8.
     pub fn string(&self, index: usize) -> Result<&'a str, Failure> {
-        let slot = self.slot(index).ok_or_else(missing)?;
-        let mut text: *mut zend_string = std::ptr::null_mut();
+        let slot = self.slot(index).ok_or_else(missing_argument)?;
+        let mut string_pointer: *mut zend_string = std::ptr::null_mut();
         // SAFETY: a string is used unchanged; any other value is converted in place, so that the
         // string lives as long as the call, or is rejected.
         let is_string = unsafe {
             if (*slot).is_string() {
-                text = (*slot).value.str_;
+                string_pointer = (*slot).value.str_;
                 true
             } else {
-                ffi::zend_parse_arg_str_slow(slot, &raw mut text, number(index))
+                ffi::zend_parse_arg_str_slow(slot, &raw mut string_pointer, argument_number(index))
             }
         };
         if !is_string {
             return Err(self.type_error(index, "string"));
         }
         // SAFETY: the argument holds the string for the length of the call.
-        let text: &'a ZendStr = unsafe { &*text };
+        let text: &'a ZendStr = unsafe { &*string_pointer };
         std::str::from_utf8(text.as_bytes())
             .map_err(|_| invalid_input(format!("Argument #{} is not valid UTF-8", index + 1)))
     }
@@ -166,15 +167,17 @@ impl<'a> MethodCall<'a> {
     /// Returns a string argument that may be null or omitted.
     ///
     /// # Errors
-    /// The failures of [`string`](Self::string).
+    /// The same errors as [`string`](Self::string).
     pub fn optional_string(&self, index: usize) -> Result<Option<&'a str>, Failure> {
-        self.non_null(index).map(|_| self.string(index)).transpose()
+        self.non_null_value(index)
+            .map(|_| self.string(index))
+            .transpose()
     }
 
     /// Returns a string argument that may be omitted.
     ///
     /// # Errors
-    /// The failures of [`string`](Self::string).
+    /// The same errors as [`string`](Self::string).
     pub fn string_or<'b>(&self, index: usize, default: &'b str) -> Result<&'b str, Failure>
     where
         'a: 'b,
@@ -192,13 +195,15 @@ impl<'a> MethodCall<'a> {
             return Ok(default);
         };
         // SAFETY: the argument lives as long as the call.
-        if let Some(yes) = unsafe { (*slot).bool() } {
-            return Ok(yes);
+        if let Some(boolean) = unsafe { (*slot).bool() } {
+            return Ok(boolean);
         }
-        let mut converted = false;
+        let mut parsed_bool = false;
         // SAFETY: the function reads the argument and writes to a local variable.
-        if unsafe { ffi::zend_parse_arg_bool_slow(slot, &raw mut converted, number(index)) } {
-            Ok(converted)
+        if unsafe {
+            ffi::zend_parse_arg_bool_slow(slot, &raw mut parsed_bool, argument_number(index))
+        } {
+            Ok(parsed_bool)
         } else {
             Err(self.type_error(index, "bool"))
         }
@@ -209,17 +214,19 @@ impl<'a> MethodCall<'a> {
     /// # Errors
     /// A `TypeError` if the argument is not an integer.
     pub fn optional_int(&self, index: usize) -> Result<Option<i64>, Failure> {
-        let Some(slot) = self.non_null(index).and_then(|_| self.slot(index)) else {
+        let Some(slot) = self.non_null_value(index).and_then(|_| self.slot(index)) else {
             return Ok(None);
         };
         // SAFETY: the argument lives as long as the call.
         if let Some(integer) = unsafe { (*slot).long() } {
             return Ok(Some(integer));
         }
-        let mut converted = 0;
+        let mut parsed_integer = 0;
         // SAFETY: the function reads the argument and writes to a local variable.
-        if unsafe { ffi::zend_parse_arg_long_slow(slot, &raw mut converted, number(index)) } {
-            Ok(Some(converted))
+        if unsafe {
+            ffi::zend_parse_arg_long_slow(slot, &raw mut parsed_integer, argument_number(index))
+        } {
+            Ok(Some(parsed_integer))
         } else {
             Err(self.type_error(index, "?int"))
         }
@@ -233,17 +240,19 @@ impl<'a> MethodCall<'a> {
         let Some(slot) = self.slot(index) else {
             return Ok(default);
         };
-        let mut converted = slot;
+        let mut number_pointer = slot;
         // SAFETY: the argument lives as long as the call.
         let is_number = unsafe { (*slot).is_long() || (*slot).is_double() };
         // SAFETY: the function converts the argument in place and returns its address, or rejects
         // it.
-        let parse = |to| unsafe { ffi::zend_parse_arg_number_slow(slot, to, number(index)) };
-        if !is_number && !parse(&raw mut converted) {
+        let parse = |target| unsafe {
+            ffi::zend_parse_arg_number_slow(slot, target, argument_number(index))
+        };
+        if !is_number && !parse(&raw mut number_pointer) {
             return Err(self.type_error(index, "int|float"));
         }
         // SAFETY: the pointer is the address of the argument, whether or not it was converted.
-        let value = unsafe { &*converted };
+        let value = unsafe { &*number_pointer };
         #[expect(
             clippy::cast_precision_loss,
             reason = "seconds: no precision is needed"
@@ -257,7 +266,7 @@ impl<'a> MethodCall<'a> {
     /// # Errors
     /// A `TypeError` if the argument is not a number.
     pub fn optional_number(&self, index: usize) -> Result<Option<f64>, Failure> {
-        self.non_null(index)
+        self.non_null_value(index)
             .map(|_| self.number_or(index, 0.0))
             .transpose()
     }
@@ -267,7 +276,7 @@ impl<'a> MethodCall<'a> {
     /// # Errors
     /// A `TypeError` if the argument is not an array.
     pub fn array(&self, index: usize) -> Result<&'a Zval, Failure> {
-        match self.value(index).ok_or_else(missing)? {
+        match self.value(index).ok_or_else(missing_argument)? {
             value if value.is_array() => Ok(value),
             _ => Err(self.type_error(index, "array")),
         }
@@ -281,15 +290,15 @@ impl<'a> MethodCall<'a> {
         self.value(index).map(|_| self.array(index)).transpose()
     }
 
-    /// Returns a callable argument; error messages call the expected type `expected`. An autoloader
-    /// may run.
+    /// Returns a callable argument. `expected_type` is the name of the expected type in error
+    /// messages. An autoloader may run.
     ///
     /// # Errors
     /// A `TypeError` if the argument is not callable; an exception of an autoloader.
-    pub fn callable(&self, index: usize, expected: &str) -> Result<&'a Zval, Failure> {
+    pub fn callable(&self, index: usize, expected_type: &str) -> Result<&'a Zval, Failure> {
         match self.value(index) {
             Some(value) if is_callable(value)? => Ok(value),
-            _ => Err(self.type_error(index, expected)),
+            _ => Err(self.type_error(index, expected_type)),
         }
     }
 
@@ -300,7 +309,7 @@ impl<'a> MethodCall<'a> {
     /// [`Failure::Pending`] for an argument of the wrong type.
     pub fn promote(&self, class: &ClassEntry, constructor: &'static str) -> Outcome {
         let this = self.this();
-        for (index, parameter) in Parameter::all_of(constructor).iter().enumerate() {
+        for (index, parameter) in Parameter::parse_all(constructor).iter().enumerate() {
             let value = self.value(index);
             this.set(
                 class,
@@ -315,17 +324,17 @@ impl<'a> MethodCall<'a> {
     }
 
     /// Throws a `TypeError` for an argument: "must be of type X, Y given".
-    pub fn type_error(&self, index: usize, expected: &str) -> Failure {
+    pub fn type_error(&self, index: usize, expected_type: &str) -> Failure {
         if !ext_php_rs::zend::ExecutorGlobals::has_exception() {
-            let expected = CString::new(expected).unwrap_or_default();
-            let null = Zval::new();
-            let value = self.value(index).unwrap_or(&null);
+            let expected_text = CString::new(expected_type).unwrap_or_default();
+            let null_value = Zval::new();
+            let value = self.value(index).unwrap_or(&null_value);
             // SAFETY: the format takes two C strings, and both live until the function returns.
             unsafe {
                 ffi::zend_argument_type_error(
-                    number(index),
+                    argument_number(index),
                     c"must be of type %s, %s given".as_ptr(),
-                    expected.as_ptr(),
+                    expected_text.as_ptr(),
                     ffi::zend_zval_type_name(value),
                 );
             }
@@ -334,12 +343,12 @@ impl<'a> MethodCall<'a> {
     }
 }
 
-/// Returns the error for a missing argument. Cannot happen: PHP's engine has checked the number of
-/// arguments, so a required argument is present.
-fn missing() -> Failure {
+/// Returns the error for a missing required argument. The error never occurs, because the Zend
+/// engine checks the number of arguments before the method runs.
+fn missing_argument() -> Failure {
     Failure::error("A required argument is missing")
 }
 
-fn number(index: usize) -> u32 {
+fn argument_number(index: usize) -> u32 {
     u32::try_from(index + 1).unwrap_or(u32::MAX)
 }

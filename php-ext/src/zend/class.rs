@@ -11,7 +11,7 @@ use ext_php_rs::flags::{ClassFlags, MethodFlags};
 use ext_php_rs::types::{ZendObject, ZendStr, Zval};
 use ext_php_rs::zend::{ClassEntry, FunctionEntry};
 
-use super::call::{Handler, MethodBody, handler};
+use super::call::{Handler, MethodBody, handler_for};
 use super::declaration::{MethodDeclaration, PropertyDeclaration};
 use super::{ClassSlot, ffi};
 
@@ -27,8 +27,8 @@ pub struct Class {
     interfaces: Vec<&'static ClassEntry>,
     properties: Vec<PropertyDeclaration>,
     methods: Vec<Method>,
-    create: Option<CreateObject>,
-    attribute_of: u32,
+    create_object: Option<CreateObject>,
+    attribute_targets: u32,
 }
 
 /// The targets of an attribute: the constants `Attribute::TARGET_*`.
@@ -50,8 +50,8 @@ impl Class {
             interfaces: Vec::new(),
             properties: Vec::new(),
             methods: Vec::new(),
-            create: None,
-            attribute_of: 0,
+            create_object: None,
+            attribute_targets: 0,
         }
     }
 
@@ -81,7 +81,8 @@ impl Class {
         self
     }
 
-    /// Adds several properties, each as by [`property`](Self::property).
+    /// Adds several properties; each declaration has the form that [`property`](Self::property)
+    /// accepts.
     pub fn properties(self, declarations: &[&'static str]) -> Self {
         declarations
             .iter()
@@ -101,7 +102,7 @@ impl Class {
     pub fn method(mut self, declaration: &'static str, body: impl MethodBody) -> Self {
         self.methods.push(Method {
             declaration: MethodDeclaration::parse(declaration),
-            handler: Some(handler(body)),
+            handler: Some(handler_for(body)),
         });
         self
     }
@@ -123,27 +124,27 @@ impl Class {
         declaration: &'static str,
         body: impl MethodBody,
     ) -> Self {
-        let declaration = MethodDeclaration::parse(declaration);
-        let promoted = declaration
+        let method_declaration = MethodDeclaration::parse(declaration);
+        let promoted_properties = method_declaration
             .parameters
             .iter()
-            .map(PropertyDeclaration::promoted);
-        self.properties.extend(promoted);
+            .map(PropertyDeclaration::for_promoted);
+        self.properties.extend(promoted_properties);
         self.methods.push(Method {
-            declaration,
-            handler: Some(handler(body)),
+            declaration: method_declaration,
+            handler: Some(handler_for(body)),
         });
         self
     }
 
     /// Makes the class an attribute for these [`AttributeTargets`].
-    pub fn attribute_of(mut self, targets: u32) -> Self {
-        self.attribute_of = targets;
+    pub fn with_attribute_targets(mut self, targets: u32) -> Self {
+        self.attribute_targets = targets;
         self
     }
 
-    pub(super) fn create_with(mut self, create: CreateObject) -> Self {
-        self.create = Some(create);
+    pub(super) fn with_create_object(mut self, create_object: CreateObject) -> Self {
+        self.create_object = Some(create_object);
         self
     }
 
@@ -153,14 +154,14 @@ impl Class {
     /// An error if a method cannot be built or the engine rejects the class.
     pub fn register(self, slot: &ClassSlot) -> Result<()> {
         let mut functions: Vec<FunctionEntry> = Vec::with_capacity(self.methods.len() + 1);
-        let mut sensitive = Vec::new();
+        let mut sensitive_parameters = Vec::new();
         for method in self.methods {
             let MethodDeclaration {
                 name, parameters, ..
             } = &method.declaration;
             for (index, parameter) in parameters.iter().enumerate() {
                 if parameter.is_sensitive {
-                    sensitive.push((*name, index));
+                    sensitive_parameters.push((*name, index));
                 }
             }
             functions.push(method.build()?);
@@ -171,14 +172,15 @@ impl Class {
         let mut entry: ClassEntry = unsafe { MaybeUninit::zeroed().assume_init() };
         entry.name = ZendStr::new_interned(self.name, true).into_raw();
         entry.ce_flags = self.flags.bits();
-        // The tables are leaked, because the engine uses them as long as the module is loaded.
+        // The table of methods is leaked, because the engine uses the methods as long as the module
+        // is loaded.
         entry.info.internal.builtin_functions = Vec::leak(functions).as_ptr();
 
         let parent = self.parent.map_or(std::ptr::null_mut(), |parent| {
             std::ptr::from_ref(parent).cast_mut()
         });
         // SAFETY: the code runs in MINIT with a complete entry, which the engine copies.
-        let class = unsafe {
+        let class_pointer = unsafe {
             if self.flags.contains(ClassFlags::Interface) {
                 zend_register_internal_interface(&raw mut entry)
             } else {
@@ -186,25 +188,26 @@ impl Class {
             }
         };
         // SAFETY: the engine returns the entry in its class table.
-        let class = unsafe { class.as_mut() }.ok_or(Error::InvalidPointer)?;
-        for (method, index) in sensitive {
+        let class = unsafe { class_pointer.as_mut() }.ok_or(Error::InvalidPointer)?;
+        for (method, index) in sensitive_parameters {
             hide_in_traces(class, method, index);
         }
         for property in self.properties {
             property.declare(class);
         }
         for interface in self.interfaces {
-            // SAFETY: both entries are registered; interfaces come before their classes.
+            // SAFETY: both entries are registered, because interfaces are registered before the
+            // classes that implement them.
             unsafe { zend_do_implement_interface(class, std::ptr::from_ref(interface).cast_mut()) };
         }
-        if self.attribute_of != 0 {
+        if self.attribute_targets != 0 {
             // SAFETY: the code runs in MINIT, and the internal class has just been registered.
-            unsafe { ffi::zend_internal_attribute_register(class, self.attribute_of) };
+            unsafe { ffi::zend_internal_attribute_register(class, self.attribute_targets) };
         }
-        if let Some(create) = self.create {
-            class.__bindgen_anon_2.create_object = Some(create);
-            // The class cannot be serialized: an object that unserialize() creates would lack the
-            // Rust state.
+        if let Some(create_object) = self.create_object {
+            class.__bindgen_anon_2.create_object = Some(create_object);
+            // The class is marked as not serializable, because an object that unserialize() creates
+            // would lack the Rust state.
             class.ce_flags |= ClassFlags::NotSerializable.bits();
         }
         slot.set(class);
@@ -214,23 +217,23 @@ impl Class {
 
 /// Adds PHP's attribute `SensitiveParameter` to a parameter.
 fn hide_in_traces(class: &mut ClassEntry, method: &str, index: usize) {
-    const PERSISTENT: u32 = 1;
+    const PERSISTENT_FLAG: u32 = 1;
     let offset = u32::try_from(index + 1).unwrap_or(u32::MAX);
     // SAFETY: the code runs in MINIT; the method has just been registered, and its table of
     // attributes lives as long as the method. The attribute's name is interned.
     unsafe {
-        let function = zend_hash_str_find_ptr_lc(
+        let function_pointer = zend_hash_str_find_ptr_lc(
             &raw mut class.function_table,
             method.as_ptr().cast(),
             method.len(),
         )
         .cast::<zend_function>();
-        if let Some(function) = function.as_mut() {
+        if let Some(function) = function_pointer.as_mut() {
             ffi::zend_add_attribute(
                 &raw mut function.common.attributes,
                 ZendStr::new_interned("SensitiveParameter", true).into_raw(),
                 0,
-                PERSISTENT,
+                PERSISTENT_FLAG,
                 offset,
                 0,
             );
@@ -249,13 +252,13 @@ impl PropertyDeclaration {
                 &raw mut self.default,
                 self.flags as c_int,
                 std::ptr::null_mut(),
-                self.kind.to_property_type(),
+                self.declared_type.to_property_type(),
             );
         }
     }
 }
 
-/// A method: its declaration, and its C function unless it is abstract.
+/// The declaration of a method, and the method's C function. An abstract method has no C function.
 struct Method {
     declaration: MethodDeclaration,
     handler: Option<Handler>,
@@ -267,37 +270,37 @@ impl Method {
             name,
             flags,
             parameters,
-            returns,
+            return_type,
         } = self.declaration;
         let (mut builder, abstract_flag) = match self.handler {
             Some(handler) => (FunctionBuilder::new(name, handler), MethodFlags::empty()),
             None => (FunctionBuilder::new_abstract(name), MethodFlags::Abstract),
         };
-        let required = parameters
+        let required_count = parameters
             .iter()
             .take_while(|parameter| parameter.default.is_none())
             .count();
-        builder = builder.required_args(required);
+        builder = builder.required_args(required_count);
         for parameter in &parameters {
-            let mut argument = parameter.kind.argument(parameter.name);
+            let mut argument = parameter.declared_type.to_argument(parameter.name);
             if let Some(default) = parameter.default {
                 argument = argument.default(default);
             }
             builder = builder.arg(argument);
         }
-        if let Some(returns) = returns {
-            builder = builder.returns(returns.data_type(), false, false);
+        if let Some(return_type) = return_type {
+            builder = builder.returns(return_type.data_type(), false, false);
         }
-        let (mut function, information) = builder.build()?;
+        let (mut function, boxed_information) = builder.build()?;
         function.flags |= (flags | abstract_flag).bits();
         // The table is leaked, because the engine keeps pointers into it until the module is
         // unloaded.
-        let information = Box::leak(information);
-        if let Some(returns) = returns {
-            returns.complete(&mut information[0]);
+        let information = Box::leak(boxed_information);
+        if let Some(return_type) = return_type {
+            return_type.complete(&mut information[0]);
         }
-        for (parameter, information) in parameters.iter().zip(&mut information[1..]) {
-            parameter.kind.complete(information);
+        for (parameter, argument_information) in parameters.iter().zip(&mut information[1..]) {
+            parameter.declared_type.complete(argument_information);
         }
         Ok(function)
     }

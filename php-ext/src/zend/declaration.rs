@@ -1,34 +1,34 @@
 //! Parses declarations of methods, parameters, properties and types, written as in PHP. A test
-//! compares the declared classes with those of `library/`, and so finds mistakes.
+//! compares the declared classes with the classes in `library/`, to find mistakes in declarations.
 
 use ext_php_rs::flags::{MethodFlags, PropertyFlags};
 use ext_php_rs::types::Zval;
 
-use super::{Type, bool_of, empty_array, int_of, string_of, undefined};
+use super::{DeclaredType, empty_array, new_bool, new_int, new_string, undefined_value};
 
-/// `ZEND_ACC_READONLY`, for which there is no binding.
-const READONLY: u32 = 1 << 7;
+/// `ZEND_ACC_READONLY`, for which `ext-php-rs` has no binding.
+const READONLY_FLAG: u32 = 1 << 7;
 
 /// A method, such as `static find(string $name, ?int $limit = null): array`.
 pub(super) struct MethodDeclaration {
     pub(super) name: &'static str,
     pub(super) flags: MethodFlags,
     pub(super) parameters: Vec<Parameter>,
-    pub(super) returns: Option<Type>,
+    pub(super) return_type: Option<DeclaredType>,
 }
 
 impl MethodDeclaration {
     pub(super) fn parse(text: &'static str) -> Self {
         let (head, tail) = text.split_once('(').unwrap_or((text, ""));
-        let (parameters, returns) = tail.rsplit_once(')').unwrap_or((tail, ""));
+        let (parameters, return_part) = tail.rsplit_once(')').unwrap_or((tail, ""));
         let (modifier, name) = head.split_once(' ').unwrap_or(("", head));
         Self {
             name,
             flags: match modifier {
                 "static" => MethodFlags::Public | MethodFlags::Static,
                 "private" => MethodFlags::Private,
-                other => {
-                    debug_assert!(other.is_empty(), "unknown modifier: {text}");
+                modifier => {
+                    debug_assert!(modifier.is_empty(), "unknown modifier: {text}");
                     MethodFlags::Public
                 }
             },
@@ -37,7 +37,7 @@ impl MethodDeclaration {
                 .filter(|parameter| !parameter.is_empty())
                 .map(Parameter::parse)
                 .collect(),
-            returns: returns.strip_prefix(": ").map(Type::parse),
+            return_type: return_part.strip_prefix(": ").map(DeclaredType::parse),
         }
     }
 }
@@ -45,7 +45,7 @@ impl MethodDeclaration {
 /// A parameter, such as `?int $limit = null`.
 pub struct Parameter {
     pub name: &'static str,
-    pub(super) kind: Type,
+    pub(super) declared_type: DeclaredType,
     /// The default value as PHP source code. Reflection shows it, and the engine uses it if a later
     /// argument is passed by name.
     pub default: Option<&'static str>,
@@ -55,23 +55,23 @@ pub struct Parameter {
 
 impl Parameter {
     /// Returns the parameters of a declared method.
-    pub fn all_of(method: &'static str) -> Vec<Self> {
+    pub fn parse_all(method: &'static str) -> Vec<Self> {
         MethodDeclaration::parse(method).parameters
     }
 
     /// Returns the default value of the parameter; null if it has none.
     pub(super) fn default_value(&self) -> Zval {
-        self.default.map_or_else(Zval::new, constant)
+        self.default.map_or_else(Zval::new, parse_constant)
     }
 
     fn parse(text: &'static str) -> Self {
-        let sensitive = text.strip_prefix("#[SensitiveParameter] ");
-        let (kind, name, default) = parse_variable(sensitive.unwrap_or(text));
+        let without_attribute = text.strip_prefix("#[SensitiveParameter] ");
+        let (type_text, name, default) = parse_variable(without_attribute.unwrap_or(text));
         Self {
             name,
-            kind: Type::parse(kind),
+            declared_type: DeclaredType::parse(type_text),
             default,
-            is_sensitive: sensitive.is_some(),
+            is_sensitive: without_attribute.is_some(),
         }
     }
 }
@@ -80,7 +80,7 @@ impl Parameter {
 /// uninitialized. The default must not be reference-counted, so it cannot be a string.
 pub(super) struct PropertyDeclaration {
     pub(super) name: &'static str,
-    pub(super) kind: Type,
+    pub(super) declared_type: DeclaredType,
     pub(super) flags: u32,
     pub(super) default: Zval,
 }
@@ -88,16 +88,16 @@ pub(super) struct PropertyDeclaration {
 impl PropertyDeclaration {
     pub(super) fn parse(text: &'static str) -> Self {
         let (head, name, default) = parse_variable(text);
-        let (modifiers, kind) = head.rsplit_once(' ').unwrap_or(("", head));
+        let (modifiers, type_text) = head.rsplit_once(' ').unwrap_or(("", head));
         let mut flags = modifiers.split(' ').fold(0, |flags, modifier| {
             flags
                 | match modifier {
                     "private" => PropertyFlags::Private.bits(),
                     "protected" => PropertyFlags::Protected.bits(),
-                    "readonly" => READONLY,
+                    "readonly" => READONLY_FLAG,
                     "static" => PropertyFlags::Static.bits(),
-                    other => {
-                        debug_assert!(other.is_empty(), "unknown modifier: {text}");
+                    modifier => {
+                        debug_assert!(modifier.is_empty(), "unknown modifier: {text}");
                         0
                     }
                 }
@@ -109,19 +109,19 @@ impl PropertyDeclaration {
         debug_assert!(!is_string, "a reference-counted default: {text}");
         Self {
             name,
-            kind: Type::parse(kind),
+            declared_type: DeclaredType::parse(type_text),
             flags,
-            default: default.map_or_else(undefined, constant),
+            default: default.map_or_else(undefined_value, parse_constant),
         }
     }
 
     /// Declares the public readonly property of a promoted parameter.
-    pub(super) fn promoted(parameter: &Parameter) -> Self {
+    pub(super) fn for_promoted(parameter: &Parameter) -> Self {
         Self {
             name: parameter.name,
-            kind: parameter.kind,
-            flags: PropertyFlags::Public.bits() | READONLY,
-            default: undefined(),
+            declared_type: parameter.declared_type,
+            flags: PropertyFlags::Public.bits() | READONLY_FLAG,
+            default: undefined_value(),
         }
     }
 }
@@ -133,17 +133,17 @@ fn parse_variable(text: &'static str) -> (&'static str, &'static str, Option<&'s
         Some((variable, default)) => (variable, Some(default)),
         None => (text, None),
     };
-    let (kind, name) = variable.split_once(" $").unwrap_or(("mixed", variable));
-    (kind, name, default)
+    let (type_text, name) = variable.split_once(" $").unwrap_or(("mixed", variable));
+    (type_text, name, default)
 }
 
 /// Returns the value of a constant in PHP source code: a string, an integer, a boolean, `[]` or
 /// `null`.
-fn constant(text: &str) -> Zval {
+fn parse_constant(text: &str) -> Zval {
     match (text, text.strip_prefix('\'')) {
-        (_, Some(string)) => string_of(string.trim_end_matches('\'')),
+        (_, Some(string)) => new_string(string.trim_end_matches('\'')),
         ("[]", _) => empty_array(),
-        ("true" | "false", _) => bool_of(text == "true"),
-        _ => text.parse().map_or_else(|_| Zval::new(), int_of),
+        ("true" | "false", _) => new_bool(text == "true"),
+        _ => text.parse().map_or_else(|_| Zval::new(), new_int),
     }
 }

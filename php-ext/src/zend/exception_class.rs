@@ -3,7 +3,7 @@
 use ext_php_rs::zend::ClassEntry;
 use pillion_core::tool::ErrorCode;
 
-use super::{ClassSlot, Failure, Thrown, string_of};
+use super::{ClassSlot, ExceptionData, Failure, new_string};
 
 /// The base class of all exceptions that the extension throws.
 pub static PILLION: ClassSlot = ClassSlot::new();
@@ -23,15 +23,15 @@ pub fn invalid_input(message: impl Into<String>) -> Failure {
 
 /// Creates the exception for an error code.
 pub fn for_code(code: ErrorCode, message: impl Into<String>) -> Failure {
-    Failure::Thrown(Box::new(new_exception(
-        class_of(code).get(),
+    Failure::Exception(Box::new(new_exception(
+        class_for_code(code).get(),
         code,
         message.into(),
     )))
 }
 
 /// Returns the class of the exceptions with this code.
-pub fn class_of(code: ErrorCode) -> &'static ClassSlot {
+pub fn class_for_code(code: ErrorCode) -> &'static ClassSlot {
     match code {
         ErrorCode::InvalidInput => &INVALID_INPUT,
         ErrorCode::NotFound => &NOT_FOUND,
@@ -46,11 +46,15 @@ pub fn class_of(code: ErrorCode) -> &'static ClassSlot {
 }
 
 /// Creates an exception with an error code.
-pub fn new_exception(class: &'static ClassEntry, code: ErrorCode, message: String) -> Thrown {
-    Thrown {
+pub fn new_exception(
+    class: &'static ClassEntry,
+    code: ErrorCode,
+    message: String,
+) -> ExceptionData {
+    ExceptionData {
         class,
         message,
         code: 0,
-        properties: vec![("errorCode", string_of(code.as_str()))],
+        properties: vec![("errorCode", new_string(code.as_str()))],
     }
 }

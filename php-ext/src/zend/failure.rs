@@ -11,7 +11,7 @@ pub type Outcome = Result<Zval, Failure>;
 #[derive(Debug)]
 pub enum Failure {
     /// An exception of the extension that is not thrown yet.
-    Thrown(Box<Thrown>),
+    Exception(Box<ExceptionData>),
     /// An exception is already pending in PHP's engine: thrown by called PHP code, by the engine's
     /// own checks, or used to unwind after `exit()`.
     Pending,
@@ -22,7 +22,7 @@ pub enum Failure {
 
 /// An exception that is not thrown yet.
 #[derive(Debug)]
-pub struct Thrown {
+pub struct ExceptionData {
     pub class: &'static ClassEntry,
     pub message: String,
     pub code: i64,
@@ -31,9 +31,9 @@ pub struct Thrown {
 }
 
 impl Failure {
-    /// Creates a plain `Error`, for mistakes in the PHP code rather than in its input.
+    /// Creates PHP's own `Error`, which reports a mistake in the PHP code rather than in its input.
     pub fn error(message: impl Into<String>) -> Self {
-        Self::Thrown(Box::new(Thrown {
+        Self::Exception(Box::new(ExceptionData {
             class: ext_php_rs::zend::ce::error(),
             message: message.into(),
             code: 0,

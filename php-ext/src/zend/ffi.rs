@@ -50,16 +50,24 @@ unsafe extern "C" {
     ) -> c_int;
     pub(super) fn object_init_ex(target: *mut Zval, class: *mut zend_class_entry) -> c_int;
 
-    pub(super) fn zend_parse_arg_bool_slow(arg: *mut Zval, to: *mut bool, number: u32) -> bool;
-    pub(super) fn zend_parse_arg_long_slow(arg: *mut Zval, to: *mut i64, number: u32) -> bool;
+    pub(super) fn zend_parse_arg_bool_slow(
+        argument: *mut Zval,
+        target: *mut bool,
+        number: u32,
+    ) -> bool;
+    pub(super) fn zend_parse_arg_long_slow(
+        argument: *mut Zval,
+        target: *mut i64,
+        number: u32,
+    ) -> bool;
     pub(super) fn zend_parse_arg_number_slow(
-        arg: *mut Zval,
-        to: *mut *mut Zval,
+        argument: *mut Zval,
+        target: *mut *mut Zval,
         number: u32,
     ) -> bool;
     pub(super) fn zend_parse_arg_str_slow(
-        arg: *mut Zval,
-        to: *mut *mut zend_string,
+        argument: *mut Zval,
+        target: *mut *mut zend_string,
         number: u32,
     ) -> bool;
     pub(super) fn zend_argument_type_error(number: u32, format: *const c_char, ...);

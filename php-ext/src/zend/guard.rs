@@ -10,7 +10,7 @@ use super::ffi;
 
 /// Runs code that may call PHP code, and returns even after a bail-out.
 ///
-/// A bail-out (`longjmp`) inside `body` ends here and becomes [`Failure::Bailout`], so that the
+/// A bail-out (`longjmp`) inside `body` is caught and becomes [`Failure::Bailout`], so that the
 /// Rust frames of the callers run their destructors. Everything that `body` itself holds at that
 /// time is leaked, so it should hold only Zend values, which the engine frees at the end of the
 /// request.
@@ -21,7 +21,7 @@ use super::ffi;
 pub fn run_guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
     let run = || {
         let value = body();
-        settle_memory_limit();
+        enforce_memory_limit();
         value
     };
     match try_catch(AssertUnwindSafe(run)) {
@@ -44,10 +44,11 @@ pub(super) fn has_delayed_oom() -> bool {
 }
 
 /// Lets the engine end the request if `memory_limit` is exceeded. Must be called inside a guard.
-fn settle_memory_limit() {
+fn enforce_memory_limit() {
     #[cfg(php_delayed_oom)]
     if has_delayed_oom() {
-        // SAFETY: the engine waits for such a safe point to report the exceeded limit.
+        // SAFETY: the engine reports the exceeded limit only at a safe point, and this code is a
+        // safe point.
         unsafe { ffi::zend_handle_delayed_oom() };
     }
 }

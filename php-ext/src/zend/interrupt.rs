@@ -45,21 +45,21 @@ fn run_interrupts() -> Result<(), Failure> {
 }
 
 /// Returns whether native code must stop: an exception is pending, or `memory_limit` is exceeded
-/// and the engine waits for a safe point to report that. For loops that allocate the engine's
-/// memory: continuing to allocate would end the process.
+/// and the engine waits for a safe point to report that. Loops that allocate the engine's memory
+/// must check this, because further allocations would end the process.
 pub fn should_stop() -> bool {
     // SAFETY: the code reads a field of this thread's globals. `ExecutorGlobals::get` would take a
     // lock.
-    let thrown = unsafe { !(*ext_php_rs_executor_globals()).exception.is_null() };
-    thrown || has_delayed_oom()
+    let has_exception = unsafe { !(*ext_php_rs_executor_globals()).exception.is_null() };
+    has_exception || has_delayed_oom()
 }
 
 thread_local! {
     static NOTED_FAILURE: RefCell<Option<Failure>> = const { RefCell::new(None) };
 }
 
-/// Checks for an interrupt like [`check_interrupt`], for a caller that can only stop: returns
-/// whether to stop, and keeps the failure for [`noted_interrupt`].
+/// Checks for an interrupt like [`check_interrupt`], for a caller that cannot return the failure:
+/// returns whether the caller must stop, and stores the failure for [`take_noted_interrupt`].
 pub fn note_interrupt() -> bool {
     match check_interrupt() {
         Ok(()) => false,
@@ -70,8 +70,8 @@ pub fn note_interrupt() -> bool {
     }
 }
 
-/// Takes the failure that [`note_interrupt`] kept on this thread.
-pub fn noted_interrupt() -> Option<Failure> {
+/// Takes the failure that [`note_interrupt`] stored for this thread.
+pub fn take_noted_interrupt() -> Option<Failure> {
     NOTED_FAILURE.take()
 }
 
@@ -82,9 +82,10 @@ pub fn has_small_stack() -> bool {
     // SAFETY: the code reads fields of this thread's globals.
     unsafe {
         let globals = ext_php_rs_executor_globals();
-        // The field is a `zend_long` in PHP 8.2, and a `size_t` in later versions.
-        let size = u64::try_from((*globals).fiber_stack_size);
+        // The field is converted, because it is a `zend_long` in PHP 8.2 and a `size_t` in later
+        // versions.
+        let stack_size = u64::try_from((*globals).fiber_stack_size);
         !(*globals).active_fiber.is_null()
-            && size.is_ok_and(|size| (1..MIN_STACK_BYTES).contains(&size))
+            && stack_size.is_ok_and(|size| (1..MIN_STACK_BYTES).contains(&size))
     }
 }

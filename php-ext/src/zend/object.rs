@@ -7,14 +7,15 @@ use ext_php_rs::flags::ZvalTypeFlags;
 use ext_php_rs::types::{ZendObject, Zval};
 use ext_php_rs::zend::{ClassEntry, ExecutorGlobals};
 
-use super::{Failure, Outcome, callback, ffi, held};
+use super::{Failure, Outcome, callback, ffi, hold_value};
 
 /// The type of a class that PHP code declares (`ZEND_USER_CLASS`).
 const USER_CLASS: c_char = 2;
 
 /// A pointer to a PHP object that another owner keeps alive for `'a`.
 ///
-/// Not a Rust reference, because the engine and other owners write to an object at any time.
+/// The type is not a Rust reference, because the engine and other owners may write to an object at
+/// any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Object<'a> {
     object: NonNull<ZendObject>,
@@ -33,7 +34,7 @@ impl<'a> Object<'a> {
     }
 
     /// # Safety
-    /// The pointer must be null, or its object must stay alive for `'a`.
+    /// The pointer must be null or point to an object that stays alive for `'a`.
     pub(super) unsafe fn from_raw(object: *mut ZendObject) -> Option<Self> {
         NonNull::new(object).map(|object| Self {
             object,
@@ -98,18 +99,18 @@ impl<'a> Object<'a> {
         if is_php_class {
             let this = self.to_value();
             return super::run_guarded(|| match Object::from_value(&this) {
-                Some(this) => this.read(scope, name),
+                Some(this) => this.read_property(scope, name),
                 None => Zval::new(),
             });
         }
-        let value = self.read(scope, name);
+        let value = self.read_property(scope, name);
         if ExecutorGlobals::has_exception() {
             return Err(Failure::Pending);
         }
         Ok(value)
     }
 
-    fn read(self, scope: &ClassEntry, name: &str) -> Zval {
+    fn read_property(self, scope: &ClassEntry, name: &str) -> Zval {
         let mut buffer = Zval::new();
         // SAFETY: the returned pointer is either `buffer` or the property's slot, and is only read,
         // before other code runs.
@@ -124,36 +125,36 @@ impl<'a> Object<'a> {
             )
             .as_ref()
         };
-        value.map_or_else(Zval::new, held)
+        value.map_or_else(Zval::new, hold_value)
     }
 
     /// Returns whether the class has a method with this name (in lower-case ASCII or as declared).
     pub fn has_method(self, name: &str) -> bool {
         // SAFETY: the code looks up the lower-case name in the method table of the object's class.
-        let found = unsafe {
+        let method = unsafe {
             let table = &raw mut (*(*self.as_ptr()).ce).function_table;
             zend_hash_str_find_ptr_lc(table, name.as_ptr().cast(), name.len())
         };
-        !found.is_null()
+        !method.is_null()
     }
 
     /// Calls a method of the object.
     ///
     /// # Errors
-    /// The failures of [`run_guarded`](super::run_guarded).
+    /// An exception of the called method, or a bail-out.
     pub fn call<const N: usize>(self, name: &str, arguments: [Zval; N]) -> Outcome {
-        callback::call(Some(&mut self.to_value()), name, arguments)
+        callback::call_method(Some(&mut self.to_value()), name, arguments)
     }
 }
 
-/// Creates an object of a class without calling its constructor. `fill` sets its properties.
+/// Creates an object of a class without calling its constructor. `initialize` sets its properties.
 ///
 /// # Errors
 /// [`Failure::Pending`] if the engine cannot create the object.
-pub fn create(class: &ClassEntry, fill: impl FnOnce(Object<'_>)) -> Outcome {
+pub fn create(class: &ClassEntry, initialize: impl FnOnce(Object<'_>)) -> Outcome {
     let mut value = Zval::new();
     // SAFETY: the class is linked. On failure, the zval is null and an exception is pending.
     unsafe { ffi::object_init_ex(&raw mut value, std::ptr::from_ref(class).cast_mut()) };
-    fill(Object::from_value(&value).ok_or(Failure::Pending)?);
+    initialize(Object::from_value(&value).ok_or(Failure::Pending)?);
     Ok(value)
 }

@@ -4,13 +4,13 @@ use std::ptr::NonNull;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
 use super::ffi;
-use super::held::{HeldTable, held};
-use super::table::{Key, slots};
+use super::hold::{HeldTable, hold_value};
+use super::table::{TableKey, slots};
 
 /// All properties, of every visibility (`ZEND_PROP_PURPOSE_ARRAY_CAST`).
-const ARRAY_CAST: i32 = 1;
+const PURPOSE_ARRAY_CAST: i32 = 1;
 /// The properties as `json_encode` sees them (`ZEND_PROP_PURPOSE_JSON`).
-const JSON: i32 = 4;
+const PURPOSE_JSON: i32 = 4;
 
 /// The properties of an object, as a table that is released on drop.
 pub struct Properties(HeldTable);
@@ -21,7 +21,7 @@ impl Properties {
     ///
     /// PHP code may run: call this function inside [`run_guarded`](super::run_guarded).
     pub fn for_json(object: &Zval) -> Option<Self> {
-        Self::for_purpose(object, JSON)
+        Self::for_purpose(object, PURPOSE_JSON)
     }
 
     /// Returns all properties, as `(array) $object` does: the names of non-public properties begin
@@ -29,16 +29,17 @@ impl Properties {
     ///
     /// PHP code may run: call this function inside [`run_guarded`](super::run_guarded).
     pub fn for_array(object: &Zval) -> Option<Self> {
-        Self::for_purpose(object, ARRAY_CAST)
+        Self::for_purpose(object, PURPOSE_ARRAY_CAST)
     }
 
-    /// Iterates over the names and [`held()`] values of the properties.
-    pub fn entries(&self) -> impl Iterator<Item = (Key<'_>, Zval)> {
+    /// Iterates over the names and values of the properties. Each value has its own reference
+    /// count; see [`hold_value`].
+    pub fn entries(&self) -> impl Iterator<Item = (TableKey<'_>, Zval)> {
         #![expect(
             clippy::disallowed_methods,
-            reason = "this value holds the table, and `held` each value"
+            reason = "this value holds the table, and `hold_value` each value"
         )]
-        slots(self).map(|(key, value)| (key, held(value)))
+        slots(self).map(|(key, value)| (key, hold_value(value)))
     }
 
     fn for_purpose(object: &Zval, purpose: i32) -> Option<Self> {

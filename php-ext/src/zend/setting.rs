@@ -9,22 +9,22 @@ use ext_php_rs::zend::{IniEntryDef, ModuleEntry};
 use super::ffi;
 
 /// The stage at which `ini_set()` changes a setting (`ZEND_INI_STAGE_RUNTIME`).
-const RUNTIME: c_int = 1 << 4;
+const STAGE_RUNTIME: c_int = 1 << 4;
 
 /// Checks a value of a setting. The error describes the valid values.
-pub type Check = fn(value: &str) -> Result<(), &'static str>;
+pub type SettingCheck = fn(value: &str) -> Result<(), &'static str>;
 
 /// Reports that a setting's value was rejected, with a description of the valid values.
-pub type Report = fn(name: &str, value: &str, expected: &str);
+pub type RejectionReport = fn(name: &str, value: &str, expected: &str);
 
-/// Returns one of the extension's ini settings, for the engine's table. `report` is called for
+/// Returns the engine's table entry for one of the extension's ini settings. `report` is called for
 /// rejected values, except for those of `ini_set()`, where PHP reports the rejection.
-pub const fn setting(
+pub const fn new_setting(
     name: &'static CStr,
     default: &'static CStr,
     permission: IniEntryPermission,
-    check: Check,
-    report: Report,
+    check: SettingCheck,
+    report: RejectionReport,
 ) -> IniEntryDef {
     let mut definition = IniEntryDef::new(name, default, permission);
     definition.on_modify = Some(on_modify);
@@ -37,38 +37,38 @@ pub const fn setting(
 unsafe extern "C" fn on_modify(
     entry: *mut zend_ini_entry,
     value: *mut zend_string,
-    check: *mut c_void,
-    report: *mut c_void,
+    check_pointer: *mut c_void,
+    report_pointer: *mut c_void,
     _: *mut c_void,
     stage: c_int,
 ) -> c_int {
     // SAFETY: the engine passes the entry that is changed, a string or null, and the values that
-    // `setting` put into the table: a `Check` and a `Report`.
-    let accepted = unsafe {
-        let check: Check = std::mem::transmute(check);
-        let report: Report = std::mem::transmute(report);
-        let name = text_of((*entry).name);
-        let value = text_of(value);
-        // A panic must not cross into C.
+    // `new_setting` put into the table: a `SettingCheck` and a `RejectionReport`.
+    let is_accepted = unsafe {
+        let check: SettingCheck = std::mem::transmute(check_pointer);
+        let report: RejectionReport = std::mem::transmute(report_pointer);
+        let name_text = read_text((*entry).name);
+        let value_text = read_text(value);
+        // A panic is caught and counts as a rejected value, because a panic must not cross into C.
         catch_unwind(|| {
-            let (Some(name), Some(value)) = (name, value) else {
+            let (Some(name), Some(value)) = (name_text, value_text) else {
                 return false;
             };
             let outcome = check(value);
             if let Err(expected) = outcome
-                && stage != RUNTIME
+                && stage != STAGE_RUNTIME
             {
                 report(name, value, expected);
             }
             outcome.is_ok()
         })
     };
-    if accepted.unwrap_or(false) { 0 } else { -1 }
+    if is_accepted.unwrap_or(false) { 0 } else { -1 }
 }
 
 /// Returns the text of a setting's value. Null counts as empty; `None` means that the text is not
 /// UTF-8.
-unsafe fn text_of<'a>(text: *mut zend_string) -> Option<&'a str> {
+unsafe fn read_text<'a>(text: *mut zend_string) -> Option<&'a str> {
     // SAFETY: the engine passed the pointer, which is null or points to a live string.
     match unsafe { text.cast::<ZendStr>().as_ref() } {
         Some(text) => std::str::from_utf8(text.as_bytes()).ok(),
@@ -84,13 +84,14 @@ pub fn show_settings(module: *mut ModuleEntry) {
 
 /// Reads the current value of one of the extension's ini settings. Returns `None` at module
 /// startup, when the setting has no value yet.
-pub fn with_setting<R>(name: &CStr, read: impl FnOnce(&str) -> R) -> Option<R> {
+pub fn with_setting<R>(name: &CStr, read_value: impl FnOnce(&str) -> R) -> Option<R> {
     let mut exists = false;
     // SAFETY: the engine returns null or a string of the entry, which stays unchanged until PHP
-    // code sets the entry again; `read` runs no PHP code.
+    // code sets the entry again; `read_value` runs no PHP code.
     let value = unsafe {
-        let value = ffi::zend_ini_string_ex(name.as_ptr(), name.count_bytes(), 0, &raw mut exists);
-        (!value.is_null()).then(|| CStr::from_ptr(value))
+        let pointer =
+            ffi::zend_ini_string_ex(name.as_ptr(), name.count_bytes(), 0, &raw mut exists);
+        (!pointer.is_null()).then(|| CStr::from_ptr(pointer))
     };
-    value.map(|value| read(value.to_str().unwrap_or_default()))
+    value.map(|value| read_value(value.to_str().unwrap_or_default()))
 }

@@ -18,8 +18,8 @@ use super::{Class, ClassSlot, Failure, Object, Outcome, ffi};
 /// A Rust value that the objects of a PHP class contain.
 ///
 /// The constructor sets the state once, and the state is dropped with the object. The state must
-/// not hold PHP values: those belong in declared properties, or, if they must stay invisible, in
-/// the [`HiddenValue`]. The garbage collector traverses both.
+/// not hold PHP values: PHP values belong in declared properties, or in the [`HiddenValue`] if
+/// dumps must not show them. The garbage collector traverses both.
 pub trait State: Sized + 'static {
     /// Returns the class whose objects contain this state.
     fn class() -> &'static StateClass<Self>;
@@ -35,9 +35,9 @@ pub struct StateClass<T> {
 /// The memory layout of an object: the engine uses the address of `object`, and the declared
 /// properties follow it.
 #[repr(C)]
-struct Layout<T> {
+struct StateLayout<T> {
     state: Option<T>,
-    hidden: Zval,
+    hidden_value: Zval,
     object: ZendObject,
 }
 
@@ -58,32 +58,34 @@ impl<T: State> StateClass<T> {
     /// Registers the class. Its objects cannot be cloned or serialized.
     ///
     /// # Errors
-    /// The failures of [`Class::register`].
+    /// The same errors as [`Class::register`].
     pub fn register(&self, class: Class) -> ext_php_rs::error::Result<()> {
-        class.create_with(allocate::<T>).register(&self.slot)
+        class
+            .with_create_object(allocate_object::<T>)
+            .register(&self.slot)
     }
 
     fn handlers(&self) -> &zend_object_handlers {
         self.handlers.get_or_init(|| {
             // SAFETY: the table is static, and the engine never changes it.
             let mut handlers = unsafe { std_object_handlers };
-            handlers.offset = i32::try_from(offset_of!(Layout<T>, object)).unwrap_or(0);
-            handlers.free_obj = Some(free::<T>);
-            handlers.get_gc = Some(find_values::<T>);
+            handlers.offset = i32::try_from(offset_of!(StateLayout<T>, object)).unwrap_or(0);
+            handlers.free_obj = Some(free_object::<T>);
+            handlers.get_gc = Some(report_values_to_gc::<T>);
             handlers.clone_obj = None;
             handlers
         })
     }
 }
 
-unsafe extern "C" fn allocate<T: State>(class: *mut ClassEntry) -> *mut ZendObject {
+unsafe extern "C" fn allocate_object<T: State>(class: *mut ClassEntry) -> *mut ZendObject {
     // SAFETY: the engine requests an object of a linked class; the allocation has space for the
     // layout and for the properties behind it, and every field is written before use.
     unsafe {
-        let layout =
-            ext_php_rs_zend_object_alloc(size_of::<Layout<T>>(), class).cast::<Layout<T>>();
+        let layout = ext_php_rs_zend_object_alloc(size_of::<StateLayout<T>>(), class)
+            .cast::<StateLayout<T>>();
         (&raw mut (*layout).state).write(None);
-        (&raw mut (*layout).hidden).write(Zval::new());
+        (&raw mut (*layout).hidden_value).write(Zval::new());
         let object = &raw mut (*layout).object;
         zend_object_std_init(object, class);
         object_properties_init(object, class);
@@ -92,48 +94,50 @@ unsafe extern "C" fn allocate<T: State>(class: *mut ClassEntry) -> *mut ZendObje
     }
 }
 
-unsafe extern "C" fn free<T: State>(object: *mut ZendObject) {
-    // SAFETY: the engine frees an object once, and `allocate` has created it.
+unsafe extern "C" fn free_object<T: State>(object: *mut ZendObject) {
+    // SAFETY: the engine frees an object once, and `allocate_object` has created it.
     unsafe {
-        let state = layout_of::<T>(object);
-        // A panic in a destructor must not cross into C, and there is no place to report it.
-        let _ = catch_unwind(AssertUnwindSafe(|| (*state).state = None));
-        drop((&raw mut (*state).hidden).replace(Zval::new()));
+        let layout = state_layout::<T>(object);
+        // A panic in a destructor is caught and ignored: a panic must not cross into C, and no
+        // caller could receive an error.
+        let _ = catch_unwind(AssertUnwindSafe(|| (*layout).state = None));
+        drop((&raw mut (*layout).hidden_value).replace(Zval::new()));
         zend_object_std_dtor(object);
     }
 }
 
 /// Reports the PHP values that an object holds to the garbage collector
 /// (`zend_object_handlers.get_gc`).
-unsafe extern "C" fn find_values<T: State>(
+unsafe extern "C" fn report_values_to_gc<T: State>(
     object: *mut ZendObject,
     table: *mut *mut Zval,
     count: *mut c_int,
 ) -> *mut ZendHashTable {
-    // SAFETY: the engine passes a live object that `allocate` created, and pointers for the result.
-    // The engine reads the hidden value and the table of properties before other code runs.
+    // SAFETY: the engine passes a live object that `allocate_object` created, and pointers for the
+    // result. The engine reads the `HiddenValue` and the table of properties before other code
+    // runs.
     unsafe {
-        let hidden = &raw mut (*layout_of::<T>(object)).hidden;
-        if (*hidden).is_null() {
+        let hidden_value = &raw mut (*state_layout::<T>(object)).hidden_value;
+        if (*hidden_value).is_null() {
             return ffi::zend_std_get_gc(object, table, count);
         }
-        *table = hidden;
+        *table = hidden_value;
         *count = 1;
         zend_std_get_properties(object)
     }
 }
 
-unsafe fn layout_of<T>(object: *mut ZendObject) -> *mut Layout<T> {
-    // SAFETY: the caller promises that `object` is the field of a `Layout<T>`.
-    unsafe { object.byte_sub(offset_of!(Layout<T>, object)).cast() }
+unsafe fn state_layout<T>(object: *mut ZendObject) -> *mut StateLayout<T> {
+    // SAFETY: the caller promises that `object` is the field of a `StateLayout<T>`.
+    unsafe { object.byte_sub(offset_of!(StateLayout<T>, object)).cast() }
 }
 
-fn checked_layout<T: State>(object: Object<'_>) -> Option<*mut Layout<T>> {
-    let object = object.as_ptr();
+fn find_layout<T: State>(object: Object<'_>) -> Option<*mut StateLayout<T>> {
+    let pointer = object.as_ptr();
     // SAFETY: the code reads a field of a live object.
-    let ours = std::ptr::eq(unsafe { (*object).handlers }, T::class().handlers());
-    // SAFETY: only objects that `allocate::<T>` created have these handlers.
-    ours.then(|| unsafe { layout_of(object) })
+    let has_state_handlers = std::ptr::eq(unsafe { (*pointer).handlers }, T::class().handlers());
+    // SAFETY: only objects that `allocate_object::<T>` created have these handlers.
+    has_state_handlers.then(|| unsafe { state_layout(pointer) })
 }
 
 /// A value of an object that is not a property: dumps, casts and reflection do not show it, but the
@@ -152,25 +156,28 @@ impl Clone for HiddenValue<'_> {
 impl Copy for HiddenValue<'_> {}
 
 impl<'a> HiddenValue<'a> {
-    /// Returns the hidden value of an object, which is initially null.
+    /// Returns the [`HiddenValue`] of an object, which is initially null.
     ///
     /// # Errors
     /// An `Error` if the object has another class.
     pub fn for_object<T: State>(object: Object<'a>) -> Result<Self, Failure> {
-        let layout = checked_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
+        let layout = find_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
         // SAFETY: the layout belongs to a live object.
-        let value = unsafe { NonNull::new_unchecked(&raw mut (*layout).hidden) };
-        let object = PhantomData;
-        Ok(Self { value, object })
+        let value = unsafe { NonNull::new_unchecked(&raw mut (*layout).hidden_value) };
+        Ok(Self {
+            value,
+            object: PhantomData,
+        })
     }
 
-    /// Returns the hidden value.
+    /// Returns the object's value, which PHP code cannot see.
     pub fn get(self) -> Zval {
         // SAFETY: the object lives for `'a`, and the reference is not used beyond this line.
         unsafe { self.value.as_ref() }.shallow_clone()
     }
 
-    /// Sets the hidden value. Destructors of the previous value may run.
+    /// Sets the object's value, which PHP code cannot see. The destructor of the previous value may
+    /// run.
     pub fn set(self, value: Zval) {
         // SAFETY: the object lives for `'a`; the previous value is dropped after the new one is in
         // its place.
@@ -183,13 +190,13 @@ impl<'a> HiddenValue<'a> {
 /// # Errors
 /// An `Error` if the object already has a state.
 pub fn construct<T: State>(object: Object<'_>, state: T) -> Result<(), Failure> {
-    let layout = checked_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
+    let layout = find_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
     // SAFETY: the object is alive, and no reference to the state exists while the state is `None`.
     let slot = unsafe { &mut (*layout).state };
     if slot.is_some() {
         return Err(Failure::error(format!(
             "{} is already constructed",
-            name_of::<T>()
+            state_class_name::<T>()
         )));
     }
     *slot = Some(state);
@@ -200,8 +207,8 @@ pub fn construct<T: State>(object: Object<'_>, state: T) -> Result<(), Failure> 
 ///
 /// # Errors
 /// An `Error` if the object has no state, because a subclass did not call `parent::__construct()`.
-pub fn state_of<'a, T: State>(object: Object<'a>) -> Result<&'a T, Failure> {
-    let layout = checked_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
+pub fn read_state<'a, T: State>(object: Object<'a>) -> Result<&'a T, Failure> {
+    let layout = find_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
     // SAFETY: the state is written once, and only read from then on.
     unsafe { (*layout).state.as_ref() }.ok_or_else(|| not_constructed::<T>())
 }
@@ -211,20 +218,20 @@ pub fn state_of<'a, T: State>(object: Object<'a>) -> Result<&'a T, Failure> {
 /// # Errors
 /// [`Failure::Pending`] if the engine cannot create the object.
 pub fn new_with_state<T: State>(state: T) -> Outcome {
-    let mut constructed = Ok(());
+    let mut outcome = Ok(());
     let value = create(T::class().get(), |object| {
-        constructed = construct(object, state);
+        outcome = construct(object, state);
     })?;
-    constructed.map(|()| value)
+    outcome.map(|()| value)
 }
 
-fn name_of<T: State>() -> &'static str {
+fn state_class_name<T: State>() -> &'static str {
     T::class().get().name().unwrap_or_default()
 }
 
 fn not_constructed<T: State>() -> Failure {
     Failure::error(format!(
         "{} is not constructed: call parent::__construct()",
-        name_of::<T>()
+        state_class_name::<T>()
     ))
 }

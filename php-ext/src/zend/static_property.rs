@@ -1,7 +1,7 @@
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
 
-use super::{ffi, held};
+use super::{ffi, hold_value};
 
 /// Returns a declared static property, with the access rights of its class.
 pub fn static_property(class: &ClassEntry, name: &str) -> Zval {
@@ -16,7 +16,7 @@ pub fn static_property(class: &ClassEntry, name: &str) -> Zval {
         )
         .as_ref()
     };
-    value.map_or_else(Zval::new, held)
+    value.map_or_else(Zval::new, hold_value)
 }
 
 /// Sets a declared static property, which the engine releases at the end of the request.

@@ -1,4 +1,4 @@
-//! Throws exceptions, and takes pending exceptions.
+//! Throws exceptions, and clears pending exceptions so that Rust code can handle them.
 
 use std::ffi::CString;
 use std::mem::ManuallyDrop;
@@ -7,7 +7,7 @@ use ext_php_rs::ffi::{zend_throw_exception, zend_throw_exception_object};
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::{ExecutorGlobals, bailout};
 
-use super::{Failure, Object, Thrown, ffi};
+use super::{ExceptionData, Failure, Object, ffi};
 
 impl Failure {
     /// Passes the failure to PHP's engine. Does not return from a bail-out, so the caller must not
@@ -15,7 +15,7 @@ impl Failure {
     pub(super) fn raise(self) {
         match self {
             Self::Pending => {}
-            Self::Thrown(thrown) => thrown.throw(),
+            Self::Exception(exception) => exception.throw(),
             // SAFETY: only `call::enter` calls this method, inside the `zend_try` of `run_handler`,
             // which catches the jump; `self` holds nothing in this variant.
             Self::Bailout => unsafe { bailout() },
@@ -23,29 +23,31 @@ impl Failure {
     }
 }
 
-impl Thrown {
+impl ExceptionData {
     fn throw(self) {
         let message = CString::new(self.message.replace('\0', "\\0")).unwrap_or_default();
         let class = std::ptr::from_ref(self.class).cast_mut();
         // SAFETY: the class entry is that of a throwable class, and the message is copied. The new
         // exception is pending, which keeps it alive.
-        let exception =
+        let exception_object =
             unsafe { Object::from_raw(zend_throw_exception(class, message.as_ptr(), self.code)) };
-        let Some(exception) = exception else { return };
+        let Some(exception) = exception_object else {
+            return;
+        };
         for (name, value) in self.properties {
             exception.set(self.class, name, value);
         }
     }
 }
 
-/// Takes the pending exception, so that the caller can handle it as a failed call. Returns `None`
-/// if no exception is pending, or if it is the one that unwinds after `exit()`, which must
-/// continue.
+/// Clears and returns the pending exception, so that the caller can handle the exception as a
+/// failed call. Returns `None` if no exception is pending, or if the pending exception unwinds the
+/// stack after `exit()`, because this unwinding must continue.
 pub fn take_exception() -> Option<Zval> {
-    let exception = ExecutorGlobals::get().exception;
+    let exception_pointer = ExecutorGlobals::get().exception;
     // SAFETY: a pending exception is a live object, which the engine holds until the exception is
     // cleared below; then the new reference holds it.
-    let exception = unsafe { Object::from_raw(exception) }?;
+    let exception = unsafe { Object::from_raw(exception_pointer) }?;
     if is_unwinding(exception) {
         return None;
     }
@@ -57,13 +59,13 @@ pub fn take_exception() -> Option<Zval> {
 
 /// Throws an exception that [`take_exception`] has taken.
 pub fn rethrow(exception: Zval) {
-    let mut exception = ManuallyDrop::new(exception);
+    let mut unowned_exception = ManuallyDrop::new(exception);
     // SAFETY: the value is an object of a throwable class; the engine takes its reference.
-    unsafe { zend_throw_exception_object(&raw mut *exception) };
+    unsafe { zend_throw_exception_object(&raw mut *unowned_exception) };
 }
 
-/// Returns whether an exception is not an error but unwinds after `exit()` or at the end of a
-/// fiber.
+/// Returns whether an exception is the engine's internal exception that unwinds the stack after
+/// `exit()` or at the end of a fiber.
 fn is_unwinding(exception: Object<'_>) -> bool {
     // SAFETY: both functions only compare the object's class.
     unsafe {

@@ -6,35 +6,38 @@ use ext_php_rs::ffi::{
 use ext_php_rs::flags::DataType;
 use ext_php_rs::types::ZendStr;
 
-/// The type `static` (`IS_STATIC`), for which there is no binding. Only valid as a return type.
+/// The type `static` (`IS_STATIC`), for which `ext-php-rs` has no binding. The type is only valid
+/// as a return type.
 const IS_STATIC: u32 = 15;
 
 /// A declared PHP type, which Reflection shows and typed properties enforce. Unlike `DataType`, the
 /// type can be a union.
 #[derive(Clone, Copy)]
-pub struct Type {
+pub struct DeclaredType {
     mask: u32,
     classes: Option<&'static str>,
 }
 
-impl Type {
+impl DeclaredType {
     /// Parses a type such as `?string` or `Pillion\ToolCall|array`. In a union, the classes come
     /// first.
     pub(super) fn parse(text: &'static str) -> Self {
-        let non_null = text.strip_prefix('?');
-        let names = non_null.unwrap_or(text);
-        let mut mask = non_null.map_or(0, |_| _ZEND_TYPE_NULLABLE_BIT);
+        let non_null_text = text.strip_prefix('?');
+        let names = non_null_text.unwrap_or(text);
+        let mut mask = non_null_text.map_or(0, |_| _ZEND_TYPE_NULLABLE_BIT);
         let mut classes_end = names.len();
         for name in names.rsplit('|') {
-            let Some(bits) = Self::mask_of(name) else {
+            let Some(type_bits) = Self::find_mask(name) else {
                 break;
             };
-            mask |= bits;
+            mask |= type_bits;
             classes_end = classes_end.saturating_sub(name.len() + 1);
         }
         let classes = &names[..classes_end];
         debug_assert!(
-            classes.split('|').all(|name| Self::mask_of(name).is_none()),
+            classes
+                .split('|')
+                .all(|name| Self::find_mask(name).is_none()),
             "classes come first: {text}"
         );
         Self {
@@ -43,7 +46,7 @@ impl Type {
         }
     }
 
-    fn mask_of(name: &str) -> Option<u32> {
+    fn find_mask(name: &str) -> Option<u32> {
         Some(match name {
             "array" => 1 << IS_ARRAY,
             "bool" => MAY_BE_BOOL,
@@ -62,7 +65,7 @@ impl Type {
 
     /// Creates an argument of this type. [`complete`](Self::complete) must be called after the
     /// argument is built.
-    pub(super) fn argument(self, name: &'static str) -> Arg<'static> {
+    pub(super) fn to_argument(self, name: &'static str) -> Arg<'static> {
         Arg::new(name, self.data_type())
     }
 
@@ -71,12 +74,12 @@ impl Type {
         self.classes.map_or(DataType::Mixed, DataType::object)
     }
 
-    /// Adds the part of the type that `DataType` cannot express to a built argument.
-    pub(super) fn complete(self, info: &mut zend_internal_arg_info) {
+    /// Completes a built argument with the part of the type that `DataType` cannot express.
+    pub(super) fn complete(self, argument_info: &mut zend_internal_arg_info) {
         if self.classes.is_some() {
-            info.type_.type_mask |= self.mask;
+            argument_info.type_.type_mask |= self.mask;
         } else {
-            info.type_.type_mask = self.mask;
+            argument_info.type_.type_mask = self.mask;
         }
     }
 

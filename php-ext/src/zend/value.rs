@@ -29,54 +29,55 @@ pub fn escape_bytes(bytes: &[u8]) -> String {
 }
 
 /// Returns a string value.
-pub fn string_of(text: impl AsRef<[u8]>) -> Zval {
+pub fn new_string(text: impl AsRef<[u8]>) -> Zval {
     let mut value = Zval::new();
     value.set_zend_string(ZendStr::new(text, false));
     value
 }
 
 /// Returns a boolean value.
-pub fn bool_of(yes: bool) -> Zval {
+pub fn new_bool(boolean: bool) -> Zval {
     let mut value = Zval::new();
-    value.set_bool(yes);
+    value.set_bool(boolean);
     value
 }
 
 /// Returns an integer value.
-pub fn int_of(number: i64) -> Zval {
+pub fn new_int(number: i64) -> Zval {
     let mut value = Zval::new();
     value.set_long(number);
     value
 }
 
 /// Returns a float value.
-pub fn float_of(number: f64) -> Zval {
+pub fn new_float(number: f64) -> Zval {
     let mut value = Zval::new();
     value.set_double(number);
     value
 }
 
 /// Returns an associative array with these entries, in this order.
-pub fn array_of<'a>(entries: impl IntoIterator<Item = (&'a str, Zval)>) -> Zval {
+pub fn new_array<'a>(entries: impl IntoIterator<Item = (&'a str, Zval)>) -> Zval {
     let mut table = ZendHashTable::new();
     for (key, entry) in entries {
         insert(&mut table, key, entry);
     }
-    table_of(table)
+    into_array(table)
 }
 
 /// Returns a list with these values.
-pub fn list_of(entries: impl IntoIterator<Item = Zval>) -> Zval {
+pub fn new_list(entries: impl IntoIterator<Item = Zval>) -> Zval {
     let mut table = ZendHashTable::new();
     for entry in entries {
-        // A push fails only if the next index overflows, which a list cannot reach.
+        // The error of the push is ignored: a push fails only if the next index overflows, which
+        // cannot happen in a list.
         let _ = table.push(entry);
     }
-    table_of(table)
+    into_array(table)
 }
 
-/// Returns a table as a value.
-pub fn table_of(table: ZBox<ZendHashTable>) -> Zval {
+/// Returns a hash table as a PHP array.
+pub fn into_array(table: ZBox<ZendHashTable>) -> Zval {
     let mut value = Zval::new();
     value.set_hashtable(table);
     value
@@ -84,28 +85,29 @@ pub fn table_of(table: ZBox<ZendHashTable>) -> Zval {
 
 /// Returns a copy of an array with one entry set: at its previous position, or at the end.
 pub fn with_entry(array: &Zval, key: &str, entry: Zval) -> Zval {
-    let mut table = copy_of(array);
+    let mut table = copy_array(array);
     insert(&mut table, key, entry);
-    table_of(table)
+    into_array(table)
 }
 
-/// Returns a copy of an array with several entries set, each as by [`with_entry`].
+/// Returns a copy of an array with several entries set, each at its previous position or at the
+/// end.
 pub fn with_entries(array: &Zval, entries: impl IntoIterator<Item = (String, Zval)>) -> Zval {
-    let mut table = copy_of(array);
+    let mut table = copy_array(array);
     for (key, entry) in entries {
         insert(&mut table, &key, entry);
     }
-    table_of(table)
+    into_array(table)
 }
 
 /// Returns a copy of an array without one entry.
 pub fn without_entry(array: &Zval, key: &str) -> Zval {
-    let mut table = copy_of(array);
+    let mut table = copy_array(array);
     table.remove(key);
-    table_of(table)
+    into_array(table)
 }
 
-fn copy_of(array: &Zval) -> ZBox<ZendHashTable> {
+fn copy_array(array: &Zval) -> ZBox<ZendHashTable> {
     array
         .array()
         .map_or_else(ZendHashTable::new, ToOwned::to_owned)
@@ -127,7 +129,7 @@ pub fn empty_array() -> Zval {
 }
 
 /// Returns the undefined value: the state of a typed property before it is set.
-pub fn undefined() -> Zval {
+pub fn undefined_value() -> Zval {
     let mut value = Zval::new();
     value.u1.type_info = IS_UNDEF;
     value

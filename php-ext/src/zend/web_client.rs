@@ -1,10 +1,10 @@
 //! Detects under PHP-FPM that the web client of a request has disconnected.
 //!
-//! PHP notices a disconnect only when it writes, and it writes nothing while it waits. The
-//! connection itself shows the disconnect, but FPM has no function that returns the connection to
-//! extensions: its descriptor is a field of FPM's private struct `fcgi_request`, which begins the
-//! same way in PHP 7 to 8.5. Therefore the descriptor is read from that struct, and used only if it
-//! passes all plausibility checks.
+//! PHP notices a disconnect only when it writes output, and PHP writes no output while it waits for
+//! the engine. The state of the socket shows the disconnect, but FPM has no function that gives
+//! extensions the socket: the socket's descriptor is a field of FPM's private struct
+//! `fcgi_request`, which begins the same way in PHP 7 to 8.5. Therefore the descriptor is read from
+//! that struct, and used only if it passes all plausibility checks.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::BorrowedFd;
@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 use ext_php_rs::ffi::{
     ext_php_rs_process_globals, ext_php_rs_sapi_globals, ext_php_rs_sapi_module,
 };
-use nix::sys::socket::sockopt::{AcceptConn, SockType as TypeOf};
+use nix::sys::socket::sockopt::{AcceptConn, SockType as SockTypeOption};
 use nix::sys::socket::{
     AddressFamily, SockType, SockaddrLike, SockaddrStorage, getsockname, getsockopt,
 };
@@ -20,21 +20,22 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// The first fields of FPM's `struct _fcgi_request` (`main/fastcgi.c`).
 #[repr(C)]
-struct Request {
+struct FcgiRequest {
     listen_socket: c_int,
     _tcp: c_int,
     connection: c_int,
     _id: c_int,
     /// Whether the connection stays open after the request.
-    keep: c_int,
+    keeps_connection: c_int,
 }
 
-/// Returns whether no client waits any more for the response of this request. Returns false if this
-/// cannot be determined, and if a disconnect must not end the request (`ignore_user_abort`).
+/// Returns whether the web client of this request has disconnected. Returns false if the state of
+/// the connection cannot be determined, and if a disconnect must not end the request
+/// (`ignore_user_abort`).
 pub(super) fn is_disconnected() -> bool {
     // SAFETY: the code only reads the globals of this thread and the table of the SAPI, which lives
     // as long as PHP.
-    let context = unsafe {
+    let server_context = unsafe {
         if (*ext_php_rs_process_globals()).ignore_user_abort {
             return false;
         }
@@ -44,16 +45,16 @@ pub(super) fn is_disconnected() -> bool {
         }
         (*ext_php_rs_sapi_globals()).server_context
     };
-    connection_of(context).is_some_and(has_disconnected)
+    find_connection(server_context).is_some_and(has_disconnected)
 }
 
-fn connection_of(context: *mut c_void) -> Option<(BorrowedFd<'static>, AddressFamily)> {
+fn find_connection(server_context: *mut c_void) -> Option<(BorrowedFd<'static>, AddressFamily)> {
     // SAFETY: FPM's context is its request, which lives as long as the PHP request and is larger
     // than the fields that are read.
-    let request = unsafe { context.cast::<Request>().as_ref() }?;
-    // A web server that keeps its connections may close one after fastcgi_finish_request() without
-    // any loss, which looks the same as a client that has disconnected.
-    if request.keep != 0 || request.listen_socket < 0 || request.connection < 0 {
+    let request = unsafe { server_context.cast::<FcgiRequest>().as_ref() }?;
+    // The check is skipped after fastcgi_finish_request(): a web server may then close a kept-alive
+    // connection although the response is complete, which looks like a disconnected client.
+    if request.keeps_connection != 0 || request.listen_socket < 0 || request.connection < 0 {
         return None;
     }
     // SAFETY: the descriptors are not negative, and are only queried. If they are not file
@@ -64,17 +65,17 @@ fn connection_of(context: *mut c_void) -> Option<(BorrowedFd<'static>, AddressFa
             BorrowedFd::borrow_raw(request.connection),
         )
     };
-    let is_stream = |socket| getsockopt(socket, TypeOf) == Ok(SockType::Stream);
-    let family = family(request.connection)?;
-    let fits = is_stream(&listener)
+    let is_stream = |socket| getsockopt(socket, SockTypeOption) == Ok(SockType::Stream);
+    let family = address_family(request.connection)?;
+    let is_plausible = is_stream(&listener)
         && is_stream(&connection)
         && getsockopt(&listener, AcceptConn) == Ok(true)
         && getsockopt(&connection, AcceptConn) == Ok(false)
-        && self::family(request.listen_socket)? == family;
-    fits.then_some((connection, family))
+        && address_family(request.listen_socket)? == family;
+    is_plausible.then_some((connection, family))
 }
 
-fn family(socket: c_int) -> Option<AddressFamily> {
+fn address_family(socket: c_int) -> Option<AddressFamily> {
     getsockname::<SockaddrStorage>(socket).ok()?.family()
 }
 
@@ -82,13 +83,14 @@ fn has_disconnected((connection, family): (BorrowedFd<'_>, AddressFamily)) -> bo
     // With a Unix socket, a full close can be distinguished from a half-closed connection. With
     // TCP, both look the same and count as a disconnect: a web server closes a connection to abort
     // its request (FastCGI 1.0, 5.4), and has no other reason to close it.
-    let end_of_input = match family {
+    let end_of_input_flag = match family {
         AddressFamily::Unix => PollFlags::empty(),
         _ => PollFlags::RDHUP,
     };
-    let mut descriptors = [PollFd::from_borrowed_fd(connection, end_of_input)];
-    let now = Timespec::default();
-    let is_ready = poll(&mut descriptors, Some(&now)).is_ok_and(|ready| ready > 0);
-    let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-    is_ready && descriptors[0].revents().intersects(gone)
+    let mut descriptors = [PollFd::from_borrowed_fd(connection, end_of_input_flag)];
+    let zero_timeout = Timespec::default();
+    let is_ready =
+        poll(&mut descriptors, Some(&zero_timeout)).is_ok_and(|ready_count| ready_count > 0);
+    let disconnect_flags = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    is_ready && descriptors[0].revents().intersects(disconnect_flags)
 }

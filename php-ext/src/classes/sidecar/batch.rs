@@ -1,4 +1,4 @@
-//! `execute()`, `executeAll()` and `executeParallel()` of a `Sidecar`.
+//! The methods `execute()`, `executeAll()` and `executeParallel()` of the class `Sidecar`.
 
 use std::iter::repeat_with;
 
@@ -8,21 +8,21 @@ use pillion_client::{BatchPart, ClientError, Response};
 use pillion_core::tool::{ErrorCode, ToolCall};
 
 use super::call_response::CallResponse;
-use super::{approval_arguments, caller_argument, list_in, send_request};
+use super::{caller_argument, decode_approval_arguments, decode_list, send_request};
 use crate::exception;
 use crate::json::EmptyObject;
-use crate::values::tool_call::{RejectedCall, call_or_rejection};
-use crate::zend::{Failure, MethodCall, Outcome, entries, list_of};
+use crate::values::tool_call::{RejectedCall, read_call_or_rejection};
+use crate::zend::{Failure, MethodCall, Outcome, entries, new_list};
 
 pub(super) fn execute(call: &mut MethodCall<'_>) -> Outcome {
-    let single = call
+    let tool_call = call
         .value(0)
-        .map_or(Err(Failure::Pending), call_or_rejection)?;
-    let results = run(call, vec![single], BatchMode::Sequential)?;
+        .map_or(Err(Failure::Pending), read_call_or_rejection)?;
+    let results = send_calls(call, vec![tool_call], BatchMode::Sequential)?;
     results
         .into_iter()
         .next()
-        .ok_or_else(|| Failure::error("The sidecar answered without a result"))
+        .ok_or_else(|| Failure::error("The sidecar's response has no result for the call"))
 }
 
 pub(super) fn execute_all(call: &mut MethodCall<'_>) -> Outcome {
@@ -35,25 +35,25 @@ pub(super) fn execute_parallel(call: &mut MethodCall<'_>) -> Outcome {
 
 fn execute_several(call: &MethodCall<'_>, mode: BatchMode) -> Outcome {
     let calls = entries(call.array(0)?)
-        .map(|(_, call)| call_or_rejection(&call))
+        .map(|(_, call)| read_call_or_rejection(&call))
         .collect::<Result<_, _>>()?;
-    run(call, calls, mode).map(list_of)
+    send_calls(call, calls, mode).map(new_list)
 }
 
-/// Sends tool calls to the sidecar, in as few requests as it accepts. Returns the results in the
-/// order of the calls.
-fn run(
+/// Sends tool calls to the sidecar, in as few requests as the sidecar's batch limit permits.
+/// Returns the results in the order of the calls.
+fn send_calls(
     call: &MethodCall<'_>,
     calls: Vec<Result<ToolCall, RejectedCall>>,
     mode: BatchMode,
 ) -> Result<Vec<Zval>, Failure> {
     let caller = caller_argument(call, 1)?;
     let mut results: Vec<Option<Zval>> = Vec::with_capacity(calls.len());
-    let mut sent = Vec::with_capacity(calls.len());
+    let mut batch_calls = Vec::with_capacity(calls.len());
     for call in calls {
         results.push(match call {
             Ok(call) => {
-                sent.push(BatchCall {
+                batch_calls.push(BatchCall {
                     id: call.id,
                     name: call.name,
                     arguments: call.arguments,
@@ -61,58 +61,71 @@ fn run(
                 None
             }
             Err(RejectedCall { id, name, reason }) => {
-                let rejected = CallResponse::rejection(ErrorCode::InvalidInput.as_str(), reason);
-                Some(rejected.into_result(id, name)?)
+                let rejection =
+                    CallResponse::for_rejection(ErrorCode::InvalidInput.as_str(), reason);
+                Some(rejection.into_result(id, name)?)
             }
         });
     }
-    let mut answered = Vec::with_capacity(sent.len());
-    if !sent.is_empty() || results.is_empty() {
-        let parts = send_request(call, |client| client.batch_in_parts(&sent, mode, &caller))?;
-        let is_only = parts.len() == 1;
-        for BatchPart { calls, response } in parts {
-            let calls = sent.get(calls).unwrap_or_default();
-            answered.extend(match results_of(calls, response) {
-                // If one of several requests fails, the others may have results.
-                Err(Failure::Thrown(thrown)) if !is_only => {
-                    failed_results(calls, ErrorCode::Unavailable.as_str(), &thrown.message)?
-                }
-                results => results?,
+    let mut tool_results = Vec::with_capacity(batch_calls.len());
+    if !batch_calls.is_empty() || results.is_empty() {
+        let batch_parts = send_request(call, |client| {
+            client.batch_in_parts(&batch_calls, mode, &caller)
+        })?;
+        let is_single_request = batch_parts.len() == 1;
+        for BatchPart {
+            calls: range,
+            response,
+        } in batch_parts
+        {
+            let part_calls = batch_calls.get(range).unwrap_or_default();
+            tool_results.extend(match to_results(part_calls, response) {
+                // If one of several requests fails, only its calls fail, because the calls of the
+                // other requests may have results.
+                Err(Failure::Exception(exception)) if !is_single_request => new_failed_results(
+                    part_calls,
+                    ErrorCode::Unavailable.as_str(),
+                    &exception.message,
+                )?,
+                outcome => outcome?,
             });
         }
     }
-    let mut answered = answered.into_iter();
-    let results = results.into_iter();
-    Ok(results
-        .filter_map(|rejected| rejected.or_else(|| answered.next()))
+    let mut remaining_results = tool_results.into_iter();
+    Ok((results.into_iter())
+        .filter_map(|rejection| rejection.or_else(|| remaining_results.next()))
         .collect())
 }
 
 /// Returns a failed result for each of the calls.
-fn failed_results(calls: &[BatchCall], code: &str, message: &str) -> Result<Vec<Zval>, Failure> {
-    let failed = |call: &BatchCall| {
-        let rejection = CallResponse::rejection(code, message.to_owned());
+fn new_failed_results(
+    calls: &[BatchCall],
+    code: &str,
+    message: &str,
+) -> Result<Vec<Zval>, Failure> {
+    let fail = |call: &BatchCall| {
+        let rejection = CallResponse::for_rejection(code, message.to_owned());
         rejection.into_result(call.id.clone(), call.name.clone())
     };
-    calls.iter().map(failed).collect()
+    calls.iter().map(fail).collect()
 }
 
 /// Returns the results of the calls of one request.
-fn results_of(
+fn to_results(
     calls: &[BatchCall],
     outcome: Result<Response<BatchResponse>, ClientError>,
 ) -> Result<Vec<Zval>, Failure> {
     let response = match outcome {
         Ok(response) => response,
-        Err(error) => return failed_results(calls, error.code(), &error.to_string()),
+        Err(error) => return new_failed_results(calls, error.code(), &error.to_string()),
     };
-    let results = list_in(response.body(), "results", EmptyObject::Array)?;
+    let results = decode_list(response.body(), "results", EmptyObject::Array)?;
     if results.array().map_or(0, |results| results.len()) != calls.len() {
-        return Err(exception::transport(
-            "The sidecar's response has no result for each call",
+        return Err(exception::transport_failure(
+            "The sidecar's response has no list 'results' with one result for each call",
         ));
     }
-    let arguments = approval_arguments(response.body())?.into_iter();
+    let arguments = decode_approval_arguments(response.body())?.into_iter();
     calls
         .iter()
         .zip(entries(&results))

@@ -1,12 +1,12 @@
 use ext_php_rs::types::Zval;
 use pillion_core::tool::ErrorCode;
 
-use crate::exception::{FailedResult, error_code, for_result};
-use crate::values::tool_result::Parts;
+use crate::exception::{FailedResult, for_result, parse_error_code};
+use crate::values::tool_result::ResultParts;
 use crate::zend::{Failure, Outcome, empty_array, member, with_entry};
 
-/// The sidecar's response to one tool call, as PHP values: the outcome of a tool under `result`, or
-/// an error because the tool does not exist.
+/// The sidecar's response to one tool call, as PHP values: the tool's outcome under `result`, or an
+/// error if the tool does not exist.
 pub(super) struct CallResponse {
     pub(super) success: bool,
     /// The data that the tool returned, or its result if it returned no data.
@@ -21,8 +21,8 @@ pub(super) struct CallResponse {
 impl CallResponse {
     /// Reads the response to a tool call; missing members count as empty.
     pub(super) fn from_value(response: &Zval) -> Self {
-        let inner = member(response, "result").filter(Zval::is_array);
-        let outcome = inner.as_ref().unwrap_or(response);
+        let nested_result = member(response, "result").filter(Zval::is_array);
+        let outcome = nested_result.as_ref().unwrap_or(response);
         let field = |key: &str| member(outcome, key);
         let text = |key: &str| field(key).and_then(|text| text.string());
         Self {
@@ -36,7 +36,7 @@ impl CallResponse {
     }
 
     /// Creates the failed result of a call that was not sent to a tool.
-    pub(super) fn rejection(code: &str, reason: String) -> Self {
+    pub(super) fn for_rejection(code: &str, reason: String) -> Self {
         Self {
             success: false,
             data: Zval::new(),
@@ -47,7 +47,7 @@ impl CallResponse {
         }
     }
 
-    /// Adds the call's arguments, if given, to the metadata.
+    /// Adds the call's exact arguments to the metadata, unless `arguments` is `None`.
     pub(super) fn with_arguments(mut self, arguments: Option<Zval>) -> Self {
         if let Some(arguments) = arguments.filter(|_| self.metadata.is_array()) {
             self.metadata = with_entry(&self.metadata, "arguments", arguments);
@@ -57,7 +57,7 @@ impl CallResponse {
 
     /// Returns the exception for a failed call.
     pub(super) fn into_failure(self, tool_name: String) -> Failure {
-        let code = self.error_code.as_deref().and_then(error_code);
+        let code = self.error_code.as_deref().and_then(parse_error_code);
         for_result(&FailedResult {
             tool_name,
             error: self.error.unwrap_or_else(|| "The tool failed".to_owned()),
@@ -72,15 +72,15 @@ impl CallResponse {
             Some(result) => (result, self.data),
             None => (self.data, Zval::new()),
         };
-        let parts = Parts {
+        let result_parts = ResultParts {
             result,
             success: self.success,
             error: self.error,
             error_code: self.error_code,
             data,
             metadata: self.metadata,
-            ..Parts::new(tool_call_id, tool_name)
+            ..ResultParts::new(tool_call_id, tool_name)
         };
-        parts.into_object()
+        result_parts.into_object()
     }
 }

@@ -1,109 +1,111 @@
 use ext_php_rs::types::Zval;
 
 use crate::model::model_argument;
-use crate::tools::registry::{Registry, objects};
+use crate::tools::registry::{Registry, tool_objects};
 use crate::values::interfaces::MCP_TOOL;
 use crate::zend::{
-    Failure, MethodCall, Object, Outcome, array_of, entries, list_of, state_of, string_of,
+    Failure, MethodCall, Object, Outcome, entries, new_array, new_list, new_string, read_state,
 };
 
-/// Returns the tools, by name, for which `keep` returns true.
+/// Returns the tools, by name, for which `is_selected` returns true.
 fn select(
     this: Object<'_>,
-    keep: impl Fn(Object<'_>) -> Result<bool, Failure>,
+    is_selected: impl Fn(Object<'_>) -> Result<bool, Failure>,
 ) -> Result<Vec<(String, Zval)>, Failure> {
-    let tools = objects(this)?;
-    let mut selected = Vec::new();
+    let tools = tool_objects(this)?;
+    let mut selected_tools = Vec::new();
     for (name, tool) in entries(&tools) {
         let Some(object) = Object::from_value(&tool) else {
             continue;
         };
-        if keep(object)? {
-            selected.push((name.string().unwrap_or_default(), tool));
+        if is_selected(object)? {
+            selected_tools.push((name.string().unwrap_or_default(), tool));
         }
     }
-    Ok(selected)
+    Ok(selected_tools)
 }
 
-fn by_name(tools: Vec<(String, Zval)>) -> Zval {
-    let mut array = Vec::with_capacity(tools.len());
+fn to_array_by_name(tools: Vec<(String, Zval)>) -> Zval {
+    let mut entries = Vec::with_capacity(tools.len());
     let (names, objects): (Vec<_>, Vec<_>) = tools.into_iter().unzip();
     for (name, object) in names.iter().zip(objects) {
-        array.push((name.as_str(), object));
+        entries.push((name.as_str(), object));
     }
-    array_of(array)
+    new_array(entries)
 }
 
 pub(super) fn get_mcp_tools(call: &mut MethodCall<'_>) -> Outcome {
-    select(call.this(), |tool| Ok(tool.instance_of(MCP_TOOL.get()))).map(by_name)
+    select(call.this(), |tool| Ok(tool.instance_of(MCP_TOOL.get()))).map(to_array_by_name)
 }
 
-fn is_yes(value: &Zval) -> bool {
+fn is_true(value: &Zval) -> bool {
     value.bool() == Some(true)
 }
 
 /// Returns the tools that are offered to a model. Calls `isEnabledForModel()` of each tool, because
-/// PHP tools may have their own rules.
-fn available(call: &MethodCall<'_>) -> Result<Vec<(String, Zval)>, Failure> {
+/// a PHP tool may override this method.
+fn available_tools(call: &MethodCall<'_>) -> Result<Vec<(String, Zval)>, Failure> {
     model_argument(call, 0)?;
     let model = [call.value_or_null(0)];
     select(call.this(), |tool| {
-        Ok(is_yes(&tool.call(
+        Ok(is_true(&tool.call(
             "isEnabledForModel",
             model.each_ref().map(Zval::shallow_clone),
         )?))
     })
 }
 
-pub(super) fn available_for_model(call: &mut MethodCall<'_>) -> Outcome {
-    available(call).map(by_name)
+pub(super) fn get_available_for_model(call: &mut MethodCall<'_>) -> Outcome {
+    available_tools(call).map(to_array_by_name)
 }
 
 /// Returns the tools that are not offered to a model, with the reasons.
-pub(super) fn dropped_for_model(call: &mut MethodCall<'_>) -> Outcome {
-    let registry = state_of::<Registry>(call.this())?;
+pub(super) fn get_dropped_for_model(call: &mut MethodCall<'_>) -> Outcome {
+    let registry = read_state::<Registry>(call.this())?;
     let capabilities = model_argument(call, 0)?;
-    let available = available(call)?;
-    let mut dropped = Vec::new();
+    let available_tools = available_tools(call)?;
+    let mut dropped_tools = Vec::new();
     for tool in registry.tools.tools(None) {
         let name = tool.name().as_str().to_owned();
-        let admitted = capabilities.admit(&name, tool.origin());
-        let offered = available.iter().any(|(known, _)| *known == name);
-        match admitted {
-            _ if offered => {}
-            Ok(()) => dropped.push((name, "isEnabledForModel() returned false".to_owned())),
-            Err(reason) => dropped.push((name, reason.to_string())),
+        let admission = capabilities.admit(&name, tool.origin());
+        let is_offered = available_tools
+            .iter()
+            .any(|(available_name, _)| *available_name == name);
+        match admission {
+            _ if is_offered => {}
+            Ok(()) => dropped_tools.push((name, "isEnabledForModel() returned false".to_owned())),
+            Err(reason) => dropped_tools.push((name, reason.to_string())),
         }
     }
-    Ok(array_of(
-        dropped
+    Ok(new_array(
+        dropped_tools
             .iter()
-            .map(|(name, reason)| (name.as_str(), string_of(reason))),
+            .map(|(name, reason)| (name.as_str(), new_string(reason))),
     ))
 }
 
-/// Returns the definitions of the available tools, except MCP tools without a server.
-pub(super) fn definitions_for_model(call: &mut MethodCall<'_>) -> Outcome {
+/// Returns the definitions of all available tools. An MCP tool without a server is not available.
+pub(super) fn get_definitions_for_model(call: &mut MethodCall<'_>) -> Outcome {
     let mut definitions = Vec::new();
-    for (_, tool) in available(call)? {
+    for (_, tool) in available_tools(call)? {
         let Some(object) = Object::from_value(&tool) else {
             continue;
         };
-        if object.instance_of(MCP_TOOL.get()) && !is_yes(&object.call("isServerAvailable", [])?) {
+        if object.instance_of(MCP_TOOL.get()) && !is_true(&object.call("isServerAvailable", [])?) {
             continue;
         }
         definitions.push(object.call("getDefinition", [])?);
     }
-    Ok(list_of(definitions))
+    Ok(new_list(definitions))
 }
 
-pub(super) fn available_for_provider(call: &mut MethodCall<'_>) -> Outcome {
-    let provider = [string_of(call.string(0)?)];
+pub(super) fn get_available_for_provider(call: &mut MethodCall<'_>) -> Outcome {
+    let provider = [new_string(call.string(0)?)];
     select(call.this(), |tool| {
-        Ok(is_yes(&tool.call(
+        Ok(is_true(&tool.call(
             "isAvailableForProvider",
             provider.each_ref().map(Zval::shallow_clone),
         )?))
     })
-    .map(by_name)
+    .map(to_array_by_name)
 }

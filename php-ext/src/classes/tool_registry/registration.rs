@@ -11,41 +11,41 @@ use serde_json::value::RawValue;
 
 use super::{registry_failure, services};
 use crate::clients::mcp_sse_client;
-use crate::clients::mcp_sse_client::any_client_of;
+use crate::clients::mcp_sse_client::find_any_client;
 use crate::exception;
 use crate::execution::PhpThread;
 use crate::json::to_value;
 use crate::mcp::{RequireApproval, Server, tool_list};
 use crate::mcp_server::RegisteredMcpServer;
 use crate::signature::{self, SignatureOverrides};
-use crate::tools::registry::{CLASS, Registry, objects};
+use crate::tools::registry::{CLASS, Registry, tool_objects};
 use crate::tools::{callable_tool, engine_tool, mcp_tool_adapter};
 use crate::values::interfaces::{MCP_TOOL, TOOL};
 use crate::values::tool_definition;
 use crate::zend::{
-    Failure, HiddenValue, MethodCall, Object, Outcome, bool_of, empty_array, escape_bytes, list_of,
-    new_with_state, state_of, string_of, with_entries, with_entry, without_entry,
+    Failure, HiddenValue, MethodCall, Object, Outcome, empty_array, escape_bytes, new_bool,
+    new_list, new_string, new_with_state, read_state, with_entries, with_entry, without_entry,
 };
 
 /// The number that the next registered PHP tool gets.
-static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
+static NEXT_TOOL_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// Creates a registry with the built-in tools and their aliases, and with the network tools that
-/// have settings.
+/// the settings configure.
 pub(super) fn with_builtins(call: &mut MethodCall<'_>) -> Outcome {
-    let services = call
+    let service_tools = call
         .optional_array(0)?
-        .map_or(Ok(Vec::new()), services::read)?;
-    let value = new_with_state(Registry::new())?;
-    let Some(this) = Object::from_value(&value) else {
-        return Ok(value);
+        .map_or(Ok(Vec::new()), services::create_service_tools)?;
+    let registry_value = new_with_state(Registry::new())?;
+    let Some(this) = Object::from_value(&registry_value) else {
+        return Ok(registry_value);
     };
-    let registry = state_of::<Registry>(this)?;
+    let registry = read_state::<Registry>(this)?;
     let mut tools = empty_array();
-    for tool in pillion_builtins::all().into_iter().chain(services) {
-        // A built-in tool with settings replaces the one without.
-        let added = registry.tools.replace(tool);
-        added.map_err(|error| registry_failure(&error))?;
+    for tool in pillion_builtins::all().into_iter().chain(service_tools) {
+        // A tool from `$services` replaces the built-in tool of the same name, which has no
+        // settings.
+        (registry.tools.replace(tool)).map_err(|error| registry_failure(&error))?;
     }
     pillion_builtins::set_aliases(&registry.tools).map_err(|error| registry_failure(&error))?;
     for tool in registry.tools.tools(None) {
@@ -53,18 +53,18 @@ pub(super) fn with_builtins(call: &mut MethodCall<'_>) -> Outcome {
         tools = with_entry(&tools, tool.name().as_str(), object);
     }
     this.set(CLASS.get(), "tools", tools);
-    Ok(value)
+    Ok(registry_value)
 }
 
 /// Registers an object with `ToolInterface`, or a definition with a callable.
 pub(super) fn register_tool(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
-    let registry = state_of::<Registry>(this)?;
+    let registry = read_state::<Registry>(this)?;
     let replace = call.bool_or(2, false)?;
     let argument = call.value(0);
     let object = match argument.filter(|value| tool_definition::is_definition(value)) {
         Some(definition) => {
-            let handler = call.callable(1, "callable, with a ToolDefinition")?;
+            let handler = call.callable(1, "callable for a ToolDefinition")?;
             callable_tool::new_tool(definition, handler)?
         }
         None => argument
@@ -77,7 +77,7 @@ pub(super) fn register_tool(call: &mut MethodCall<'_>) -> Outcome {
     let Some(tool) = Object::from_value(&object) else {
         return Ok(Zval::new());
     };
-    let definition = definition_of(tool)?;
+    let definition = read_definition(tool)?;
     add_object(this, registry, &object, definition, replace)?;
     Ok(Zval::new())
 }
@@ -94,40 +94,43 @@ fn add_object(
         return Ok(());
     };
     let name = definition.name().as_str().to_owned();
-    let native = engine_tool::engine_tool(tool)?;
-    match native {
-        // The object is a tool of another registry, which the engine runs in this registry, too.
-        Some(native) => {
-            add(registry, native, replace)?;
-            let client = engine_tool::client(tool);
-            let mut index = None;
+    match engine_tool::engine_tool(tool)? {
+        // The object is a tool of another registry. The engine can run this tool in both
+        // registries.
+        Some(native_tool) => {
+            add_tool(registry, native_tool, replace)?;
+            let client = engine_tool::find_client(tool);
+            let mut client_index = None;
             if client.is_object() {
                 let mut clients = registry.clients(this)?;
-                index = Some(clients.index_of_or_add(&client));
+                client_index = Some(clients.find_or_add(&client));
                 HiddenValue::for_object::<Registry>(this)?.set(clients.to_value());
             }
-            if let Some(server) = engine_tool::server_of(tool)? {
-                registry.add_server(server, index);
+            if let Some(server) = engine_tool::find_server(tool)? {
+                registry.add_server(server, client_index);
             }
         }
         None => {
-            let (origin, policy) = origin_of(tool, definition.name())?;
-            let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-            let tool = PeerTool::<PhpThread>::new(definition, origin, policy, number);
-            add(registry, Arc::new(tool), replace)?;
-            registry.php_tools.borrow_mut().insert(name.clone(), number);
+            let (origin, policy) = read_origin(tool, definition.name())?;
+            let tool_number = NEXT_TOOL_NUMBER.fetch_add(1, Ordering::Relaxed);
+            let tool = PeerTool::<PhpThread>::new(definition, origin, policy, tool_number);
+            add_tool(registry, Arc::new(tool), replace)?;
+            registry
+                .php_tool_numbers
+                .borrow_mut()
+                .insert(name.clone(), tool_number);
         }
     }
-    let tools = with_entry(&objects(this)?, &name, object.shallow_clone());
+    let tools = with_entry(&tool_objects(this)?, &name, object.shallow_clone());
     this.set(CLASS.get(), "tools", tools);
     Ok(())
 }
 
 /// Registers every tool with the attribute `AsTool` in an object or a class, and returns the names.
-/// If one cannot be registered, none is.
+/// If a tool cannot be registered, registers none of the tools.
 pub(super) fn register_object(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
-    let registry = state_of::<Registry>(this)?;
+    let registry = read_state::<Registry>(this)?;
     let replace = call.bool_or(1, false)?;
     let argument = call
         .value(0)
@@ -135,11 +138,13 @@ pub(super) fn register_object(call: &mut MethodCall<'_>) -> Outcome {
         .ok_or_else(|| call.type_error(0, "object|string"))?;
     let mut tools: Vec<(Zval, ToolDefinition)> = Vec::new();
     for target in signature::find_attributed(argument)? {
-        let signature = signature::read(&target, &SignatureOverrides::default())?;
+        let signature = signature::read_signature(&target, &SignatureOverrides::default())?;
         let name = signature.definition.name();
-        let taken = tools.iter().any(|(_, known)| known.name() == name)
-            || (!replace && has(registry, name));
-        if taken {
+        let is_taken = tools
+            .iter()
+            .any(|(_, definition)| definition.name() == name)
+            || (!replace && has_tool(registry, name));
+        if is_taken {
             return Err(registry_failure(&RegistryError::AlreadyRegistered(
                 name.clone(),
             )));
@@ -155,13 +160,14 @@ pub(super) fn register_object(call: &mut MethodCall<'_>) -> Outcome {
     }
     let mut names = Vec::with_capacity(tools.len());
     for (object, definition) in tools {
-        names.push(string_of(definition.name().as_str()));
+        names.push(new_string(definition.name().as_str()));
         add_object(this, registry, &object, definition, replace)?;
     }
-    Ok(list_of(names))
+    Ok(new_list(names))
 }
 
-/// Checks the schema of a definition as a registry does.
+/// Validates the JSON Schema of a tool definition by the same rules as when the registry registers
+/// a tool.
 fn check_schema(definition: &ToolDefinition) -> Result<(), Failure> {
     CompiledSchema::check(definition.input_schema()).map_err(|source| {
         let name = definition.name().clone();
@@ -170,117 +176,129 @@ fn check_schema(definition: &ToolDefinition) -> Result<(), Failure> {
 }
 
 /// Returns whether a tool has this name; aliases do not count.
-fn has(registry: &Registry, name: &ToolName) -> bool {
-    let known = registry.tools.get(name.as_str());
-    known.is_some_and(|known| known.name() == name)
+fn has_tool(registry: &Registry, name: &ToolName) -> bool {
+    let tool = registry.tools.get(name.as_str());
+    tool.is_some_and(|tool| tool.name() == name)
 }
 
 /// Registers all tools of an MCP server, and returns their names. If a name is taken, returns an
-/// error and registers none.
+/// error and registers none of the tools.
 pub(super) fn register_mcp_server(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
-    let registry = state_of::<Registry>(this)?;
+    let registry = read_state::<Registry>(this)?;
     let replace = call.bool_or(2, false)?;
     let prefix = call.optional_string(1)?.unwrap_or_default();
     let ServerArgument {
         server,
         approval,
         client,
-        listed,
+        listed_tools,
     } = server_argument(call)?;
     let mut clients = registry.clients(this)?;
-    let index = client.map(|client| clients.index_of_or_add(client));
-    let parts = clients.get(index)?;
+    let client_index = client.map(|client| clients.find_or_add(client));
+    let client_parts = clients.get(client_index)?;
     let server = Rc::new(RegisteredMcpServer::new(server));
-    let tools = server.tools(&listed, prefix, &approval, parts.map(|(_, hooks)| hooks))?;
-    let taken = tools
+    let tools = server.create_tools(
+        &listed_tools,
+        prefix,
+        &approval,
+        client_parts.map(|(_, hooks)| hooks),
+    )?;
+    let existing_tool = tools
         .iter()
-        .find(|tool| has(registry, tool.definition().name()));
-    if let (Some(tool), false) = (taken, replace) {
+        .find(|tool| has_tool(registry, tool.definition().name()));
+    if let (Some(tool), false) = (existing_tool, replace) {
         let name = tool.definition().name().clone();
         return Err(registry_failure(&RegistryError::AlreadyRegistered(name)));
     }
-    server.use_client(parts)?;
-    let mut added = Vec::with_capacity(tools.len());
+    server.use_client(client_parts)?;
+    let mut added_objects = Vec::with_capacity(tools.len());
     let mut names = Vec::with_capacity(tools.len());
     for tool in tools {
         let name = tool.definition().name().as_str().to_owned();
-        add(registry, tool, true)?;
-        if let Some(registered) = registry.tools.get(&name) {
-            let object = engine_tool::new_mcp(&registered, &registry.executor, &server, client)?;
-            added.push((name.clone(), object));
+        add_tool(registry, tool, true)?;
+        if let Some(registered_tool) = registry.tools.get(&name) {
+            let object =
+                engine_tool::new_mcp(&registered_tool, &registry.executor, &server, client)?;
+            added_objects.push((name.clone(), object));
         }
-        names.push(string_of(name));
+        names.push(new_string(name));
     }
-    this.set(CLASS.get(), "tools", with_entries(&objects(this)?, added));
+    this.set(
+        CLASS.get(),
+        "tools",
+        with_entries(&tool_objects(this)?, added_objects),
+    );
     HiddenValue::for_object::<Registry>(this)?.set(clients.to_value());
-    registry.add_server(server, index);
-    Ok(list_of(names))
+    registry.add_server(server, client_index);
+    Ok(new_list(names))
 }
 
-const CLIENTS: &str = "Pillion\\MCPSSEClient|Pillion\\McpClient|array";
+const SERVER_TYPE: &str = "Pillion\\MCPSSEClient|Pillion\\McpClient|array";
 
-/// The argument `$server`: a client or a server entry, with its tools.
+/// The client or server entry that was passed as the argument `$server`, and the server's tools.
 struct ServerArgument<'a> {
     server: Arc<Server>,
-    /// The approval setting of a server entry; a client has none.
+    /// The `require_approval` setting of a server entry. A client has no such setting.
     approval: RequireApproval,
     client: Option<&'a Zval>,
     /// The tools that the server lists.
-    listed: Vec<Box<RawValue>>,
+    listed_tools: Vec<Box<RawValue>>,
 }
 
 /// Reads a client, or an entry in HAWKI's format, and lists the tools of its server. Uses the
-/// client's cache, and notifies its logger and event dispatcher.
+/// client's cache, logger and event dispatcher.
 fn server_argument<'a>(call: &MethodCall<'a>) -> Result<ServerArgument<'a>, Failure> {
     let value = call
         .value(0)
         .filter(|value| value.is_array() || value.is_object())
-        .ok_or_else(|| call.type_error(0, CLIENTS))?;
-    if let Some((link, hooks)) = any_client_of(value)? {
+        .ok_or_else(|| call.type_error(0, SERVER_TYPE))?;
+    if let Some((link, hooks)) = find_any_client(value)? {
         return Ok(ServerArgument {
-            listed: tool_list::list_raw(link, hooks)?,
+            listed_tools: tool_list::list_raw(link, hooks)?,
             server: Arc::clone(link.server()),
             approval: RequireApproval::Unset,
             client: Some(value),
         });
     }
     if !value.is_array() {
-        return Err(call.type_error(0, CLIENTS));
+        return Err(call.type_error(0, SERVER_TYPE));
     }
     let entry = to_value(value)?;
     let approval = RequireApproval::from_entry(&entry)?;
     let server = Server::from_entry(&entry)?
         .ok_or_else(|| exception::invalid_input("The server entry has no 'server_url'"))?;
     Ok(ServerArgument {
-        listed: mcp_sse_client::tools_of(&server)?,
+        listed_tools: mcp_sse_client::fetch_tools(&server)?,
         server,
         approval,
         client: None,
     })
 }
 
-fn add(registry: &Registry, tool: Arc<dyn Tool>, replace: bool) -> Result<(), Failure> {
+fn add_tool(registry: &Registry, tool: Arc<dyn Tool>, replace: bool) -> Result<(), Failure> {
     let name = tool.definition().name().clone();
-    let added = if replace {
+    let outcome = if replace {
         registry.tools.replace(tool).map(drop)
     } else {
         registry.tools.register(tool)
     };
-    added.map_err(|error| registry_failure(&error))?;
-    registry.php_tools.borrow_mut().remove(name.as_str());
+    outcome.map_err(|error| registry_failure(&error))?;
+    registry.php_tool_numbers.borrow_mut().remove(name.as_str());
     Ok(())
 }
 
-fn definition_of(tool: Object<'_>) -> Result<ToolDefinition, Failure> {
-    let definition = tool.call("getDefinition", [])?;
-    let definition = tool_definition::definition_of(&definition)?
+fn read_definition(tool: Object<'_>) -> Result<ToolDefinition, Failure> {
+    let definition_value = tool.call("getDefinition", [])?;
+    let definition = tool_definition::to_tool_definition(&definition_value)?
         .ok_or_else(|| exception::invalid_input("getDefinition() returned no ToolDefinition"))?;
-    let name = tool.call("getName", [])?;
-    if name.str() != Some(definition.name().as_str()) {
-        let name = name.zend_str().map(|name| escape_bytes(name.as_bytes()));
+    let name_value = tool.call("getName", [])?;
+    if name_value.str() != Some(definition.name().as_str()) {
+        let name = name_value
+            .zend_str()
+            .map(|name| escape_bytes(name.as_bytes()));
         return Err(exception::invalid_input(format!(
-            "Tool '{}' has a definition of the name '{}'",
+            "Tool '{}' must have a definition with the same name, not '{}'",
             name.unwrap_or_default(),
             definition.name()
         )));
@@ -288,9 +306,9 @@ fn definition_of(tool: Object<'_>) -> Result<ToolDefinition, Failure> {
     Ok(definition)
 }
 
-/// Returns the origin of a tool, and the approval policy of its server entry. All tools with
-/// `MCPToolInterface` count as MCP tools.
-fn origin_of(
+/// Returns the origin of a tool, and the approval policy of its server entry. All tools that
+/// implement `MCPToolInterface` count as MCP tools.
+fn read_origin(
     tool: Object<'_>,
     name: &ToolName,
 ) -> Result<(ToolOrigin, Option<ApprovalPolicy>), Failure> {
@@ -300,28 +318,32 @@ fn origin_of(
     let config = to_value(&tool.call("getMCPServerConfig", [])?)?;
     let approval = RequireApproval::from_entry(&config)?;
     Ok((
-        mcp_tool_adapter::origin_of(&config),
+        mcp_tool_adapter::read_entry_origin(&config),
         approval.policy_for_php_tool(name.as_str()),
     ))
 }
 
 pub(super) fn alias(call: &mut MethodCall<'_>) -> Outcome {
-    let registry = state_of::<Registry>(call.this())?;
+    let registry = read_state::<Registry>(call.this())?;
     registry
         .tools
-        .alias(call.string(0)?, call.string(1)?)
+        .set_alias(call.string(0)?, call.string(1)?)
         .map_err(|error| registry_failure(&error))?;
     Ok(Zval::new())
 }
 
 pub(super) fn unregister(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
-    let registry = state_of::<Registry>(this)?;
+    let registry = read_state::<Registry>(this)?;
     let name = call.string(0)?;
-    let was_there = registry.tools.unregister(name);
-    if was_there {
-        registry.php_tools.borrow_mut().remove(name);
-        this.set(CLASS.get(), "tools", without_entry(&objects(this)?, name));
+    let was_registered = registry.tools.unregister(name);
+    if was_registered {
+        registry.php_tool_numbers.borrow_mut().remove(name);
+        this.set(
+            CLASS.get(),
+            "tools",
+            without_entry(&tool_objects(this)?, name),
+        );
     }
-    Ok(bool_of(was_there))
+    Ok(new_bool(was_registered))
 }

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::duration::seconds;
+use crate::duration::parse_seconds;
 use crate::exception;
 use crate::json::to_value_as;
 use crate::mcp::without_value;
@@ -24,12 +24,12 @@ use crate::zend::Failure;
 /// Default timeout of a call of a network tool.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-const TIME: &str = "get_time";
-const WEATHER: &str = "get_weather";
-const SEARCH: &str = "web_search";
+const GET_TIME: &str = "get_time";
+const GET_WEATHER: &str = "get_weather";
+const WEB_SEARCH: &str = "web_search";
 
-/// The settings of a network tool. The key is either given directly, or in an environment variable
-/// that the settings name.
+/// The settings of a network tool. The settings contain the API key itself, or the name of an
+/// environment variable that contains the key.
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 struct ServiceSettings {
@@ -51,13 +51,13 @@ struct TimeSettings {
     timezone: Option<String>,
 }
 
-/// Creates the tools that the `$services` array names, also those with empty settings.
+/// Creates the tools that the `$services` array names, including tools with empty settings.
 ///
 /// # Errors
 /// An `InvalidInputException` that names the invalid key.
-pub(super) fn read(services: &Zval) -> Result<Vec<Arc<dyn Tool>>, Failure> {
-    let services = match to_value_as("argument $services", services)? {
-        Value::Object(services) => services,
+pub(super) fn create_service_tools(services: &Zval) -> Result<Vec<Arc<dyn Tool>>, Failure> {
+    let service_settings = match to_value_as("argument $services", services)? {
+        Value::Object(service_settings) => service_settings,
         Value::Array(list) if !list.is_empty() => {
             let message = "$services must have the names of services as keys, and their settings, \
                 which may be empty, as values";
@@ -66,28 +66,33 @@ pub(super) fn read(services: &Zval) -> Result<Vec<Arc<dyn Tool>>, Failure> {
         _ => return Ok(Vec::new()),
     };
     let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
-    for (name, settings) in services {
-        let settings = match settings {
+    for (name, value) in service_settings {
+        let settings = match value {
             Value::Array(list) if list.is_empty() => Value::Object(Map::new()),
-            settings => settings,
+            value => value,
         };
-        let reader = SettingsReader { tool: &name };
+        let reader = SettingsReader { tool_name: &name };
         if !settings.is_object() {
             let message = format!("The settings of '{name}' must be an array with names as keys");
             return Err(exception::invalid_input(message));
         }
         match name.as_str() {
-            TIME => tools.push(Arc::new(reader.time(&reader.read(settings)?)?)),
-            WEATHER => {
-                let settings = reader.weather(reader.read(settings)?)?;
-                tools.push(Arc::new(GetWeather::new(&settings)));
+            GET_TIME => tools.push(Arc::new(
+                reader.create_get_time(&reader.deserialize(settings)?)?,
+            )),
+            GET_WEATHER => {
+                let weather_settings = reader.read_weather(reader.deserialize(settings)?)?;
+                tools.push(Arc::new(GetWeather::new(&weather_settings)));
             }
-            SEARCH => {
-                let settings = reader.search(reader.read(settings)?)?;
-                tools.push(Arc::new(WebSearch::new(&settings)));
+            WEB_SEARCH => {
+                let search_settings = reader.read_search(reader.deserialize(settings)?)?;
+                tools.push(Arc::new(WebSearch::new(&search_settings)));
             }
             _ => {
-                let message = format!("There is no service '{name}': {TIME}, {WEATHER}, {SEARCH}");
+                let message = format!(
+                    "Unknown service '{name}': \
+                     expected one of {GET_TIME}, {GET_WEATHER}, {WEB_SEARCH}"
+                );
                 return Err(exception::invalid_input(message));
             }
         }
@@ -96,48 +101,49 @@ pub(super) fn read(services: &Zval) -> Result<Vec<Arc<dyn Tool>>, Failure> {
 }
 
 struct SettingsReader<'a> {
-    tool: &'a str,
+    tool_name: &'a str,
 }
 
 impl SettingsReader<'_> {
-    fn read<T: DeserializeOwned>(&self, settings: Value) -> Result<T, Failure> {
-        let read = serde_path_to_error::deserialize(settings);
-        read.map_err(|error| {
+    fn deserialize<T: DeserializeOwned>(&self, settings: Value) -> Result<T, Failure> {
+        serde_path_to_error::deserialize(settings).map_err(|error| {
             let path = error.path().to_string();
-            let why = without_value(path == "api_key", &error.inner().to_string());
-            self.invalid(&path, &why)
+            let reason = without_value(path == "api_key", &error.inner().to_string());
+            self.invalid_setting(&path, &reason)
         })
     }
 
-    fn invalid(&self, key: &str, why: &str) -> Failure {
-        let tool = self.tool;
-        exception::invalid_input(format!("Invalid setting '{tool}.{key}': {why}"))
+    fn invalid_setting(&self, key: &str, reason: &str) -> Failure {
+        let tool_name = self.tool_name;
+        exception::invalid_input(format!("Invalid setting '{tool_name}.{key}': {reason}"))
     }
 
-    fn time(&self, settings: &TimeSettings) -> Result<GetTime, Failure> {
-        let zone = settings.timezone.as_deref().unwrap_or("UTC");
-        let tool = GetTime::new(zone, SystemTime::now);
-        tool.map_err(|error| self.invalid("timezone", &error.to_string()))
+    fn create_get_time(&self, settings: &TimeSettings) -> Result<GetTime, Failure> {
+        let timezone = settings.timezone.as_deref().unwrap_or("UTC");
+        let tool = GetTime::new(timezone, SystemTime::now);
+        tool.map_err(|error| self.invalid_setting("timezone", &error.to_string()))
     }
 
-    fn weather(&self, settings: ServiceSettings) -> Result<WeatherSettings, Failure> {
+    fn read_weather(&self, settings: ServiceSettings) -> Result<WeatherSettings, Failure> {
         if settings.cx.is_some() {
-            return Err(self.invalid("cx", "this setting belongs to web_search"));
+            return Err(self.invalid_setting("cx", "the setting belongs to web_search"));
         }
         let key_variable = "OPENWEATHER_API_KEY";
         let service = match settings.provider.as_deref() {
             Some("open-meteo") => WeatherService::OpenMeteo {
-                api_key: self.key(&settings)?,
+                api_key: self.read_key(&settings)?,
             },
             Some("openweathermap") => WeatherService::OpenWeatherMap {
-                api_key: self.required_key(&settings, key_variable)?,
+                api_key: self.read_required_key(&settings, key_variable)?,
             },
             Some("mock") => WeatherService::Mock,
             Some(_) => {
-                return Err(self.invalid("provider", "use open-meteo, openweathermap or mock"));
+                return Err(
+                    self.invalid_setting("provider", "use open-meteo, openweathermap or mock")
+                );
             }
-            None if self.key(&settings)?.is_some() => return Err(self.missing_provider()),
-            None => match secret_variable(key_variable) {
+            None if self.read_key(&settings)?.is_some() => return Err(self.missing_provider()),
+            None => match read_secret_variable(key_variable) {
                 Some(api_key) => WeatherService::OpenWeatherMap { api_key },
                 None => WeatherService::OpenMeteo { api_key: None },
             },
@@ -145,119 +151,142 @@ impl SettingsReader<'_> {
         let units = settings.units.as_deref().map(Units::from_name);
         Ok(WeatherSettings {
             service,
-            base_url: self.url("base_url", settings.base_url.as_deref())?,
-            geocoding_url: self.url("geocoding_url", settings.geocoding_url.as_deref())?,
+            base_url: self.read_url("base_url", settings.base_url.as_deref())?,
+            geocoding_url: self.read_url("geocoding_url", settings.geocoding_url.as_deref())?,
             units: match units {
-                Some(None) => return Err(self.invalid("units", "use celsius or fahrenheit")),
+                Some(None) => {
+                    return Err(self.invalid_setting("units", "use celsius or fahrenheit"));
+                }
                 units => units.flatten().unwrap_or_default(),
             },
-            timeout: self.timeout(settings.timeout)?,
+            timeout: self.read_timeout(settings.timeout)?,
             egress: settings.egress,
         })
     }
 
-    fn search(&self, settings: ServiceSettings) -> Result<SearchSettings, Failure> {
-        let of_weather = [
+    fn read_search(&self, settings: ServiceSettings) -> Result<SearchSettings, Failure> {
+        let weather_only_settings = [
             ("units", &settings.units),
             ("geocoding_url", &settings.geocoding_url),
         ];
-        if let Some((key, _)) = of_weather.iter().find(|(_, value)| value.is_some()) {
-            return Err(self.invalid(key, "this setting belongs to get_weather"));
+        if let Some((key, _)) = weather_only_settings
+            .iter()
+            .find(|(_, value)| value.is_some())
+        {
+            return Err(self.invalid_setting(key, "the setting belongs to get_weather"));
         }
         let (key_variable, cx_variable) = ("GOOGLE_SEARCH_API_KEY", "GOOGLE_SEARCH_CX");
-        let cx = settings.cx.clone().or_else(|| text_variable(cx_variable));
-        let base_url = self.url("base_url", settings.base_url.as_deref())?;
+        let cx = settings
+            .cx
+            .clone()
+            .or_else(|| read_text_variable(cx_variable));
+        let base_url = self.read_url("base_url", settings.base_url.as_deref())?;
         let service = match settings.provider.as_deref() {
             Some("google") => Some(SearchService::Google {
-                api_key: self.required_key(&settings, key_variable)?,
+                api_key: self.read_required_key(&settings, key_variable)?,
                 engine: cx.ok_or_else(|| {
-                    self.invalid(
+                    self.invalid_setting(
                         "cx",
                         &format!("set cx, or the environment variable {cx_variable}"),
                     )
                 })?,
             }),
             Some("brave") => Some(SearchService::Brave {
-                api_key: self.required_key(&settings, "BRAVE_SEARCH_API_KEY")?,
+                api_key: self.read_required_key(&settings, "BRAVE_SEARCH_API_KEY")?,
             }),
             Some("searxng") => Some(SearchService::SearXng {
                 base_url: (base_url.clone()).ok_or_else(|| {
-                    self.invalid("base_url", "set base_url to the URL of the SearXNG server")
+                    self.invalid_setting(
+                        "base_url",
+                        "set base_url to the URL of the SearXNG server",
+                    )
                 })?,
             }),
             Some("mock") => Some(SearchService::Mock),
-            Some(_) => return Err(self.invalid("provider", "use google, brave, searxng or mock")),
-            None if self.key(&settings)?.is_some() => return Err(self.missing_provider()),
-            None => secret_variable(key_variable)
+            Some(_) => {
+                return Err(self.invalid_setting("provider", "use google, brave, searxng or mock"));
+            }
+            None if self.read_key(&settings)?.is_some() => return Err(self.missing_provider()),
+            None => read_secret_variable(key_variable)
                 .zip(cx)
                 .map(|(api_key, engine)| SearchService::Google { api_key, engine }),
         };
         Ok(SearchSettings {
             service,
             base_url,
-            timeout: self.timeout(settings.timeout)?,
+            timeout: self.read_timeout(settings.timeout)?,
             egress: settings.egress,
         })
     }
 
     /// Returns the service's API key from the settings, or from the environment variable that the
     /// settings name.
-    fn key(&self, settings: &ServiceSettings) -> Result<Option<SecretString>, Failure> {
+    fn read_key(&self, settings: &ServiceSettings) -> Result<Option<SecretString>, Failure> {
         match (&settings.api_key, &settings.api_key_env) {
-            (Some(_), Some(_)) => Err(self.invalid("api_key", "set either api_key or api_key_env")),
+            (Some(_), Some(_)) => {
+                Err(self.invalid_setting("api_key", "set either api_key or api_key_env"))
+            }
             (Some(key), None) => Ok(Some(SecretString::from(key.clone()))),
-            (None, Some(name)) => secret_variable(name).map(Some).ok_or_else(|| {
-                self.invalid("api_key_env", &format!("the variable {name} is not set"))
+            (None, Some(name)) => read_secret_variable(name).map(Some).ok_or_else(|| {
+                self.invalid_setting(
+                    "api_key_env",
+                    &format!("the environment variable {name} is not set"),
+                )
             }),
             (None, None) => Ok(None),
         }
     }
 
-    /// Returns the service's API key as [`key`](Self::key) does, or else from the provider's usual
-    /// environment variable.
-    fn required_key(
+    /// Returns the service's API key from [`read_key`](Self::read_key), or else from the provider's
+    /// usual environment variable.
+    fn read_required_key(
         &self,
         settings: &ServiceSettings,
         key_variable: &str,
     ) -> Result<SecretString, Failure> {
         let key = self
-            .key(settings)?
-            .or_else(|| secret_variable(key_variable));
-        key.ok_or_else(|| self.invalid("provider", &format!("it needs api_key, or {key_variable}")))
+            .read_key(settings)?
+            .or_else(|| read_secret_variable(key_variable));
+        key.ok_or_else(|| {
+            self.invalid_setting(
+                "provider",
+                &format!("set api_key, or the environment variable {key_variable}"),
+            )
+        })
     }
 
     fn missing_provider(&self) -> Failure {
-        self.invalid(
+        self.invalid_setting(
             "api_key",
             "set provider to the service that the key belongs to",
         )
     }
 
-    fn timeout(&self, timeout: Option<f64>) -> Result<Duration, Failure> {
+    fn read_timeout(&self, timeout: Option<f64>) -> Result<Duration, Failure> {
         timeout.map_or(Ok(DEFAULT_TIMEOUT), |timeout| {
-            seconds(&format!("{}.timeout", self.tool), timeout)
+            parse_seconds(&format!("{}.timeout", self.tool_name), timeout)
         })
     }
 
-    fn url(&self, key: &str, url: Option<&str>) -> Result<Option<Url>, Failure> {
+    fn read_url(&self, key: &str, url: Option<&str>) -> Result<Option<Url>, Failure> {
         let Some(url) = url else {
             return Ok(None);
         };
-        let parsed = Url::parse(url).ok().filter(|url| {
+        let parsed_url = Url::parse(url).ok().filter(|url| {
             let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
             is_http && url.username().is_empty() && url.password().is_none()
         });
-        parsed.map(Some).ok_or_else(|| {
-            self.invalid(key, "expected an http:// or https:// URL without password")
+        parsed_url.map(Some).ok_or_else(|| {
+            self.invalid_setting(key, "expected an http:// or https:// URL without password")
         })
     }
 }
 
-fn secret_variable(name: &str) -> Option<SecretString> {
-    text_variable(name).map(SecretString::from)
+fn read_secret_variable(name: &str) -> Option<SecretString> {
+    read_text_variable(name).map(SecretString::from)
 }
 
 /// Returns the value of an environment variable, unless it is empty.
-fn text_variable(name: &str) -> Option<String> {
+fn read_text_variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }

@@ -3,14 +3,17 @@
 use ext_php_rs::types::Zval;
 use serde_json::Value;
 
-use super::parts;
+use super::link_and_hooks;
 use crate::exception;
 use crate::json::to_value;
 use crate::mcp::ClientCapabilities;
-use crate::mcp::hooks::{AUTHORIZATION, ELICITATION, NOTIFICATION, SAMPLING, TOKENS};
-use crate::zend::{Class, Failure, MethodCall, Outcome, array_of, methods, string_of};
+use crate::mcp::hooks::{
+    AUTHORIZATION_CALLBACK, ELICITATION_CALLBACK, NOTIFICATION_CALLBACK, SAMPLING_CALLBACK,
+    TOKEN_STORE,
+};
+use crate::zend::{Class, Failure, MethodCall, Outcome, methods, new_array, new_string};
 
-pub(super) fn methods(class: Class) -> Class {
+pub(super) fn add_methods(class: Class) -> Class {
     methods!(
         class,
         "onSampling(?callable $callback): static" => on_sampling,
@@ -26,82 +29,89 @@ pub(super) fn methods(class: Class) -> Class {
 }
 
 fn on_sampling(call: &mut MethodCall<'_>) -> Outcome {
-    set_callback(call, SAMPLING, |capabilities| &mut capabilities.sampling)
+    set_callback(call, SAMPLING_CALLBACK, |capabilities| {
+        &mut capabilities.has_sampling
+    })
 }
 
 fn on_elicitation(call: &mut MethodCall<'_>) -> Outcome {
-    set_callback(call, ELICITATION, |capabilities| {
-        &mut capabilities.elicitation
+    set_callback(call, ELICITATION_CALLBACK, |capabilities| {
+        &mut capabilities.has_elicitation
     })
 }
 
 fn on_notification(call: &mut MethodCall<'_>) -> Outcome {
-    set_callback(call, NOTIFICATION, |capabilities| {
-        &mut capabilities.notifications
+    set_callback(call, NOTIFICATION_CALLBACK, |capabilities| {
+        &mut capabilities.has_notifications
     })
 }
 
 fn on_authorization(call: &mut MethodCall<'_>) -> Outcome {
-    set_callback(call, AUTHORIZATION, |capabilities| {
-        &mut capabilities.authorization
+    set_callback(call, AUTHORIZATION_CALLBACK, |capabilities| {
+        &mut capabilities.has_authorization
     })
 }
 
-/// Sets a callback, and advertises its capability if it is not null.
+/// Sets or removes a callback. While a callback is set, the client announces the corresponding
+/// capability to the server.
 fn set_callback(
     call: &MethodCall<'_>,
     hook: &str,
-    capability: impl FnOnce(&mut ClientCapabilities) -> &mut bool,
+    select_flag: impl FnOnce(&mut ClientCapabilities) -> &mut bool,
 ) -> Outcome {
-    let (link, hooks) = parts(call)?;
+    let (link, hooks) = link_and_hooks(call)?;
     let is_set = hooks.set_callable(call, 0, hook)?;
-    link.change_capabilities(|capabilities| *capability(capabilities) = is_set);
+    link.change_capabilities(|capabilities| *select_flag(capabilities) = is_set);
     Ok(call.this().to_value())
 }
 
 fn set_roots(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, _) = parts(call)?;
-    let roots = roots(&to_value(call.array(0)?)?)?;
+    let (link, _) = link_and_hooks(call)?;
+    let roots = parse_roots(&to_value(call.array(0)?)?)?;
     link.change_capabilities(|capabilities| capabilities.roots = roots);
     Ok(call.this().to_value())
 }
 
 fn set_token_store(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
-    hooks.set_object(call, 0, TOKENS, "store", &["load", "save"])?;
-    let is_set = call.non_null(0).is_some();
-    link.change_capabilities(|capabilities| capabilities.deferral = is_set);
-    // The connection may have the tokens of the previous store.
+    let (link, hooks) = link_and_hooks(call)?;
+    hooks.set_object(call, 0, TOKEN_STORE, "store", &["load", "save"])?;
+    let is_set = call.non_null_value(0).is_some();
+    link.change_capabilities(|capabilities| capabilities.can_defer_authorization = is_set);
+    // The object drops its connection, which may have tokens of the previous token store. The next
+    // call uses another connection.
     link.forget_connection();
     Ok(call.this().to_value())
 }
 
 fn start_authorization(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
+    let (link, hooks) = link_and_hooks(call)?;
     let (url, state) = link.start_authorization(hooks)?;
-    Ok(array_of([
-        ("url", string_of(url)),
-        ("state", string_of(state)),
+    Ok(new_array([
+        ("url", new_string(url)),
+        ("state", new_string(state)),
     ]))
 }
 
 fn finish_authorization(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
+    let (link, hooks) = link_and_hooks(call)?;
     link.finish_authorization(hooks, call.string(0)?)?;
     Ok(Zval::new())
 }
 
-/// Reads a list of roots, each a URI or an array with `uri` and `name`. Returns URIs and names.
+/// Reads a list of roots, each a URI or an array with `uri` and `name`. Returns the URI and the
+/// name of each root.
 ///
 /// # Errors
 /// An `InvalidInputException` that names the invalid entry.
-pub(super) fn roots(value: &Value) -> Result<Vec<(String, String)>, Failure> {
-    let wrong = |which: &str| {
+pub(super) fn parse_roots(value: &Value) -> Result<Vec<(String, String)>, Failure> {
+    let invalid_roots = |problem: &str| {
         exception::invalid_input(format!(
-            "$roots must be a list of URIs, or of arrays with 'uri' and 'name'; {which} is not"
+            "$roots must be a list of URIs, or of arrays with 'uri' and 'name'; {problem}"
         ))
     };
-    let entries = value.as_array().ok_or_else(|| wrong("it"))?;
+    let entries = value
+        .as_array()
+        .ok_or_else(|| invalid_roots("$roots is not a list"))?;
     let roots = entries.iter().enumerate().map(|(index, entry)| {
         let (uri, name) = match entry {
             Value::String(uri) => (Some(uri.as_str()), None),
@@ -110,9 +120,9 @@ pub(super) fn roots(value: &Value) -> Result<Vec<(String, String)>, Failure> {
                 entry.get("name").and_then(Value::as_str),
             ),
         };
-        let uri = uri.ok_or_else(|| wrong(&format!("entry {index}")))?;
-        let last = uri.trim_end_matches('/').rsplit('/').next();
-        let name = name.or(last).unwrap_or(uri);
+        let uri = uri.ok_or_else(|| invalid_roots(&format!("entry {index} is neither")))?;
+        let last_segment = uri.trim_end_matches('/').rsplit('/').next();
+        let name = name.or(last_segment).unwrap_or(uri);
         Ok((uri.to_owned(), name.to_owned()))
     });
     roots.collect()

@@ -1,25 +1,25 @@
-//! `callTool`, `callTools` and `streamTool` of an `McpClient`.
+//! The methods `callTool`, `callTools` and `streamTool` of the class `McpClient`.
 
 mod call_events;
+mod call_tools;
 mod results;
-mod several;
 mod spec;
 
 use std::time::Duration;
 
+use super::link_and_hooks;
 use super::options::CallOptions;
-use super::parts;
 use crate::clients::tool_stream;
-use crate::mcp::{ProgressReceiver, arguments};
+use crate::mcp::{ProgressReceiver, read_arguments};
 use crate::zend::{Class, Failure, MethodCall, Outcome, methods};
 
 use call_events::dispatch_start;
 pub use call_events::{dispatch_end, dispatch_failure, with_call_events};
+use call_tools::call_tools;
 pub use results::{is_error, result_of_call};
-use several::call_tools;
 pub use spec::{CallOutcome, ToolCallSpec, call_with_cancellation, new_id};
 
-pub(super) fn methods(class: Class) -> Class {
+pub(super) fn add_methods(class: Class) -> Class {
     methods!(
         class,
         "callTool(string $name, array $arguments = [], array $options = []): Pillion\\ToolResult"
@@ -31,9 +31,9 @@ pub(super) fn methods(class: Class) -> Class {
 }
 
 fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
-    let allowed = ["timeout", "on_progress", "cancellation", "meta", "id"];
-    let options = CallOptions::from_argument(call, 2, &allowed)?;
+    let (link, hooks) = link_and_hooks(call)?;
+    let supported_options = ["timeout", "on_progress", "cancellation", "meta", "id"];
+    let options = CallOptions::from_argument(call, 2, &supported_options)?;
     let spec = read_spec(call, &options)?;
     let (ids, name) = ([spec.id.clone()], spec.name.clone());
     let progress_receiver = options
@@ -44,7 +44,7 @@ fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
             ids: &ids,
         });
     with_call_events(link, hooks, (&ids[0], &name), || {
-        let finished = link.run(
+        let outcome = link.run(
             hooks,
             "tools/call",
             progress_receiver.as_ref(),
@@ -56,17 +56,17 @@ fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
                 call_with_cancellation(client, spec, request, options.cancellation.clone())
             },
         )?;
-        match finished {
-            Ok(called) => result_of_call(&ids[0], &name, &called),
+        match outcome {
+            Ok(call_result) => result_of_call(&ids[0], &name, &call_result),
             Err(error) => Err(error.into_failure(link, hooks)?),
         }
     })
 }
 
 fn stream_tool(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
-    let allowed = ["timeout", "cancellation", "meta", "id"];
-    let options = CallOptions::from_argument(call, 2, &allowed)?;
+    let (link, hooks) = link_and_hooks(call)?;
+    let supported_options = ["timeout", "cancellation", "meta", "id"];
+    let options = CallOptions::from_argument(call, 2, &supported_options)?;
     let spec = read_spec(call, &options)?;
     let (id, name) = (spec.id.clone(), spec.name.clone());
     dispatch_start(link, hooks, (&id, &name))
@@ -85,6 +85,6 @@ fn read_spec(call: &MethodCall<'_>, options: &CallOptions) -> Result<ToolCallSpe
     Ok(ToolCallSpec {
         id: options.id.clone().unwrap_or_else(new_id),
         name: call.string(0)?.to_owned(),
-        arguments: arguments(call, 1)?,
+        arguments: read_arguments(call, 1)?,
     })
 }

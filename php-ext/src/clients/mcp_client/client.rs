@@ -4,7 +4,7 @@ use ext_php_rs::types::Zval;
 
 use crate::mcp::ServerLink;
 use crate::mcp::hooks::Hooks;
-use crate::zend::{Failure, MethodCall, Object, State, StateClass, state_of};
+use crate::zend::{Failure, MethodCall, Object, State, StateClass, read_state};
 
 pub const NAME: &str = "Pillion\\McpClient";
 pub(super) static CLASS: StateClass<Client> = StateClass::new();
@@ -21,20 +21,22 @@ impl State for Client {
 }
 
 /// Returns a client's link and hooks; `None` if the value is not an `McpClient`.
-pub fn client_of(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
+pub fn find_client(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
     match Object::from_value(value) {
-        Some(object) if object.instance_of(CLASS.get()) => parts_of(object).map(Some),
+        Some(object) if object.instance_of(CLASS.get()) => read_link_and_hooks(object).map(Some),
         _ => Ok(None),
     }
 }
 
 /// Returns the link and the hooks of a client.
-pub fn parts_of<'a>(client: Object<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
-    let state = state_of::<Client>(client)?;
+pub fn read_link_and_hooks<'a>(client: Object<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
+    let state = read_state::<Client>(client)?;
     Ok((&state.link, Hooks::for_object::<Client>(client)?))
 }
 
 /// Returns the link and the hooks of `$this`.
-pub(super) fn parts<'a>(call: &MethodCall<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
-    parts_of(call.this())
+pub(super) fn link_and_hooks<'a>(
+    call: &MethodCall<'a>,
+) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
+    read_link_and_hooks(call.this())
 }

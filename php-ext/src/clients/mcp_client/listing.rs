@@ -4,13 +4,13 @@ use pillion_mcp_client::{McpClient, McpError};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{EMPTY, parts, request_method};
+use super::{EMPTY_OBJECT, link_and_hooks, request_method};
 use crate::exception;
 use crate::json::to_value;
-use crate::mcp::{arguments, decode_message, tool_list};
-use crate::zend::{Class, Failure, MethodCall, Outcome, empty_array, list_of, member, methods};
+use crate::mcp::{decode_message, read_arguments, tool_list};
+use crate::zend::{Class, Failure, MethodCall, Outcome, empty_array, member, methods, new_list};
 
-pub(super) fn methods(class: Class) -> Class {
+pub(super) fn add_methods(class: Class) -> Class {
     methods!(
         class,
         "listTools(): array" => list_tools,
@@ -25,49 +25,53 @@ pub(super) fn methods(class: Class) -> Class {
 }
 
 fn list_tools(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
-    tool_list::list(link, hooks, EMPTY)
+    let (link, hooks) = link_and_hooks(call)?;
+    tool_list::list(link, hooks, EMPTY_OBJECT)
 }
 
 fn list_resources(call: &mut MethodCall<'_>) -> Outcome {
-    list(call, "resources/list", |client| async move {
+    list_items(call, "resources/list", |client| async move {
         client.list_resources().await
     })
 }
 
 fn list_resource_templates(call: &mut MethodCall<'_>) -> Outcome {
-    list(call, "resources/templates/list", |client| async move {
+    list_items(call, "resources/templates/list", |client| async move {
         client.list_resource_templates().await
     })
 }
 
 fn list_prompts(call: &mut MethodCall<'_>) -> Outcome {
-    list(call, "prompts/list", |client| async move {
+    list_items(call, "prompts/list", |client| async move {
         client.list_prompts().await
     })
 }
 
 /// Returns all pages of a list.
-fn list<F>(call: &MethodCall<'_>, method: &str, request: impl FnOnce(McpClient) -> F) -> Outcome
+fn list_items<F>(
+    call: &MethodCall<'_>,
+    method: &str,
+    request: impl FnOnce(McpClient) -> F,
+) -> Outcome
 where
     F: Future<Output = Result<Vec<Box<RawValue>>, McpError>> + Send + 'static,
 {
-    let (link, hooks) = parts(call)?;
+    let (link, hooks) = link_and_hooks(call)?;
     let items = link.send(hooks, method, request)?;
-    let values = items.iter().map(|item| decode_message(item, EMPTY));
-    values.collect::<Result<Vec<_>, _>>().map(list_of)
+    let values = items.iter().map(|item| decode_message(item, EMPTY_OBJECT));
+    values.collect::<Result<Vec<_>, _>>().map(new_list)
 }
 
 /// Returns the complete result of `resources/read`: `contents` and any other members.
 fn read_resource(call: &mut MethodCall<'_>) -> Outcome {
-    let params = raw(&json!({"uri": call.string(0)?}))?;
+    let params = to_params(&json!({"uri": call.string(0)?}))?;
     request_method(call, "resources/read", params).and_then(require_array)
 }
 
 /// Returns the complete result of `prompts/get`: `messages`, `description` and any other members.
 fn get_prompt(call: &mut MethodCall<'_>) -> Outcome {
-    let arguments = arguments(call, 1)?;
-    let params = raw(&json!({"name": call.string(0)?, "arguments": arguments}))?;
+    let arguments = read_arguments(call, 1)?;
+    let params = to_params(&json!({"name": call.string(0)?, "arguments": arguments}))?;
     request_method(call, "prompts/get", params).and_then(require_array)
 }
 
@@ -78,23 +82,23 @@ fn complete(call: &mut MethodCall<'_>) -> Outcome {
         "ref": reference,
         "argument": {"name": call.string(1)?, "value": call.string(2)?},
     });
-    let context = arguments(call, 3)?;
+    let context = read_arguments(call, 3)?;
     if context.get() != "{}" {
         params["context"] = json!({ "arguments": context });
     }
-    let result = request_method(call, "completion/complete", raw(&params)?)?;
+    let result = request_method(call, "completion/complete", to_params(&params)?)?;
     member(&result, "completion").map_or_else(
         || {
-            Err(exception::transport(
-                "MCP request failed: the answer has no 'completion'",
+            Err(exception::transport_failure(
+                "MCP request failed: the response has no 'completion'",
             ))
         },
         require_array,
     )
 }
 
-/// Fails if a server's result is not an array: a server may send anything, but these methods return
-/// arrays.
+/// Returns an error if a server's result is not an array. A server may send any JSON value, but the
+/// methods of `McpClient` for lists return arrays.
 fn require_array(value: ext_php_rs::types::Zval) -> Outcome {
     if value.is_array() {
         return Ok(value);
@@ -102,11 +106,11 @@ fn require_array(value: ext_php_rs::types::Zval) -> Outcome {
     if value.is_object() {
         return Ok(empty_array());
     }
-    Err(exception::transport(
-        "MCP request failed: the answer is not an object",
+    Err(exception::transport_failure(
+        "MCP request failed: the response is not an object",
     ))
 }
 
-fn raw(params: &serde_json::Value) -> Result<Box<RawValue>, Failure> {
+fn to_params(params: &serde_json::Value) -> Result<Box<RawValue>, Failure> {
     to_raw_value(params).map_err(|error| exception::invalid_input(error.to_string()))
 }

@@ -7,7 +7,7 @@ use pillion_mcp_client::RequestOptions;
 use serde_json::{Map, Value};
 
 use crate::clients::cancellation_token::Cancellation;
-use crate::duration::seconds;
+use crate::duration::parse_seconds;
 use crate::exception;
 use crate::json::to_value;
 use crate::mcp::describe_type;
@@ -20,7 +20,7 @@ const DEFAULT_MAX_CONCURRENT: usize = 16;
 pub struct CallOptions {
     /// The timeout and the `_meta` of the request.
     pub request: RequestOptions,
-    /// The callable that receives the progress.
+    /// The callable that receives the progress reports of the calls.
     pub on_progress: Option<Zval>,
     /// The cancellation signal of the calls.
     pub cancellation: Cancellation,
@@ -31,14 +31,15 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
-    /// Reads the options from an optional argument; `allowed` are the supported options.
+    /// Reads the options from an optional argument. Rejects every option that is not in
+    /// `supported_options`.
     ///
     /// # Errors
     /// A `TypeError`, or an `InvalidInputException` that names the invalid option.
     pub fn from_argument(
         call: &MethodCall<'_>,
         index: usize,
-        allowed: &[&str],
+        supported_options: &[&str],
     ) -> Result<Self, Failure> {
         let mut options = Self {
             request: RequestOptions::default(),
@@ -48,31 +49,31 @@ impl CallOptions {
             max_concurrent: DEFAULT_MAX_CONCURRENT,
         };
         if let Some(array) = call.optional_array(index)? {
-            options.read(array, allowed)?;
+            options.read_all(array, supported_options)?;
         }
         Ok(options)
     }
 
-    fn read(&mut self, options: &Zval, allowed: &[&str]) -> Result<(), Failure> {
+    fn read_all(&mut self, options: &Zval, supported_options: &[&str]) -> Result<(), Failure> {
         for (key, value) in entries(options) {
             let name = key
                 .string()
                 .unwrap_or_else(|| key.long().unwrap_or_default().to_string());
-            if !allowed.contains(&name.as_str()) {
-                let allowed = allowed.join(", ");
+            if !supported_options.contains(&name.as_str()) {
+                let expected = supported_options.join(", ");
                 return Err(exception::invalid_input(format!(
-                    "Unknown option '{name}', expected one of {allowed}"
+                    "Unknown option '{name}', expected one of {expected}"
                 )));
             }
             if !value.is_null() {
-                self.set(&name, &value)?;
+                self.set_option(&name, &value)?;
             }
         }
         Ok(())
     }
 
-    fn set(&mut self, name: &str, value: &Zval) -> Result<(), Failure> {
-        let wrong = |expected: &str| {
+    fn set_option(&mut self, name: &str, value: &Zval) -> Result<(), Failure> {
+        let invalid_option = |expected: &str| {
             exception::invalid_input(format!(
                 "The option '{name}' must be {expected}, {} given",
                 describe_type(value)
@@ -87,34 +88,35 @@ impl CallOptions {
                 let number = value
                     .double()
                     .or(value.long().map(|integer| integer as f64))
-                    .ok_or_else(|| wrong("a number of seconds"))?;
-                // A timeout of zero would mean no timeout.
-                let timeout = seconds("timeout", number)?.max(Duration::from_millis(1));
+                    .ok_or_else(|| invalid_option("a number of seconds"))?;
+                // A timeout of zero becomes 1 ms, because zero would mean no timeout.
+                let timeout = parse_seconds("timeout", number)?.max(Duration::from_millis(1));
                 self.request.timeout = Some(timeout);
             }
             "on_progress" if is_callable(value)? => self.on_progress = Some(value.shallow_clone()),
-            "on_progress" => return Err(wrong("callable")),
+            "on_progress" => return Err(invalid_option("callable")),
             "cancellation" => {
                 let token = Cancellation::from_value(value)?;
-                self.cancellation = token.ok_or_else(|| wrong("a Pillion\\CancellationToken"))?;
+                self.cancellation =
+                    token.ok_or_else(|| invalid_option("a Pillion\\CancellationToken"))?;
             }
             "meta" => {
-                self.request.meta =
-                    meta(value)?.ok_or_else(|| wrong("an array with names as keys"))?;
+                self.request.meta = parse_meta(value)?
+                    .ok_or_else(|| invalid_option("an array with names as keys"))?;
             }
-            "id" => self.id = Some(value.string().ok_or_else(|| wrong("a string"))?),
+            "id" => self.id = Some(value.string().ok_or_else(|| invalid_option("a string"))?),
             _ => {
                 let number = value.long().and_then(|number| usize::try_from(number).ok());
                 self.max_concurrent = number
                     .filter(|number| *number > 0)
-                    .ok_or_else(|| wrong("an integer greater than 0"))?;
+                    .ok_or_else(|| invalid_option("an integer greater than 0"))?;
             }
         }
         Ok(())
     }
 }
 
-fn meta(value: &Zval) -> Result<Option<Map<String, Value>>, Failure> {
+fn parse_meta(value: &Zval) -> Result<Option<Map<String, Value>>, Failure> {
     Ok(match to_value(value)? {
         Value::Object(meta) => Some(meta),
         Value::Array(items) if items.is_empty() => Some(Map::new()),

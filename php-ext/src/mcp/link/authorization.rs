@@ -1,4 +1,4 @@
-//! Handles authorizations that a user grants, in this process or later in another one.
+//! Handles authorizations that a user grants while this process waits, or later in another process.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use super::ServerLink;
 use crate::exception;
 use crate::mcp::connection::{ClientCapabilities, McpConnection};
 use crate::mcp::credentials;
-use crate::mcp::hooks::{Hooks, TOKENS};
+use crate::mcp::hooks::{Hooks, TOKEN_STORE};
 use crate::mcp::token_slot::TokenSlot;
 use crate::mcp::waiting_client::WaitingClient;
-use crate::runtime::{self, Bound};
+use crate::runtime::{self, ProcessBound};
 use crate::wait::wait;
 use crate::zend::Failure;
 
 impl ServerLink {
-    /// Connects before a call if the user may have to grant an authorization, so that the time that
-    /// the user takes does not count against the call's timeout. The outcome is ignored, because
-    /// the call itself fails with the same error.
+    /// If the user may have to grant an authorization, connects before the call, so that the time
+    /// for the user's decision does not count against the call's timeout. A failure to connect is
+    /// ignored here, because the call itself then fails with the same error.
     ///
     /// # Errors
     /// An exception of PHP code that runs during the wait.
@@ -28,7 +28,7 @@ impl ServerLink {
         hooks: Hooks<'_>,
         connection: &Arc<McpConnection>,
     ) -> Result<(), Failure> {
-        if !self.capabilities.borrow().authorization
+        if !self.capabilities.borrow().has_authorization
             || connection.client().open_connection().is_some()
         {
             return Ok(());
@@ -39,35 +39,37 @@ impl ServerLink {
             let waiting_client =
                 WaitingClient::for_connection(self, hooks, Arc::clone(connection), None);
             let outcome = waiting_client.wait(|_| async move { client.connect().await })?;
-            let timed_out = outcome.is_err_and(|error| error.is_timeout());
-            if !timed_out || !self.has_prompted_user.get() {
+            let has_timed_out = outcome.is_err_and(|error| error.is_timeout());
+            if !has_timed_out || !self.has_prompted_user.get() {
                 return Ok(());
             }
         }
     }
 
-    /// Returns the exception for an error. If the error is a deferred authorization, also saves the
-    /// authorization, and adds its URL to the exception.
+    /// Returns the exception for an error. If the error is a deferred authorization, saves the
+    /// authorization in the token store, and adds its URL to the exception.
     ///
     /// # Errors
     /// An exception of the token store.
-    pub fn failure(&self, hooks: Hooks<'_>, error: &McpError) -> Result<Failure, Failure> {
+    pub fn convert_error(&self, hooks: Hooks<'_>, error: &McpError) -> Result<Failure, Failure> {
         let failure = exception::for_mcp_error(error);
         let connection = {
             let connection = self.connection.borrow();
-            connection.as_ref().and_then(Bound::get).cloned()
+            connection.as_ref().and_then(ProcessBound::get).cloned()
         };
         let prompt = connection
             .as_ref()
             .and_then(|connection| connection.prompt());
-        let Some(deferred) = prompt.and_then(|prompt| prompt.take_deferred()) else {
+        let Some(deferred_authorization) =
+            prompt.and_then(|prompt| prompt.take_deferred_authorization())
+        else {
             return Ok(failure);
         };
-        credentials::save_pending(hooks, &deferred.pending)?;
+        credentials::save_pending(hooks, &deferred_authorization.pending_authorization)?;
         Ok(exception::with_authorization(
             failure,
-            &deferred.url,
-            &deferred.scopes,
+            &deferred_authorization.url,
+            &deferred_authorization.scopes,
         ))
     }
 
@@ -78,26 +80,31 @@ impl ServerLink {
     /// An error of the server or the token store. An `InvalidInputException` if OAuth or the token
     /// store is not configured.
     pub fn start_authorization(&self, hooks: Hooks<'_>) -> Result<(String, String), Failure> {
-        let connection = self.unauthorized(hooks)?;
+        let connection = self.open_unauthorized_connection(hooks)?;
         let client = connection.client().clone();
         let outcome = wait(async move {
             client.connect().await?;
             client.ping().await?;
-            // Some servers require a token only for `tools/list`.
+            // Sends `tools/list` after the handshake, because some servers require a token only for
+            // `tools/list`.
             client.list_tools().await.map(drop)
         })?;
-        let deferred = connection
+        let deferred_authorization = connection
             .prompt()
-            .and_then(|prompt| prompt.take_deferred());
-        match (deferred, outcome) {
-            (Some(deferred), _) => {
-                credentials::save_pending(hooks, &deferred.pending)?;
-                Ok((deferred.url, deferred.pending.state))
+            .and_then(|prompt| prompt.take_deferred_authorization());
+        match (deferred_authorization, outcome) {
+            (Some(deferred_authorization), _) => {
+                credentials::save_pending(hooks, &deferred_authorization.pending_authorization)?;
+                Ok((
+                    deferred_authorization.url,
+                    deferred_authorization.pending_authorization.state,
+                ))
             }
             (None, Err(error)) => Err(exception::for_mcp_error(&error)),
             (None, Ok(())) => Err(exception::for_code(
                 ErrorCode::Unavailable,
-                "The server requires no authorization",
+                "The MCP server requires no authorization: \
+                 call its tools without startAuthorization()",
             )),
         }
     }
@@ -108,36 +115,50 @@ impl ServerLink {
     /// # Errors
     /// An `AuthorizationException` if the authorization was not started with this token store, or
     /// was denied. An exception of the token store.
-    pub fn finish_authorization(&self, hooks: Hooks<'_>, address: &str) -> Result<(), Failure> {
-        let connection = self.unauthorized(hooks)?;
+    pub fn finish_authorization(
+        &self,
+        hooks: Hooks<'_>,
+        callback_url: &str,
+    ) -> Result<(), Failure> {
+        let connection = self.open_unauthorized_connection(hooks)?;
         let invalid_url = |error| exception::invalid_input(format!("$callbackUrl: {error}"));
-        let response = AuthorizationResponse::from_redirect(address).map_err(invalid_url)?;
+        let response = AuthorizationResponse::from_redirect(callback_url).map_err(invalid_url)?;
         let state = response.state().unwrap_or_default();
-        let pending = credentials::take_pending(hooks, state)?.ok_or_else(|| {
-            exception::authorization_denied("No authorization with this state was started")
+        let pending_authorization = credentials::take_pending(hooks, state)?.ok_or_else(|| {
+            exception::authorization_denied(
+                "No pending authorization has the 'state' of $callbackUrl: \
+                 call startAuthorization() first",
+            )
         })?;
         let client = connection.client().clone();
-        let finished = wait(async move { client.finish_authorization(pending, response).await })?;
-        finished.map_err(|error| exception::for_mcp_error(&error))?;
+        let outcome = wait(async move {
+            client
+                .finish_authorization(pending_authorization, response)
+                .await
+        })?;
+        outcome.map_err(|error| exception::for_mcp_error(&error))?;
         self.forget_connection();
         self.deliver(hooks, &connection)
     }
 
     /// Creates a separate connection without tokens, to start an authorization.
-    fn unauthorized(&self, hooks: Hooks<'_>) -> Result<Arc<McpConnection>, Failure> {
-        if !self.is_personal() {
+    fn open_unauthorized_connection(
+        &self,
+        hooks: Hooks<'_>,
+    ) -> Result<Arc<McpConnection>, Failure> {
+        if !self.has_user_tokens() {
             return Err(exception::invalid_input(
                 "The server is not configured for an authorization: set the option 'oauth'",
             ));
         }
-        if hooks.get(TOKENS).is_none() {
+        if hooks.get(TOKEN_STORE).is_none() {
             return Err(exception::invalid_input(
-                "A deferred authorization requires setTokenStore()",
+                "A deferred authorization requires a token store: call setTokenStore()",
             ));
         }
         runtime::engine()?;
         let capabilities = ClientCapabilities {
-            deferral: true,
+            can_defer_authorization: true,
             ..ClientCapabilities::default()
         };
         let tokens = Arc::new(TokenSlot::default());

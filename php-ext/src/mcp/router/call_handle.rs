@@ -6,7 +6,7 @@ use pillion_mcp_client::{ProgressCallback, ProgressNotification};
 
 use super::{MessageRouter, NotificationInbox};
 use crate::mcp::server_job::ServerJob;
-use crate::runtime::Bound;
+use crate::runtime::ProcessBound;
 use crate::wait::JobSender;
 
 /// Maximum number of progress reports that wait for one PHP thread. Further reports are dropped,
@@ -21,30 +21,30 @@ tokio::task_local! {
 
 /// One or several calls, and the PHP thread that may wait for them.
 pub struct CallEntry {
-    pub(super) jobs: JobSender<ServerJob>,
+    pub(super) job_sender: JobSender<ServerJob>,
     /// The inbox of the PHP object that made the call.
     pub(super) inbox: Arc<NotificationInbox>,
-    /// The number of waits for the call that are in progress: a callback may wait for the call that
-    /// invoked the callback.
-    waits: AtomicUsize,
+    /// The number of waits for the call that are in progress. The number may exceed one, because a
+    /// callback may wait for the call that invoked it.
+    wait_count: AtomicUsize,
     is_running: AtomicBool,
-    pending_reports: AtomicUsize,
+    pending_report_count: AtomicUsize,
 }
 
 impl CallEntry {
-    pub(super) fn new(jobs: JobSender<ServerJob>, inbox: &Arc<NotificationInbox>) -> Self {
+    pub(super) fn new(job_sender: JobSender<ServerJob>, inbox: &Arc<NotificationInbox>) -> Self {
         Self {
-            jobs,
+            job_sender,
             inbox: Arc::clone(inbox),
-            waits: AtomicUsize::new(0),
+            wait_count: AtomicUsize::new(0),
             is_running: AtomicBool::new(true),
-            pending_reports: AtomicUsize::new(0),
+            pending_report_count: AtomicUsize::new(0),
         }
     }
 
     /// Returns whether a PHP thread waits for the call.
     pub(super) fn has_waiter(&self) -> bool {
-        self.waits.load(Ordering::Acquire) > 0
+        self.wait_count.load(Ordering::Acquire) > 0
     }
 
     /// Returns whether a PHP thread waits for the call, or may wait later.
@@ -58,12 +58,12 @@ pub struct ProgressPermit(Arc<CallEntry>);
 
 impl Drop for ProgressPermit {
     fn drop(&mut self) {
-        self.0.pending_reports.fetch_sub(1, Ordering::Relaxed);
+        self.0.pending_report_count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// PHP's handle of a call. The call is registered with the router as long as this value lives. A
-/// forked child must not use the handle: see [`Bound`].
+/// PHP's handle of a call. The call stays registered with the router until the handle is dropped. A
+/// forked child must not use the handle: see [`ProcessBound`].
 pub struct CallHandle {
     pub(super) router: Arc<MessageRouter>,
     pub(super) entry: Arc<CallEntry>,
@@ -73,23 +73,23 @@ impl CallHandle {
     /// Wraps the future of a call, so that the server's requests during the call reach this handle.
     pub fn run<F: Future>(&self, call: F) -> impl Future<Output = F::Output> + use<F> {
         let end_guard = CallEndGuard(self.router.clone(), self.entry.clone());
-        let call = CURRENT_CALL.scope(Arc::clone(&self.entry), call);
+        let scoped_call = CURRENT_CALL.scope(Arc::clone(&self.entry), call);
         async move {
-            let outcome = call.await;
+            let outcome = scoped_call.await;
             drop(end_guard);
             outcome
         }
     }
 
     /// Returns a callback that reports the progress of one of the calls to PHP.
-    pub fn progress_callback(&self, call: usize) -> ProgressCallback {
+    pub fn progress_callback(&self, call_index: usize) -> ProgressCallback {
         let entry = Arc::clone(&self.entry);
         Arc::new(move |progress: ProgressNotification| {
-            let pending = entry.pending_reports.fetch_add(1, Ordering::Relaxed);
+            let pending_count = entry.pending_report_count.fetch_add(1, Ordering::Relaxed);
             let permit = ProgressPermit(Arc::clone(&entry));
-            if pending < MAX_PENDING_REPORTS {
-                (entry.jobs)(ServerJob::Progress {
-                    call,
+            if pending_count < MAX_PENDING_REPORTS {
+                (entry.job_sender)(ServerJob::Progress {
+                    call_index,
                     progress,
                     permit,
                 });
@@ -98,10 +98,10 @@ impl CallHandle {
     }
 
     /// Marks the call as waited for, until the returned value is dropped.
-    pub fn begin_wait(&self) -> Bound<WaitGuard> {
-        self.entry.waits.fetch_add(1, Ordering::AcqRel);
+    pub fn begin_wait(&self) -> ProcessBound<WaitGuard> {
+        self.entry.wait_count.fetch_add(1, Ordering::AcqRel);
         self.router.mark_waiting(&self.entry);
-        Bound::new(WaitGuard(Arc::clone(&self.router), Arc::clone(&self.entry)))
+        ProcessBound::new(WaitGuard(Arc::clone(&self.router), Arc::clone(&self.entry)))
     }
 
     /// Removes and returns the next job for this call; `None` if there is none.
@@ -121,7 +121,7 @@ pub struct WaitGuard(Arc<MessageRouter>, Arc<CallEntry>);
 
 impl Drop for WaitGuard {
     fn drop(&mut self) {
-        self.1.waits.fetch_sub(1, Ordering::AcqRel);
+        self.1.wait_count.fetch_sub(1, Ordering::AcqRel);
         self.0.wake_targets();
     }
 }

@@ -5,7 +5,8 @@ use pillion_mcp_client::Notification;
 
 use super::lock;
 
-/// Maximum number of notifications that wait for one object. Above it, the oldest ones are dropped.
+/// Maximum number of notifications that wait for one object. Above this number, the oldest
+/// notifications are dropped.
 const MAX_PENDING_NOTIFICATIONS: usize = 256;
 
 /// The pending notifications of one PHP object.
@@ -18,14 +19,14 @@ impl NotificationInbox {
         std::mem::take(&mut *lock(&self.0))
     }
 
-    /// Puts undelivered notifications back, before those that arrived since.
+    /// Puts undelivered notifications back, before the notifications that arrived later.
     pub fn put_back(&self, mut notifications: VecDeque<Notification>) {
-        let mut since = lock(&self.0);
-        notifications.append(&mut since);
-        *since = notifications;
+        let mut new_notifications = lock(&self.0);
+        notifications.append(&mut new_notifications);
+        *new_notifications = notifications;
     }
 
-    /// Adds a notification. Returns whether it is the first pending one.
+    /// Adds a notification. Returns whether it is the only pending notification.
     pub(super) fn put(&self, notification: Notification) -> bool {
         let mut notifications = lock(&self.0);
         if notifications.len() == MAX_PENDING_NOTIFICATIONS {

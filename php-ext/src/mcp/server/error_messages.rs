@@ -8,7 +8,7 @@ use crate::exception;
 use crate::zend::Failure;
 
 /// The options that both client classes have.
-const OPTIONS: [&str; 10] = [
+const SHARED_OPTIONS: [&str; 10] = [
     "label",
     "transport",
     "handshake",
@@ -36,12 +36,12 @@ const CLIENT_OPTIONS: [&str; 11] = [
     "cwd",
 ];
 
-pub(super) fn unknown(key: &str, class: ClientClass) -> Failure {
-    let own: &[&str] = match class {
+pub(super) fn unknown_option(key: &str, class: ClientClass) -> Failure {
+    let class_options: &[&str] = match class {
         ClientClass::SseClient => &[],
         ClientClass::Client { .. } => &CLIENT_OPTIONS,
     };
-    let options = [&OPTIONS, own].concat().join(", ");
+    let options = [&SHARED_OPTIONS, class_options].concat().join(", ");
     exception::invalid_input(format!("Unknown option '{key}', expected one of {options}"))
 }
 
@@ -55,21 +55,24 @@ pub(super) fn with_php_option_names(error: &ServerConfigError) -> String {
     }
 }
 
-pub(super) fn invalid(key: &str, why: impl std::fmt::Display) -> Failure {
-    exception::invalid_input(format!("Invalid MCP server option '{key}': {why}"))
+pub(super) fn invalid_option(key: &str, message: impl std::fmt::Display) -> Failure {
+    exception::invalid_input(format!("Invalid MCP server option '{key}': {message}"))
 }
 
 /// Returns serde's message about an invalid value, without the value, because it may be a
-/// credential. Unknown variant and field names stay only if they cannot be part of a credential.
-pub fn without_value(is_secret: bool, why: &str) -> String {
-    let expected = why.rsplit_once(", expected ").map(|(_, expected)| expected);
-    let is_value = ["invalid type: ", "invalid value: ", "invalid length "]
+/// credential. The message keeps an unknown variant or field name only if the name cannot be part
+/// of a credential.
+pub fn without_value(is_secret: bool, message: &str) -> String {
+    let expected = message
+        .rsplit_once(", expected ")
+        .map(|(_, expected)| expected);
+    let has_value = ["invalid type: ", "invalid value: ", "invalid length "]
         .iter()
-        .any(|start| why.starts_with(start));
+        .any(|prefix| message.starts_with(prefix));
     match expected {
-        Some(expected) if is_value || is_secret => format!("expected {expected}"),
-        None if why.starts_with("missing field") => why.to_owned(),
-        None if is_value || is_secret => "it is not valid".to_owned(),
-        _ => why.to_owned(),
+        Some(expected) if has_value || is_secret => format!("expected {expected}"),
+        None if message.starts_with("missing field") => message.to_owned(),
+        None if has_value || is_secret => "the value is not valid".to_owned(),
+        _ => message.to_owned(),
     }
 }

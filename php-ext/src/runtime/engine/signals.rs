@@ -3,9 +3,9 @@
 //! PHP's handlers must run on PHP's threads: `pcntl` and the timer behind `max_execution_time`
 //! write to the globals of the Zend engine. Therefore our own threads block all signals. A thread
 //! inherits the signal mask of the thread that creates it, and tokio creates threads on PHP's
-//! thread while it drives the runtime. Therefore the driving thread blocks all signals as well. It
-//! unblocks them while it sleeps, where they cannot interrupt code of the runtime, so that a signal
-//! can end the process at any time.
+//! thread while it drives the runtime. Therefore the driving thread blocks all signals as well. The
+//! driving thread unblocks the signals while it sleeps, where signals cannot interrupt code of the
+//! runtime, so that a signal can end the process at any time.
 
 use std::cell::Cell;
 use std::ptr;
@@ -21,23 +21,23 @@ thread_local! {
 
 /// Blocks all signals on this thread permanently.
 pub(super) fn block_all() {
-    // If a call fails, here or below, a signal handler occasionally runs on the wrong thread. There
-    // is no better reaction.
+    // Errors of the signal functions in this file are ignored: after an error, a signal handler may
+    // run on the wrong thread, which is better than ending the process.
     let _ = SigSet::all().thread_block();
 }
 
 /// Runs `work` with all signals blocked, so that threads that `work` creates receive no signals.
 pub(super) fn with_signals_blocked<R>(work: impl FnOnce() -> R) -> R {
-    let _signals = SignalBlock::new();
+    let _signal_block = SignalBlock::new();
     work()
 }
 
 /// Unblocks the signals when a driving thread goes to sleep. Hides SIGPIPE from PHP: see
 /// [`discard_sigpipe`].
 pub(super) fn unblock_for_sleep() {
-    if let Some(mut previous) = PREVIOUS_MASK.get() {
-        previous.add(Signal::SIGPIPE);
-        let _ = previous.thread_set_mask();
+    if let Some(mut previous_mask) = PREVIOUS_MASK.get() {
+        previous_mask.add(Signal::SIGPIPE);
+        let _ = previous_mask.thread_set_mask();
     }
 }
 
@@ -48,8 +48,8 @@ pub(super) fn block_after_sleep() {
     }
 }
 
-/// Returns whether this thread drives the runtime; also in a signal handler that has interrupted
-/// it.
+/// Returns whether this thread drives the runtime. In a signal handler, the function also returns
+/// true if the signal has interrupted a thread that drives the runtime.
 pub(super) fn are_blocked() -> bool {
     PREVIOUS_MASK.get().is_some()
 }
@@ -59,19 +59,19 @@ pub(super) struct SignalBlock(());
 
 impl SignalBlock {
     pub(super) fn new() -> Self {
-        let previous = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
-        PREVIOUS_MASK.set(previous.ok());
+        let previous_mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        PREVIOUS_MASK.set(previous_mask.ok());
         Self(())
     }
 }
 
 impl Drop for SignalBlock {
     fn drop(&mut self) {
-        if let Some(previous) = PREVIOUS_MASK.take() {
-            if !previous.contains(Signal::SIGPIPE) {
+        if let Some(previous_mask) = PREVIOUS_MASK.take() {
+            if !previous_mask.contains(Signal::SIGPIPE) {
                 discard_sigpipe();
             }
-            let _ = previous.thread_set_mask();
+            let _ = previous_mask.thread_set_mask();
         }
     }
 }
@@ -80,12 +80,18 @@ impl Drop for SignalBlock {
 /// server has closed the connection. The write already returns an error, and in PHP the signal may
 /// run a handler or end the process.
 fn discard_sigpipe() {
-    let mut pipe = SigSet::empty();
-    pipe.add(Signal::SIGPIPE);
-    let no_wait = libc::timespec {
+    let mut sigpipe_set = SigSet::empty();
+    sigpipe_set.add(Signal::SIGPIPE);
+    let zero_timeout = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: the set and the time live until the call returns; nothing is written.
-    unsafe { libc::sigtimedwait(pipe.as_ref(), ptr::null_mut(), &raw const no_wait) };
+    unsafe {
+        libc::sigtimedwait(
+            sigpipe_set.as_ref(),
+            ptr::null_mut(),
+            &raw const zero_timeout,
+        )
+    };
 }

@@ -7,7 +7,7 @@ use ext_php_rs::types::{ArrayKey, ZendHashTable, Zval};
 use pillion_mcp_client::ServerConfig;
 
 use crate::zend::{
-    Key, MethodCall, Outcome, Properties, entries, run_guarded, string_of, table_of,
+    MethodCall, Outcome, Properties, TableKey, entries, into_array, new_string, run_guarded,
 };
 
 /// The mangled name of the protected property with the server's entry.
@@ -19,7 +19,7 @@ const MAX_DEPTH: usize = 16;
 const REDACTED: &str = "[redacted]";
 /// Keys of a server's entry whose whole value may be secret.
 const SECRET_KEYS: [&str; 5] = ["authentication", "cookie", "env", "headers", "oauth"];
-/// Parts of other keys that mark the value as a credential.
+/// Substrings that mark the value of any other key as a credential.
 const SECRET_KEY_PARTS: [&str; 6] = [
     "authorization",
     "credential",
@@ -29,7 +29,7 @@ const SECRET_KEY_PARTS: [&str; 6] = [
     "token",
 ];
 /// Keys whose value is no credential although they contain one of [`SECRET_KEY_PARTS`].
-const PUBLIC_KEYS: [&str; 1] = ["token_in_query"];
+const NON_SECRET_KEYS: [&str; 1] = ["token_in_query"];
 
 /// Implements `__debugInfo()`, which `var_dump()`, `print_r()` and debuggers call.
 pub(super) fn debug_info(call: &mut MethodCall<'_>) -> Outcome {
@@ -39,57 +39,57 @@ pub(super) fn debug_info(call: &mut MethodCall<'_>) -> Outcome {
         .iter()
         .flat_map(Properties::entries)
         .filter(|(_, value)| value.get_type() != DataType::Undef);
-    let mut redacted = ZendHashTable::new();
+    let mut redacted_properties = ZendHashTable::new();
     for (key, value) in set_properties {
         let is_entry = key
             .zend_str()
             .is_some_and(|name| name.as_bytes() == SERVER_CONFIG);
-        let shown = if is_entry && value.is_array() {
-            without_credentials(&value, MAX_DEPTH)
+        let displayed_value = if is_entry && value.is_array() {
+            redact_credentials(&value, MAX_DEPTH)
         } else {
             value
         };
-        put(&mut redacted, key, shown);
+        insert_entry(&mut redacted_properties, key, displayed_value);
     }
-    Ok(table_of(redacted))
+    Ok(into_array(redacted_properties))
 }
 
-fn without_credentials(entry: &Zval, levels: usize) -> Zval {
-    let mut redacted = ZendHashTable::new();
+fn redact_credentials(entry: &Zval, remaining_levels: usize) -> Zval {
+    let mut redacted_entries = ZendHashTable::new();
     for (key, value) in entries(entry) {
         let name = key.string().unwrap_or_default().to_ascii_lowercase();
-        let value = if value.is_null() || value.is_bool() {
+        let redacted_value = if value.is_null() || value.is_bool() {
             value
-        } else if is_secret(&name) || levels == 0 {
-            string_of(REDACTED)
+        } else if is_secret(&name) || remaining_levels == 0 {
+            new_string(REDACTED)
         } else if let (SERVER_URL, Some(url)) = (name.as_str(), value.str()) {
-            string_of(without_query(url))
+            new_string(redact_query(url))
         } else if value.is_array() {
-            without_credentials(&value, levels - 1)
+            redact_credentials(&value, remaining_levels - 1)
         } else {
             value
         };
-        put(&mut redacted, key, value);
+        insert_entry(&mut redacted_entries, key, redacted_value);
     }
-    table_of(redacted)
+    into_array(redacted_entries)
 }
 
 fn is_secret(name: &str) -> bool {
     let has_secret_part = SECRET_KEY_PARTS.iter().any(|part| name.contains(part));
-    SECRET_KEYS.contains(&name) || has_secret_part && !PUBLIC_KEYS.contains(&name)
+    SECRET_KEYS.contains(&name) || has_secret_part && !NON_SECRET_KEYS.contains(&name)
 }
 
 /// Returns the URL as logs show it, or a placeholder if the URL cannot be parsed.
-fn without_query(url: &str) -> String {
+fn redact_query(url: &str) -> String {
     ServerConfig::new("mcp", url)
         .map_or_else(|_| REDACTED.to_owned(), |server| server.display_url())
 }
 
-fn put(table: &mut ZBox<ZendHashTable>, key: Key<'_>, value: Zval) {
-    let key = match key {
-        Key::Index(index) => ArrayKey::Long(index),
-        Key::Name(name) => ArrayKey::ZendString(name),
+fn insert_entry(table: &mut ZBox<ZendHashTable>, key: TableKey<'_>, value: Zval) {
+    let array_key = match key {
+        TableKey::Index(index) => ArrayKey::Long(index),
+        TableKey::Name(name) => ArrayKey::ZendString(name),
     };
     // Inserting a string key cannot fail: if memory is exhausted, PHP's engine bails out.
-    let _ = table.insert(key, value);
+    let _ = table.insert(array_key, value);
 }

@@ -1,46 +1,46 @@
-//! Results that PHP code creates, and results converted to exceptions.
+//! Creates results from PHP code, and converts failed results to exceptions.
 
 use ext_php_rs::types::Zval;
 
-use super::{CLASS, KEYS, PROPERTIES, Parts};
+use super::{CLASS, JSON_KEYS, PROPERTIES, ResultParts};
 use crate::exception;
 use crate::json::{EmptyObject, decode_value};
-use crate::zend::{MethodCall, Outcome, array_of, empty_array};
+use crate::zend::{MethodCall, Outcome, empty_array, new_array};
 
-fn metadata(call: &MethodCall<'_>, index: usize) -> Outcome {
+fn metadata_argument(call: &MethodCall<'_>, index: usize) -> Outcome {
     let metadata = call.optional_array(index)?;
     Ok(metadata.map_or_else(empty_array, Zval::shallow_clone))
 }
 
 /// Creates the values of a `ToolResult` from a method's arguments. The call ID and the tool name
 /// are optional: the executor sets them.
-fn parts(call: &MethodCall<'_>, index: usize) -> Result<Parts, crate::zend::Failure> {
+fn new_parts(call: &MethodCall<'_>, index: usize) -> Result<ResultParts, crate::zend::Failure> {
     let id = call.string_or(index, "")?;
     let name = call.string_or(index + 1, "")?;
-    Ok(Parts::new(id, name))
+    Ok(ResultParts::new(id, name))
 }
 
 pub(super) fn success(call: &mut MethodCall<'_>) -> Outcome {
-    let parts = Parts {
+    let result_parts = ResultParts {
         result: call.value_or_null(0),
         data: call.value_or_null(3),
-        metadata: metadata(call, 4)?,
-        ..parts(call, 1)?
+        metadata: metadata_argument(call, 4)?,
+        ..new_parts(call, 1)?
     };
-    parts.into_object_of(call.called_class())
+    result_parts.into_object_of(call.called_class())
 }
 
 pub(super) fn failure(call: &mut MethodCall<'_>) -> Outcome {
     let code = call.string_or(1, "internal_error")?;
-    let parts = Parts {
+    let result_parts = ResultParts {
         success: false,
         error: Some(call.string(0)?.to_owned()),
         error_code: Some(code.to_owned()),
         result: call.value_or_null(4),
-        metadata: metadata(call, 5)?,
-        ..parts(call, 2)?
+        metadata: metadata_argument(call, 5)?,
+        ..new_parts(call, 2)?
     };
-    parts.into_object_of(call.called_class())
+    result_parts.into_object_of(call.called_class())
 }
 
 /// Throws the exception for the error code of a failed result; returns a successful result.
@@ -62,14 +62,14 @@ pub(super) fn throw(call: &mut MethodCall<'_>) -> Outcome {
 /// Returns the result for `json_encode`, like `toArray()` but with empty metadata as an object.
 pub(super) fn json_serialize(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
-    let mut entries = Vec::with_capacity(KEYS.len());
-    for (key, name) in KEYS.into_iter().zip(PROPERTIES) {
+    let mut entries = Vec::with_capacity(JSON_KEYS.len());
+    for (key, name) in JSON_KEYS.into_iter().zip(PROPERTIES) {
         let mut value = this.get(CLASS.get(), name)?;
-        if name == "metadata" && value.array().is_some_and(|facts| facts.is_empty()) {
-            let nothing = serde_json::Value::Object(serde_json::Map::new());
-            value = decode_value(&nothing, EmptyObject::StdClass)?;
+        if name == "metadata" && value.array().is_some_and(|entries| entries.is_empty()) {
+            let empty_map = serde_json::Value::Object(serde_json::Map::new());
+            value = decode_value(&empty_map, EmptyObject::StdClass)?;
         }
         entries.push((key, value));
     }
-    Ok(array_of(entries))
+    Ok(new_array(entries))
 }

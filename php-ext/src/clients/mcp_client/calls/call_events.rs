@@ -1,10 +1,10 @@
-//! Dispatches the events of a call: its start, and exactly once its end.
+//! Dispatches the start event of a call, and later the end event of the call, exactly once.
 
 use std::time::{Duration, Instant};
 
 use crate::exception::run_during_failure;
 use crate::mcp::ServerLink;
-use crate::mcp::hooks::{EVENTS, Hooks};
+use crate::mcp::hooks::{EVENT_DISPATCHER, Hooks};
 use crate::values::event;
 use crate::values::event::CallEnd;
 use crate::zend::Failure;
@@ -12,8 +12,8 @@ use crate::zend::Failure;
 /// The ID of a call and the name of its tool.
 pub type CallNames<'a> = (&'a str, &'a str);
 
-/// Dispatches the start of a call, runs `work`, and dispatches the end. `work` returns a value,
-/// with an error code if the call failed.
+/// Dispatches the start event of a call, runs `work`, and dispatches the end event. `work` returns
+/// a value, and an error code if the call failed.
 ///
 /// # Errors
 /// The failure of `work`, or an exception from a listener.
@@ -23,17 +23,17 @@ pub fn with_call_events<T>(
     call: CallNames<'_>,
     work: impl FnOnce() -> Result<(T, Option<&'static str>), Failure>,
 ) -> Result<T, Failure> {
-    let started = Instant::now();
+    let started_at = Instant::now();
     let outcome = dispatch_start(link, hooks, call).and_then(|()| work());
-    let time = started.elapsed();
+    let duration = started_at.elapsed();
     match outcome {
-        Ok((value, code)) => dispatch_end(link, hooks, call, code, time).map(|()| value),
-        Err(failure) => Err(dispatch_failure(link, hooks, call, failure, time)),
+        Ok((value, code)) => dispatch_end(link, hooks, call, code, duration).map(|()| value),
+        Err(failure) => Err(dispatch_failure(link, hooks, call, failure, duration)),
     }
 }
 
-/// Dispatches the start of a call. If that fails, a listener may already have received the event,
-/// so the end must be dispatched as well.
+/// Dispatches the start event of a call. If this fails, the end event is dispatched as well,
+/// because a listener may already have received the start event.
 ///
 /// # Errors
 /// An exception from a listener.
@@ -43,10 +43,10 @@ pub fn dispatch_start(
     (id, tool): CallNames<'_>,
 ) -> Result<(), Failure> {
     let server = link.server().display_name();
-    hooks.dispatch(|| event::tool_call_started(tool, id, Some(&server)))
+    hooks.dispatch(|| event::new_tool_call_started(tool, id, Some(&server)))
 }
 
-/// Dispatches the end of a call.
+/// Dispatches the end event of a call.
 ///
 /// # Errors
 /// An exception from a listener.
@@ -55,31 +55,31 @@ pub fn dispatch_end(
     hooks: Hooks<'_>,
     (id, tool): CallNames<'_>,
     error_code: Option<&str>,
-    time: Duration,
+    duration: Duration,
 ) -> Result<(), Failure> {
     let server = link.server().display_name();
-    let ended = CallEnd {
+    let call_end = CallEnd {
         tool,
         id,
         server: Some(&server),
         error_code,
-        seconds: time.as_secs_f64(),
+        seconds: duration.as_secs_f64(),
     };
-    hooks.dispatch(|| event::tool_call_finished(&ended))
+    hooks.dispatch(|| event::new_tool_call_finished(&call_end))
 }
 
-/// Dispatches the end of a call that failed, and returns the failure.
+/// Dispatches the end event of a failed call, and returns the failure.
 pub fn dispatch_failure(
     link: &ServerLink,
     hooks: Hooks<'_>,
     call: CallNames<'_>,
     failure: Failure,
-    time: Duration,
+    duration: Duration,
 ) -> Failure {
-    if hooks.get(EVENTS).is_none() {
+    if hooks.get(EVENT_DISPATCHER).is_none() {
         return failure;
     }
     run_during_failure(failure, |code| {
-        dispatch_end(link, hooks, call, Some(code.as_str()), time)
+        dispatch_end(link, hooks, call, Some(code.as_str()), duration)
     })
 }

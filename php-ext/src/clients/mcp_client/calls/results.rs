@@ -4,31 +4,31 @@ use ext_php_rs::types::Zval;
 use pillion_core::tool::{ErrorCode, whole_seconds};
 use pillion_mcp_client::ToolCallResult;
 
-use crate::clients::mcp_client::EMPTY;
+use crate::clients::mcp_client::EMPTY_OBJECT;
 use crate::mcp::decode_message;
-use crate::values::tool_result::Parts;
-use crate::zend::{Failure, Outcome, array_of, entries, int_of, member, string_of};
+use crate::values::tool_result::ResultParts;
+use crate::zend::{Failure, Outcome, entries, member, new_array, new_int, new_string};
 
 /// Returns the result of a call as a `ToolResult`, with an error code if the result has `isError`.
 pub fn result_of_call(
     id: &str,
     name: &str,
-    called: &ToolCallResult,
+    call_result: &ToolCallResult,
 ) -> Result<(Zval, Option<&'static str>), Failure> {
-    let result = decode_message(&called.result, EMPTY)?;
+    let result = decode_message(&call_result.result, EMPTY_OBJECT)?;
     let is_error = is_error(&result);
     let code = is_error.then(|| ErrorCode::InternalError.as_str());
-    let mut parts = Parts {
+    let mut result_parts = ResultParts {
         success: !is_error,
-        error: is_error.then(|| text_of(&result)),
+        error: is_error.then(|| join_text_blocks(&result)),
         error_code: code.map(str::to_owned),
-        ..Parts::new(id, name)
+        ..ResultParts::new(id, name)
     };
-    if let Some(mismatch) = &called.output_mismatch {
-        parts.metadata = array_of([("output_mismatch", string_of(mismatch))]);
+    if let Some(mismatch) = &call_result.output_mismatch {
+        result_parts.metadata = new_array([("output_mismatch", new_string(mismatch))]);
     }
-    parts.result = result;
-    Ok((parts.into_object()?, code))
+    result_parts.result = result;
+    Ok((result_parts.into_object()?, code))
 }
 
 /// Returns whether a tool's result has `isError`.
@@ -37,7 +37,7 @@ pub fn is_error(result: &Zval) -> bool {
 }
 
 /// Returns the text blocks of a tool's result, one per line.
-fn text_of(result: &Zval) -> String {
+fn join_text_blocks(result: &Zval) -> String {
     let content = member(result, "content");
     let mut texts = Vec::new();
     for (_, block) in content.iter().flat_map(entries) {
@@ -50,24 +50,25 @@ fn text_of(result: &Zval) -> String {
     }
 }
 
-/// Creates the failed result of a call that has no result.
-pub(super) fn failed_result(
+/// Creates a failed result for a call that ended without a result.
+pub(super) fn new_failed_result(
     id: &str,
     name: &str,
     code: ErrorCode,
     error: String,
     retry_after: Option<Duration>,
 ) -> Outcome {
-    let mut parts = Parts {
+    let mut result_parts = ResultParts {
         success: false,
         error: Some(error),
         error_code: Some(code.as_str().to_owned()),
-        ..Parts::new(id, name)
+        ..ResultParts::new(id, name)
     };
-    if let Some(wait) = retry_after {
-        // The form is that of an executor's results.
-        let seconds = i64::try_from(whole_seconds(wait)).unwrap_or(i64::MAX);
-        parts.metadata = array_of([("retry_after", int_of(seconds))]);
+    if let Some(delay) = retry_after {
+        // The delay before a retry is rounded up to whole seconds, as in the results of a
+        // `ToolExecutor`.
+        let seconds = i64::try_from(whole_seconds(delay)).unwrap_or(i64::MAX);
+        result_parts.metadata = new_array([("retry_after", new_int(seconds))]);
     }
-    parts.into_object()
+    result_parts.into_object()
 }

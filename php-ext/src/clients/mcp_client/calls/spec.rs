@@ -24,7 +24,7 @@ pub struct ToolCallSpec {
     pub arguments: Box<RawValue>,
 }
 
-/// The outcome of a tool call: its result, or why there is none.
+/// The outcome of a tool call: the call's result, or the reason why the call has no result.
 pub type CallOutcome = Result<ToolCallResult, CallError>;
 
 /// The reason why a tool call has no result.
@@ -35,27 +35,27 @@ pub enum CallError {
     /// The call's token was cancelled, with this reason.
     Cancelled(String),
     /// The arguments are not a JSON object, for this reason.
-    Arguments(String),
+    InvalidArguments(String),
 }
 
 impl CallError {
-    /// Returns the code of the error, as events and results name it.
+    /// Returns the error code that events and results contain.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Mcp(error) => pillion_mcp_tools::error_code(error.class()),
             Self::Cancelled(_) => ErrorCode::Cancelled,
-            Self::Arguments(_) => ErrorCode::InvalidInput,
+            Self::InvalidArguments(_) => ErrorCode::InvalidInput,
         }
     }
 
     /// Returns the exception for the error.
     ///
     /// # Errors
-    /// An exception of the token store, as for [`ServerLink::failure`].
+    /// An exception of the token store, as for [`ServerLink::convert_error`].
     pub fn into_failure(self, link: &ServerLink, hooks: Hooks<'_>) -> Result<Failure, Failure> {
         match &self {
-            Self::Mcp(error) => link.failure(hooks, error),
-            other => Ok(exception::for_code(other.code(), other.to_string())),
+            Self::Mcp(error) => link.convert_error(hooks, error),
+            error => Ok(exception::for_code(error.code(), error.to_string())),
         }
     }
 }
@@ -66,7 +66,7 @@ impl fmt::Display for CallError {
             Self::Mcp(error) => error.fmt(f),
             Self::Cancelled(reason) if reason.is_empty() => f.write_str("The call was cancelled"),
             Self::Cancelled(reason) => write!(f, "The call was cancelled: {reason}"),
-            Self::Arguments(why) => f.write_str(why),
+            Self::InvalidArguments(reason) => f.write_str(reason),
         }
     }
 }
@@ -78,20 +78,20 @@ pub async fn call_with_cancellation(
     options: RequestOptions,
     cancellation: Cancellation,
 ) -> CallOutcome {
-    let called = client.call_tool_with(&spec.name, &spec.arguments, &options);
+    let call = client.call_tool_with_options(&spec.name, &spec.arguments, &options);
     tokio::select! {
         biased;
-        reason = cancellation.cancelled() => Err(CallError::Cancelled(reason)),
-        called = called => called.map_err(CallError::Mcp),
+        reason = cancellation.wait_for_reason() => Err(CallError::Cancelled(reason)),
+        outcome = call => outcome.map_err(CallError::Mcp),
     }
 }
 
 /// Returns an ID for a call, unique in this process and most likely unique across processes.
 pub fn new_id() -> String {
     static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-    let now = SystemTime::now()
+    let milliseconds = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| time.as_millis());
-    let (process, count) = (std::process::id(), NEXT_ID.fetch_add(1, Ordering::Relaxed));
-    format!("call_{now:x}_{process:x}_{count:x}")
+    let (process_id, count) = (std::process::id(), NEXT_ID.fetch_add(1, Ordering::Relaxed));
+    format!("call_{milliseconds:x}_{process_id:x}_{count:x}")
 }

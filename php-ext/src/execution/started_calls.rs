@@ -23,63 +23,78 @@ impl StartedCalls {
     pub(super) fn forward(
         &self,
         hooks: Hooks<'_>,
-        notice: &CallNotification,
+        notification: &CallNotification,
     ) -> Result<(), Failure> {
         let mut started_calls = self.0.borrow_mut();
-        let is_same = |(other, _): &(CallNotification, Instant)| other.call_id == notice.call_id;
-        match (&notice.end, started_calls.iter().position(is_same)) {
-            (None, _) => started_calls.push((notice.clone(), Instant::now())),
+        let is_same_call = |(started_call, _): &(CallNotification, Instant)| {
+            started_call.call_id == notification.call_id
+        };
+        match (
+            &notification.end,
+            started_calls.iter().position(is_same_call),
+        ) {
+            (None, _) => started_calls.push((notification.clone(), Instant::now())),
             (Some(_), Some(index)) => drop(started_calls.remove(index)),
             (Some(_), None) => {}
         }
         drop(started_calls);
-        dispatch(hooks, notice)
+        dispatch(hooks, notification)
     }
 
-    /// Dispatches the end of all started calls as cancelled.
+    /// Dispatches the end events of all started calls, with the error code for a cancellation.
     ///
     /// # Errors
     /// An exception from a listener or from the logger.
     pub fn dispatch_cancelled(&self, hooks: Hooks<'_>) -> Result<(), Failure> {
-        self.0.take().into_iter().try_for_each(|(notice, started)| {
-            dispatch(hooks, &failed(notice, started, ErrorCode::Cancelled))
-        })
+        self.0
+            .take()
+            .into_iter()
+            .try_for_each(|(notification, started_at)| {
+                dispatch(
+                    hooks,
+                    &to_failed(notification, started_at, ErrorCode::Cancelled),
+                )
+            })
     }
 
-    /// Dispatches the end of all started calls as failed, and returns the failure.
+    /// Dispatches the end events of all started calls as failed, and returns the failure.
     pub fn dispatch_failed(&self, hooks: Option<Hooks<'_>>, failure: Failure) -> Failure {
         let Some(hooks) = hooks else { return failure };
         self.0
             .take()
             .into_iter()
-            .fold(failure, |failure, (notice, started)| {
+            .fold(failure, |failure, (notification, started_at)| {
                 run_during_failure(failure, |code| {
-                    dispatch(hooks, &failed(notice, started, code))
+                    dispatch(hooks, &to_failed(notification, started_at, code))
                 })
             })
     }
 }
 
-/// Returns the notification that a started call has failed at this time.
-fn failed(notice: CallNotification, started: Instant, code: ErrorCode) -> CallNotification {
+/// Creates the notification that a started call has failed at the current time.
+fn to_failed(
+    notification: CallNotification,
+    started_at: Instant,
+    code: ErrorCode,
+) -> CallNotification {
     CallNotification {
         end: Some(CallEnd {
             error_code: Some(code),
-            elapsed: started.elapsed(),
+            elapsed: started_at.elapsed(),
         }),
-        ..notice
+        ..notification
     }
 }
 
 /// Forwards the notification about a call as an event and as a PSR-3 log message.
-fn dispatch(hooks: Hooks<'_>, notice: &CallNotification) -> Result<(), Failure> {
-    let (tool, id) = (notice.tool.as_str(), notice.call_id.as_str());
-    let server = notice.server.as_deref();
-    let Some(end) = notice.end else {
-        return hooks.dispatch(|| event::tool_call_started(tool, id, server));
+fn dispatch(hooks: Hooks<'_>, notification: &CallNotification) -> Result<(), Failure> {
+    let (tool, id) = (notification.tool.as_str(), notification.call_id.as_str());
+    let server = notification.server.as_deref();
+    let Some(call_end) = notification.end else {
+        return hooks.dispatch(|| event::new_tool_call_started(tool, id, server));
     };
-    let error_code = end.error_code.map(|code| code.as_str());
-    let seconds = end.elapsed.as_secs_f64();
+    let error_code = call_end.error_code.map(|code| code.as_str());
+    let seconds = call_end.elapsed.as_secs_f64();
     if hooks.get(hooks::LOGGER).is_some() {
         let level = match error_code {
             None => LogLevel::Info,
@@ -94,7 +109,7 @@ fn dispatch(hooks: Hooks<'_>, notice: &CallNotification) -> Result<(), Failure> 
         })?;
     }
     hooks.dispatch(|| {
-        event::tool_call_finished(&event::CallEnd {
+        event::new_tool_call_finished(&event::CallEnd {
             tool,
             id,
             server,

@@ -1,4 +1,4 @@
-//! `callTools`: several concurrent calls.
+//! `callTools`: runs several tool calls concurrently.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -10,30 +10,30 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::call_events::{dispatch_end, dispatch_failure, dispatch_start};
-use super::results::{failed_result, result_of_call};
+use super::results::{new_failed_result, result_of_call};
 use super::spec::{CallError, CallOutcome, ToolCallSpec, call_with_cancellation, new_id};
+use crate::clients::mcp_client::link_and_hooks;
 use crate::clients::mcp_client::options::CallOptions;
-use crate::clients::mcp_client::parts;
 use crate::exception;
 use crate::exception::run_during_failure;
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{ProgressReceiver, ServerLink, describe_type};
-use crate::values::tool_call::call_of;
+use crate::values::tool_call::to_tool_call;
 use crate::zend::{
-    Failure, MethodCall, Object, Outcome, entries, list_of, member, string_of, with_entry,
+    Failure, MethodCall, Object, Outcome, entries, member, new_list, new_string, with_entry,
 };
 
-/// Runs tool calls concurrently. A failed call has a failed result.
+/// Runs tool calls concurrently. A failed call has a failed result instead of an exception.
 pub(super) fn call_tools(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
-    let allowed = [
+    let (link, hooks) = link_and_hooks(call)?;
+    let supported_options = [
         "timeout",
         "on_progress",
         "cancellation",
         "meta",
         "max_concurrent",
     ];
-    let options = CallOptions::from_argument(call, 1, &allowed)?;
+    let options = CallOptions::from_argument(call, 1, &supported_options)?;
     let mut ids = Vec::new();
     let mut names = Vec::new();
     let mut specs = Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn call_tools(call: &mut MethodCall<'_>) -> Outcome {
             callable,
             ids: &ids,
         });
-    let started = Instant::now();
+    let started_at = Instant::now();
     let mut started_count = 0;
     let outcome = (ids.iter().zip(&names))
         .try_for_each(|(id, name)| {
@@ -63,11 +63,11 @@ pub(super) fn call_tools(call: &mut MethodCall<'_>) -> Outcome {
             dispatch_start(link, hooks, (id, name))
         })
         .and_then(|()| run_all(link, hooks, &options, progress_receiver.as_ref(), specs))
-        .and_then(|ended| {
-            let calls = ids.iter().zip(&names).zip(ended);
-            let results = calls.map(|((id, name), (finished, time))| {
-                let (result, code) = result_of(id, name, finished)?;
-                Ok((result, code, time))
+        .and_then(|timed_outcomes| {
+            let calls = ids.iter().zip(&names).zip(timed_outcomes);
+            let results = calls.map(|((id, name), (outcome, duration))| {
+                let (result, code) = to_result(id, name, outcome)?;
+                Ok((result, code, duration))
             });
             results.collect::<Result<Vec<_>, Failure>>()
         });
@@ -78,10 +78,10 @@ pub(super) fn call_tools(call: &mut MethodCall<'_>) -> Outcome {
     let mut failure = None;
     let mut results = Vec::with_capacity(ids.len());
     match outcome {
-        Ok(ended) => {
-            for (call, (result, code, time)) in calls.zip(ended) {
+        Ok(timed_results) => {
+            for (call, (result, code, duration)) in calls.zip(timed_results) {
                 results.push(result);
-                let dispatch = || dispatch_end(link, hooks, call, code, time);
+                let dispatch = || dispatch_end(link, hooks, call, code, duration);
                 failure = match failure {
                     None => dispatch().err(),
                     Some(failure) => Some(run_during_failure(failure, |_| dispatch())),
@@ -89,16 +89,16 @@ pub(super) fn call_tools(call: &mut MethodCall<'_>) -> Outcome {
             }
         }
         Err(cause) => {
-            let time = started.elapsed();
-            let dispatch = |cause, call| dispatch_failure(link, hooks, call, cause, time);
+            let duration = started_at.elapsed();
+            let dispatch = |cause, call| dispatch_failure(link, hooks, call, cause, duration);
             failure = Some(calls.by_ref().take(started_count).fold(cause, dispatch));
         }
     }
-    failure.map_or_else(|| Ok(list_of(results)), Err)
+    failure.map_or_else(|| Ok(new_list(results)), Err)
 }
 
 /// Runs at most `max_concurrent` calls at a time. Returns the outcome and duration of each call, in
-/// order.
+/// the order of the calls.
 fn run_all(
     link: &ServerLink,
     hooks: Hooks<'_>,
@@ -106,7 +106,7 @@ fn run_all(
     progress_receiver: Option<&ProgressReceiver<'_>>,
     specs: Vec<Result<ToolCallSpec, String>>,
 ) -> Result<Vec<(CallOutcome, Duration)>, Failure> {
-    let ended = link.run(hooks, "tools/call", progress_receiver, |client, handle| {
+    let indexed_outcomes = link.run(hooks, "tools/call", progress_receiver, |client, handle| {
         let calls: Vec<_> = specs
             .into_iter()
             .enumerate()
@@ -115,62 +115,68 @@ fn run_all(
                 request.on_progress = progress_receiver.map(|_| handle.progress_callback(index));
                 let (client, cancellation) = (client.clone(), options.cancellation.clone());
                 async move {
-                    let started = Instant::now();
-                    let finished = match spec {
+                    let started_at = Instant::now();
+                    let outcome = match spec {
                         Ok(spec) => {
                             call_with_cancellation(client, spec, request, cancellation).await
                         }
-                        Err(why) => Err(CallError::Arguments(why)),
+                        Err(reason) => Err(CallError::InvalidArguments(reason)),
                     };
-                    (index, (finished, started.elapsed()))
+                    (index, (outcome, started_at.elapsed()))
                 }
             })
             .collect();
         let max_concurrent = options.max_concurrent;
         async move {
-            let ended = stream::iter(calls).buffer_unordered(max_concurrent);
-            Ok::<_, Infallible>(ended.collect::<Vec<_>>().await)
+            let outcomes = stream::iter(calls).buffer_unordered(max_concurrent);
+            Ok::<_, Infallible>(outcomes.collect::<Vec<_>>().await)
         }
     })?;
-    let mut ended = match ended {
-        Ok(ended) => ended,
+    let mut sorted_outcomes = match indexed_outcomes {
+        Ok(outcomes) => outcomes,
         Err(never) => match never {},
     };
-    ended.sort_unstable_by_key(|(index, _)| *index);
-    Ok(ended.into_iter().map(|(_, ended)| ended).collect())
+    sorted_outcomes.sort_unstable_by_key(|(index, _)| *index);
+    Ok((sorted_outcomes.into_iter())
+        .map(|(_, timed_outcome)| timed_outcome)
+        .collect())
 }
 
-/// Returns the result and error code of one of several calls. If the call failed, the result is a
-/// failed one.
-fn result_of(
+/// Returns the result of one call of a batch, and the error code if the call failed. A failed call
+/// has a failed result.
+fn to_result(
     id: &str,
     name: &str,
-    finished: CallOutcome,
+    outcome: CallOutcome,
 ) -> Result<(Zval, Option<&'static str>), Failure> {
-    match finished {
-        Ok(called) => match result_of_call(id, name, &called) {
-            Err(Failure::Thrown(thrown)) => {
+    match outcome {
+        Ok(call_result) => match result_of_call(id, name, &call_result) {
+            Err(Failure::Exception(exception)) => {
                 let code = ErrorCode::InternalError;
-                let result = failed_result(id, name, code, thrown.message, None)?;
+                let result = new_failed_result(id, name, code, exception.message, None)?;
                 Ok((result, Some(code.as_str())))
             }
-            other => other,
+            converted => converted,
         },
         Err(error) => {
-            let wait = match &error {
+            let retry_after = match &error {
                 CallError::Mcp(error) => error.retry_after(),
                 _ => None,
             };
             let code = error.code();
-            let result = failed_result(id, name, code, error.to_string(), wait)?;
+            let result = new_failed_result(id, name, code, error.to_string(), retry_after)?;
             Ok((result, Some(code.as_str())))
         }
     }
 }
 
-/// Returns the ID, name and arguments of one of several calls: a `ToolCall`, or an array whose `id`
-/// is optional. Invalid arguments fail only this call, because they may come from a model.
-#[expect(clippy::type_complexity, reason = "read in one index")]
+/// Reads the ID, the tool name and the arguments of one call of a batch. The call is a `ToolCall`,
+/// or an array whose `id` is optional. Invalid arguments fail only this call, because they may come
+/// from a model.
+#[expect(
+    clippy::type_complexity,
+    reason = "the only caller destructures the tuple"
+)]
 fn read_call(
     entry: &Zval,
     index: usize,
@@ -183,31 +189,32 @@ fn read_call(
         )));
     }
     let has_id = !entry.is_array() || member(entry, "id").is_some();
-    let with_id = match has_id {
-        true => entry.shallow_clone(),
-        false => with_entry(entry, "id", string_of(new_id())),
+    let entry_with_id = if has_id {
+        entry.shallow_clone()
+    } else {
+        with_entry(entry, "id", new_string(new_id()))
     };
-    let call = call_of(&with_id).map_err(|failure| match failure {
-        Failure::Thrown(mut thrown) => {
-            thrown.message = format!("$calls, entry {index}: {}", thrown.message);
-            Failure::Thrown(thrown)
+    let call = to_tool_call(&entry_with_id).map_err(|failure| match failure {
+        Failure::Exception(mut exception) => {
+            exception.message = format!("$calls, entry {index}: {}", exception.message);
+            Failure::Exception(exception)
         }
-        other => other,
+        failure => failure,
     })?;
-    let arguments = match call.arguments {
+    let parsed_arguments = match call.arguments {
         Value::String(json) if json.trim().is_empty() => Ok(Value::Null),
         Value::String(json) => {
             serde_json::from_str(&json).map_err(|error| format!("Invalid JSON arguments: {error}"))
         }
-        other => Ok(other),
+        value => Ok(value),
     };
-    let arguments = arguments.and_then(|arguments| match arguments {
+    let argument_object = parsed_arguments.and_then(|arguments| match arguments {
         Value::Object(_) => Ok(arguments),
         Value::Null => Ok(Value::Object(serde_json::Map::new())),
         Value::Array(items) if items.is_empty() => Ok(Value::Object(serde_json::Map::new())),
         _ => Err("The arguments must be an object".to_owned()),
     });
-    let arguments =
-        arguments.and_then(|arguments| to_raw_value(&arguments).map_err(|error| error.to_string()));
+    let arguments = argument_object
+        .and_then(|arguments| to_raw_value(&arguments).map_err(|error| error.to_string()));
     Ok((call.id, call.name, arguments))
 }

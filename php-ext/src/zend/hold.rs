@@ -3,14 +3,15 @@ use std::ptr::NonNull;
 use ext_php_rs::ffi::{GC_IMMUTABLE, zend_array_destroy};
 use ext_php_rs::types::{ZendHashTable, Zval};
 
-/// Returns a value with its own reference count. A PHP reference becomes the value that it
-/// contains, and the slot of a declared property the property's value.
-pub fn held(value: &Zval) -> Zval {
+/// Returns a value with its own reference count. For a PHP reference, returns the value that the
+/// reference contains. For the slot of a declared property, returns the property's value.
+pub fn hold_value(value: &Zval) -> Zval {
     #![expect(
         clippy::disallowed_methods,
         reason = "the value is counted before anything else runs"
     )]
-    // The slot of a declared property can itself be a PHP reference.
+    // References are resolved twice, because the slot of a declared property can itself contain a
+    // PHP reference.
     value.dereference().dereference().shallow_clone()
 }
 
