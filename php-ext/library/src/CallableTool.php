@@ -40,10 +40,11 @@ final class CallableTool implements ToolInterface
             null,
             ToolDefinition::class,
         )($this->definition);
-        $arguments = $binding === null ? [$arguments, $toolCallId] : Signature::bind($binding, $arguments);
-        // `call_user_func_array()` converts scalar arguments as the extension does.
-        $value = call_user_func_array($this->handler, $arguments);
-        return $value instanceof ToolResult ? $value : new ToolResult($toolCallId, $this->definition->name, $value);
+        $handlerArguments = $binding === null ? [$arguments, $toolCallId] : Signature::bind($binding, $arguments);
+        // The callable is called with `call_user_func_array()`, which converts scalar arguments in
+        // the same way as the extension.
+        $returnValue = call_user_func_array($this->handler, $handlerArguments);
+        return $returnValue instanceof ToolResult ? $returnValue : new ToolResult($toolCallId, $this->definition->name, $returnValue);
     }
 
     public function isAvailableForProvider(string $providerClass): bool
@@ -53,6 +54,6 @@ final class CallableTool implements ToolInterface
 
     public function isEnabledForModel(array|object $model): bool
     {
-        return Capabilities::fromModel($model)->reasonHidden($this->definition->name, null) === null;
+        return Capabilities::fromModel($model)->hiddenReason($this->definition->name, null) === null;
     }
 }

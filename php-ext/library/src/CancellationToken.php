@@ -10,14 +10,17 @@ namespace Pillion;
  */
 final class CancellationToken
 {
-    /** The reason of the cancellation; null until the token is cancelled. */
+    /** The reason for the cancellation; null until the token is cancelled. */
     private ?string $reason = null;
 
     public function __construct()
     {
     }
 
-    /** Cancels the calls. Only the first reason counts; it appears in the exception message. */
+    /**
+     * Cancels the calls that received this token. If the method is called several times, the first
+     * reason stays and appears in the exception message.
+     */
     public function cancel(?string $reason = null): void
     {
         $this->reason ??= $reason ?? '';

@@ -18,20 +18,20 @@ use Pillion\Fallback\Json;
  */
 final class ChatStream implements \Iterator
 {
-    private ?ChatEvent $current = null;
+    private ?ChatEvent $currentEvent = null;
     private ?ChatAnswer $answer = null;
     private ?int $position = null;
-    private readonly int $process;
+    private readonly int $processId;
 
     private function __construct(private ?EventSource $events, private ?string $state)
     {
-        $this->process = (int) getmypid();
+        $this->processId = (int) getmypid();
     }
 
     /** Cancels the chat run if it has not finished. */
     public function __destruct()
     {
-        if ($this->process === getmypid()) {
+        if ($this->processId === getmypid()) {
             $this->close();
         }
     }
@@ -39,14 +39,14 @@ final class ChatStream implements \Iterator
     /** Returns the current event; null at the end. */
     public function current(): ?ChatEvent
     {
-        $this->begin();
-        return $this->current;
+        $this->advanceToFirstEvent();
+        return $this->currentEvent;
     }
 
     /** Returns the number of events before the current event. */
     public function key(): int
     {
-        $this->begin();
+        $this->advanceToFirstEvent();
         return (int) $this->position;
     }
 
@@ -57,7 +57,7 @@ final class ChatStream implements \Iterator
      */
     public function next(): void
     {
-        $this->begin();
+        $this->advanceToFirstEvent();
         $this->advance();
     }
 
@@ -67,13 +67,13 @@ final class ChatStream implements \Iterator
         if ($this->position > 0) {
             throw new \Error('A ChatStream cannot be rewound');
         }
-        $this->begin();
+        $this->advanceToFirstEvent();
     }
 
     public function valid(): bool
     {
-        $this->begin();
-        return $this->current !== null;
+        $this->advanceToFirstEvent();
+        return $this->currentEvent !== null;
     }
 
     /**
@@ -89,21 +89,22 @@ final class ChatStream implements \Iterator
             }
             $this->advance();
         }
-        $this->current = null;
+        $this->currentEvent = null;
         return $this->answer;
     }
 
     /**
-     * Returns the state that resumes the chat from the current point, for callers that leave the stream
-     * early. Calls that have started do not start again. If the chat runs in this process, `getState()` ends
-     * the run; a tool of the chat cannot call `getState()`.
+     * Returns the state from which a later request can resume the chat at the current point, for
+     * callers that stop reading the stream early. Calls that have started do not start again. If
+     * the chat runs in this process, `getState()` ends the run; a tool of the chat cannot call
+     * `getState()`.
      */
     public function getState(): ?string
     {
         return $this->state;
     }
 
-    private function begin(): void
+    private function advanceToFirstEvent(): void
     {
         if ($this->position === null) {
             $this->advance();
@@ -113,30 +114,30 @@ final class ChatStream implements \Iterator
     /** Waits for the next event or for the end of the chat. */
     private function advance(): void
     {
-        $this->current = null;
+        $this->currentEvent = null;
         $this->position = $this->position === null ? 0 : $this->position + 1;
         if ($this->events === null) {
             return;
         }
-        if ($this->process !== getmypid()) {
+        if ($this->processId !== getmypid()) {
             throw new \Error('Pillion: the process was forked; only the parent continues the chat');
         }
         try {
-            $this->current = $this->event($this->events);
-        } catch (\Throwable $e) {
+            $this->currentEvent = $this->readEvent($this->events);
+        } catch (\Throwable $exception) {
             $this->close();
-            throw $e;
+            throw $exception;
         }
     }
 
-    private function event(EventSource $events): ChatEvent
+    private function readEvent(EventSource $events): ChatEvent
     {
-        while (($event = $events->nextEvent()) !== null) {
-            [$type, $json] = $event;
+        while (($nameAndData = $events->nextEvent()) !== null) {
+            [$type, $json] = $nameAndData;
             try {
                 $data = Json::parse($json);
-            } catch (\JsonException $e) {
-                throw Failure::transport("The sidecar's response cannot be read: {$e->getMessage()}");
+            } catch (\JsonException $exception) {
+                throw Failure::transport("The sidecar's response cannot be read: {$exception->getMessage()}");
             }
             if (!$data instanceof \stdClass) {
                 throw Failure::transport("The sidecar's response cannot be read: '$type' is not an object");

@@ -37,7 +37,7 @@ class DmcpTool extends MCPToolAdapter
                 [
                     'name' => 'reason',
                     'type' => 'string',
-                    'description' => 'Why they are rolled, such as "Attack roll"',
+                    'description' => 'Why the dice are rolled, such as "Attack roll"',
                     'required' => false,
                 ],
             ],
@@ -53,12 +53,12 @@ class DmcpTool extends MCPToolAdapter
     /** @param array{dice?: string, reason?: string} $arguments */
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
-        $text = static function (string $key) use ($arguments): ?string {
+        $readText = static function (string $key) use ($arguments): ?string {
             $text = is_string($arguments[$key] ?? null) ? trim($arguments[$key]) : '';
             return $text === '' ? null : $text;
         };
         try {
-            return new ToolResult($toolCallId, self::NAME, $this->roll($text('dice'), $text('reason')));
+            return new ToolResult($toolCallId, self::NAME, $this->roll($readText('dice'), $readText('reason')));
         } catch (ToolFailure $failure) {
             return new ToolResult(
                 $toolCallId,
@@ -88,55 +88,55 @@ class DmcpTool extends MCPToolAdapter
             throw new ToolFailure($failure->errorCode, $failure->getMessage(), $result);
         }
         if (is_array($response) && ($response['isError'] ?? null) === true) {
-            throw new ToolFailure('internal_error', self::text($response) ?? 'The MCP tool failed', $response);
+            throw new ToolFailure('internal_error', self::joinTextBlocks($response) ?? 'The MCP tool failed', $response);
         }
-        return self::result(is_array($response) ? $response : [], $dice, $reason);
+        return self::toHawkiResult(is_array($response) ? $response : [], $dice, $reason);
     }
 
     /** Calls the remote tool with the tool and argument names from the server entry. */
     private function callRemote(MCPSSEClient $client, string $dice, ?string $reason): mixed
     {
         $arguments = [];
-        $names = $this->serverConfig['argument_names'] ?? [];
+        $remoteNames = $this->serverConfig['argument_names'] ?? [];
         foreach (array_filter(['dice' => $dice, 'reason' => $reason], is_string(...)) as $name => $value) {
-            $remote = is_array($names) && array_key_exists($name, $names) ? $names[$name] : $name;
-            if ($remote !== null && !is_string($remote)) {
+            $remoteName = is_array($remoteNames) && array_key_exists($name, $remoteNames) ? $remoteNames[$name] : $name;
+            if ($remoteName !== null && !is_string($remoteName)) {
                 throw Failure::invalidInput("argument_names.$name must be a string or null");
             }
-            if ($remote !== null) {
-                $arguments[$remote] = $value;
+            if ($remoteName !== null) {
+                $arguments[$remoteName] = $value;
             }
         }
-        $tool = $this->serverConfig['tool_name'] ?? null;
-        return $client->callTool(is_string($tool) ? $tool : 'roll', $arguments);
+        $remoteTool = $this->serverConfig['tool_name'] ?? null;
+        return $client->callTool(is_string($remoteTool) ? $remoteTool : 'roll', $arguments);
     }
 
     /**
      * Returns the result in the form of HAWKI's own tool. HAWKI's demo server sends `total` at the top level;
-     * current servers send it in `structuredContent` or in a JSON text block.
+     * current servers send `total` in `structuredContent` or in a JSON text block.
      *
      * @param array<string, mixed> $response
      *
      * @return array<string, mixed>
      */
-    private static function result(array $response, string $dice, ?string $reason): array
+    private static function toHawkiResult(array $response, string $dice, ?string $reason): array
     {
-        $text = self::text($response);
-        $decoded = $text === null ? null : json_decode($text, true, 128);
-        $isMap = is_array($decoded) && str_starts_with(ltrim($text), '{');
-        $structured = is_array($response['structuredContent'] ?? null) ? $response['structuredContent'] : [];
-        $find = static fn (string $key): mixed => $response[$key] ?? $structured[$key] ?? ($isMap ? $decoded[$key] ?? null : null);
+        $text = self::joinTextBlocks($response);
+        $decodedText = $text === null ? null : json_decode($text, true, 128);
+        $isJsonObject = is_array($decodedText) && str_starts_with(ltrim($text), '{');
+        $structuredContent = is_array($response['structuredContent'] ?? null) ? $response['structuredContent'] : [];
+        $findMember = static fn (string $key): mixed => $response[$key] ?? $structuredContent[$key] ?? ($isJsonObject ? $decodedText[$key] ?? null : null);
         $result = [
             'dice' => $dice,
-            'result' => $find('result') ?? ($isMap ? null : $text) ?? 'Unknown result',
-            'total' => $find('total'),
-            'rolls' => $find('rolls'),
+            'result' => $findMember('result') ?? ($isJsonObject ? null : $text) ?? 'Unknown result',
+            'total' => $findMember('total'),
+            'rolls' => $findMember('rolls'),
         ];
         return $reason === null ? $result : $result + ['reason' => $reason];
     }
 
     /** @param array<string, mixed> $response */
-    private static function text(array $response): ?string
+    private static function joinTextBlocks(array $response): ?string
     {
         $texts = [];
         foreach (is_array($response['content'] ?? null) ? $response['content'] : [] as $block) {

@@ -12,11 +12,12 @@ use Pillion\Fallback\Json;
 use Pillion\Fallback\McpServer;
 
 /**
- * A client for an MCP server. The extension's process owns the sessions: clients with the same server, configuration
- * and credentials share one open session, also across requests of an FPM worker.
+ * A client for an MCP server. The extension's process owns the sessions: clients with the same
+ * server, configuration and credentials share one open session, even across requests of an FPM
+ * worker.
  *
- * With the library, the sidecar connects to the server, with the credentials, limits and timeouts of its own
- * configuration. The sidecar finds the server by the option `label`, or otherwise by its URL.
+ * With the library, the sidecar connects to the server, with the credentials, limits and timeouts of
+ * the sidecar's configuration. The sidecar finds the server by the option `label`, or otherwise by its URL.
  */
 class MCPSSEClient
 {
@@ -45,8 +46,8 @@ class MCPSSEClient
     }
 
     /**
-     * Sends any request and returns the JSON-RPC `result` unchanged, with objects as associative arrays. The library
-     * supports only `tools/call` and `tools/list`.
+     * Sends a request with any method, and returns the JSON-RPC `result` unchanged, with objects as
+     * associative arrays. The library supports only `tools/call` and `tools/list`.
      *
      * @param array<string, mixed> $params
      *
@@ -54,13 +55,13 @@ class MCPSSEClient
      * @throws Exception\TransportException     when the server cannot be reached or sends an invalid response
      * @throws Exception\AuthorizationException when the server requires a credential or rejects it
      * @throws Exception\TimeoutException
-     * @throws Exception\JsonRpcException       when the server answers with a JSON-RPC error
-     * @throws Exception\RateLimitedException   when the server answers with HTTP 429
+     * @throws Exception\JsonRpcException       when the server responds with a JSON-RPC error
+     * @throws Exception\RateLimitedException   when the server responds with HTTP 429
      * @throws Exception\InvalidInputException  when the parameters cannot be converted to JSON
      */
     public function request(string $method, array $params = []): mixed
     {
-        Argument::texts([1 => $method]);
+        Argument::checkTexts([1 => $method]);
         Json::encode($params);
         return match ($method) {
             'tools/list' => ['tools' => Json::toArrays($this->server()->listTools())],
@@ -81,15 +82,15 @@ class MCPSSEClient
     {
         try {
             return Json::toArrays($this->server()->listTools());
-        } catch (Exception\PillionException $e) {
-            $context = ['url' => $this->server()->displayUrl(), 'error' => $e->getMessage()];
+        } catch (Exception\PillionException $exception) {
+            $context = ['url' => $this->server()->displayUrl(), 'error' => $exception->getMessage()];
             $this->server()->hooks->log('error', 'Failed to list MCP tools', $context);
             return [];
         }
     }
 
     /**
-     * Calls a tool and returns the result unchanged, also a result with `isError`.
+     * Calls a tool and returns the result unchanged, even if the result has `isError`.
      *
      * @param array<string, mixed> $arguments
      *
@@ -100,7 +101,7 @@ class MCPSSEClient
         return Json::toArrays($this->server()->call($name, $arguments));
     }
 
-    /** Returns whether the server answers now. */
+    /** Returns whether the server responds to a request now. */
     public function isAvailable(): bool
     {
         return $this->server()->isAvailable();

@@ -27,7 +27,7 @@ final class MCPServerTool implements MCPToolInterface
 
     public function isEnabledForModel(array|object $model): bool
     {
-        return Capabilities::fromModel($model)->reasonHidden($this->definition->name, $this->origin) === null;
+        return Capabilities::fromModel($model)->hiddenReason($this->definition->name, $this->origin) === null;
     }
 
     /**

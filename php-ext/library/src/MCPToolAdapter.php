@@ -44,18 +44,22 @@ abstract class MCPToolAdapter implements MCPToolInterface
         return $this->serverAvailable;
     }
 
-    /** Returns true. Subclasses may override this method. */
+    /**
+     * Returns whether a provider, named by its class, can use the tool. The default is true for
+     * every provider; subclasses may override this method.
+     */
     public function isAvailableForProvider(string $providerClass): bool
     {
         return true;
     }
 
     /**
-     * Returns true only for models with `function_calling` and `mcp` whose `enabled_tools` allow this tool.
+     * Returns whether a model may see the tool: true only for models with `function_calling` and
+     * `mcp` whose `enabled_tools` allow this tool.
      */
     public function isEnabledForModel(array|object $model): bool
     {
-        return Capabilities::fromModel($model)->reasonHidden($this->getName(), ToolOrigin::fromEntry($this->serverConfig)) === null;
+        return Capabilities::fromModel($model)->hiddenReason($this->getName(), ToolOrigin::fromEntry($this->serverConfig)) === null;
     }
 
     /** Returns what dumps show: the properties, without the credentials of the server. */

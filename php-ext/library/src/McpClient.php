@@ -16,14 +16,16 @@ use Pillion\Fallback\McpOptions;
  * A client for an MCP server: tools, resources, prompts, completion, progress, cancellation, and requests from the
  * server.
  *
- * Results are what the server sent: objects are associative arrays, but `{}`, and an object with the keys `0`, `1` and
- * so on, is a `stdClass`, so that `json_encode()` reproduces the original JSON. The extension's process owns the
- * sessions: clients with the same configuration, credentials and callbacks for server requests share one open session,
- * also across requests of an FPM worker. Callbacks belong to the client object and run on PHP's thread while PHP waits
- * for a call.
+ * Results are returned as the server sent them. JSON objects become associative arrays, except `{}`
+ * and objects with the keys `0`, `1` and so on, which become a `stdClass`, so that `json_encode()`
+ * reproduces the original JSON. The extension's process owns the sessions: clients with the same
+ * configuration, credentials and callbacks for server requests share one open session, even across
+ * requests of an FPM worker. Callbacks belong to the client object and run on PHP's thread while
+ * PHP waits for a call.
  *
- * With the library, the sidecar connects to the server and finds it by the option `label`, or otherwise by its URL. The
- * client can then list and call tools; a method for anything else throws an {@see Exception\UnavailableException}.
+ * With the library, the sidecar connects to the server and finds it by the option `label`, or
+ * otherwise by its URL. With the library, the client can only list and call tools; all other
+ * requests throw an {@see Exception\UnavailableException}.
  */
 class McpClient
 {
@@ -50,21 +52,22 @@ class McpClient
     }
 
     /**
-     * Sends any request and returns the JSON-RPC `result` unchanged.
+     * Sends a request with any method, and returns the JSON-RPC `result` unchanged.
      *
      * @param array<string, mixed> $params
      *
      * @throws Exception\TransportException      when the server cannot be reached or sends an invalid response
-     * @throws Exception\SessionExpiredException when the server no longer knows the session, and a new session does not help
+     * @throws Exception\SessionExpiredException when the server no longer knows the session, and
+     *     the request fails in a new session as well
      * @throws Exception\AuthorizationException  when the server requires a credential or rejects it
      * @throws Exception\TimeoutException
-     * @throws Exception\JsonRpcException        when the server answers with a JSON-RPC error
-     * @throws Exception\RateLimitedException    when the server answers with HTTP 429
+     * @throws Exception\JsonRpcException        when the server responds with a JSON-RPC error
+     * @throws Exception\RateLimitedException    when the server responds with HTTP 429
      * @throws Exception\InvalidInputException   when the parameters cannot be converted to JSON
      */
     public function request(string $method, array $params = []): mixed
     {
-        Argument::texts([1 => $method]);
+        Argument::checkTexts([1 => $method]);
         return match ($method) {
             'tools/list' => ['tools' => $this->listTools()],
             'tools/call' => Json::toLosslessArrays($this->server()->call(...CallParser::parseParameters($params))),
@@ -103,15 +106,15 @@ class McpClient
         $this->server()->listTools();
     }
 
-    /** Returns whether the server answers now. */
+    /** Returns whether the server responds to a request now. */
     public function isAvailable(): bool
     {
         return $this->server()->isAvailable();
     }
 
     /**
-     * Sets the minimum level of the log messages that the server sends; {@see onNotification()} receives
-     * them.
+     * Sets the minimum level of the log messages that the server sends. The callback of {@see onNotification()}
+     * receives these messages.
      *
      * @param string $level debug, info, notice, warning, error, critical, alert or emergency
      *
@@ -133,19 +136,19 @@ class McpClient
      */
     public function callTool(string $name, array $arguments = [], array $options = []): ToolResult
     {
-        $options = new McpOptions($options);
-        return McpOptions::result($options->id, $name, $this->server()->call(
+        $callOptions = new McpOptions($options);
+        return McpOptions::toResult($callOptions->id, $name, $this->server()->call(
             $name,
             $arguments,
-            $options->id,
-            $options->timeout,
-            $options->cancellation,
+            $callOptions->id,
+            $callOptions->timeout,
+            $callOptions->cancellation,
         ));
     }
 
     /**
-     * Calls tools concurrently over one session. Returns one result for each call, in the order of the calls;
-     * a failed call has a failed result, whatever the reason.
+     * Calls tools concurrently over one session. Returns one result for each call, in the order of
+     * the calls; every failed call has a failed result instead of an exception.
      *
      * @param list<ToolCall|array{name: string, arguments?: array<string, mixed>|string, id?: string}> $calls
      * @param array{timeout?: int|float, on_progress?: callable(Progress, string): mixed, cancellation?: CancellationToken, meta?: array<string, mixed>, max_concurrent?: int} $options
@@ -156,14 +159,14 @@ class McpClient
      */
     public function callTools(array $calls, array $options = []): array
     {
-        $options = new McpOptions($options);
-        $calls = CallParser::parseAllWithOptionalIds($calls);
+        $callOptions = new McpOptions($options);
+        $parsedCalls = CallParser::parseAllWithOptionalIds($calls);
         return array_map(
             static fn (ToolCall $call, mixed $outcome): ToolResult => $outcome instanceof \Throwable
-                ? McpOptions::failure($call->id, $call->name, $outcome)
-                : McpOptions::result($call->id, $call->name, $outcome),
-            $calls,
-            $this->server()->callAll($calls, $options->timeout, $options->cancellation),
+                ? McpOptions::toFailedResult($call->id, $call->name, $outcome)
+                : McpOptions::toResult($call->id, $call->name, $outcome),
+            $parsedCalls,
+            $this->server()->callAll($parsedCalls, $callOptions->timeout, $callOptions->cancellation),
         );
     }
 
@@ -280,7 +283,8 @@ class McpClient
      * parameters and returns a `CreateMessageResult`, the text of the answer, or null to decline. An
      * exception from the callback ends the call.
      *
-     * @param ?callable(array<string, mixed>): (array<string, mixed>|string|null) $callback null: the client does not offer sampling
+     * @param ?callable(array<string, mixed>): (array<string, mixed>|string|null) $callback null if
+     *     the client should not offer sampling
      */
     public function onSampling(?callable $callback): static
     {
@@ -292,7 +296,8 @@ class McpClient
      * parameters and returns the user's response, or null to decline. An exception from the callback ends the
      * call.
      *
-     * @param ?callable(array<string, mixed>): (array{action: 'accept'|'decline'|'cancel', content?: array<string, mixed>}|null) $callback null: the client does not offer elicitation
+     * @param ?callable(array<string, mixed>): (array{action: 'accept'|'decline'|'cancel', content?:
+     *     array<string, mixed>}|null) $callback null if the client should not offer elicitation
      */
     public function onElicitation(?callable $callback): static
     {
@@ -300,8 +305,9 @@ class McpClient
     }
 
     /**
-     * Sets the callback for notifications from the server. The callback runs while PHP waits for a call;
-     * notifications that arrive between calls are delivered before the next call (the last 256).
+     * Sets the callback for notifications from the server. The callback runs while PHP waits for a
+     * call; the last 256 notifications that arrive between calls are delivered before the next
+     * call.
      *
      * @param ?callable(string, array<string, mixed>|\stdClass): mixed $callback
      */
@@ -346,9 +352,9 @@ class McpClient
     }
 
     /**
-     * Starts an authorization that finishes later, as in a web application: redirect the browser to the
-     * returned URL; when the browser returns, call {@see finishAuthorization()}, also in another process.
-     * Requires the option `oauth` with a `redirect_uri`, and a token store.
+     * Starts an authorization that finishes later, as in a web application: redirect the browser to
+     * the returned URL; when the browser returns, call {@see finishAuthorization()}, in this or in
+     * another process. Requires the option `oauth` with a `redirect_uri`, and a token store.
      *
      * @return array{url: string, state: string}
      *
@@ -360,7 +366,8 @@ class McpClient
     }
 
     /**
-     * Requests the tokens and stores them after the browser has returned.
+     * Finishes an authorization after the browser has returned: requests the tokens and stores
+     * them.
      *
      * @param string $callbackUrl the complete URL that the browser returned to, with its query
      *

@@ -9,7 +9,7 @@ use Pillion\Fallback\RunsInSidecar;
 use Pillion\Fallback\SidecarTools;
 
 /**
- * A built-in tool; with the library, the sidecar runs it. Registries create built-in tools.
+ * A built-in tool. With the library, the sidecar runs the tool. Registries create built-in tools.
  */
 final class NativeTool implements ToolInterface
 {
@@ -17,18 +17,21 @@ final class NativeTool implements ToolInterface
 
     private function __construct(
         private readonly ToolDefinition $definition,
-        /** Whether the tool calls a network service, which the sidecar may or may not have configured. */
+        /**
+         * Whether the tool calls a network service. The tool is available only if the sidecar
+         * configures that service.
+         */
         private readonly bool $usesService,
     ) {
     }
 
     /**
-     * With the library, also returns false for a tool that calls a network service if the sidecar does not currently
-     * offer the tool.
+     * Returns whether a model may see the tool. With the library, models do not see a network tool
+     * that the sidecar does not currently offer.
      */
     public function isEnabledForModel(array|object $model): bool
     {
-        return Capabilities::fromModel($model)->reasonHidden($this->definition->name, null) === null
+        return Capabilities::fromModel($model)->hiddenReason($this->definition->name, null) === null
             && (!$this->usesService || SidecarTools::has($this->definition));
     }
 }

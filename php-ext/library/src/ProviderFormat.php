@@ -15,7 +15,8 @@ use Pillion\Fallback\ProviderFormats;
 final class ProviderFormat
 {
     /**
-     * Returns the definitions for the request's `tools` (for Google: `functionDeclarations`).
+     * Returns the definitions in the provider's format, for the member `tools` of a request (for
+     * Google: `functionDeclarations`).
      *
      * @param list<ToolDefinition> $definitions
      *
@@ -25,7 +26,7 @@ final class ProviderFormat
      */
     public static function tools(string $provider, array $definitions): array
     {
-        Argument::texts([1 => $provider]);
+        Argument::checkTexts([1 => $provider]);
         self::checkElements($definitions, ToolDefinition::class);
         return $definitions === [] ? [] : ProviderFormats::tools($provider, array_values($definitions), alwaysStrict: false);
     }

@@ -32,21 +32,22 @@ class Sidecar
      */
     public function __construct(?string $socketPath = null, int|float|null $timeout = null)
     {
-        Argument::texts([1 => $socketPath]);
+        Argument::checkTexts([1 => $socketPath]);
         $this->socketPath = $socketPath ?? SocketPath::default();
-        $this->api = new SidecarApi($this->socketPath, Argument::seconds('timeout', $timeout ?? 60));
+        $this->api = new SidecarApi($this->socketPath, Argument::checkSeconds('timeout', $timeout ?? 60));
     }
 
     /**
-     * Sets a function that returns the socket of every client and connection without a socket of its own, in
-     * place of the ini setting `pillion.socket`, `$PILLION_SOCKET` and the default path. The function is called each
-     * time, so it can read an application's current configuration.
+     * Sets a function that returns the default socket of all clients and connections. The function
+     * takes precedence over the ini setting `pillion.socket`, `$PILLION_SOCKET` and the default
+     * path. Pillion calls the function for each use of the socket, so the function can read an
+     * application's current configuration.
      *
      * @param ?\Closure(): ?string $resolver returns a path; null or '' for the other settings
      */
     public static function resolveSocketUsing(?\Closure $resolver): void
     {
-        SocketPath::resolveUsing($resolver);
+        SocketPath::setResolver($resolver);
     }
 
     public function getSocketPath(): string
@@ -54,7 +55,7 @@ class Sidecar
         return $this->socketPath;
     }
 
-    /** Returns whether a sidecar answers now. */
+    /** Returns whether a sidecar responds to a request now. */
     public function isAvailable(): bool
     {
         try {
@@ -77,7 +78,7 @@ class Sidecar
      */
     public function listTools(?string $category = null, array $context = []): array
     {
-        Argument::texts([1 => $category]);
+        Argument::checkTexts([1 => $category]);
         return Json::toArrays($this->api->list('tools', $category, Context::fromArray($context))->tools);
     }
 
@@ -90,7 +91,7 @@ class Sidecar
      */
     public function getSchemas(?string $category = null, array $context = []): array
     {
-        Argument::texts([1 => $category]);
+        Argument::checkTexts([1 => $category]);
         return Json::toLosslessArrays($this->api->list('schemas', $category, Context::fromArray($context))->schemas);
     }
 
@@ -105,7 +106,7 @@ class Sidecar
      */
     public function callTool(string $name, array $arguments = [], array $context = []): mixed
     {
-        Argument::texts([1 => $name]);
+        Argument::checkTexts([1 => $name]);
         return $this->api->execute($name, Json::encodeArguments($arguments), Context::fromArray($context))->dataOrThrow($name);
     }
 
@@ -137,7 +138,7 @@ class Sidecar
      */
     public function executeAll(array $calls, array $context = []): array
     {
-        return Batch::run($this->api, self::calls($calls), 'sequential', Context::fromArray($context));
+        return Batch::run($this->api, self::parseCalls($calls), 'sequential', Context::fromArray($context));
     }
 
     /**
@@ -153,7 +154,7 @@ class Sidecar
      */
     public function executeParallel(array $calls, array $context = []): array
     {
-        return Batch::run($this->api, self::calls($calls), 'parallel', Context::fromArray($context));
+        return Batch::run($this->api, self::parseCalls($calls), 'parallel', Context::fromArray($context));
     }
 
     /**
@@ -176,7 +177,7 @@ class Sidecar
      * approver.
      *
      * @param ?array<string, mixed> $arguments the arguments with which the call runs instead of its own. A redacted value
-     *                                         of the approval that stays in its place stands for the call's own value
+     *                                         that is copied unchanged from the approval means the call's own value
      *
      * @return array{id: string, status: string, tool: string, user?: string, arguments?: array<string, mixed>, decided_by?: string, reason?: string, ...} the updated approval
      *
@@ -186,7 +187,7 @@ class Sidecar
      */
     public function approve(string $approvalId, ?string $reason = null, ?array $arguments = null): array
     {
-        Argument::texts([1 => $approvalId, 2 => $reason]);
+        Argument::checkTexts([1 => $approvalId, 2 => $reason]);
         return Json::toArrays($this->api->decide($approvalId, 'approve', $reason, $arguments));
     }
 
@@ -199,7 +200,7 @@ class Sidecar
      */
     public function deny(string $approvalId, ?string $reason = null): array
     {
-        Argument::texts([1 => $approvalId, 2 => $reason]);
+        Argument::checkTexts([1 => $approvalId, 2 => $reason]);
         return Json::toArrays($this->api->decide($approvalId, 'deny', $reason));
     }
 
@@ -208,7 +209,7 @@ class Sidecar
      *
      * @return list<ToolCall>
      */
-    private static function calls(array $calls): array
+    private static function parseCalls(array $calls): array
     {
         return array_map(CallParser::parseUnchecked(...), array_values($calls));
     }

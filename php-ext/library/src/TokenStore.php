@@ -20,7 +20,7 @@ interface TokenStore
     public function load(string $key): ?array;
 
     /**
-     * Saves an entry and replaces the previous one; null deletes the entry.
+     * Saves an entry and replaces the previous entry; null deletes the entry.
      *
      * @param ?array<string, mixed> $tokens convertible to JSON
      */

@@ -30,9 +30,13 @@ class ToolAwareChat
      * @param array{provider?: string, api?: string, base_url?: string, model?: string, id?: string, api_key?: string|callable(): string, headers?: array<string, string>, context_tokens?: int, reasoning?: bool, max_retries?: int, tools?: array{function_calling?: bool, mcp?: bool, enabled_tools?: list<string>}, ...}|string|null $model with an executor:
      *                     the endpoint of the model and the tools that the model may see (none without
      *                     `function_calling`); with a sidecar: the name of a model, or null for the default
-     * @param array{system?: string, enable_tools?: bool, temperature?: float, max_output_tokens?: int, timeout?: int|float, top_p?: float, stop?: list<string>, extra?: array<string, mixed>, max_tool_calls?: int, max_tool_rounds?: int, max_calls_per_answer?: int, max_total_tokens?: int} $options
-     *                     `timeout` is the timeout of one run in seconds (default 300); the options from
-     *                     `top_p` on apply only to the loop in this process: the sidecar has its own
+     * @param array{system?: string, enable_tools?: bool, temperature?: float, max_output_tokens?:
+     *                     int, timeout?: int|float, top_p?: float, stop?: list<string>, extra?:
+     *                     array<string, mixed>, max_tool_calls?: int, max_tool_rounds?: int,
+     *                     max_calls_per_answer?: int, max_total_tokens?: int} $options `timeout` is
+     *                     the timeout of one run in seconds (default 300); the options from `top_p`
+     *                     on apply only to a tool loop in this process, because the sidecar's
+     *                     configuration sets them for its chats
      *
      * @throws Exception\InvalidInputException when the model or an option is invalid
      * @throws Exception\UnavailableException  when the loop would run in this process without the extension
@@ -49,7 +53,7 @@ class ToolAwareChat
         if (is_array($model)) {
             throw Failure::invalidInput('$model must be the name of a model of the sidecar, or null for the default model');
         }
-        Argument::texts([2 => $model]);
+        Argument::checkTexts([2 => $model]);
         $this->model = $model;
         $this->api = new SidecarApi($tools->getSocketPath(), $this->options->timeout);
     }
@@ -62,19 +66,22 @@ class ToolAwareChat
      *                                  OpenAI's chat completions; null resumes a chat whose calls have been decided, or
      *                                  that failed
      * @param ?string $state            the state of a previous answer; resumes its chat
-     * @param array{user?: string, channel?: string, request_id?: string, approved?: list<string>|array<string, array<string, mixed>>, denied?: list<string>, approval_wait?: int|float, ...} $context the
-     *                                  user for whom tools run; `approved` and `denied` decide on calls that wait
-     *                                  in this process; `approval_wait`: seconds to wait for decisions at the sidecar
+     * @param array{user?: string, channel?: string, request_id?: string, approved?:
+     *                                  list<string>|array<string, array<string, mixed>>, denied?:
+     *                                  list<string>, approval_wait?: int|float, ...} $context the
+     *                                  user for whom tools run; `approved` and `denied` are IDs of
+     *                                  approvals, for a tool loop in this process; `approval_wait`
+     *                                  is the time in seconds that the sidecar waits for decisions
      *
      * @throws Exception\InvalidInputException when messages, the state or the context are invalid
      * @throws Exception\NotFoundException     when the sidecar has no such model or chat
      * @throws Exception\UnavailableException  when the sidecar is not available
-     * @throws Exception\TimeoutException      when the sidecar does not answer in time
+     * @throws Exception\TimeoutException      when the sidecar does not respond in time
      * @throws Exception\PillionException
      */
     public function send(string|array|null $message = null, ?string $state = null, array $context = []): ChatAnswer
     {
-        $request = $this->request($message, $state, false);
+        $request = $this->buildRequest($message, $state, false);
         return ChatResponse::parse($this->api->chat($state, $request, Context::fromArray($context)), $state ?? '');
     }
 
@@ -88,8 +95,8 @@ class ToolAwareChat
      */
     public function stream(string|array|null $message = null, ?string $state = null, array $context = []): ChatStream
     {
-        $request = $this->request($message, $state, true);
-        $events = $this->api->chatEvents($state, $request, Context::fromArray($context));
+        $request = $this->buildRequest($message, $state, true);
+        $events = $this->api->openChatEvents($state, $request, Context::fromArray($context));
         return \Closure::bind(
             static fn (EventSource $events, ?string $state): ChatStream => new ChatStream($events, $state),
             null,
@@ -102,9 +109,9 @@ class ToolAwareChat
      *
      * @return array<string, mixed>
      */
-    private function request(string|array|null $message, ?string $state, bool $stream): array
+    private function buildRequest(string|array|null $message, ?string $state, bool $isStreamed): array
     {
-        Argument::texts([1 => is_string($message) ? $message : null, 2 => $state]);
+        Argument::checkTexts([1 => is_string($message) ? $message : null, 2 => $state]);
         if ($state === '') {
             throw Failure::invalidInput('$state must not be empty: pass the state of an earlier answer, or null for a new chat');
         }
@@ -113,14 +120,14 @@ class ToolAwareChat
             is_string($message) => [['role' => 'user', 'content' => $message]],
             default => Json::toTree($message, 'argument $message'),
         };
-        if (!is_array($messages) || array_filter($messages, static fn (mixed $item): bool => !is_array($item) && !$item instanceof \stdClass) !== []) {
+        if (!is_array($messages) || array_filter($messages, static fn (mixed $element): bool => !is_array($element) && !$element instanceof \stdClass) !== []) {
             throw Failure::invalidInput("\$message must be a text or a list of messages: arrays with 'role' and 'content'");
         }
         if ($messages === [] && $state === null) {
             throw Failure::invalidInput('A new chat needs a $message; null continues the chat of $state');
         }
-        $request = $messages === [] ? ['stream' => $stream] : ['messages' => $messages, 'stream' => $stream];
-        $model = $this->model === null ? [] : ['model' => $this->model];
-        return $state === null ? $request + $model + $this->options->startRequest : $request;
+        $request = ($messages === [] ? [] : ['messages' => $messages]) + ['stream' => $isStreamed];
+        $modelMember = $this->model === null ? [] : ['model' => $this->model];
+        return $state === null ? $request + $modelMember + $this->options->startRequest : $request;
     }
 }

@@ -21,7 +21,7 @@ class ToolCall implements \JsonSerializable
         public readonly string $type = 'function',
         public readonly ?int $index = null,
     ) {
-        Argument::texts([1 => $id, 2 => $name, 4 => $type]);
+        Argument::checkTexts([1 => $id, 2 => $name, 4 => $type]);
     }
 
     /**
@@ -32,25 +32,25 @@ class ToolCall implements \JsonSerializable
      */
     public static function fromArray(array $call): ToolCall
     {
-        $inner = is_array($call['function'] ?? null) ? $call['function'] : [];
-        $find = static fn (string $key): mixed => $inner[$key] ?? $call[$key] ?? null;
-        $text = static function (string $key) use ($find): string {
-            $value = $find($key);
+        $function = is_array($call['function'] ?? null) ? $call['function'] : [];
+        $findMember = static fn (string $key): mixed => $function[$key] ?? $call[$key] ?? null;
+        $readText = static function (string $key) use ($findMember): string {
+            $value = $findMember($key);
             if (!is_string($value)) {
-                $actual = $value === null ? 'nothing' : get_debug_type($value);
-                throw Failure::invalidInput("A tool call needs a string '$key', $actual given");
+                $actualType = $value === null ? 'nothing' : get_debug_type($value);
+                throw Failure::invalidInput("A tool call needs a string '$key', $actualType given");
             }
             if (!Argument::isUtf8($value)) {
                 throw Failure::invalidInput("The '$key' of a tool call is not valid UTF-8");
             }
             return $value;
         };
-        $arguments = $find('arguments') ?? [];
+        $arguments = $findMember('arguments') ?? [];
         if (!is_array($arguments) && !is_string($arguments)) {
             throw Failure::invalidInput("The 'arguments' of a tool call must be an array or a string of JSON");
         }
-        $index = $find('index');
-        return new self($text('id'), $text('name'), $arguments, index: is_int($index) ? $index : null);
+        $index = $findMember('index');
+        return new self($readText('id'), $readText('name'), $arguments, index: is_int($index) ? $index : null);
     }
 
     /** @return array{id: string, type: string, name: string, arguments: array<string, mixed>|string, index: ?int} */

@@ -50,8 +50,8 @@ class ToolDefinition
         bool $requiresConfirmation = false,
         int|float $cooldownSeconds = 0,
     ) {
-        Argument::texts([1 => $name, 2 => $description, 5 => $category]);
-        Argument::seconds('cooldownSeconds', $cooldownSeconds);
+        Argument::checkTexts([1 => $name, 2 => $description, 5 => $category]);
+        Argument::checkSeconds('cooldownSeconds', $cooldownSeconds);
         self::checkName($name);
         if (Argument::isBlank($description)) {
             throw Failure::invalidInput("$name: A tool needs a description");
@@ -82,8 +82,8 @@ class ToolDefinition
      */
     public static function fromCallable(object|array|string $callable, ?string $name = null, ?string $description = null): ToolDefinition
     {
-        Argument::texts([2 => $name, 3 => $description]);
-        return self::bound(Signature::read(Target::find($callable), $name, $description));
+        Argument::checkTexts([2 => $name, 3 => $description]);
+        return self::fromSignature(Signature::read(Target::find($callable), $name, $description));
     }
 
     /**
@@ -144,12 +144,12 @@ class ToolDefinition
             default => null,
         };
         if ($rule !== null) {
-            $beginning = preg_match('/^.{64}(?=.)/us', $name, $found) === 1 ? "$found[0]..." : $name;
-            throw Failure::invalidInput("Invalid tool name '$beginning': $rule");
+            $shortName = preg_match('/^.{64}(?=.)/us', $name, $matches) === 1 ? "$matches[0]..." : $name;
+            throw Failure::invalidInput("Invalid tool name '$shortName': $rule");
         }
     }
 
-    private static function bound(Signature $signature): self
+    private static function fromSignature(Signature $signature): self
     {
         $signature->definition->binding = $signature->binding;
         return $signature->definition;

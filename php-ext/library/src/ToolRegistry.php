@@ -27,7 +27,7 @@ use Pillion\Fallback\Signature\Target;
 class ToolRegistry implements \Countable
 {
     private readonly ToolEntries $entries;
-    /** Runs calls made with {@see ToolRegistry::execute()}. */
+    /** The executor that runs the calls of {@see ToolRegistry::execute()}. */
     private readonly SidecarExecutor $executor;
 
     public function __construct()
@@ -53,7 +53,7 @@ class ToolRegistry implements \Countable
     public static function withBuiltins(#[\SensitiveParameter] array $services = []): ToolRegistry
     {
         $registry = new self();
-        foreach ([...Builtins::all(), ...Builtins::services($services)] as $tool) {
+        foreach ([...Builtins::all(), ...Builtins::createServiceTools($services)] as $tool) {
             $registry->register($tool);
         }
         foreach (Builtins::ALIASES as $alias => $tool) {
@@ -75,7 +75,7 @@ class ToolRegistry implements \Countable
     {
         if ($tool instanceof ToolDefinition) {
             if ($handler === null) {
-                throw new \TypeError(__METHOD__ . '(): Argument #2 ($handler) must be of type callable, with a ToolDefinition, null given');
+                throw new \TypeError(__METHOD__ . '(): Argument #2 ($handler) must be of type callable for a ToolDefinition, null given');
             }
             $tool = new CallableTool($tool, $handler);
         }
@@ -99,8 +99,8 @@ class ToolRegistry implements \Countable
     public function registerObject(object|string $objectOrClass, bool $replace = false): array
     {
         $entries = [];
-        foreach (Target::attributed($objectOrClass) as $target) {
-            $entry = ToolEntry::forTool(new CallableTool(self::definitionOf($target), $target->callable));
+        foreach (Target::findAttributed($objectOrClass) as $target) {
+            $entry = ToolEntry::forTool(new CallableTool(self::createDefinition($target), $target->callable));
             $name = $entry->definition->name;
             if (isset($entries[$name]) || (!$replace && $this->entries->has($name))) {
                 throw Failure::invalidInput("Tool '$name' already registered");
@@ -130,9 +130,9 @@ class ToolRegistry implements \Countable
      */
     public function registerMcpServer(#[\SensitiveParameter] MCPSSEClient|McpClient|array $server, string $prefix = '', bool $replace = false): array
     {
-        // Only an array entry can set `require_approval`; a client has no approval policy.
+        // A client has no approval policy, because only an array entry can set `require_approval`.
         $approval = RequireApproval::fromEntry(is_array($server) ? $server : []);
-        $entries = array_map(ToolEntry::forTool(...), McpServer::forServer($server)->tools($prefix, $approval));
+        $entries = array_map(ToolEntry::forTool(...), McpServer::forServer($server)->loadRegistryTools($prefix, $approval));
         foreach ($entries as $entry) {
             $name = $entry->definition->name;
             if (!$replace && $this->entries->has($name)) {
@@ -152,8 +152,8 @@ class ToolRegistry implements \Countable
      */
     public function alias(string $alias, string $tool): void
     {
-        Argument::texts([1 => $alias, 2 => $tool]);
-        $this->entries->alias($alias, $tool);
+        Argument::checkTexts([1 => $alias, 2 => $tool]);
+        $this->entries->addAlias($alias, $tool);
     }
 
     /** Removes a tool. Returns whether the tool existed. */
@@ -237,16 +237,17 @@ class ToolRegistry implements \Countable
     public function getDroppedForModel(array|object $model): array
     {
         $capabilities = Capabilities::fromModel($model);
-        $available = $this->getAvailableForModel($model);
-        $dropped = [];
-        foreach (array_diff_key($this->entries->all(), $available) as $name => $entry) {
-            $dropped[$name] = $capabilities->reasonHidden($name, $entry->origin) ?? 'isEnabledForModel() returned false';
+        $availableTools = $this->getAvailableForModel($model);
+        $dropReasons = [];
+        foreach (array_diff_key($this->entries->all(), $availableTools) as $name => $entry) {
+            $dropReasons[$name] = $capabilities->hiddenReason($name, $entry->origin) ?? 'isEnabledForModel() returned false';
         }
-        return $dropped;
+        return $dropReasons;
     }
 
     /**
-     * Returns the definitions for a model, without MCP tools that have no server.
+     * Returns the definitions of the tools that a model may see, except MCP tools that have no
+     * server.
      *
      * @param array<string, mixed>|object $model
      *
@@ -290,13 +291,13 @@ class ToolRegistry implements \Countable
                 'not_found',
             );
         }
-        return $this->executor->run([$call], Context::none(), false)[0];
+        return $this->executor->run([$call], Context::createEmpty(), false)[0];
     }
 
-    private static function definitionOf(Target $target): ToolDefinition
+    private static function createDefinition(Target $target): ToolDefinition
     {
         return \Closure::bind(
-            static fn (Signature $signature): ToolDefinition => ToolDefinition::bound($signature),
+            static fn (Signature $signature): ToolDefinition => ToolDefinition::fromSignature($signature),
             null,
             ToolDefinition::class,
         )(Signature::read($target));

@@ -32,37 +32,40 @@ class ToolResult implements \JsonSerializable
         public readonly mixed $data = null,
         public readonly array $metadata = [],
     ) {
-        Argument::texts([1 => $toolCallId, 2 => $toolName, 5 => $error, 6 => $errorCode]);
+        Argument::checkTexts([1 => $toolCallId, 2 => $toolName, 5 => $error, 6 => $errorCode]);
     }
 
     /**
-     * Returns the text for the model: the result, or `Error: ` and the error. For an MCP result with only
-     * text blocks, returns the text, with one line for each block; for an MCP result without blocks, the JSON
-     * of its structured content. Any other result is returned as JSON, or unchanged if it is a string. Images,
-     * recordings and files become markers such as `[image image/png, 8 bytes]`. If an approver changed the arguments of the call, a note with the arguments follows.
+     * Returns the text for the model: the result of a successful call, or `Error: ` and the error
+     * message of a failed call. For an MCP result with only text blocks, returns the text, with one
+     * line for each block; for an MCP result without blocks, the JSON of its structured content.
+     * Any other result is returned as JSON, or unchanged if it is a string. Images, recordings and
+     * files become markers such as `[image image/png, 8 bytes]`. If an approver changed the
+     * arguments of the call, a note with the arguments follows.
      *
      * @throws Exception\InvalidInputException when the result cannot be converted to JSON
      */
     public function toMessage(): string
     {
         $content = ModelContent::fromResult($this);
-        return $this->withNote($this->success ? $content->text() : 'Error: ' . ($this->error ?? 'unknown error'));
+        return $this->withApprovalNote($this->success ? $content->text() : 'Error: ' . ($this->error ?? 'unknown error'));
     }
 
-    /** Adds the arguments with which the call ran, if an approver changed them. */
-    private function withNote(string $text): string
+    /** Adds a note with the arguments with which the call ran, if an approver changed them. */
+    private function withApprovalNote(string $text): string
     {
         $arguments = $this->metadata['approved_arguments'] ?? null;
         if (!is_array($arguments) && !$arguments instanceof \stdClass) {
             return $text;
         }
-        $arguments = Json::encode((object) $arguments);
-        return "$text\n\nNote: the person who approved this call changed its arguments. It ran with: $arguments";
+        $json = Json::encode((object) $arguments);
+        return "$text\n\nNote: the person who approved this call changed its arguments. It ran with: $json";
     }
 
     /**
-     * Returns a message with the role `tool`. The content is the result as in {@see toMessage()}. For a
-     * failure whose result contains no more than the error, the content is `{"error": "..."}`.
+     * Returns a message with the role `tool`. The content is the result as in {@see toMessage()}.
+     * For a failed call without a result besides the error message, the content is `{"error":
+     * "..."}`.
      *
      * @return array{role: 'tool', tool_call_id: string, content: string}
      *
@@ -71,8 +74,8 @@ class ToolResult implements \JsonSerializable
     public function toMessageFormat(): array
     {
         $content = ModelContent::fromResult($this);
-        $content = $content->isEmptyFailure() ? Json::encode(['error' => $this->error ?? 'unknown error']) : $content->text();
-        return ['role' => 'tool', 'tool_call_id' => $this->toolCallId, 'content' => $this->withNote($content)];
+        $text = $content->isEmptyFailure() ? Json::encode(['error' => $this->error ?? 'unknown error']) : $content->text();
+        return ['role' => 'tool', 'tool_call_id' => $this->toolCallId, 'content' => $this->withApprovalNote($text)];
     }
 
     /** @return array{tool_call_id: string, tool_name: string, result: mixed, success: bool, error: ?string, error_code: ?string, data: mixed, metadata: array<string, mixed>} */
@@ -104,9 +107,9 @@ class ToolResult implements \JsonSerializable
     }
 
     /**
-     * Returns the result as text: for an MCP result the text blocks, one per line, or the JSON of its
-     * structured content; for any other result the result itself if it is a string, otherwise its JSON; for a
-     * failure without a result the error.
+     * Returns the result as text. For an MCP result, returns the text blocks, one per line, or the
+     * JSON of its structured content. For any other result, returns the result itself if it is a
+     * string, otherwise its JSON. For a failure without a result, returns the error message.
      *
      * @throws Exception\InvalidInputException when the result cannot be converted to JSON
      */
@@ -134,7 +137,7 @@ class ToolResult implements \JsonSerializable
      */
     public function structuredContent(): mixed
     {
-        return ResultContent::fromResult($this)->structured();
+        return ResultContent::fromResult($this)->structuredContent();
     }
 
     /**

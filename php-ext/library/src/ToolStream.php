@@ -64,7 +64,7 @@ final class ToolStream implements \Iterator
     public function getResult(): ToolResult
     {
         if ($this->result === null) {
-            $call = $this->call ?? throw new \Error('The call has ended without a result');
+            $call = $this->call ?? throw new \Error('The tool call has ended without a result');
             $this->call = null;
             $this->result = $call();
         }

@@ -27,16 +27,17 @@ use Pillion\Worker\WorkerSession;
  */
 final class Worker
 {
-    /** First and longest pause between connection attempts, in seconds. */
-    private const MIN_PAUSE = 0.1;
-    private const MAX_PAUSE = 5.0;
+    /** The pause before the first attempt to reconnect, in seconds. */
+    private const MIN_RECONNECT_INTERVAL = 0.1;
+    /** Maximum pause between two attempts to reconnect, in seconds. */
+    private const MAX_RECONNECT_INTERVAL = 5.0;
 
     private readonly string $socket;
     private readonly string $name;
     private readonly OfferedTools $tools;
     private ?object $logger = null;
     /** @var (\Closure(Call, \Closure(): ToolResult): ToolResult)|null */
-    private ?\Closure $around = null;
+    private ?\Closure $middleware = null;
     private ?RunLimits $limits = null;
 
     /**
@@ -57,7 +58,7 @@ final class Worker
     }
 
     /**
-     * Offers one or more tools: all tools of a registry except the built-in ones, which the sidecar already
+     * Offers one or more tools: all tools of a registry except the built-in tools, which the sidecar already
      * has; everything with the attribute {@see AsTool} in a class or an object; otherwise a single tool,
      * defined by the signature of a callable.
      *
@@ -124,7 +125,7 @@ final class Worker
      */
     public function around(?callable $around): static
     {
-        $this->around = $around === null ? null : $around(...);
+        $this->middleware = $around === null ? null : $around(...);
         return $this;
     }
 
@@ -158,21 +159,23 @@ final class Worker
         $this->limits = $limits;
         $signals->install();
         try {
-            $pause = self::MIN_PAUSE;
-            while (($reason = $limits->reachedLimit()) === null) {
+            $pauseSeconds = self::MIN_RECONNECT_INTERVAL;
+            while (($stopReason = $limits->reachedLimit()) === null) {
                 $startedAt = Deadline::now();
                 try {
                     $this->serve($offer, $limits, $signals);
-                } catch (ConnectionLostException $lost) {
-                    // Exponential backoff for a sidecar that repeatedly closes new connections at once.
-                    $pause = Deadline::now() - $startedAt > self::MAX_PAUSE ? self::MIN_PAUSE : $pause;
-                    $this->log('warning', $lost->getMessage() . "; reconnecting in $pause s");
-                    $this->pause($pause, $limits);
-                    $pause = min(2 * $pause, self::MAX_PAUSE);
+                } catch (ConnectionLostException $exception) {
+                    // The pause doubles after each attempt, in case the sidecar repeatedly closes
+                    // new connections immediately.
+                    $wasStable = Deadline::now() - $startedAt > self::MAX_RECONNECT_INTERVAL;
+                    $pauseSeconds = $wasStable ? self::MIN_RECONNECT_INTERVAL : $pauseSeconds;
+                    $this->log('warning', $exception->getMessage() . "; reconnecting in $pauseSeconds s");
+                    $this->pause($pauseSeconds, $limits);
+                    $pauseSeconds = min(2 * $pauseSeconds, self::MAX_RECONNECT_INTERVAL);
                 }
             }
-            $this->log('info', "Worker '$this->name' stopped: $reason->value", ['calls' => $limits->calls]);
-            return $reason;
+            $this->log('info', "Worker '$this->name' stopped: $stopReason->value", ['calls' => $limits->callCount]);
+            return $stopReason;
         } finally {
             $signals->restore();
             $this->limits = null;
@@ -187,62 +190,62 @@ final class Worker
     {
         $connection = new Connection($this->socket);
         try {
-            $id = Handshake::perform($connection, $offer);
-            $this->log('info', "Worker '$this->name' offers " . implode(', ', $this->tools->names()), ['worker' => $id]);
-            $run = fn (Call $call, string $arguments): ?ToolResult => $this->call($call, $arguments, $signals);
-            (new WorkerSession($connection, $limits, $run))->serve();
+            $workerId = Handshake::perform($connection, $offer);
+            $this->log('info', "Worker '$this->name' offers " . implode(', ', $this->tools->names()), ['worker' => $workerId]);
+            $runCall = fn (Call $call, string $arguments): ?ToolResult => $this->runCall($call, $arguments, $signals);
+            (new WorkerSession($connection, $limits, $runCall))->serve();
         } finally {
             $connection->close();
         }
     }
 
-    private function call(Call $call, string $arguments, SignalHandlers $signals): ?ToolResult
+    private function runCall(Call $call, string $arguments, SignalHandlers $signals): ?ToolResult
     {
         $tool = $this->tools->find($call->tool);
         if ($tool === null) {
             return null;
         }
         $startedAt = Deadline::now();
-        $run = fn (): ToolResult => $this->tools->run($tool, $call, $arguments);
-        $result = $call->during(fn (): ToolResult => $signals->interrupting(function () use ($run, $call): ToolResult {
+        $runTool = fn (): ToolResult => $this->tools->run($tool, $call, $arguments);
+        $result = $call->runAsCurrent(fn (): ToolResult => $signals->runInterruptibly(function () use ($runTool, $call): ToolResult {
             try {
-                return $this->around === null ? $run() : ($this->around)($call, $run);
+                return $this->middleware === null ? $runTool() : ($this->middleware)($call, $runTool);
             } catch (\Throwable $exception) {
                 $call->thrown ??= $exception;
-                $code = $exception instanceof PillionException ? $exception->errorCode : 'internal_error';
-                return ToolResult::failure(Argument::makeLegible($exception->getMessage()), $code);
+                $errorCode = $exception instanceof PillionException ? $exception->errorCode : 'internal_error';
+                return ToolResult::failure(Argument::escapeInvalidUtf8($exception->getMessage()), $errorCode);
             }
         }));
-        $this->log($result->success ? 'info' : 'warning', "Tool '$call->tool' " . ($result->success ? 'done' : "failed: $result->errorCode"), [
+        $this->log($result->success ? 'info' : 'warning', "Tool '$call->tool' " . ($result->success ? 'succeeded' : "failed: $result->errorCode"), [
             'call' => $call->id,
             'duration_ms' => (int) ((Deadline::now() - $startedAt) * 1000),
         ]);
-        // The tool's own return value is preferred, because in it an empty map is still distinct
-        // from an empty list.
-        $answer = $result->success && $result === $tool->executorResult ? $tool->returned : $result;
+        // The tool's own return value is preferred to the executor's result, because only the
+        // return value distinguishes an empty map from an empty list.
+        $sentResult = $result->success && $result === $tool->executorResult ? $tool->returnedResult : $result;
         $tool->reset();
-        return $answer;
+        return $sentResult;
     }
 
     /** @throws InvalidInputException */
     private function encodeOffer(): string
     {
-        $entries = $this->tools->descriptions();
-        if ($entries === []) {
+        $descriptions = $this->tools->descriptions();
+        if ($descriptions === []) {
             throw Failure::invalidInput('The worker has no tools: call add() before run()');
         }
         try {
-            return MessageEncoder::encodeJson(['name' => $this->name, 'tools' => $entries]);
-        } catch (\JsonException $e) {
-            throw Failure::invalidInput('The tools cannot be converted to JSON: ' . $e->getMessage());
+            return MessageEncoder::encodeJson(['name' => $this->name, 'tools' => $descriptions]);
+        } catch (\JsonException $exception) {
+            throw Failure::invalidInput('The tools cannot be converted to JSON: ' . $exception->getMessage());
         }
     }
 
     private function pause(float $seconds, RunLimits $limits): void
     {
-        $end = Deadline::now() + $limits->cappedWait($seconds);
-        while ($limits->reachedLimit() === null && ($remaining = $end - Deadline::now()) > 0) {
-            usleep((int) (min($remaining, 0.1) * 1e6));
+        $endTime = Deadline::now() + $limits->limitWait($seconds);
+        while ($limits->reachedLimit() === null && ($remainingSeconds = $endTime - Deadline::now()) > 0) {
+            usleep((int) (min($remainingSeconds, 0.1) * 1e6));
         }
     }
 

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Event;
 
-/** An MCP session was opened. */
+/** The event that reports that an MCP session was opened. */
 final class ServerConnected
 {
     /**

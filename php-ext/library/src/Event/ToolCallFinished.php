@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Event;
 
-/** A tool call has finished. */
+/** The event that reports that a tool call has finished. */
 final class ToolCallFinished
 {
     /**

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Event;
 
-/** A tool call is about to start. */
+/** The event that reports that a tool call is about to start. */
 final class ToolCallStarted
 {
     /**

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Event;
 
-/** An MCP server announced that its list of tools has changed. */
+/** The event that reports that an MCP server announced a change of its list of tools. */
 final class ToolsChanged
 {
     /**

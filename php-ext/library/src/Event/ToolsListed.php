@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Event;
 
-/** The tool list of an MCP server was loaded. */
+/** The event that reports that the tool list of an MCP server was loaded. */
 final class ToolsListed
 {
     /**

@@ -5,8 +5,8 @@ declare(strict_types=1);
 namespace Pillion\Exception;
 
 /**
- * The MCP server requires a credential or rejects the one that it received, or no credential could be
- * obtained.
+ * The MCP server requires a credential or rejects the credential of the request, or Pillion could
+ * not obtain a credential.
  */
 class AuthorizationException extends PillionException
 {
@@ -14,7 +14,7 @@ class AuthorizationException extends PillionException
     public ?int $httpStatus = null;
     /** The `WWW-Authenticate` challenge of the server, without secrets. */
     public ?string $challenge = null;
-    /** The authorization page for the user, if an authorization has been prepared. */
+    /** The URL of the authorization page for the user, if Pillion has started an authorization. */
     public ?string $authorizationUrl = null;
     /**
      * The scopes that the server requires.

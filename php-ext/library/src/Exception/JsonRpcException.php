@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Exception;
 
-/** The MCP server answered with a JSON-RPC error; `getCode()` is `$rpcCode`. */
+/** The MCP server responded with a JSON-RPC error; `getCode()` is `$rpcCode`. */
 class JsonRpcException extends PillionException
 {
     public int $rpcCode = -1;

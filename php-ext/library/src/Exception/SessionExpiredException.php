@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Exception;
 
-/** The server no longer knows the session, and a new session did not help. */
+/** The MCP server no longer knows the session, and the request failed in a new session as well. */
 class SessionExpiredException extends TransportException
 {
 }

@@ -12,8 +12,8 @@ namespace Pillion\Fallback;
 final class Argument
 {
     /**
-     * Maximum duration in seconds: 136 years, below the range at which the engine's clocks
-     * overflow.
+     * Maximum duration in seconds: about 136 years. Larger durations could overflow a clock of the
+     * engine.
      */
     private const MAX_SECONDS = 4294967295;
 
@@ -23,16 +23,16 @@ final class Argument
     }
 
     /** Returns the text with invalid UTF-8 bytes written as `\xE9`, so that no information is lost. */
-    public static function makeLegible(string $text): string
+    public static function escapeInvalidUtf8(string $text): string
     {
         if (self::isUtf8($text)) {
             return $text;
         }
-        $valid = '[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}'
+        $utf8Pattern = '[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}'
             . '|\xed[\x80-\x9f][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}';
         return (string) preg_replace_callback(
-            "/$valid|./s",
-            static fn (array $found): string => self::isUtf8($found[0]) ? $found[0] : sprintf('\x%02X', ord($found[0])),
+            "/$utf8Pattern|./s",
+            static fn (array $matches): string => self::isUtf8($matches[0]) ? $matches[0] : sprintf('\x%02X', ord($matches[0])),
             $text,
         );
     }
@@ -47,11 +47,11 @@ final class Argument
      *
      * @throws \Pillion\Exception\InvalidInputException when a text is not valid UTF-8
      */
-    public static function texts(array $texts): void
+    public static function checkTexts(array $texts): void
     {
-        foreach ($texts as $number => $text) {
+        foreach ($texts as $position => $text) {
             if ($text !== null && !self::isUtf8($text)) {
-                throw Failure::invalidInput("Argument #$number is not valid UTF-8");
+                throw Failure::invalidInput("Argument #$position is not valid UTF-8");
             }
         }
     }
@@ -61,13 +61,13 @@ final class Argument
      *
      * @throws \Pillion\Exception\InvalidInputException
      */
-    public static function seconds(string $name, int|float $seconds): float
+    public static function checkSeconds(string $name, int|float $seconds): float
     {
-        $seconds = (float) $seconds;
-        // The condition is also false for NAN.
-        if (!($seconds >= 0 && $seconds <= self::MAX_SECONDS)) {
+        $duration = (float) $seconds;
+        // The condition is negated so that it also rejects NAN.
+        if (!($duration >= 0 && $duration <= self::MAX_SECONDS)) {
             throw Failure::invalidInput("$name must be a number of seconds, not negative and at most " . self::MAX_SECONDS);
         }
-        return $seconds;
+        return $duration;
     }
 }

@@ -20,18 +20,19 @@ use Pillion\ToolResult;
 final class Batch
 {
     /** Maximum number of calls in one request: the sidecar's default for `http.max_batch_calls`. */
-    private const MAX_CALLS = 100;
+    private const MAX_CALLS_PER_REQUEST = 100;
 
     /**
-     * Maximum size of the calls in one request, in bytes: the sidecar's default for `http.max_body_bytes`, less
-     * the rest of the body. A single call may be larger, because the sidecar may be configured to accept larger
-     * bodies.
+     * Maximum size of the calls in one request, in bytes: the sidecar's default for
+     * `http.max_body_bytes`, minus the size of the other members of the body. A single call may be
+     * larger, because the sidecar may be configured to accept larger bodies.
      */
-    private const MAX_BYTES = 1024 * 1024 - 64;
+    private const MAX_REQUEST_BYTES = 1024 * 1024 - 64;
 
     /**
-     * Maximum depth of arguments that are sent as JSON; deeper arguments are sent as a string of JSON. The sidecar
-     * accepts bodies of at most 127 levels, and the arguments begin at the fourth level.
+     * Maximum nesting depth of arguments that are sent as a JSON value; arguments that nest deeper
+     * are sent as a string that contains JSON. The sidecar accepts bodies of at most 127 levels,
+     * and the arguments begin at the fourth level.
      */
     private const MAX_DEPTH = 120;
 
@@ -42,8 +43,8 @@ final class Batch
     private ?PillionException $failure = null;
     /** Whether at least one call has run or was rejected individually. */
     private bool $hasOutcome = false;
-    /** The error of the first request that the sidecar did not answer. */
-    private ?PillionException $unanswered = null;
+    /** The error of the first request to which the sidecar did not respond. */
+    private ?PillionException $unansweredError = null;
 
     /**
      * @param list<ToolCall>          $calls
@@ -58,8 +59,8 @@ final class Batch
         foreach ($calls as $index => $call) {
             try {
                 $this->encodedCalls[$index] = self::encodeCall($call);
-            } catch (InvalidInputException $e) {
-                $this->fail([$index], $e);
+            } catch (InvalidInputException $exception) {
+                $this->fail([$index], $exception);
                 $this->hasOutcome = true;
             }
         }
@@ -76,7 +77,7 @@ final class Batch
     public static function run(SidecarApi $api, array $calls, string $mode, Context $context): array
     {
         $batch = new self($api, $calls, $mode, $context);
-        foreach ($calls === [] || $batch->encodedCalls !== [] ? $batch->split() : [] as $indices) {
+        foreach ($calls === [] || $batch->encodedCalls !== [] ? $batch->groupByRequest() : [] as $indices) {
             $batch->send($indices);
         }
         if (!$batch->hasOutcome && $batch->failure !== null) {
@@ -98,20 +99,20 @@ final class Batch
     }
 
     /** @return list<list<int>> indices of the calls of each request, for a sidecar with the default limits; one empty list without calls */
-    private function split(): array
+    private function groupByRequest(): array
     {
         $requests = [];
         $indices = [];
-        $bytes = 0;
+        $requestBytes = 0;
         foreach ($this->encodedCalls as $index => $call) {
-            $size = strlen($call) + 1;
-            if ($indices !== [] && (count($indices) === self::MAX_CALLS || $bytes + $size > self::MAX_BYTES)) {
+            $callBytes = strlen($call) + 1;
+            if ($indices !== [] && (count($indices) === self::MAX_CALLS_PER_REQUEST || $requestBytes + $callBytes > self::MAX_REQUEST_BYTES)) {
                 $requests[] = $indices;
                 $indices = [];
-                $bytes = 0;
+                $requestBytes = 0;
             }
             $indices[] = $index;
-            $bytes += $size;
+            $requestBytes += $callBytes;
         }
         return [...$requests, $indices];
     }
@@ -123,22 +124,23 @@ final class Batch
      * @param list<int> $indices
      * @param ?string   $previousMessage why the sidecar rejected the larger request that contained these calls
      *
-     * @return bool false if the sidecar rejects this half with an equal error, so that size is not the cause
+     * @return bool false if the sidecar rejects this half with the same message as the larger request, so that the
+     *              size of the request is not the cause
      */
     private function send(array $indices, ?string $previousMessage = null): bool
     {
-        if ($this->unanswered !== null) {
-            $this->fail($indices, Failure::unavailable("The call was not sent: {$this->unanswered->getMessage()}"));
+        if ($this->unansweredError !== null) {
+            $this->fail($indices, Failure::unavailable("The call was not sent: {$this->unansweredError->getMessage()}"));
             return true;
         }
-        $names = array_map(fn (int $index): string => $this->calls[$index]->name, $indices);
-        $calls = array_map(fn (int $index): string => $this->encodedCalls[$index], $indices);
-        $part = count($indices) === count($this->encodedCalls) || $indices === [] ? null : "$indices[0]-" . ($indices[count($indices) - 1] + 1);
+        $toolNames = array_map(fn (int $index): string => $this->calls[$index]->name, $indices);
+        $encodedCalls = array_map(fn (int $index): string => $this->encodedCalls[$index], $indices);
+        $indexRange = count($indices) === count($this->encodedCalls) || $indices === [] ? null : "$indices[0]-" . ($indices[count($indices) - 1] + 1);
         try {
-            $response = $this->api->batch($calls, $names, $this->mode, $this->context, $part);
-        } catch (PillionException $e) {
-            $this->unanswered = TransportErrors::isUnanswered($e) ? $e : null;
-            $this->fail($indices, $e);
+            $response = $this->api->executeBatch($encodedCalls, $toolNames, $this->mode, $this->context, $indexRange);
+        } catch (PillionException $exception) {
+            $this->unansweredError = TransportErrors::isUnanswered($exception) ? $exception : null;
+            $this->fail($indices, $exception);
             return true;
         }
         if (is_array($response)) {
@@ -154,27 +156,27 @@ final class Batch
             $this->fail($indices, $response->exception);
             return false;
         }
-        if (count($indices) < 2 || !$response->mayBeTooMany()) {
+        if (count($indices) < 2 || !$response->mayHaveTooManyCalls()) {
             $this->fail($indices, $response->exception);
             $this->hasOutcome = $this->hasOutcome || (count($indices) < 2 && $response->isTooLarge());
             return true;
         }
-        $middle = intdiv(count($indices), 2);
-        if (!$this->send(array_slice($indices, 0, $middle), $message)) {
+        $middleIndex = intdiv(count($indices), 2);
+        if (!$this->send(array_slice($indices, 0, $middleIndex), $message)) {
             $this->fail($indices, $response->exception);
             return true;
         }
-        $this->send(array_slice($indices, $middle), $message);
+        $this->send(array_slice($indices, $middleIndex), $message);
         return true;
     }
 
     /** @param list<int> $indices */
-    private function fail(array $indices, PillionException $e): void
+    private function fail(array $indices, PillionException $exception): void
     {
-        $this->failure ??= $e;
+        $this->failure ??= $exception;
         foreach ($indices as $index) {
             $call = $this->calls[$index];
-            $this->results[$index] = new ToolResult($call->id, $call->name, null, false, $e->getMessage(), $e->errorCode);
+            $this->results[$index] = new ToolResult($call->id, $call->name, null, false, $exception->getMessage(), $exception->errorCode);
         }
     }
 }

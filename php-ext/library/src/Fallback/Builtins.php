@@ -8,8 +8,8 @@ use Pillion\NativeTool;
 use Pillion\ToolDefinition;
 
 /**
- * The definitions of the built-in tools, which the sidecar runs. A test compares the definitions with those
- * of the sidecar.
+ * The definitions of the built-in tools, which the sidecar runs. A test compares these definitions with the
+ * definitions of the sidecar.
  *
  * @internal
  */
@@ -30,25 +30,25 @@ final class Builtins
     }
 
     /**
-     * Returns the network tools named by `$services`, which the sidecar must have configured. `get_time` is
-     * allowed as a key, but is always available.
+     * Returns the network tools named by `$services`. The sidecar must be configured to offer these
+     * tools. `get_time` is allowed as a key, but is always available.
      *
      * @param array<array-key, mixed> $services
      *
      * @return list<NativeTool>
      */
-    public static function services(array $services): array
+    public static function createServiceTools(array $services): array
     {
-        $known = self::serviceDefinitions();
+        $definitions = self::serviceDefinitions();
         foreach ($services as $name => $settings) {
-            if (!isset($known[$name]) && $name !== 'get_time') {
-                throw Failure::invalidInput("There is no service '$name': get_time, " . implode(', ', array_keys($known)));
+            if (!isset($definitions[$name]) && $name !== 'get_time') {
+                throw Failure::invalidInput("Unknown service '$name': expected one of get_time, " . implode(', ', array_keys($definitions)));
             }
             if ($settings !== []) {
                 throw Failure::unavailable("The sidecar runs '$name' with its own configuration: the settings of '$name' must be empty");
             }
         }
-        return self::tools(array_values(array_intersect_key($known, $services)), usesService: true);
+        return self::tools(array_values(array_intersect_key($definitions, $services)), usesService: true);
     }
 
     /**
@@ -58,12 +58,12 @@ final class Builtins
      */
     private static function tools(array $definitions, bool $usesService): array
     {
-        $make = \Closure::bind(
+        $createTool = \Closure::bind(
             static fn (ToolDefinition $definition): NativeTool => new NativeTool($definition, $usesService),
             null,
             NativeTool::class,
         );
-        return array_map($make, $definitions);
+        return array_map($createTool, $definitions);
     }
 
     /** @return array<string, ToolDefinition> the tools; the sidecar's configuration determines their services */

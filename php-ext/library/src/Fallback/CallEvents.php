@@ -10,32 +10,34 @@ use Pillion\Exception\PillionException;
 use Pillion\Fallback\Http\Deadline;
 
 /**
- * Dispatches the events of a call: its start, and exactly once its end.
+ * Dispatches the start event of a call, and later the end event of the call, exactly once.
  *
  * @internal
  */
 final class CallEvents
 {
     /** The start time; null before the call has started. */
-    private ?float $started = null;
+    private ?float $startedAt = null;
 
     public function __construct(
         private readonly Hooks $hooks,
-        private readonly string $tool,
-        private readonly string $id,
+        private readonly string $toolName,
+        private readonly string $callId,
         private readonly string $server,
     ) {
     }
 
     /**
-     * Dispatches the start of all calls, runs them, and dispatches the end of each call.
+     * Dispatches the start events of all calls, runs the calls, and dispatches the end event of
+     * each call.
      *
      * @param array<int, self>              $calls
-     * @param \Closure(): array<int, mixed> $run returns the outcome of each call: a result as a tree, or an exception
+     * @param \Closure(): array<int, mixed> $run returns the outcome of each call: a result as a JSON tree, or an exception
      *
      * @return array<int, mixed> the outcomes
      *
-     * @throws \Throwable an exception from `$run` or from a listener; the end of each started call has been dispatched by then
+     * @throws \Throwable an exception from `$run` or from a listener; the end event of each started
+     *     call has been dispatched before the exception is thrown
      */
     public static function dispatchAround(array $calls, \Closure $run): array
     {
@@ -50,8 +52,8 @@ final class CallEvents
         foreach ($calls as $index => $call) {
             try {
                 $call->dispatchEnd($outcomes[$index]);
-            } catch (\Throwable $e) {
-                $exception ??= $e;
+            } catch (\Throwable $listenerException) {
+                $exception ??= $listenerException;
             }
         }
         return isset($exception) ? throw $exception : $outcomes;
@@ -61,21 +63,21 @@ final class CallEvents
     {
         // The start time is set before the dispatch: if the dispatch fails, a listener may already
         // have received the event.
-        $this->started = Deadline::now();
-        $this->hooks->dispatch(new ToolCallStarted($this->tool, $this->id, $this->server));
+        $this->startedAt = Deadline::now();
+        $this->hooks->dispatch(new ToolCallStarted($this->toolName, $this->callId, $this->server));
     }
 
     private function dispatchEnd(mixed $outcome): void
     {
-        if ($this->started === null) {
+        if ($this->startedAt === null) {
             return;
         }
-        $code = match (true) {
+        $errorCode = match (true) {
             $outcome instanceof PillionException => $outcome->errorCode,
             $outcome instanceof \Throwable, ($outcome->isError ?? false) === true => 'internal_error',
             default => null,
         };
-        $seconds = Deadline::now() - $this->started;
-        $this->hooks->dispatch(new ToolCallFinished($this->tool, $this->id, $this->server, $code === null, $code, $seconds));
+        $seconds = Deadline::now() - $this->startedAt;
+        $this->hooks->dispatch(new ToolCallFinished($this->toolName, $this->callId, $this->server, $errorCode === null, $errorCode, $seconds));
     }
 }

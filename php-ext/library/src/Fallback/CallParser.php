@@ -16,15 +16,16 @@ final class CallParser
     /** @throws \Pillion\Exception\InvalidInputException */
     public static function parse(mixed $call): ToolCall
     {
-        $call = self::parseUnchecked($call);
-        // Arguments that cannot be converted to JSON are an error of the caller, not of a tool.
-        Json::encode($call->arguments, 'argument $arguments');
-        return $call;
+        $parsedCall = self::parseUnchecked($call);
+        // An exception from `encode()` is thrown to the caller, because arguments that cannot be
+        // converted to JSON are the caller's error and not a tool's.
+        Json::encode($parsedCall->arguments, 'argument $arguments');
+        return $parsedCall;
     }
 
     /**
-     * Reads a call like {@see parse()}, but accepts arguments that cannot be converted to JSON, so that other calls
-     * can run.
+     * Reads a call like {@see parse()}, but accepts arguments that cannot be converted to JSON, so
+     * that the other calls of a batch can run.
      *
      * @throws \Pillion\Exception\InvalidInputException
      */
@@ -50,7 +51,7 @@ final class CallParser
     }
 
     /**
-     * Reads calls whose IDs are optional.
+     * Reads calls whose IDs are optional; a call without an ID gets an empty ID.
      *
      * @param array<array-key, mixed> $calls
      *
@@ -67,7 +68,7 @@ final class CallParser
     }
 
     /**
-     * Returns the name and the arguments in the parameters of `tools/call`.
+     * Returns the tool's name and the arguments from the parameters of `tools/call`.
      *
      * @param array<array-key, mixed> $params
      *
@@ -78,8 +79,8 @@ final class CallParser
     public static function parseParameters(array $params): array
     {
         Json::encode($params);
-        $arguments = $params['arguments'] ?? [];
-        $arguments = $arguments instanceof \stdClass ? (array) $arguments : $arguments;
+        $givenArguments = $params['arguments'] ?? [];
+        $arguments = $givenArguments instanceof \stdClass ? (array) $givenArguments : $givenArguments;
         if (!is_string($params['name'] ?? null) || !is_array($arguments)) {
             throw Failure::invalidInput("The parameters of tools/call must be a string 'name' and an array 'arguments'");
         }

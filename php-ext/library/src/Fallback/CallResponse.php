@@ -7,15 +7,15 @@ namespace Pillion\Fallback;
 use Pillion\ToolResult;
 
 /**
- * The sidecar's response to one call: the outcome of a tool under `result`, or an error because the tool does
- * not exist.
+ * The sidecar's response to one call: the tool's outcome under `result`, or an error if the tool
+ * does not exist.
  *
  * @internal
  */
 final class CallResponse
 {
     /**
-     * @param mixed                $data     the tool's data, or its result if there is no data; a tree
+     * @param mixed                $data     the tool's data, or its result if there is no data; a JSON tree
      * @param array<string, mixed> $metadata
      */
     private function __construct(
@@ -31,7 +31,7 @@ final class CallResponse
     }
 
     /**
-     * @param mixed $response a tree
+     * @param mixed $response a JSON tree
      *
      * @throws \Pillion\Exception\TransportException when the response is invalid
      */
@@ -39,20 +39,20 @@ final class CallResponse
     {
         $body = $response instanceof \stdClass && ($response->result ?? null) instanceof \stdClass ? $response->result : $response;
         if (!$body instanceof \stdClass || !is_bool($body->success ?? null)) {
-            throw Failure::transport("The sidecar's response does not say whether the call worked");
+            throw Failure::transport("The sidecar's response has no boolean 'success'");
         }
-        $text = static fn (string $key): ?string => is_string($body->$key ?? null) ? $body->$key : null;
+        $readText = static fn (string $key): ?string => is_string($body->$key ?? null) ? $body->$key : null;
         $metadata = Json::toArrays($body->metadata ?? null);
-        if ($text('error_code') === 'approval_required' && ($body->metadata->arguments ?? null) instanceof \stdClass) {
-            // The metadata contain the exact arguments, because the approver needs to see the
+        if ($readText('error_code') === 'approval_required' && ($body->metadata->arguments ?? null) instanceof \stdClass) {
+            // The metadata contains the exact arguments, because the approver needs to see the
             // arguments that the tool would receive.
-            $metadata['arguments'] = Json::memberArrays($body->metadata->arguments);
+            $metadata['arguments'] = Json::toMemberArrays($body->metadata->arguments);
         }
         return new self(
             $body->success,
             $body->data ?? null,
-            $text('error'),
-            $text('error_code'),
+            $readText('error'),
+            $readText('error_code'),
             property_exists($body, 'result'),
             $body->result ?? null,
             is_array($metadata) ? $metadata : [],
@@ -74,8 +74,8 @@ final class CallResponse
 
     public function toException(string $toolName): \Pillion\Exception\PillionException
     {
-        $code = Failure::knownCode($this->errorCode);
-        return Failure::forResult(new ToolResult('', $toolName, null, false, $this->error ?? 'The tool failed', $code, null, $this->metadata));
+        $errorCode = Failure::toKnownCode($this->errorCode);
+        return Failure::forResult(new ToolResult('', $toolName, null, false, $this->error ?? 'The tool failed', $errorCode, null, $this->metadata));
     }
 
     public function toResult(string $toolCallId, string $toolName): ToolResult

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * The methods that all clients share, apart from calls.
+ * The methods that all clients share, except the methods that make calls.
  *
  * @internal
  */
@@ -14,7 +14,7 @@ trait ClientHooks
     private readonly McpServer $server;
 
     /**
-     * Closes the session at the server for all clients that share the session; the next call opens a new one.
+     * Closes the session at the server for all clients that share the session; the next call opens a new session.
      * Takes at most one second. With the library, does nothing: the sidecar owns the sessions.
      */
     public function disconnect(): void
@@ -51,8 +51,9 @@ trait ClientHooks
     }
 
     /**
-     * Caches the list of tools in a PSR-16 cache, keyed by server and tenant, and with the extension also by
-     * configuration and credentials. A failing cache only costs time and logs a warning.
+     * Caches the list of tools in a PSR-16 cache, keyed by server and tenant, and with the
+     * extension also by configuration and credentials. If the cache fails, the client logs a
+     * warning and requests the list from the server.
      *
      * @param ?object $cache  a `Psr\SimpleCache\CacheInterface`, or any object with its `get()`, `set()` and `delete()`
      * @param int     $ttl    lifetime of a cached list, in seconds

@@ -12,18 +12,18 @@ namespace Pillion\Fallback;
 final class Context
 {
     /**
-     * @param array<string, mixed> $extra    values for the tools
-     * @param list<string>         $approved approval IDs
-     * @param list<string>         $denied
+     * @param array<string, mixed> $extraValues values for the tools
+     * @param list<string>         $approvedIds IDs of approvals that the application has granted
+     * @param list<string>         $deniedIds   IDs of approvals that the application has denied
      * @param array<string, array<string, mixed>> $approvedArguments arguments with which approved calls run
      *                                                               instead of their own, by approval ID
      */
     private function __construct(
         public readonly ?string $user = null,
         public readonly ?string $channel = null,
-        public readonly array $extra = [],
-        public readonly array $approved = [],
-        public readonly array $denied = [],
+        public readonly array $extraValues = [],
+        public readonly array $approvedIds = [],
+        public readonly array $deniedIds = [],
         public readonly array $approvedArguments = [],
     ) {
     }
@@ -39,18 +39,18 @@ final class Context
         if (is_array($tree) && $tree !== []) {
             throw Failure::invalidInput('The context must be an array with names as keys');
         }
-        $extra = Json::toArrays($tree);
-        $user = self::text($extra, 'user');
-        $channel = self::text($extra, 'channel');
-        $approvedArguments = array_filter((array) ($extra['approved'] ?? []), is_array(...));
-        $approved = array_diff_key((array) ($extra['approved'] ?? []), $approvedArguments);
-        $approved = self::ids(['approved' => is_array($extra['approved'] ?? []) ? array_values($approved) : false], 'approved');
-        $denied = self::ids($extra, 'denied');
+        $values = Json::toArrays($tree);
+        $user = self::readText($values, 'user');
+        $channel = self::readText($values, 'channel');
+        $approvedArguments = array_filter((array) ($values['approved'] ?? []), is_array(...));
+        $idsWithoutArguments = array_diff_key((array) ($values['approved'] ?? []), $approvedArguments);
+        $approvedIds = self::readIds(['approved' => is_array($values['approved'] ?? []) ? array_values($idsWithoutArguments) : false], 'approved');
+        $deniedIds = self::readIds($values, 'denied');
         if (array_filter(array_keys($approvedArguments), is_int(...)) !== []) {
             throw Failure::invalidInput("The context's 'approved' must be a list of approval ids");
         }
-        unset($extra['user'], $extra['channel'], $extra['approved'], $extra['denied']);
-        return new self($user, $channel, $extra, [...$approved, ...array_keys($approvedArguments)], $denied, $approvedArguments);
+        unset($values['user'], $values['channel'], $values['approved'], $values['denied']);
+        return new self($user, $channel, $values, [...$approvedIds, ...array_keys($approvedArguments)], $deniedIds, $approvedArguments);
     }
 
     /**
@@ -60,16 +60,15 @@ final class Context
      */
     public function headers(): array
     {
-        $id = $this->extra['request_id'] ?? null;
-        $headers = [
+        $requestId = $this->extraValues['request_id'] ?? null;
+        $headers = array_filter([
             'x-pillion-user' => $this->user,
             'x-pillion-channel' => $this->channel,
-            'x-request-id' => is_string($id) ? $id : null,
-            'x-pillion-approval' => $this->readString('approval'),
-            'x-pillion-approval-wait-ms' => $this->approvalWait(),
-            'idempotency-key' => $this->readString('idempotency_key'),
-        ];
-        $headers = array_filter($headers, is_string(...));
+            'x-request-id' => is_string($requestId) ? $requestId : null,
+            'x-pillion-approval' => $this->readExtraText('approval'),
+            'x-pillion-approval-wait-ms' => $this->approvalWaitMilliseconds(),
+            'idempotency-key' => $this->readExtraText('idempotency_key'),
+        ], is_string(...));
         foreach ($headers as $name => $value) {
             if (preg_match('/[^\t\x20-\x7e\x80-\xff]/', $value) === 1) {
                 throw Failure::invalidInput("The value of the header $name has characters that are not allowed in a header");
@@ -78,9 +77,9 @@ final class Context
         return $headers;
     }
 
-    private function readString(string $key): ?string
+    private function readExtraText(string $key): ?string
     {
-        $text = $this->extra[$key] ?? null;
+        $text = $this->extraValues[$key] ?? null;
         return $text === null || is_string($text) ? $text : throw Failure::invalidInput("The context's '$key' must be a string");
     }
 
@@ -88,9 +87,9 @@ final class Context
      * Returns the time to wait for an approval, in whole milliseconds; null if the context sets
      * none.
      */
-    private function approvalWait(): ?string
+    private function approvalWaitMilliseconds(): ?string
     {
-        $seconds = $this->extra['approval_wait'] ?? null;
+        $seconds = $this->extraValues['approval_wait'] ?? null;
         return match (true) {
             $seconds === null => null,
             (is_int($seconds) || is_float($seconds)) && !is_nan((float) $seconds) && $seconds >= 0 && $seconds < 1e12 => (string) (int) ($seconds * 1000),
@@ -98,21 +97,21 @@ final class Context
         };
     }
 
-    public static function none(): self
+    public static function createEmpty(): self
     {
         return new self();
     }
 
     /**
-     * Returns the context for PHP code, with the ID of the approval that the call needs instead of the
-     * approval IDs in the context.
+     * Returns the context for PHP code, in which the only approval ID is the ID of the approval
+     * that the call needs.
      *
      * @return array<string, mixed>
      */
-    public function toArray(?string $approval): array
+    public function toArray(?string $approvalId): array
     {
-        $reserved = ['user' => $this->user, 'channel' => $this->channel, 'approval_id' => $approval];
-        return array_filter($reserved, is_string(...)) + array_diff_key($this->extra, $reserved);
+        $reservedValues = ['user' => $this->user, 'channel' => $this->channel, 'approval_id' => $approvalId];
+        return array_filter($reservedValues, is_string(...)) + array_diff_key($this->extraValues, $reservedValues);
     }
 
     /**
@@ -120,7 +119,7 @@ final class Context
      *
      * @return list<string>
      */
-    private static function ids(array $context, string $key): array
+    private static function readIds(array $context, string $key): array
     {
         $ids = $context[$key] ?? [];
         if (!is_array($ids) || !array_is_list($ids) || array_filter($ids, is_string(...)) !== $ids) {
@@ -130,12 +129,12 @@ final class Context
     }
 
     /** @param array<string, mixed> $context */
-    private static function text(array $context, string $key): ?string
+    private static function readText(array $context, string $key): ?string
     {
         $value = $context[$key] ?? null;
         return match (true) {
             $value === null, is_string($value) => $value,
-            // Applications often have numbers as user IDs.
+            // An integer is accepted as a user ID, because many applications have numeric IDs.
             is_int($value), is_float($value) => Json::encode($value),
             default => throw Failure::invalidInput("The context's '$key' must be a string"),
         };

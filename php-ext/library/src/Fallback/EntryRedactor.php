@@ -5,18 +5,21 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * Shows the entry of an MCP server in dumps, without credentials.
+ * Removes the credentials from the entry of an MCP server, so that dumps can show the entry.
  *
  * @internal
  */
 final class EntryRedactor
 {
-    private const REDACTED = '[redacted]';
-    /** Keys whose whole value may be secret, and parts of other keys that name credentials. */
-    private const SECRET_KEYS = '/^(authentication|cookie|env|headers|oauth)$|authorization|credential|key|passw|secret|token/i';
+    private const REDACTED_VALUE = '[redacted]';
+    /**
+     * A pattern that matches keys whose whole value may be secret, and keys that contain a word for
+     * credentials.
+     */
+    private const SECRET_KEY_PATTERN = '/^(authentication|cookie|env|headers|oauth)$|authorization|credential|key|passw|secret|token/i';
     private const HARMLESS_KEY = 'token_in_query';
     /**
-     * Maximum nesting of an entry in a dump, because the entry of a subclass may contain itself.
+     * Maximum nesting of an entry in a dump. The entry of a subclass may contain itself.
      */
     private const MAX_LEVELS = 16;
 
@@ -25,41 +28,41 @@ final class EntryRedactor
      *
      * @return array<array-key, mixed>
      */
-    public static function redact(array $entry, int $levels = self::MAX_LEVELS): array
+    public static function redact(array $entry, int $remainingLevels = self::MAX_LEVELS): array
     {
-        $redacted = [];
-        foreach ($entry as $name => $value) {
-            $name = (string) $name;
-            $isSecret = preg_match(self::SECRET_KEYS, $name) === 1 && strtolower($name) !== self::HARMLESS_KEY;
-            $redacted[$name] = match (true) {
+        $redactedEntry = [];
+        foreach ($entry as $key => $value) {
+            $name = (string) $key;
+            $isSecret = preg_match(self::SECRET_KEY_PATTERN, $name) === 1 && strtolower($name) !== self::HARMLESS_KEY;
+            $redactedEntry[$name] = match (true) {
                 $value === null, is_bool($value) => $value,
-                $isSecret, $levels === 0 => self::REDACTED,
+                $isSecret, $remainingLevels === 0 => self::REDACTED_VALUE,
                 strtolower($name) === 'server_url' && is_string($value) => self::redactUrl($value),
-                is_array($value) => self::redact($value, $levels - 1),
+                is_array($value) => self::redact($value, $remainingLevels - 1),
                 default => $value,
             };
         }
-        return $redacted;
+        return $redactedEntry;
     }
 
     /** Returns a URL without its query, or a placeholder if the URL has credentials or cannot be parsed. */
     private static function redactUrl(string $url): string
     {
-        $parts = parse_url($url);
-        if (!isset($parts['scheme'], $parts['host']) || isset($parts['user']) || isset($parts['pass'])) {
-            return self::REDACTED;
+        $urlParts = parse_url($url);
+        if (!isset($urlParts['scheme'], $urlParts['host']) || isset($urlParts['user']) || isset($urlParts['pass'])) {
+            return self::REDACTED_VALUE;
         }
-        return self::formatUrl($parts);
+        return self::formatUrl($urlParts);
     }
 
     /**
      * Returns a URL without user, password, query and fragment.
      *
-     * @param array{scheme: string, host: string, port?: int, path?: string, ...} $parts of `parse_url()`
+     * @param array{scheme: string, host: string, port?: int, path?: string, ...} $urlParts of `parse_url()`
      */
-    public static function formatUrl(array $parts): string
+    public static function formatUrl(array $urlParts): string
     {
-        $port = isset($parts['port']) ? ":{$parts['port']}" : '';
-        return strtolower($parts['scheme']) . '://' . strtolower($parts['host']) . $port . ($parts['path'] ?? '/');
+        $port = isset($urlParts['port']) ? ":{$urlParts['port']}" : '';
+        return strtolower($urlParts['scheme']) . '://' . strtolower($urlParts['host']) . $port . ($urlParts['path'] ?? '/');
     }
 }

@@ -20,14 +20,14 @@ use Pillion\Fallback\Http\ConnectionClosedException;
 use Pillion\ToolResult;
 
 /**
- * Creates the exceptions with their error codes.
+ * Creates Pillion's exceptions and sets their error codes.
  *
  * @internal
  */
 final class Failure
 {
     /** The exception for each error code that the engine defines; see docs/reference/errors.md. */
-    private const CLASSES = [
+    private const EXCEPTION_CLASSES = [
         'invalid_input' => InvalidInputException::class,
         'not_found' => NotFoundException::class,
         'rate_limited' => RateLimitedException::class,
@@ -41,67 +41,68 @@ final class Failure
 
     public static function invalidInput(string $message): InvalidInputException
     {
-        return self::atCaller(new InvalidInputException($message), 'invalid_input');
+        return self::withCallerTrace(new InvalidInputException($message), 'invalid_input');
     }
 
     /** Returns the exception for a peer that cannot be reached, closes the connection, or sends an invalid message. */
     public static function transport(string $message, ?int $httpStatus = null): TransportException
     {
-        $exception = self::atCaller(new TransportException($message), 'unavailable');
+        $exception = self::withCallerTrace(new TransportException($message), 'unavailable');
         $exception->httpStatus = $httpStatus;
         return $exception;
     }
 
     public static function connectionClosed(string $message): ConnectionClosedException
     {
-        return self::atCaller(new ConnectionClosedException($message), 'unavailable');
+        return self::withCallerTrace(new ConnectionClosedException($message), 'unavailable');
     }
 
     /** Returns the exception for a JSON-RPC error of the MCP server. */
-    public static function rpc(int $rpcCode, string $message, string $code): JsonRpcException
+    public static function rpc(int $rpcCode, string $message, string $errorCode): JsonRpcException
     {
-        $exception = self::atCaller(new JsonRpcException($message, $rpcCode), self::knownCode($code));
+        $exception = self::withCallerTrace(new JsonRpcException($message, $rpcCode), self::toKnownCode($errorCode));
         $exception->rpcCode = $rpcCode;
         return $exception;
     }
 
     public static function cancelled(CancellationToken $token): CancelledException
     {
-        $reason = \Closure::bind(static fn (CancellationToken $token): string => (string) $token->reason, null, CancellationToken::class)($token);
-        return self::atCaller(new CancelledException('The call was cancelled' . ($reason === '' ? '' : ": $reason")), 'cancelled');
+        $readReason = \Closure::bind(static fn (CancellationToken $token): string => (string) $token->reason, null, CancellationToken::class);
+        $reason = $readReason($token);
+        return self::withCallerTrace(new CancelledException('The call was cancelled' . ($reason === '' ? '' : ": $reason")), 'cancelled');
     }
 
     public static function timeout(string $message): TimeoutException
     {
-        return self::atCaller(new TimeoutException($message), 'timeout');
+        return self::withCallerTrace(new TimeoutException($message), 'timeout');
     }
 
     public static function unavailable(string $message): UnavailableException
     {
-        return self::atCaller(new UnavailableException($message), 'unavailable');
+        return self::withCallerTrace(new UnavailableException($message), 'unavailable');
     }
 
     /** Returns the exception for an error code. */
-    public static function forCode(string $code, string $message): PillionException
+    public static function forCode(string $errorCode, string $message): PillionException
     {
-        $known = self::knownCode($code);
-        return self::atCaller(new (self::CLASSES[$known])($message), $known);
+        $knownCode = self::toKnownCode($errorCode);
+        return self::withCallerTrace(new (self::EXCEPTION_CLASSES[$knownCode])($message), $knownCode);
     }
 
     /** Returns the exception for a failed result. */
     public static function forResult(ToolResult $result): PillionException
     {
-        $code = $result->errorCode ?? 'internal_error';
-        $failure = self::forCode($code, $result->error ?? 'The tool failed');
-        // Applications may use their own error codes.
-        $failure->errorCode = $code;
+        $errorCode = $result->errorCode ?? 'internal_error';
+        $failure = self::forCode($errorCode, $result->error ?? 'The tool failed');
+        // An unknown error code is kept, because applications may use their own error codes.
+        $failure->errorCode = $errorCode;
         if ($failure instanceof RateLimitedException) {
-            $seconds = $result->metadata['retry_after'] ?? null;
-            $failure->retryAfter = is_int($seconds) || is_float($seconds) ? (float) $seconds : null;
+            $retryAfter = $result->metadata['retry_after'] ?? null;
+            $failure->retryAfter = is_int($retryAfter) || is_float($retryAfter) ? (float) $retryAfter : null;
         } elseif ($failure instanceof ApprovalRequiredException) {
-            $id = $result->metadata['approval_id'] ?? null;
+            $approvalId = $result->metadata['approval_id'] ?? null;
             $arguments = $result->metadata['arguments'] ?? null;
-            $failure->approvalId = is_string($id) ? $id : '';
+            $failure->approvalId = is_string($approvalId) ? $approvalId : '';
             $failure->arguments = is_array($arguments) ? $arguments : [];
             $failure->toolName = $result->toolName;
         }
@@ -109,14 +110,14 @@ final class Failure
     }
 
     /** Returns the error code if the engine defines it; otherwise `internal_error`. */
-    public static function knownCode(?string $code): string
+    public static function toKnownCode(?string $errorCode): string
     {
-        return isset(self::CLASSES[$code ?? '']) ? $code : 'internal_error';
+        return isset(self::EXCEPTION_CLASSES[$errorCode ?? '']) ? $errorCode : 'internal_error';
     }
 
     /**
-     * Sets the error code, and makes the exception point at the code that called the library, like exceptions
-     * of the extension.
+     * Sets the error code. Changes the file, the line and the trace of the exception to those of
+     * the code that called the library, because exceptions of the extension have these as well.
      *
      * @template T of PillionException
      *
@@ -124,12 +125,12 @@ final class Failure
      *
      * @return T
      */
-    private static function atCaller(PillionException $exception, string $code): PillionException
+    private static function withCallerTrace(PillionException $exception, string $errorCode): PillionException
     {
-        $exception->errorCode = $code;
-        $library = dirname(__DIR__) . '/';
+        $exception->errorCode = $errorCode;
+        $libraryPath = dirname(__DIR__) . '/';
         $trace = $exception->getTrace();
-        while (isset($trace[0]) && str_starts_with($trace[0]['file'] ?? $library, $library)) {
+        while (isset($trace[0]) && str_starts_with($trace[0]['file'] ?? $libraryPath, $libraryPath)) {
             array_shift($trace);
         }
         $properties = $trace === [] ? [] : ['file' => $trace[0]['file'], 'line' => $trace[0]['line'], 'trace' => $trace];

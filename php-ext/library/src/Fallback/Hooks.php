@@ -14,8 +14,8 @@ final class Hooks
     private ?object $logger = null;
     private ?object $dispatcher = null;
     private ?object $cache = null;
-    private int $ttl = 300;
-    private string $tenant = '';
+    private int $cacheTtl = 300;
+    private string $cacheTenant = '';
 
     public function setLogger(?object $logger): void
     {
@@ -29,12 +29,12 @@ final class Hooks
 
     public function setCache(?object $cache, int $ttl, string $tenant): void
     {
-        $cache = self::requireMethods($cache, 'cache', ['get', 'set', 'delete']);
+        self::requireMethods($cache, 'cache', ['get', 'set', 'delete']);
         if ($ttl < 0) {
             throw Failure::invalidInput('$ttl must not be negative');
         }
-        Argument::texts([3 => $tenant]);
-        [$this->cache, $this->ttl, $this->tenant] = [$cache, $ttl, $tenant];
+        Argument::checkTexts([3 => $tenant]);
+        [$this->cache, $this->cacheTtl, $this->cacheTenant] = [$cache, $ttl, $tenant];
     }
 
     /**
@@ -68,41 +68,41 @@ final class Hooks
     }
 
     /**
-     * Returns the cached list of a server, or calls `$load` and caches its result.
+     * Returns the cached list of a server's tools, or calls `$loadList` and caches its result.
      *
      * @template T of array
      *
-     * @param \Closure(): T $load
+     * @param \Closure(): T $loadList
      *
      * @return array{T, bool} the list, and whether it came from the cache
      */
-    public function cached(string $server, \Closure $load): array
+    public function loadWithCache(string $server, \Closure $loadList): array
     {
         if ($this->cache === null) {
-            return [$load(), false];
+            return [$loadList(), false];
         }
-        $key = 'pillion_' . hash('sha256', Json::encode([$server, $this->tenant]));
-        $cached = $this->tryCache(fn (): mixed => $this->cache->get($key));
-        $cached = is_string($cached) ? @unserialize($cached, ['allowed_classes' => [\stdClass::class]]) : null;
-        if (is_array($cached)) {
-            return [$cached, true];
+        $cacheKey = 'pillion_' . hash('sha256', Json::encode([$server, $this->cacheTenant]));
+        $serializedList = $this->tryCache(fn (): mixed => $this->cache->get($cacheKey));
+        $cachedList = is_string($serializedList) ? @unserialize($serializedList, ['allowed_classes' => [\stdClass::class]]) : null;
+        if (is_array($cachedList)) {
+            return [$cachedList, true];
         }
-        $loaded = $load();
-        $this->tryCache(fn (): mixed => $this->cache->set($key, serialize($loaded), $this->ttl));
-        return [$loaded, false];
+        $loadedList = $loadList();
+        $this->tryCache(fn (): mixed => $this->cache->set($cacheKey, serialize($loadedList), $this->cacheTtl));
+        return [$loadedList, false];
     }
 
     /**
      * Runs a cache operation. Returns null, and logs a warning, if the cache throws.
      *
-     * @param \Closure(): mixed $use
+     * @param \Closure(): mixed $operation
      */
-    private function tryCache(\Closure $use): mixed
+    private function tryCache(\Closure $operation): mixed
     {
         try {
-            return $use();
-        } catch (\Exception $e) {
-            $this->log('warning', 'The cache of tool lists failed', ['error' => $e->getMessage()]);
+            return $operation();
+        } catch (\Exception $exception) {
+            $this->log('warning', 'The cache of tool lists failed', ['error' => $exception->getMessage()]);
             return null;
         }
     }

@@ -14,7 +14,7 @@ use Pillion\ToolDefinition;
  */
 final class InputSchema
 {
-    private const TYPES = ['string', 'number', 'integer', 'boolean', 'array', 'object'];
+    private const TYPE_NAMES = ['string', 'number', 'integer', 'boolean', 'array', 'object'];
 
     /**
      * Returns the value for {@see ToolDefinition::$parameters}: the given schema, or a schema built from the
@@ -26,39 +26,40 @@ final class InputSchema
      *
      * @throws InvalidInputException
      */
-    public static function read(string $tool, array $parameters): array
+    public static function read(string $toolName, array $parameters): array
     {
         $tree = Json::toTree($parameters, 'argument $parameters');
         if ($tree instanceof \stdClass) {
-            self::complete($tree) ?? throw Failure::invalidInput("$tool: The parameters must be a JSON Schema of type object");
+            self::addMissingMembers($tree) ?? throw Failure::invalidInput("$toolName: The parameters must be a JSON Schema of type object");
             return $parameters;
         }
-        $properties = $required = [];
+        $properties = $requiredNames = [];
         foreach ($tree as $parameter) {
-            [$name, $property, $isRequired] = self::parameter($parameter);
+            [$name, $propertySchema, $isRequired] = self::parseParameter($parameter);
             if (array_key_exists($name, $properties)) {
-                throw Failure::invalidInput("$tool: Duplicate parameter names found");
+                throw Failure::invalidInput("$toolName: Duplicate parameter names found");
             }
-            $properties[$name] = Json::toArrays($property);
+            $properties[$name] = Json::toArrays($propertySchema);
             if ($isRequired) {
-                $required[] = $name;
+                $requiredNames[] = $name;
             }
         }
-        return ['type' => 'object', 'properties' => $properties, 'required' => $required];
+        return ['type' => 'object', 'properties' => $properties, 'required' => $requiredNames];
     }
 
-    /** Returns a definition's schema as a tree. */
-    public static function tree(ToolDefinition $definition): \stdClass
+    /** Returns a definition's schema as a JSON tree. */
+    public static function toTree(ToolDefinition $definition): \stdClass
     {
         $tree = Json::toTree($definition->parameters);
-        return self::complete($tree instanceof \stdClass ? $tree : new \stdClass()) ?? new \stdClass();
+        return self::addMissingMembers($tree instanceof \stdClass ? $tree : new \stdClass()) ?? new \stdClass();
     }
 
     /**
-     * Adds missing `type` and `properties`; returns null for a value that is not the schema of an object. PHP
-     * writes an empty map as `[]`, so `[]` means `{}` here.
+     * Adds `type` and `properties` to a schema that lacks them; returns null for a value that is
+     * not the schema of an object. PHP writes an empty map as `[]`, so `properties` may be `[]` for
+     * `{}`.
      */
-    private static function complete(\stdClass $schema): ?\stdClass
+    private static function addMissingMembers(\stdClass $schema): ?\stdClass
     {
         $schema->type ??= 'object';
         $properties = $schema->properties ?? [];
@@ -70,43 +71,43 @@ final class InputSchema
     }
 
     /** @return array{string, array<string, mixed>, bool} the name, the property's schema, and whether the property is required */
-    private static function parameter(mixed $parameter): array
+    private static function parseParameter(mixed $parameter): array
     {
         if (!$parameter instanceof \stdClass) {
-            throw self::invalid('each must be an array with a name and a type');
+            throw self::invalidParameters('each parameter must be an array with a name and a type');
         }
-        $text = static fn (string $key): string => match (true) {
-            !isset($parameter->$key) => throw self::invalid("missing field `$key`"),
-            !is_string($parameter->$key) => throw self::invalid("'$key' must be a string"),
+        $readText = static fn (string $key): string => match (true) {
+            !isset($parameter->$key) => throw self::invalidParameters("missing field `$key`"),
+            !is_string($parameter->$key) => throw self::invalidParameters("'$key' must be a string"),
             default => $parameter->$key,
         };
-        $name = $text('name');
-        $type = strtolower($text('type'));
-        if (!in_array($type, self::TYPES, true)) {
-            throw self::invalid("Unknown parameter type '{$parameter->type}': use string, number, integer, boolean, array or object");
+        $name = $readText('name');
+        $type = strtolower($readText('type'));
+        if (!in_array($type, self::TYPE_NAMES, true)) {
+            throw self::invalidParameters("Unknown parameter type '{$parameter->type}': use string, number, integer, boolean, array or object");
         }
-        $property = ['type' => $type];
+        $propertySchema = ['type' => $type];
         if (isset($parameter->description)) {
-            $property['description'] = $text('description');
+            $propertySchema['description'] = $readText('description');
         }
         $enum = $parameter->enum ?? [];
         if (!is_array($enum)) {
-            throw self::invalid("'enum' must be a list");
+            throw self::invalidParameters("'enum' must be a list");
         }
         if ($enum !== []) {
-            $property['enum'] = $enum;
+            $propertySchema['enum'] = $enum;
         }
         if (isset($parameter->default)) {
-            $property['default'] = $parameter->default;
+            $propertySchema['default'] = $parameter->default;
         }
-        $required = property_exists($parameter, 'required') ? $parameter->required : true;
-        if (!is_bool($required)) {
-            throw self::invalid("'required' must be true or false");
+        $isRequired = property_exists($parameter, 'required') ? $parameter->required : true;
+        if (!is_bool($isRequired)) {
+            throw self::invalidParameters("'required' must be true or false");
         }
-        return [$name, $property, $required];
+        return [$name, $propertySchema, $isRequired];
     }
 
-    private static function invalid(string $reason): InvalidInputException
+    private static function invalidParameters(string $reason): InvalidInputException
     {
         return Failure::invalidInput("The parameters are not valid: $reason");
     }

@@ -10,8 +10,8 @@ use Pillion\Exception\PillionException;
 /**
  * Converts PHP values to and from JSON, by the same rules as the extension.
  *
- * A *tree* is a JSON value in which a list is an array and a map is a `stdClass`, so that `[]` and `{}`
- * remain distinct.
+ * A *JSON tree* is a decoded JSON value in which a list is an array and a map is a `stdClass`, so
+ * that `[]` and `{}` remain distinct.
  *
  * @internal
  */
@@ -25,23 +25,23 @@ final class Json
         | JSON_UNESCAPED_LINE_TERMINATORS | JSON_PRESERVE_ZERO_FRACTION;
 
     /**
-     * @param string $what the name of the value in error messages
+     * @param string $valueName the name of the value in error messages
      *
      * @throws InvalidInputException for values that JSON cannot represent: text that is not UTF-8, NAN and INF,
      *                               resources, plain enums, more than 128 levels
      */
-    public static function encode(mixed $value, string $what = 'value'): string
+    public static function encode(mixed $value, string $valueName = 'value'): string
     {
         try {
             return json_encode($value, self::ENCODE_FLAGS, self::MAX_DEPTH);
-        } catch (\JsonException $e) {
-            throw Failure::invalidInput(self::describeError($what, $e));
+        } catch (\JsonException $exception) {
+            throw Failure::invalidInput(self::describeError($valueName, $exception));
         }
     }
 
     /**
-     * Encodes the return value of a tool or callable. A value that cannot be converted to JSON is an error of the
-     * tool or callable, not invalid input.
+     * Encodes the return value of a tool or callable. A value that cannot be converted to JSON is
+     * an internal error of the tool or callable and not an error for invalid input.
      *
      * @throws PillionException with the code `internal_error`; `jsonSerialize()` may throw other exceptions
      */
@@ -49,21 +49,22 @@ final class Json
     {
         try {
             return json_encode($value, self::ENCODE_FLAGS, self::MAX_DEPTH);
-        } catch (\JsonException $e) {
-            throw Failure::forCode('internal_error', self::describeError('value', $e));
+        } catch (\JsonException $exception) {
+            throw Failure::forCode('internal_error', self::describeError('value', $exception));
         }
     }
 
     /**
-     * Encodes a value that must be a map like {@see encode()}: an empty array becomes `{}`.
+     * Encodes a value that must be a map. Works like {@see encode()}, except that an empty array
+     * becomes `{}`.
      *
      * @param array<array-key, mixed> $arguments
      *
      * @throws InvalidInputException
      */
-    public static function encodeArguments(array $arguments, string $what = 'value'): string
+    public static function encodeArguments(array $arguments, string $valueName = 'value'): string
     {
-        return $arguments === [] ? '{}' : self::encode($arguments, $what);
+        return $arguments === [] ? '{}' : self::encode($arguments, $valueName);
     }
 
     /**
@@ -71,36 +72,36 @@ final class Json
      *
      * @throws InvalidInputException
      */
-    public static function text(mixed $value): string
+    public static function toText(mixed $value): string
     {
         if (!is_string($value)) {
             return self::encode($value);
         }
         if (!Argument::isUtf8($value)) {
-            throw Failure::invalidInput('The value is not JSON: it holds text that is not valid UTF-8');
+            throw Failure::invalidInput('The value is not JSON: the value contains text that is not valid UTF-8');
         }
         return $value;
     }
 
     /**
-     * Converts a PHP value to a tree.
+     * Converts a PHP value to a JSON tree.
      *
      * @throws InvalidInputException as {@see encode()}
      */
-    public static function toTree(mixed $value, string $what = 'value'): mixed
+    public static function toTree(mixed $value, string $valueName = 'value'): mixed
     {
         if ($value === null || is_bool($value) || is_int($value)) {
             return $value;
         }
         try {
-            return self::parse(self::encode($value, $what));
-        } catch (\JsonException $e) {
-            throw Failure::invalidInput("The $what is not JSON: " . $e->getMessage());
+            return self::parse(self::encode($value, $valueName));
+        } catch (\JsonException $exception) {
+            throw Failure::invalidInput("The $valueName is not JSON: " . $exception->getMessage());
         }
     }
 
     /**
-     * Parses JSON text to a tree.
+     * Parses JSON text to a JSON tree.
      *
      * @throws \JsonException
      */
@@ -109,7 +110,10 @@ final class Json
         return json_decode($json, false, self::MAX_DEPTH, JSON_THROW_ON_ERROR);
     }
 
-    /** Converts a tree for PHP code that reads it: maps become arrays, like `json_decode($json, true)`. */
+    /**
+     * Converts a JSON tree for PHP code that reads it. Maps become arrays, as with the second
+     * argument of `json_decode()`.
+     */
     public static function toArrays(mixed $tree): mixed
     {
         if ($tree instanceof \stdClass) {
@@ -119,8 +123,8 @@ final class Json
     }
 
     /**
-     * Converts a tree for PHP code that sends it on: maps become arrays, but a map that would then be a list, such as
-     * an empty map, remains a `stdClass`.
+     * Converts a JSON tree for PHP code that may encode it as JSON again: maps become arrays,
+     * except for a map that would become a list (such as an empty map), which remains a `stdClass`.
      */
     public static function toLosslessArrays(mixed $tree): mixed
     {
@@ -132,25 +136,25 @@ final class Json
     }
 
     /**
-     * Converts a map like {@see toLosslessArrays()}, but always returns an array for the map itself, even when it is
-     * empty.
+     * Converts a map like {@see toLosslessArrays()}, but always returns an array at the top level,
+     * even if the map is empty.
      *
      * @return array<array-key, mixed>
      */
-    public static function memberArrays(\stdClass $map): array
+    public static function toMemberArrays(\stdClass $map): array
     {
         return array_map(self::toLosslessArrays(...), get_object_vars($map));
     }
 
-    private static function describeError(string $what, \JsonException $e): string
+    private static function describeError(string $valueName, \JsonException $exception): string
     {
-        return "The $what is not JSON: " . match ($e->getCode()) {
-            JSON_ERROR_UTF8 => 'it holds text that is not valid UTF-8',
-            JSON_ERROR_INF_OR_NAN => 'it holds NAN or INF',
-            JSON_ERROR_UNSUPPORTED_TYPE => 'it holds a resource',
-            JSON_ERROR_NON_BACKED_ENUM => 'it holds an enum without values',
-            JSON_ERROR_DEPTH, JSON_ERROR_RECURSION => 'it nests deeper than 128 levels, or contains itself',
-            default => $e->getMessage(),
+        return "The $valueName is not JSON: " . match ($exception->getCode()) {
+            JSON_ERROR_UTF8 => 'the value contains text that is not valid UTF-8',
+            JSON_ERROR_INF_OR_NAN => 'the value contains NAN or INF',
+            JSON_ERROR_UNSUPPORTED_TYPE => 'the value contains a resource',
+            JSON_ERROR_NON_BACKED_ENUM => 'the value contains an enum without values',
+            JSON_ERROR_DEPTH, JSON_ERROR_RECURSION => 'the value nests deeper than 128 levels, or contains itself',
+            default => $exception->getMessage(),
         };
     }
 }

@@ -5,14 +5,14 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * A line of PHP's error log. Texts of servers must not forge other lines or control a terminal:
- * control and format characters are written as in JSON, such as `\u001b`.
+ * Formats a line of PHP's error log. Control and format characters become JSON escapes such as
+ * `\u001b`, because text from servers must not forge log lines or control a terminal.
  *
  * @internal
  */
 final class LogLine
 {
-    private const HIDDEN = '/[\x{0}-\x{1f}\x{7f}-\x{9f}\p{Cf}\x{2028}\x{2029}]/u';
+    private const ESCAPED_CHARACTERS = '/[\x{0}-\x{1f}\x{7f}-\x{9f}\p{Cf}\x{2028}\x{2029}]/u';
 
     public static function write(string $line): void
     {
@@ -22,11 +22,11 @@ final class LogLine
     public static function escape(string $line): string
     {
         if (preg_match('//u', $line) !== 1) {
-            $escapeByte = static fn (array $found): string => sprintf('\x%02x', ord($found[0]));
+            $escapeByte = static fn (array $matches): string => sprintf('\x%02x', ord($matches[0]));
             return (string) preg_replace_callback('/[\x00-\x1f\x7f-\xff]/', $escapeByte, $line);
         }
-        return (string) preg_replace_callback(self::HIDDEN, static function (array $found): string {
-            return $found[0] === "\x7f" ? '\u007f' : substr((string) json_encode($found[0]), 1, -1);
+        return (string) preg_replace_callback(self::ESCAPED_CHARACTERS, static function (array $matches): string {
+            return $matches[0] === "\x7f" ? '\u007f' : substr((string) json_encode($matches[0]), 1, -1);
         }, $line);
     }
 }

@@ -14,8 +14,8 @@ use Pillion\MCPSSEClient;
  */
 final class McpEntry
 {
-    /** The options of McpClient in addition to those of every server. */
-    private const MORE_OPTIONS = [
+    /** The options that only McpClient has. */
+    private const CLIENT_OPTIONS = [
         'timeout', 'api_key', 'oauth', 'roots', 'description', 'url', 'command', 'args', 'env', 'inherit_env', 'cwd',
     ];
 
@@ -39,7 +39,7 @@ final class McpEntry
             throw Failure::invalidInput("The option '$name' is set twice: with the server and in the options");
         }
         $settings += $options;
-        $clientOptions = array_intersect_key($settings, array_flip(self::MORE_OPTIONS));
+        $clientOptions = array_intersect_key($settings, array_flip(self::CLIENT_OPTIONS));
         $command = is_array($clientOptions['command'] ?? null) ? $clientOptions['command'][0] ?? null : $clientOptions['command'] ?? null;
         $url = $clientOptions['url'] ?? (is_string($command) ? 'stdio:' . basename($command) : null);
         if (!is_string($url) || isset($clientOptions['url'], $clientOptions['command'])) {
@@ -52,14 +52,17 @@ final class McpEntry
         if (!is_int($timeout) && !is_float($timeout)) {
             throw Failure::invalidInput("The option 'timeout' must be a number of seconds");
         }
-        $key = $clientOptions['api_key'] ?? null;
-        if ($key !== null && !is_string($key)) {
+        $apiKey = $clientOptions['api_key'] ?? null;
+        if ($apiKey !== null && !is_string($apiKey)) {
             throw Failure::invalidInput("The option 'api_key' must be a string");
         }
-        $rest = array_diff_key($settings, $clientOptions);
-        // The options contain credentials also if they contain OAuth settings.
-        $rest = isset($clientOptions['oauth']) ? $rest + ['authentication' => ['type' => 'oauth']] : $rest;
-        return new McpServer($url, $timeout, $key, $rest, self::MORE_OPTIONS);
+        $serverOptions = array_diff_key($settings, $clientOptions);
+        // OAuth settings are credentials as well, so `authentication` is set, which tells McpServer
+        // that the server has credentials.
+        if (isset($clientOptions['oauth'])) {
+            $serverOptions += ['authentication' => ['type' => 'oauth']];
+        }
+        return new McpServer($url, $timeout, $apiKey, $serverOptions, self::CLIENT_OPTIONS);
     }
 
     /**
@@ -72,14 +75,14 @@ final class McpEntry
     public static function client(#[\SensitiveParameter] array $entry): ?MCPSSEClient
     {
         Json::encode($entry);
-        // An invalid `require_approval` is reported here, although only the registry uses the
-        // value.
+        // `require_approval` is read only to report an invalid value early; the registry uses the
+        // value later.
         RequireApproval::fromEntry($entry);
-        $text = static function (string $key) use ($entry): ?string {
+        $readText = static function (string $key) use ($entry): ?string {
             $text = is_string($entry[$key] ?? null) ? trim($entry[$key]) : '';
             return $text === '' ? null : $text;
         };
-        $url = $text('server_url');
+        $url = $readText('server_url');
         if ($url === null) {
             return null;
         }
@@ -91,7 +94,7 @@ final class McpEntry
         if (!is_array($options)) {
             throw Failure::invalidInput('The options must be an array with names as keys');
         }
-        $label = $text('server_label');
-        return new MCPSSEClient($url, $timeout, $text('api_key'), ($label === null ? [] : ['label' => $label]) + $options);
+        $label = $readText('server_label');
+        return new MCPSSEClient($url, $timeout, $readText('api_key'), ($label === null ? [] : ['label' => $label]) + $options);
     }
 }

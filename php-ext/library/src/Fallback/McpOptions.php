@@ -15,7 +15,7 @@ use Pillion\ToolResult;
  */
 final class McpOptions
 {
-    private const NAMES = ['timeout', 'on_progress', 'cancellation', 'meta', 'id', 'max_concurrent'];
+    private const OPTION_NAMES = ['timeout', 'on_progress', 'cancellation', 'meta', 'id', 'max_concurrent'];
 
     public readonly ?float $timeout;
     public readonly ?CancellationToken $cancellation;
@@ -30,15 +30,12 @@ final class McpOptions
     public function __construct(array $options)
     {
         foreach (array_keys($options) as $name) {
-            if (!in_array($name, self::NAMES, true)) {
-                $names = implode(', ', self::NAMES);
-                throw Failure::invalidInput("Unknown option '$name', expected one of $names");
+            if (!in_array($name, self::OPTION_NAMES, true)) {
+                $knownNames = implode(', ', self::OPTION_NAMES);
+                throw Failure::invalidInput("Unknown option '$name', expected one of $knownNames");
             }
         }
-        $options = array_filter($options, static fn (mixed $value): bool => $value !== null);
-        $invalid = static fn (string $name, string $expected): \Throwable => Failure::invalidInput(
-            "The option '$name' must be $expected, " . get_debug_type($options[$name]) . ' given',
-        );
+        $setOptions = array_filter($options, static fn (mixed $value): bool => $value !== null);
         $requirements = [
             'timeout' => [static fn (mixed $value): bool => is_int($value) || is_float($value), 'a number of seconds'],
             'on_progress' => [is_callable(...), 'callable'],
@@ -47,33 +44,33 @@ final class McpOptions
             'id' => [is_string(...), 'a string'],
             'max_concurrent' => [static fn (mixed $value): bool => is_int($value) && $value > 0, 'a positive integer'],
         ];
-        foreach ($options as $name => $value) {
-            [$check, $expected] = $requirements[$name];
-            if (!$check($value)) {
-                throw $invalid($name, $expected);
+        foreach ($setOptions as $name => $value) {
+            [$accepts, $expectedType] = $requirements[$name];
+            if (!$accepts($value)) {
+                throw Failure::invalidInput("The option '$name' must be $expectedType, " . get_debug_type($value) . ' given');
             }
         }
-        if (($options['meta'] ?? []) !== []) {
+        if (($setOptions['meta'] ?? []) !== []) {
             throw Failure::unavailable("The sidecar does not forward the option 'meta': install the extension ext-pillion");
         }
-        $this->timeout = isset($options['timeout']) ? Argument::seconds('timeout', $options['timeout']) : null;
-        $this->cancellation = $options['cancellation'] ?? null;
-        $this->id = $options['id'] ?? '';
+        $this->timeout = isset($setOptions['timeout']) ? Argument::checkSeconds('timeout', $setOptions['timeout']) : null;
+        $this->cancellation = $setOptions['cancellation'] ?? null;
+        $this->id = $setOptions['id'] ?? '';
     }
 
     /** @param mixed $tree the server's result; `isError` marks a failed result */
-    public static function result(string $id, string $name, mixed $tree): ToolResult
+    public static function toResult(string $id, string $name, mixed $tree): ToolResult
     {
-        $failed = $tree instanceof \stdClass && ($tree->isError ?? false) === true;
+        $isFailed = $tree instanceof \stdClass && ($tree->isError ?? false) === true;
         $result = Json::toLosslessArrays($tree);
-        if (!$failed) {
+        if (!$isFailed) {
             return new ToolResult($id, $name, $result);
         }
         $text = (new ToolResult($id, $name, Json::toArrays($tree)))->text();
         return new ToolResult($id, $name, $result, false, $text === '' ? 'The tool reported an error' : $text, 'internal_error');
     }
 
-    public static function failure(string $id, string $name, \Throwable $exception): ToolResult
+    public static function toFailedResult(string $id, string $name, \Throwable $exception): ToolResult
     {
         $failure = ToolFailure::fromThrowable($exception);
         return new ToolResult($id, $name, null, false, $failure->getMessage(), $failure->errorCode, metadata: $failure->metadata);

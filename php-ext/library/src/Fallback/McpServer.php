@@ -16,27 +16,31 @@ use Pillion\ToolCall;
 use Pillion\ToolDefinition;
 
 /**
- * An MCP server as PHP code specifies it, mapped to the server that the sidecar knows.
+ * An MCP server that PHP code specifies, and the corresponding server in the sidecar's
+ * configuration.
  *
  * @internal
  */
 final class McpServer
 {
     /**
-     * The options that the extension accepts. In the library, only `label` has an effect: the
-     * sidecar's configuration determines the others.
+     * The options that the extension accepts. In the library, only the option `label` has an
+     * effect; the sidecar's configuration determines the other settings.
      */
     private const OPTIONS = [
         'label', 'transport', 'handshake', 'protocol_version', 'authentication', 'headers', 'token_in_query',
         'limits', 'allow_http', 'egress',
     ];
 
-    /** The options of McpClient that are arguments of MCPSSEClient. */
-    private const ARGUMENTS = ['url' => 'serverUrl', 'timeout' => 'timeout', 'api_key' => 'apiKey'];
+    /**
+     * The names of MCPSSEClient's arguments, keyed by the names of the corresponding options of
+     * McpClient.
+     */
+    private const ARGUMENTS_BY_OPTION = ['url' => 'serverUrl', 'timeout' => 'timeout', 'api_key' => 'apiKey'];
 
     public readonly Hooks $hooks;
     /** @var array<string, array<string, string>> the sidecar's tool names by socket and the server's tool names */
-    private array $names = [];
+    private array $sidecarNames = [];
     private readonly ?string $label;
     private readonly float $timeout;
     /** The URL without secrets; the sidecar identifies the server by this URL. */
@@ -58,26 +62,26 @@ final class McpServer
         array $options,
         array $extraOptions = [],
     ) {
-        Argument::texts([1 => $url, 3 => $apiKey]);
+        Argument::checkTexts([1 => $url, 3 => $apiKey]);
         Json::encode($options);
         foreach (array_keys($options) as $name) {
-            if ($extraOptions === [] && isset(self::ARGUMENTS[$name])) {
-                throw Failure::invalidInput("Invalid MCP server option '$name': it is the argument \$" . self::ARGUMENTS[$name]);
+            if ($extraOptions === [] && isset(self::ARGUMENTS_BY_OPTION[$name])) {
+                throw Failure::invalidInput("Invalid MCP server option '$name': pass the argument \$" . self::ARGUMENTS_BY_OPTION[$name] . ' instead');
             }
             if (!in_array($name, self::OPTIONS, true)) {
-                $options = implode(', ', [...self::OPTIONS, ...$extraOptions]);
-                throw Failure::invalidInput("Unknown option '$name', expected one of $options");
+                $knownNames = implode(', ', [...self::OPTIONS, ...$extraOptions]);
+                throw Failure::invalidInput("Unknown option '$name', expected one of $knownNames");
             }
         }
         if ($apiKey !== null && isset($options['authentication'])) {
             throw Failure::invalidInput("Give either an API key or the option 'authentication'");
         }
-        $parts = parse_url($url);
-        $isHttp = in_array(strtolower($parts['scheme'] ?? ''), ['http', 'https'], true) && ($parts['host'] ?? '') !== '';
+        $urlParts = parse_url($url);
+        $isHttp = in_array(strtolower($urlParts['scheme'] ?? ''), ['http', 'https'], true) && ($urlParts['host'] ?? '') !== '';
         if (!$isHttp && !str_starts_with($url, 'stdio:')) {
             throw Failure::invalidInput("Invalid MCP server option 'url': use http:// or https://");
         }
-        if (($parts['user'] ?? '') !== '' || ($parts['pass'] ?? '') !== '') {
+        if (($urlParts['user'] ?? '') !== '' || ($urlParts['pass'] ?? '') !== '') {
             throw Failure::invalidInput("Invalid MCP server option 'url': The server URL contains a user or password: put them into 'authentication'");
         }
         $label = $options['label'] ?? null;
@@ -85,18 +89,18 @@ final class McpServer
             throw Failure::invalidInput("Invalid MCP server option 'label': it must be a string");
         }
         $this->hooks = new Hooks();
-        $this->displayUrl = self::withoutSecrets($url);
+        $this->displayUrl = self::removeSecrets($url);
         $this->label = $label;
-        $this->timeout = Argument::seconds('timeout', $timeout);
+        $this->timeout = Argument::checkSeconds('timeout', $timeout);
         if ($this->timeout < 0.001) {
-            throw Failure::invalidInput("Invalid MCP server option 'timeout': it must be at least 0.001 seconds");
+            throw Failure::invalidInput("Invalid MCP server option 'timeout': at least 0.001 seconds are required");
         }
         $this->hasCredentials = $apiKey !== null || isset($options['authentication']) || ($options['headers'] ?? []) !== [];
     }
 
     /**
-     * Serialization is forbidden: a queue would pass the client, possibly with credentials, to another
-     * process.
+     * Serialization throws an exception, because a queue would otherwise pass the client, possibly
+     * with credentials, to another process.
      */
     public function __serialize(): never
     {
@@ -121,7 +125,7 @@ final class McpServer
     }
 
     /**
-     * Returns the tools in the form of `tools/list`; the schemas are trees.
+     * Returns the tools as in the result of `tools/list`; the schemas are JSON trees.
      *
      * @return list<array{name: string, description: string, inputSchema: \stdClass}>
      *
@@ -143,15 +147,15 @@ final class McpServer
      *
      * @throws PillionException
      */
-    public function tools(string $prefix, RequireApproval $approval): array
+    public function loadRegistryTools(string $prefix, RequireApproval $approval): array
     {
-        Argument::texts([2 => $prefix]);
-        $make = \Closure::bind(
+        Argument::checkTexts([2 => $prefix]);
+        $createTool = \Closure::bind(
             static fn (ToolDefinition $definition, ToolOrigin $origin, string $sidecarName, ?string $policy): MCPServerTool => new MCPServerTool($definition, $origin, $sidecarName, $policy),
             null,
             MCPServerTool::class,
         );
-        return array_map(fn (array $tool): MCPServerTool => $make(
+        return array_map(fn (array $tool): MCPServerTool => $createTool(
             new ToolDefinition($prefix . $tool['name'], $tool['description'], Json::toArrays($tool['schema']), category: 'mcp'),
             new ToolOrigin($this->label ?? $tool['label'], $this->displayUrl()),
             $tool['sidecarName'],
@@ -160,8 +164,8 @@ final class McpServer
     }
 
     /**
-     * Calls a tool and returns the result unchanged, as a tree. A result with `isError` is returned
-     * as well.
+     * Calls a tool and returns the result unchanged, as a JSON tree. A result with `isError` is
+     * returned as well.
      *
      * @param array<array-key, mixed> $arguments
      *
@@ -174,11 +178,11 @@ final class McpServer
         ?float $timeout = null,
         ?CancellationToken $cancellation = null,
     ): mixed {
-        Argument::texts([1 => $name]);
-        $arguments = Json::encodeArguments($arguments);
-        return CallEvents::dispatchAround([$this->callEvents($name, $id)], function () use ($name, $arguments, $timeout, $cancellation): array {
-            $api = $this->api($timeout, $cancellation);
-            return [$this->resultOf($name, $api->execute($this->sidecarName($name), $arguments, Context::none()))];
+        Argument::checkTexts([1 => $name]);
+        $encodedArguments = Json::encodeArguments($arguments);
+        return CallEvents::dispatchAround([$this->createEvents($name, $id)], function () use ($name, $encodedArguments, $timeout, $cancellation): array {
+            $api = $this->createApi($timeout, $cancellation);
+            return [$this->extractResult($name, $api->execute($this->findSidecarName($name), $encodedArguments, Context::createEmpty()))];
         })[0];
     }
 
@@ -187,50 +191,50 @@ final class McpServer
      *
      * @param list<ToolCall> $calls
      *
-     * @return list<mixed> trees, or exceptions
+     * @return list<mixed> JSON trees, or exceptions
      */
     public function callAll(array $calls, ?float $timeout, ?CancellationToken $cancellation): array
     {
-        $events = array_map(fn (ToolCall $call): CallEvents => $this->callEvents($call->name, $call->id), $calls);
+        $events = array_map(fn (ToolCall $call): CallEvents => $this->createEvents($call->name, $call->id), $calls);
         return CallEvents::dispatchAround($events, function () use ($calls, $timeout, $cancellation): array {
             $outcomes = $requests = [];
             foreach ($calls as $index => $call) {
                 try {
-                    $arguments = is_array($call->arguments) ? Json::encodeArguments($call->arguments) : $call->arguments;
-                    $requests[$index] = [$this->sidecarName($call->name), $arguments, $timeout ?? $this->timeout];
-                } catch (PillionException $e) {
-                    $outcomes[$index] = $e;
+                    $encodedArguments = is_array($call->arguments) ? Json::encodeArguments($call->arguments) : $call->arguments;
+                    $requests[$index] = [$this->findSidecarName($call->name), $encodedArguments, $timeout ?? $this->timeout];
+                } catch (PillionException $exception) {
+                    $outcomes[$index] = $exception;
                 }
             }
-            $outcomes += $this->api($timeout, $cancellation)->executeAll($requests, Context::none());
+            $outcomes += $this->createApi($timeout, $cancellation)->executeAll($requests, Context::createEmpty());
             ksort($outcomes);
             return array_map(function (ToolCall $call, CallResponse|PillionException $outcome): mixed {
                 try {
-                    return $outcome instanceof CallResponse ? $this->resultOf($call->name, $outcome) : $outcome;
-                } catch (PillionException $e) {
-                    return $e;
+                    return $outcome instanceof CallResponse ? $this->extractResult($call->name, $outcome) : $outcome;
+                } catch (PillionException $exception) {
+                    return $exception;
                 }
             }, $calls, $outcomes);
         });
     }
 
-    private function sidecarName(string $name): string
+    private function findSidecarName(string $name): string
     {
         $socket = SocketPath::default();
-        if (!isset($this->names[$socket][$name])) {
+        if (!isset($this->sidecarNames[$socket][$name])) {
             $this->loadTools();
         }
-        return $this->names[$socket][$name] ?? throw Failure::rpc(-32602, "MCP Error (-32602): Unknown tool: $name", 'not_found');
+        return $this->sidecarNames[$socket][$name] ?? throw Failure::rpc(-32602, "MCP Error (-32602): Unknown tool: $name", 'not_found');
     }
 
     /** @throws PillionException when the call has no result */
-    private function resultOf(string $tool, CallResponse $response): mixed
+    private function extractResult(string $toolName, CallResponse $response): mixed
     {
         $isResult = $response->success || ($response->data instanceof \stdClass && ($response->data->isError ?? false) === true);
-        return $isResult ? $response->data : throw $this->toException($tool, $response);
+        return $isResult ? $response->data : throw $this->toException($toolName, $response);
     }
 
-    private function callEvents(string $name, string $id): CallEvents
+    private function createEvents(string $name, string $id): CallEvents
     {
         return new CallEvents($this->hooks, $name, $id, $this->label ?? $this->displayUrl());
     }
@@ -246,7 +250,7 @@ final class McpServer
         }
     }
 
-    private function toException(string $tool, CallResponse $response): PillionException
+    private function toException(string $toolName, CallResponse $response): PillionException
     {
         $message = $response->error ?? '';
         $code = $response->errorCode ?? 'internal_error';
@@ -254,7 +258,7 @@ final class McpServer
             preg_match('/^MCP Error \(?(-?\d+)\)?: /', $message, $matches) === 1 => Failure::rpc((int) $matches[1], $message, $code),
             $code === 'unavailable' && preg_match('/HTTP (\d{3})/', $message, $matches) === 1 => Failure::transport($message, (int) $matches[1]),
             $code === 'unavailable', $code === 'internal_error' => Failure::transport($message),
-            default => $response->toException($tool),
+            default => $response->toException($toolName),
         };
     }
 
@@ -274,21 +278,21 @@ final class McpServer
             );
         }
         $socket = SocketPath::default();
-        [$tools, $fromCache] = $this->hooks->cached(
+        [$tools, $fromCache] = $this->hooks->loadWithCache(
             "$socket\n$this->label\n{$this->displayUrl}",
-            fn (): array => (new SidecarServers($this->api()))->findTools($this->label, $this->displayUrl()),
+            fn (): array => (new SidecarServers($this->createApi()))->findTools($this->label, $this->displayUrl()),
         );
-        $this->names[$socket] = array_column($tools, 'sidecarName', 'name');
+        $this->sidecarNames[$socket] = array_column($tools, 'sidecarName', 'name');
         $this->hooks->dispatch(new ToolsListed($this->label ?? $this->displayUrl(), count($tools), $fromCache));
         return $tools;
     }
 
-    private function api(?float $timeout = null, ?CancellationToken $cancellation = null): SidecarApi
+    private function createApi(?float $timeout = null, ?CancellationToken $cancellation = null): SidecarApi
     {
         return new SidecarApi(SocketPath::default(), $timeout ?? $this->timeout, $cancellation);
     }
 
-    private static function withoutSecrets(string $url): string
+    private static function removeSecrets(string $url): string
     {
         return str_starts_with($url, 'stdio:') ? $url : EntryRedactor::formatUrl(parse_url($url));
     }

@@ -5,56 +5,62 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * Finds the known key that a misspelled key stands for.
+ * Finds the known key that a misspelled key was probably meant to be.
  *
  * @internal
  */
 final class NearestKey
 {
-    /** A longer key is not compared: the comparison takes time proportional to the product of the lengths. */
-    private const MAX_LENGTH = 60;
+    /**
+     * Maximum length of a key that is compared, because the time for a comparison grows with the
+     * product of both lengths.
+     */
+    private const MAX_KEY_LENGTH = 60;
 
     /**
      * Returns the known key that differs from `$key` only by case, separators, the order of its letters, or one or two
      * letters; null if there is none.
      *
-     * @param iterable<string> $known
+     * @param iterable<string> $knownKeys
      */
-    public static function find(string $key, iterable $known): ?string
+    public static function find(string $key, iterable $knownKeys): ?string
     {
-        if (strlen($key) > self::MAX_LENGTH) {
+        if (strlen($key) > self::MAX_KEY_LENGTH) {
             return null;
         }
-        $letters = self::letters($key);
-        $nearest = null;
+        $letters = self::extractLetters($key);
+        $nearestKey = null;
         $minDistance = PHP_INT_MAX;
-        foreach ($known as $candidate) {
-            $distance = self::distance($letters, self::letters($candidate));
+        foreach ($knownKeys as $candidateKey) {
+            $distance = self::findDistance($letters, self::extractLetters($candidateKey));
             if ($distance !== null && $distance < $minDistance) {
-                [$nearest, $minDistance] = [$candidate, $distance];
+                [$nearestKey, $minDistance] = [$candidateKey, $distance];
             }
         }
-        return $nearest;
+        return $nearestKey;
     }
 
-    /** Returns the number of different letters; null if the keys are not similar. */
-    private static function distance(string $letters, string $candidate): ?int
+    /**
+     * Returns the number of letters that differ between two keys; null if the keys are not similar.
+     */
+    private static function findDistance(string $letters, string $candidateLetters): ?int
     {
-        if ($letters === $candidate) {
+        if ($letters === $candidateLetters) {
             return 0;
         }
-        // Two letters are too few to recognize a key by.
-        if ($letters === '' || strlen($candidate) < 3) {
+        // Keys of at most two letters are never similar, because almost any other key would differ
+        // from them by one or two letters.
+        if ($letters === '' || strlen($candidateLetters) < 3) {
             return null;
         }
-        if (count_chars($letters, 1) === count_chars($candidate, 1)) {
+        if (count_chars($letters, 1) === count_chars($candidateLetters, 1)) {
             return 1;
         }
-        $distance = levenshtein($letters, $candidate);
-        return $distance <= (strlen($candidate) <= 5 ? 1 : 2) ? $distance : null;
+        $distance = levenshtein($letters, $candidateLetters);
+        return $distance <= (strlen($candidateLetters) <= 5 ? 1 : 2) ? $distance : null;
     }
 
-    private static function letters(string $key): string
+    private static function extractLetters(string $key): string
     {
         return (string) preg_replace('/[^a-z0-9]/', '', strtolower($key));
     }

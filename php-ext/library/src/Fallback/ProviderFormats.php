@@ -10,18 +10,22 @@ use Pillion\ToolDefinition;
 use Pillion\ToolResult;
 
 /**
- * Converts to and from the formats of model providers, which the sidecar knows.
+ * Converts tool definitions, calls, messages and results to and from the formats of model
+ * providers. The sidecar makes the conversions.
  *
  * @internal
  */
 final class ProviderFormats
 {
     private const TIMEOUT = 30.0;
-    /** Number of lists of converted definitions that are kept: an application converts the same tools repeatedly. */
-    private const MAX_CACHED = 16;
+    /**
+     * Maximum number of cached conversions. Conversions are cached, because an application converts
+     * the same tool definitions repeatedly.
+     */
+    private const MAX_CACHED_LISTS = 16;
 
-    /** @var array<string, list<\stdClass>> the converted definitions by request */
-    private static array $converted = [];
+    /** @var array<string, list<\stdClass>> the converted definitions by the hash of the request */
+    private static array $convertedLists = [];
 
     /**
      * @param list<ToolDefinition> $definitions
@@ -29,23 +33,23 @@ final class ProviderFormats
      *
      * @return list<array<string, mixed>>
      *
-     * @throws \Pillion\Exception\PillionException when the provider is unknown or the sidecar does not answer
+     * @throws \Pillion\Exception\PillionException when the provider is unknown or the sidecar does not respond
      */
     public static function tools(string $provider, array $definitions, bool $alwaysStrict): array
     {
         $tools = array_map(static fn (ToolDefinition $definition): array => [
             'name' => $definition->name,
             'description' => $definition->description,
-            'inputSchema' => InputSchema::tree($definition),
+            'inputSchema' => InputSchema::toTree($definition),
             'strict' => $definition->strict,
         ], $definitions);
         $body = Json::encode(['tools' => $tools, 'alwaysStrict' => $alwaysStrict]);
-        $key = hash('xxh128', "$provider\n$body");
-        if (!isset(self::$converted[$key])) {
-            $converted = self::objects(self::send('tools', $provider, $body), 'tools');
-            self::$converted = array_slice(self::$converted, 1 - self::MAX_CACHED) + [$key => $converted];
+        $requestHash = hash('xxh128', "$provider\n$body");
+        if (!isset(self::$convertedLists[$requestHash])) {
+            $convertedTools = self::readObjects(self::send('tools', $provider, $body), 'tools');
+            self::$convertedLists = array_slice(self::$convertedLists, 1 - self::MAX_CACHED_LISTS) + [$requestHash => $convertedTools];
         }
-        return array_map(Json::memberArrays(...), self::$converted[$key]);
+        return array_map(Json::toMemberArrays(...), self::$convertedLists[$requestHash]);
     }
 
     /**
@@ -56,25 +60,26 @@ final class ProviderFormats
     public static function calls(string $provider, array $response): array
     {
         return array_map(static function (\stdClass $call): ToolCall {
-            $arguments = $call->arguments ?? new \stdClass();
+            $tree = $call->arguments ?? new \stdClass();
             $arguments = match (true) {
-                $arguments instanceof \stdClass => Json::memberArrays($arguments),
-                is_array($arguments), is_string($arguments) => $arguments,
-                // Text that is not valid JSON is forwarded, because the executor reports the error.
-                default => Json::encode($arguments),
+                $tree instanceof \stdClass => Json::toMemberArrays($tree),
+                is_array($tree), is_string($tree) => $tree,
+                // Any other JSON value is forwarded as text, because the executor reports arguments
+                // that are not an object.
+                default => Json::encode($tree),
             };
             if (!is_string($call->id ?? null) || !is_string($call->name ?? null)) {
-                throw self::malformed('calls');
+                throw self::malformedResponse('calls');
             }
             return new ToolCall($call->id, $call->name, $arguments, index: $call->index ?? null);
-        }, self::objects(self::send('tool-calls', $provider, Json::encode($response)), 'calls'));
+        }, self::readObjects(self::send('tool-calls', $provider, Json::encode($response)), 'calls'));
     }
 
     /** @param array<array-key, mixed> $response */
     public static function text(string $provider, array $response): string
     {
         $text = self::send('text', $provider, Json::encode($response))->text ?? null;
-        return is_string($text) ? $text : throw self::malformed('text');
+        return is_string($text) ? $text : throw self::malformedResponse('text');
     }
 
     /**
@@ -84,8 +89,8 @@ final class ProviderFormats
      */
     public static function messages(string $provider, array $response): array
     {
-        $messages = self::objects(self::send('messages', $provider, Json::encode($response)), 'messages');
-        return array_map(Json::memberArrays(...), $messages);
+        $messages = self::readObjects(self::send('messages', $provider, Json::encode($response)), 'messages');
+        return array_map(Json::toMemberArrays(...), $messages);
     }
 
     /**
@@ -95,35 +100,35 @@ final class ProviderFormats
      */
     public static function results(string $provider, array $results): array
     {
-        $entries = array_map(static function (ToolResult $result): string {
+        $encodedResults = array_map(static function (ToolResult $result): string {
             $members = [
                 'tool_call_id' => $result->toolCallId,
                 'tool_name' => $result->toolName,
                 'success' => $result->success,
                 'error' => $result->error,
             ];
-            // The result is encoded separately, so that the depth limit applies to the result
-            // alone.
+            // The result is encoded by itself, so that the surrounding levels of the request do not
+            // count against its depth limit.
             return substr(Json::encode($members), 0, -1) . ',"result":' . Json::encode($result->result) . '}';
         }, $results);
-        $body = '{"results":[' . implode(',', $entries) . ']}';
-        return array_map(Json::memberArrays(...), self::objects(self::send('results', $provider, $body), 'messages'));
+        $body = '{"results":[' . implode(',', $encodedResults) . ']}';
+        return array_map(Json::toMemberArrays(...), self::readObjects(self::send('results', $provider, $body), 'messages'));
     }
 
-    private static function send(string $part, string $provider, string $body): \stdClass
+    private static function send(string $route, string $provider, string $body): \stdClass
     {
-        return (new SidecarApi(SocketPath::default(), self::TIMEOUT))->format($part, $provider, $body);
+        return (new SidecarApi(SocketPath::default(), self::TIMEOUT))->format($route, $provider, $body);
     }
 
     /** @return list<\stdClass> */
-    private static function objects(\stdClass $response, string $field): array
+    private static function readObjects(\stdClass $response, string $field): array
     {
         $objects = $response->$field ?? null;
         $isValid = is_array($objects) && array_filter($objects, static fn (mixed $object): bool => !$object instanceof \stdClass) === [];
-        return $isValid ? $objects : throw self::malformed($field);
+        return $isValid ? $objects : throw self::malformedResponse($field);
     }
 
-    private static function malformed(string $field): TransportException
+    private static function malformedResponse(string $field): TransportException
     {
         return Failure::transport("The sidecar's response has no valid '$field'");
     }

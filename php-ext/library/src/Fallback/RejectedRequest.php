@@ -7,7 +7,8 @@ namespace Pillion\Fallback;
 use Pillion\Exception\PillionException;
 
 /**
- * A request that the sidecar rejected before any of its calls ran, or answered with an error.
+ * A request with tool calls that the sidecar rejected before any of the calls ran, or to which the
+ * sidecar responded with an error.
  *
  * @internal
  */
@@ -22,8 +23,8 @@ final class RejectedRequest
         return $this->httpStatus === 413;
     }
 
-    /** Returns whether fewer calls in one request might be accepted. */
-    public function mayBeTooMany(): bool
+    /** Returns whether the sidecar might accept a request with fewer calls. */
+    public function mayHaveTooManyCalls(): bool
     {
         return $this->httpStatus === 400 || $this->isTooLarge();
     }

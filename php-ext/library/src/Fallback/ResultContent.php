@@ -21,7 +21,7 @@ final class ResultContent
 
     public static function fromResult(ToolResult $result): self
     {
-        return new self($result, self::blocksOf($result->result));
+        return new self($result, self::parseBlocks($result->result));
     }
 
     /** @return list<array<string, mixed>> */
@@ -42,11 +42,11 @@ final class ResultContent
                 $texts[] = $block['text'];
             }
         }
-        $structured = $this->structured();
-        return $texts === [] && $structured !== null ? Json::encode($structured) : implode("\n", $texts);
+        $structuredContent = $this->structuredContent();
+        return $texts === [] && $structuredContent !== null ? Json::encode($structuredContent) : implode("\n", $texts);
     }
 
-    public function structured(): mixed
+    public function structuredContent(): mixed
     {
         if ($this->blocks !== null) {
             return $this->result->result['structuredContent'] ?? null;
@@ -63,12 +63,12 @@ final class ResultContent
     {
         $images = [];
         foreach ($this->blocks ?? [] as $index => $block) {
-            [$type, $base64] = self::image($block);
-            if ($type !== null && $base64 !== null) {
+            [$mediaType, $base64] = self::readImage($block);
+            if ($mediaType !== null && $base64 !== null) {
                 $data = base64_decode(preg_replace('/\s+/', '', $base64), true);
                 $images[] = $data === false
                     ? throw Failure::transport("Content block $index holds no valid base64")
-                    : ['mime_type' => $type, 'data' => $data];
+                    : ['mime_type' => $mediaType, 'data' => $data];
             }
         }
         return $images;
@@ -81,15 +81,15 @@ final class ResultContent
      *
      * @return array{?string, ?string}
      */
-    private static function image(array $block): array
+    private static function readImage(array $block): array
     {
-        $text = static fn (array $map, string $key): ?string => is_string($map[$key] ?? null) ? $map[$key] : null;
+        $readText = static fn (array $map, string $key): ?string => is_string($map[$key] ?? null) ? $map[$key] : null;
         if ($block['type'] === 'image') {
-            return [$text($block, 'mimeType') ?? 'application/octet-stream', $text($block, 'data')];
+            return [$readText($block, 'mimeType') ?? 'application/octet-stream', $readText($block, 'data')];
         }
         $resource = $block['type'] === 'resource' && is_array($block['resource'] ?? null) ? $block['resource'] : [];
-        $type = $text($resource, 'mimeType');
-        return [$type !== null && str_starts_with($type, 'image/') ? $type : null, $text($resource, 'blob')];
+        $mediaType = $readText($resource, 'mimeType');
+        return [$mediaType !== null && str_starts_with($mediaType, 'image/') ? $mediaType : null, $readText($resource, 'blob')];
     }
 
     /** Returns the text of a result that is not in MCP form; null if the result is empty. */
@@ -109,13 +109,13 @@ final class ResultContent
      *
      * @return ?list<array<string, mixed>>
      */
-    private static function blocksOf(mixed $result): ?array
+    private static function parseBlocks(mixed $result): ?array
     {
         if (!is_array($result)) {
             return null;
         }
         if (!array_key_exists('content', $result)) {
-            // Only MCP results have the key `structuredContent`.
+            // The key `structuredContent` marks an MCP result, because no other result has it.
             return array_key_exists('structuredContent', $result) ? [] : null;
         }
         $blocks = $result['content'];

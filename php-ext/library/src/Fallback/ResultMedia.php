@@ -5,45 +5,51 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * Reads the content blocks of MCP results that are not text: encoded data become markers such as
- * `[image image/png, 8 bytes]`.
+ * Reads the content blocks of MCP results that are not text blocks, such as images and resources.
+ * Encoded data is replaced by markers such as `[image image/png, 8 bytes]`.
  *
  * @internal
  */
 final class ResultMedia
 {
-    /** Maximum length of a URI, a name or a media type in a marker, in bytes. A URI may contain data. */
+    /**
+     * Maximum length of a URI, a name or a media type in a marker, in bytes. The length is limited,
+     * because a `data:` URI may contain a whole file.
+     */
     private const MAX_SHOWN_BYTES = 512;
 
-    /** Minimum length of text beside a media type that counts as encoded data, in characters. */
+    /**
+     * Minimum length, in characters, of a text that counts as encoded data. Applies only if the
+     * object that contains the text also has a media type.
+     */
     private const MIN_DATA_LENGTH = 256;
 
     /**
-     * Returns the text of an MCP result's content; null if no block is an image, audio, a resource
-     * or a resource link.
+     * Returns the content of an MCP result as text, with a marker for each image, recording,
+     * resource and resource link; null if the result contains none of these.
      *
-     * @param list<mixed> $blocks     trees
-     * @param mixed       $structured the structured content as a tree, which follows blocks without text
+     * @param list<mixed> $blocks            JSON trees
+     * @param mixed       $structuredContent the structured content as a JSON tree; follows the blocks if no block is text
      */
-    public static function text(array $blocks, mixed $structured): ?string
+    public static function joinBlocks(array $blocks, mixed $structuredContent): ?string
     {
-        $parts = array_map(self::part(...), $blocks);
-        if (array_filter($parts, is_string(...)) === []) {
+        $blockTexts = array_map(self::describeBlock(...), $blocks);
+        if (array_filter($blockTexts, is_string(...)) === []) {
             return null;
         }
         $hasText = false;
         foreach ($blocks as $index => $block) {
             $isText = $block instanceof \stdClass && ($block->type ?? null) === 'text' && is_string($block->text ?? null);
             $hasText = $hasText || $isText;
-            $parts[$index] ??= $isText ? $block->text : Json::encode(self::withoutData($block));
+            $blockTexts[$index] ??= $isText ? $block->text : Json::encode(self::withoutData($block));
         }
-        if (!$hasText && $structured !== null) {
-            $parts[] = Json::encode(self::withoutData($structured));
+        if (!$hasText && $structuredContent !== null) {
+            $blockTexts[] = Json::encode(self::withoutData($structuredContent));
         }
-        return implode("\n", $parts);
+        return implode("\n", $blockTexts);
     }
 
-    /** Returns a tree with a marker in place of each encoded image, recording or file. */
+    /** Returns a JSON tree with a marker in place of each encoded image, recording or file. */
     public static function withoutData(mixed $tree): mixed
     {
         if (is_array($tree)) {
@@ -52,85 +58,85 @@ final class ResultMedia
         if (!$tree instanceof \stdClass) {
             return $tree;
         }
-        $copy = new \stdClass();
+        $treeWithoutData = new \stdClass();
         foreach (get_object_vars($tree) as $name => $member) {
-            $copy->{$name} = self::withoutData($member);
+            $treeWithoutData->{$name} = self::withoutData($member);
         }
         $kind = in_array($tree->type ?? null, ['image', 'audio'], true) ? $tree->type : null;
-        $types = array_filter([$tree->mimeType ?? null, $tree->mime_type ?? null, $tree->media_type ?? null], is_string(...));
-        $type = reset($types) ?: null;
+        $mediaTypes = array_filter([$tree->mimeType ?? null, $tree->mime_type ?? null, $tree->media_type ?? null], is_string(...));
+        $mediaType = reset($mediaTypes) ?: null;
         foreach (['data', 'blob'] as $name) {
             $data = $tree->{$name} ?? null;
-            $isData = ($type ?? $kind) !== null && is_string($data) && strlen($data) >= self::MIN_DATA_LENGTH && self::isBase64($data);
+            $isData = ($mediaType ?? $kind) !== null && is_string($data) && strlen($data) >= self::MIN_DATA_LENGTH && self::isBase64($data);
             if ($isData) {
-                $copy->{$name} = self::marker($kind ?? 'file', null, $type, $data);
+                $treeWithoutData->{$name} = self::formatMarker($kind ?? 'file', null, $mediaType, $data);
             }
         }
-        return $copy;
+        return $treeWithoutData;
     }
 
-    private static function part(mixed $block): ?string
+    private static function describeBlock(mixed $block): ?string
     {
         if (!$block instanceof \stdClass) {
             return null;
         }
         $kind = $block->type ?? null;
         if ($kind === 'resource_link') {
-            return self::link($block);
+            return self::describeLink($block);
         }
         if ($kind === 'image' || $kind === 'audio') {
-            return is_string($block->data ?? null) ? self::marker($kind, null, $block->mimeType ?? null, $block->data) : null;
+            return is_string($block->data ?? null) ? self::formatMarker($kind, null, $block->mimeType ?? null, $block->data) : null;
         }
         $resource = $kind === 'resource' ? $block->resource ?? null : null;
         if (!$resource instanceof \stdClass || !is_string($resource->uri ?? null)) {
             return null;
         }
         if (is_string($resource->text ?? null)) {
-            return '[resource ' . self::shown($resource->uri) . "]\n" . $resource->text;
+            return '[resource ' . self::shorten($resource->uri) . "]\n" . $resource->text;
         }
         $blob = $resource->blob ?? null;
-        return is_string($blob) ? self::marker($kind, $resource->uri, $resource->mimeType ?? null, $blob) : null;
+        return is_string($blob) ? self::formatMarker($kind, $resource->uri, $resource->mimeType ?? null, $blob) : null;
     }
 
-    private static function link(\stdClass $block): ?string
+    private static function describeLink(\stdClass $block): ?string
     {
-        $text = static fn (string $key): ?string => is_string($block->{$key} ?? null) ? self::shown($block->{$key}) : null;
-        if ($text('uri') === null) {
+        $readText = static fn (string $key): ?string => is_string($block->{$key} ?? null) ? self::shorten($block->{$key}) : null;
+        if ($readText('uri') === null) {
             return null;
         }
-        $words = '[resource link ' . $text('uri');
-        $name = $text('title') ?? $text('name');
-        $words .= $name === null ? '' : " $name";
-        $words .= $text('mimeType') === null ? '' : ', ' . $text('mimeType');
+        $marker = '[resource link ' . $readText('uri');
+        $name = $readText('title') ?? $readText('name');
+        $marker .= $name === null ? '' : " $name";
+        $marker .= $readText('mimeType') === null ? '' : ', ' . $readText('mimeType');
         $size = $block->size ?? null;
-        $words .= is_int($size) && $size >= 0 ? ", $size bytes]" : ']';
-        return $words . (is_string($block->description ?? null) ? "\n$block->description" : '');
+        $marker .= is_int($size) && $size >= 0 ? ", $size bytes]" : ']';
+        return $marker . (is_string($block->description ?? null) ? "\n$block->description" : '');
     }
 
-    private static function marker(string $kind, ?string $uri, mixed $type, string $data): string
+    private static function formatMarker(string $kind, ?string $uri, mixed $mediaType, string $data): string
     {
-        $type = is_string($type) ? self::shown($type) : 'application/octet-stream';
-        $uri = $uri === null ? '' : ' ' . self::shown($uri);
-        $bytes = intdiv(strlen(preg_replace('/[ \t\n\f\r=]+/', '', $data)) * 3, 4);
-        return "[$kind$uri $type, $bytes bytes]";
+        $shortType = is_string($mediaType) ? self::shorten($mediaType) : 'application/octet-stream';
+        $shortUri = $uri === null ? '' : ' ' . self::shorten($uri);
+        $byteCount = intdiv(strlen(preg_replace('/[ \t\n\f\r=]+/', '', $data)) * 3, 4);
+        return "[$kind$shortUri $shortType, $byteCount bytes]";
     }
 
     private static function isBase64(string $text): bool
     {
-        $text = preg_replace('/[ \t\n\f\r]+/', '', $text);
-        $digits = rtrim($text, '=');
-        $isPadded = strlen($text) - strlen($digits) <= 2;
-        return $isPadded && strlen($digits) % 4 !== 1 && strspn($digits, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/') === strlen($digits) && $digits !== '';
+        $base64 = preg_replace('/[ \t\n\f\r]+/', '', $text);
+        $digits = rtrim($base64, '=');
+        $hasValidPadding = strlen($base64) - strlen($digits) <= 2;
+        return $hasValidPadding && strlen($digits) % 4 !== 1 && strspn($digits, 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/') === strlen($digits) && $digits !== '';
     }
 
     /** Returns a server's text on one line, cut if it is too long. */
-    private static function shown(string $text): string
+    private static function shorten(string $text): string
     {
-        $start = substr($text, 0, self::MAX_SHOWN_BYTES);
-        while (!Argument::isUtf8($start)) {
-            $start = substr($start, 0, -1);
+        $shortText = substr($text, 0, self::MAX_SHOWN_BYTES);
+        while (!Argument::isUtf8($shortText)) {
+            $shortText = substr($shortText, 0, -1);
         }
-        $line = preg_replace('/\p{Cc}/u', ' ', $start);
-        return strlen($start) < strlen($text) ? "$line..." : $line;
+        $line = preg_replace('/\p{Cc}/u', ' ', $shortText);
+        return strlen($shortText) < strlen($text) ? "$line..." : $line;
     }
 }

@@ -8,7 +8,8 @@ use Pillion\ToolDefinition;
 use Pillion\ToolResult;
 
 /**
- * The methods that all tools of the sidecar share. The class has a property `$definition`.
+ * The methods shared by all classes whose tools run in the sidecar. A class that uses the trait
+ * must have a property `$definition`.
  *
  * @internal
  */

@@ -17,13 +17,15 @@ use Pillion\Fallback\Http\TransportErrors;
 use Pillion\Fallback\Http\Transports;
 
 /**
- * A client for the REST API of the sidecar. Responses are trees.
+ * A client for the REST API of the sidecar. Response bodies are returned as JSON trees (see {@see
+ * Json}).
  *
  * @internal
  */
 final class SidecarApi
 {
-    private const TOOLS = '/api/v1/tools/';
+    private const APPROVAL_FILTERS = ['status', 'tool', 'user', 'limit', 'after'];
+    private const TOOLS_PATH = '/api/v1/tools/';
 
     /** @param float $timeout timeout of one request, in seconds */
     public function __construct(
@@ -38,12 +40,15 @@ final class SidecarApi
         return $this->send(new Request('/healthz'));
     }
 
-    /** Returns the response of a list route: `tools` or `schemas`. The field of that name is a list of objects. */
+    /**
+     * Returns the response of the route `tools` or `schemas`. The field with the name of the route
+     * contains a list of objects.
+     */
     public function list(string $field, ?string $category = null, ?Context $context = null): \stdClass
     {
         $query = $category === null ? '' : '?category=' . rawurlencode($category);
-        $body = $this->send(new Request(self::TOOLS . ($field === 'tools' ? '' : $field) . $query, $context?->headers() ?? []));
-        self::objects($body, $field);
+        $body = $this->send(new Request(self::TOOLS_PATH . ($field === 'tools' ? '' : $field) . $query, $context?->headers() ?? []));
+        self::readObjects($body, $field);
         return $body;
     }
 
@@ -60,16 +65,17 @@ final class SidecarApi
     }
 
     /**
-     * Converts to or from the format of a model provider.
+     * Converts tool definitions, calls, texts, messages or results to or from the format of a model
+     * provider.
      *
-     * @param 'tools'|'tool-calls'|'text'|'messages'|'results' $part
+     * @param 'tools'|'tool-calls'|'text'|'messages'|'results' $route
      * @param string                                           $body JSON
      *
-     * @throws \Pillion\Exception\InvalidInputException when the provider is unknown, or the body is not valid for it
+     * @throws \Pillion\Exception\InvalidInputException when the provider is unknown, or the body is not valid for the provider
      */
-    public function format(string $part, string $provider, string $body): \stdClass
+    public function format(string $route, string $provider, string $body): \stdClass
     {
-        return $this->send(new Request("/api/v1/formats/$part?provider=" . rawurlencode($provider), [], $body));
+        return $this->send(new Request("/api/v1/formats/$route?provider=" . rawurlencode($provider), [], $body));
     }
 
     /**
@@ -79,55 +85,55 @@ final class SidecarApi
      */
     public function approvals(array $filter): array
     {
-        $query = [];
+        $parameters = [];
         foreach ($filter as $key => $value) {
-            if (!in_array($key, ['status', 'tool', 'user', 'limit', 'after'], true)) {
-                throw Failure::invalidInput("There is no filter '$key'");
+            if (!in_array($key, self::APPROVAL_FILTERS, true)) {
+                $knownFilters = implode(', ', self::APPROVAL_FILTERS);
+                throw Failure::invalidInput("Unknown filter '$key': expected one of $knownFilters");
             }
-            $query[$key] = match (true) {
+            $parameters[$key] = match (true) {
                 is_string($value) => $value,
                 is_int($value), is_float($value) => Json::encode($value),
                 default => throw Failure::invalidInput("The filter '$key' must be a string"),
             };
         }
-        $query = http_build_query($query, '', '&', PHP_QUERY_RFC3986);
+        $query = http_build_query($parameters, '', '&', PHP_QUERY_RFC3986);
         $body = $this->send(new Request('/api/v1/approvals/' . ($query === '' ? '' : "?$query")));
-        return self::objects($body, 'approvals');
+        return self::readObjects($body, 'approvals');
     }
 
     /**
      * @param 'approve'|'deny'          $decision
-     * @param ?array<string, mixed> $arguments arguments in place of the call's own
+     * @param ?array<string, mixed>     $arguments arguments in place of the call's own
      */
     public function decide(string $approvalId, string $decision, ?string $reason, ?array $arguments = null): \stdClass
     {
         $path = '/api/v1/approvals/' . str_replace('.', '%2E', rawurlencode($approvalId)) . "/$decision";
-        $body = array_filter(['reason' => $reason], is_string(...));
+        $members = array_filter(['reason' => $reason], is_string(...));
         if ($arguments !== null) {
             $tree = Json::toTree($arguments, 'argument $arguments');
             if (is_array($tree) && $tree !== []) {
-                throw Failure::invalidInput('The arguments must be an array with names as keys');
+                throw Failure::invalidInput('$arguments must be an array with names as keys');
             }
-            $body['arguments'] = (object) $tree;
+            $members['arguments'] = (object) $tree;
         }
-        $body = Json::encode((object) $body);
-        $approval = $this->send(new Request($path, [], $body))->approval ?? null;
+        $approval = $this->send(new Request($path, [], Json::encode((object) $members)))->approval ?? null;
         return $approval instanceof \stdClass ? $approval : throw Failure::transport("The sidecar's response has no approval");
     }
 
     /** @return list<\stdClass> */
-    private static function objects(\stdClass $body, string $field): array
+    private static function readObjects(\stdClass $body, string $field): array
     {
-        $list = $body->$field ?? null;
-        if (!is_array($list)) {
+        $entries = $body->$field ?? null;
+        if (!is_array($entries)) {
             throw Failure::transport("The sidecar's response has no list '$field'");
         }
-        foreach ($list as $entry) {
+        foreach ($entries as $entry) {
             if (!$entry instanceof \stdClass) {
                 throw Failure::transport("The sidecar's list '$field' has an entry that is not an object");
             }
         }
-        return $list;
+        return $entries;
     }
 
     /** Runs one tool; `$arguments` is JSON. */
@@ -140,7 +146,8 @@ final class SidecarApi
     /**
      * Runs tools concurrently, each in its own request with its own timeout.
      *
-     * @param array<int, array{string, string, float}> $calls name, arguments as JSON, seconds
+     * @param array<int, array{string, string, float}> $calls the name of the tool, the arguments as JSON, and the
+     *                                                        timeout in seconds
      *
      * @return array<int, CallResponse|PillionException> by the same keys
      */
@@ -149,63 +156,65 @@ final class SidecarApi
         $headers = $context->headers();
         $exchanges = array_map(function (array $call) use ($headers): array {
             [$name, $arguments, $seconds] = $call;
-            // Dots are encoded, because they could change the path.
-            $path = self::TOOLS . 'execute/' . str_replace('.', '%2E', rawurlencode($name));
+            // Dots in a tool's name are percent-encoded, because `..` would change the path of the
+            // URL.
+            $path = self::TOOLS_PATH . 'execute/' . str_replace('.', '%2E', rawurlencode($name));
             return [new Request($path, $headers, $arguments), new Deadline($seconds, $this->cancellation)];
         }, $calls);
         try {
-            $outcomes = Transports::to($this->socketPath)->sendAll($exchanges);
-        } catch (UnavailableException $e) {
-            return array_map(static fn (): UnavailableException => $e, $calls);
+            $outcomes = Transports::forPath($this->socketPath)->sendAll($exchanges);
+        } catch (UnavailableException $exception) {
+            return array_map(static fn (): UnavailableException => $exception, $calls);
         }
-        $answers = [];
+        $responses = [];
         foreach ($outcomes as $key => $outcome) {
             try {
-                $answers[$key] = match (true) {
-                    $outcome instanceof Response => CallResponse::parse(self::body($outcome)),
-                    $outcome instanceof TimeoutException => TransportErrors::toolsTimedOut([$calls[$key][0]], $calls[$key][2]),
+                $responses[$key] = match (true) {
+                    $outcome instanceof Response => CallResponse::parse(self::parseBody($outcome)),
+                    $outcome instanceof TimeoutException => TransportErrors::toolTimeout([$calls[$key][0]], $calls[$key][2]),
                     default => $outcome,
                 };
-            } catch (PillionException $e) {
-                $answers[$key] = $e;
+            } catch (PillionException $exception) {
+                $responses[$key] = $exception;
             }
         }
-        return $answers;
+        return $responses;
     }
 
     /**
      * Runs calls in one request.
      *
      * @param list<string>            $calls      each call as JSON
-     * @param list<string>            $names      the name of each call's tool
+     * @param list<string>            $toolNames  the name of each call's tool
      * @param 'parallel'|'sequential' $mode
-     * @param ?string                 $indexRange the indices of these calls, if a batch takes several requests:
-     *                                       gives each request its own idempotency key
+     * @param ?string $indexRange the range of these calls' indices if a batch takes several
+     *                                            requests, which gives each request its own
+     *                                            idempotency key
      *
      * @return list<CallResponse>|RejectedRequest in the order of the calls
      *
-     * @throws PillionException when the sidecar does not answer
+     * @throws PillionException when the sidecar does not respond
      */
-    public function batch(array $calls, array $names, string $mode, Context $context, ?string $indexRange): array|RejectedRequest
+    public function executeBatch(array $calls, array $toolNames, string $mode, Context $context, ?string $indexRange): array|RejectedRequest
     {
         $body = '{"calls":[' . implode(',', $calls) . "],\"mode\":\"$mode\"}";
         $headers = $context->headers();
         if ($indexRange !== null && isset($headers['idempotency-key'])) {
             $headers['idempotency-key'] = preg_replace('/("?)$/D', ".$indexRange$1", $headers['idempotency-key'], 1);
         }
-        $request = new Request(self::TOOLS . 'batch-execute', $headers, $body);
+        $request = new Request(self::TOOLS_PATH . 'batch-execute', $headers, $body);
         try {
-            $response = $this->exchange($request);
+            $response = $this->sendRequest($request);
         } catch (TimeoutException) {
-            throw TransportErrors::toolsTimedOut($names, $this->timeout);
+            throw TransportErrors::toolTimeout($toolNames, $this->timeout);
         }
         try {
-            $results = self::body($response)->results ?? null;
+            $results = self::parseBody($response)->results ?? null;
             if (!is_array($results) || count($results) !== count($calls)) {
-                throw Failure::transport("The sidecar's response has no result for each call");
+                throw Failure::transport("The sidecar's response has no list 'results' with one result for each call");
             }
-        } catch (PillionException $e) {
-            return new RejectedRequest($e, $e instanceof TransportException ? 0 : $response->status);
+        } catch (PillionException $exception) {
+            return new RejectedRequest($exception, $exception instanceof TransportException ? 0 : $response->status);
         }
         return array_map(CallResponse::parse(...), $results);
     }
@@ -217,7 +226,7 @@ final class SidecarApi
      */
     public function chat(?string $id, array $request, Context $context): \stdClass
     {
-        return $this->send(self::chatRequest($id, $request, $context));
+        return $this->send(self::createChatRequest($id, $request, $context));
     }
 
     /**
@@ -225,18 +234,18 @@ final class SidecarApi
      *
      * @param array<string, mixed> $request
      */
-    public function chatEvents(?string $id, array $request, Context $context): EventSource
+    public function openChatEvents(?string $id, array $request, Context $context): EventSource
     {
         $deadline = new Deadline($this->timeout, $this->cancellation);
-        $events = EventSource::open($this->socketPath, self::chatRequest($id, $request, $context), $deadline);
+        $events = EventSource::open($this->socketPath, self::createChatRequest($id, $request, $context), $deadline);
         if ($events->status() !== 200) {
-            self::body($events->rejectedResponse());
+            self::parseBody($events->readRejectedResponse());
         }
         return $events;
     }
 
     /** @param array<string, mixed> $request */
-    private static function chatRequest(?string $id, array $request, Context $context): Request
+    private static function createChatRequest(?string $id, array $request, Context $context): Request
     {
         $path = '/api/v1/chat/' . str_replace('.', '%2E', rawurlencode($id ?? ''));
         return new Request($path, $context->headers(), Json::encode($request === [] ? new \stdClass() : $request));
@@ -245,21 +254,21 @@ final class SidecarApi
     /** Returns the body of the response; throws an exception unless the status is 200. */
     private function send(Request $request): \stdClass
     {
-        return self::body($this->exchange($request));
+        return self::parseBody($this->sendRequest($request));
     }
 
-    private function exchange(Request $request): Response
+    private function sendRequest(Request $request): Response
     {
-        return Transports::to($this->socketPath)->send($request, new Deadline($this->timeout, $this->cancellation));
+        return Transports::forPath($this->socketPath)->send($request, new Deadline($this->timeout, $this->cancellation));
     }
 
-    private static function body(Response $response): \stdClass
+    private static function parseBody(Response $response): \stdClass
     {
         try {
             $body = Json::parse($response->body);
-        } catch (\JsonException $e) {
+        } catch (\JsonException $exception) {
             throw Failure::transport(
-                "The sidecar's response (HTTP status $response->status) is not the expected JSON: {$e->getMessage()}",
+                "The sidecar's response (HTTP status $response->status) is not the expected JSON: {$exception->getMessage()}",
                 $response->status,
             );
         }

@@ -16,7 +16,8 @@ final class SidecarServers
     }
 
     /**
-     * Returns the tools of the server with this label, otherwise of the server at this URL.
+     * Returns the tools of the server with this label. If no server has the label, returns the
+     * tools of the server at this URL.
      *
      * @return non-empty-list<array{name: string, sidecarName: string, description: string, schema: \stdClass, label: string}>
      *
@@ -26,27 +27,27 @@ final class SidecarServers
      */
     public function findTools(?string $label, string $url): array
     {
-        $list = $this->api->list('tools');
-        $filter = static fn (string $key, ?string $value): array => $value === null ? [] : array_values(array_filter(
-            $list->tools,
+        $toolList = $this->api->list('tools');
+        $filterTools = static fn (string $key, ?string $value): array => $value === null ? [] : array_values(array_filter(
+            $toolList->tools,
             static fn (\stdClass $tool): bool => ($tool->$key ?? null) === $value,
         ));
-        $tools = $filter('server_label', $label) ?: $filter('server_url', $url);
+        $tools = $filterTools('server_label', $label) ?: $filterTools('server_url', $url);
         if ($tools === []) {
-            throw $this->unknownServer($label, $url, $list->unavailable_servers ?? []);
+            throw $this->unknownServer($label, $url, $toolList->unavailable_servers ?? []);
         }
-        $schemas = $this->schemas();
+        $schemas = $this->loadSchemas();
         return array_map(static fn (\stdClass $tool): array => [
-            'name' => self::text($tool, 'server_tool'),
-            'sidecarName' => self::text($tool, 'name'),
-            'description' => self::text($tool, 'description'),
+            'name' => self::readText($tool, 'server_tool'),
+            'sidecarName' => self::readText($tool, 'name'),
+            'description' => self::readText($tool, 'description'),
             'schema' => $schemas[$tool->name] ?? throw Failure::transport("The sidecar returned no schema for its tool '$tool->name'"),
-            'label' => self::text($tool, 'server_label'),
+            'label' => self::readText($tool, 'server_label'),
         ], $tools);
     }
 
     /** @return array<string, \stdClass> the argument schemas, by the sidecar's tool names */
-    private function schemas(): array
+    private function loadSchemas(): array
     {
         $schemas = [];
         foreach ($this->api->list('schemas')->schemas as $schema) {
@@ -59,10 +60,10 @@ final class SidecarServers
         return $schemas;
     }
 
-    private function unknownServer(?string $label, string $url, mixed $unavailable): \Throwable
+    private function unknownServer(?string $label, string $url, mixed $unavailableServers): \Throwable
     {
         $labels = [];
-        foreach (is_array($unavailable) ? $unavailable : [] as $server) {
+        foreach (is_array($unavailableServers) ? $unavailableServers : [] as $server) {
             if (is_string($server->label ?? null)) {
                 $labels[] = $server->label;
                 if ($server->label === $label) {
@@ -70,14 +71,14 @@ final class SidecarServers
                 }
             }
         }
-        $name = $label === null ? $url : "'$label' ($url)";
-        $unreachable = $labels === [] ? '' : ' Unreachable servers: ' . implode(', ', $labels) . '.';
+        $serverName = $label === null ? $url : "'$label' ($url)";
+        $unreachableNote = $labels === [] ? '' : ' Unreachable servers: ' . implode(', ', $labels) . '.';
         return Failure::unavailable(
-            "The sidecar has no MCP server $name with tools.$unreachable Add it to the sidecar's configuration, or install the extension ext-pillion",
+            "The sidecar has no MCP server $serverName with tools.$unreachableNote Add it to the sidecar's configuration, or install the extension ext-pillion",
         );
     }
 
-    private static function text(\stdClass $tool, string $key): string
+    private static function readText(\stdClass $tool, string $key): string
     {
         return is_string($tool->$key ?? null)
             ? $tool->$key

@@ -20,37 +20,37 @@ use Pillion\ToolResult;
  */
 final class SidecarTools
 {
-    /** How long the sidecar's list of tools is cached, in seconds. */
-    private const LIST_TTL = 5.0;
+    /** Time in seconds during which the sidecar's list of tools is cached. */
+    private const TOOL_LIST_TTL = 5.0;
 
-    /** Timeout of the request for the list, in seconds. */
-    private const LIST_TIMEOUT = 5.0;
+    /** Timeout of the request for the sidecar's list of tools, in seconds. */
+    private const TOOL_LIST_TIMEOUT = 5.0;
 
     /** @var array<string, array{float, list<string>}> expiry time and tool names, by socket and category */
-    private static array $lists = [];
+    private static array $cachedLists = [];
 
     /**
-     * Returns whether the sidecar offers a tool with this name and category; false if the sidecar does not
-     * answer.
+     * Returns whether the sidecar offers a tool with this name and category; returns false if the
+     * sidecar does not respond.
      */
     public static function has(ToolDefinition $definition): bool
     {
         $socket = SocketPath::default();
-        [$expiresAt, $names] = self::$lists["$socket\n$definition->category"] ?? [0.0, []];
+        [$expiresAt, $toolNames] = self::$cachedLists["$socket\n$definition->category"] ?? [0.0, []];
         if (Deadline::now() >= $expiresAt) {
             try {
-                $list = (new SidecarApi($socket, self::LIST_TIMEOUT))->list('tools', $definition->category);
-                $names = array_map(static fn (\stdClass $tool): string => (string) ($tool->name ?? ''), $list->tools);
+                $toolList = (new SidecarApi($socket, self::TOOL_LIST_TIMEOUT))->list('tools', $definition->category);
+                $toolNames = array_map(static fn (\stdClass $tool): string => (string) ($tool->name ?? ''), $toolList->tools);
             } catch (PillionException) {
-                $names = [];
+                $toolNames = [];
             }
-            self::$lists["$socket\n$definition->category"] = [Deadline::now() + self::LIST_TTL, $names];
+            self::$cachedLists["$socket\n$definition->category"] = [Deadline::now() + self::TOOL_LIST_TTL, $toolNames];
         }
-        return in_array($definition->name, $names, true);
+        return in_array($definition->name, $toolNames, true);
     }
 
-    /** Returns the sidecar's name of a tool; null for a tool that does not run in the sidecar. */
-    public static function sidecarNameOf(ToolInterface $tool): ?string
+    /** Returns a tool's name in the sidecar; null for a tool that does not run in the sidecar. */
+    public static function findSidecarName(ToolInterface $tool): ?string
     {
         return match (true) {
             $tool instanceof NativeTool => $tool->getName(),

@@ -5,8 +5,8 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * Determines the socket of every connection whose caller specifies none. The only class of the
- * library that reads the environment.
+ * Determines the socket of every connection whose caller does not specify a socket. No other class
+ * of the library reads the environment.
  *
  * @internal
  */
@@ -15,7 +15,7 @@ final class SocketPath
     private static ?\Closure $resolver = null;
 
     /** Sets the function that {@see default()} calls first to determine the socket. */
-    public static function resolveUsing(?\Closure $resolver): void
+    public static function setResolver(?\Closure $resolver): void
     {
         self::$resolver = $resolver;
     }
@@ -29,18 +29,18 @@ final class SocketPath
      */
     public static function default(): string
     {
-        $resolved = self::$resolver === null ? null : (self::$resolver)();
-        if ($resolved !== null && !is_string($resolved)) {
-            throw Failure::invalidInput("The resolver of the sidecar's socket must return a string or null, not " . get_debug_type($resolved));
+        $resolvedPath = self::$resolver === null ? null : (self::$resolver)();
+        if ($resolvedPath !== null && !is_string($resolvedPath)) {
+            throw Failure::invalidInput("The resolver of the sidecar's socket must return a string or null, not " . get_debug_type($resolvedPath));
         }
-        foreach ([$resolved, getenv('PILLION_SOCKET')] as $socket) {
+        foreach ([$resolvedPath, getenv('PILLION_SOCKET')] as $socket) {
             if (is_string($socket) && $socket !== '') {
                 return $socket;
             }
         }
         $directory = getenv('XDG_RUNTIME_DIR');
         $isRoot = function_exists('posix_geteuid') && posix_geteuid() === 0;
-        $isUsable = !$isRoot && is_string($directory) && str_starts_with($directory, '/');
-        return rtrim($isUsable ? $directory : '/run', '/') . '/pillion/pillion.sock';
+        $usesDirectory = !$isRoot && is_string($directory) && str_starts_with($directory, '/');
+        return rtrim($usesDirectory ? $directory : '/run', '/') . '/pillion/pillion.sock';
     }
 }

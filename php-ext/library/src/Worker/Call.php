@@ -13,21 +13,21 @@ use Pillion\Fallback\Http\Deadline;
 use Pillion\Progress;
 
 /**
- * The current call of a worker. A tool gets it with {@see Call::current()}, to report progress and to check
+ * The current call of a worker. A tool gets the call with {@see Call::current()}, to report progress and to check
  * for cancellation.
  */
 final class Call
 {
     /**
-     * Canceled together with the call. Pass it to nested calls, such as
+     * The token that is cancelled together with the call. Pass the token to nested calls, such as
      * `McpClient::callTool(..., cancellation: $token)`.
      */
     public readonly CancellationToken $cancellation;
     /** @var ?\Throwable the exception that the tool threw, if any */
     public ?\Throwable $thrown = null;
 
-    private static ?self $current = null;
-    private ?string $reason = null;
+    private static ?self $currentCall = null;
+    private ?string $cancellationReason = null;
 
     /**
      * @param string  $id          the ID of the call, as in the sidecar's call log
@@ -48,7 +48,7 @@ final class Call
         public readonly ?string $claimedUser,
         public readonly ?string $principal,
         public readonly ?string $channel,
-        private readonly ?float $end,
+        private readonly ?float $endTime,
         private readonly WorkerSession $session,
     ) {
         $this->cancellation = new CancellationToken();
@@ -57,12 +57,12 @@ final class Call
     /** Returns the current call; null outside of a worker. */
     public static function current(): ?self
     {
-        return self::$current;
+        return self::$currentCall;
     }
 
     /**
-     * Reports progress to the caller. Outside of a worker there is no current call, so use
-     * `Call::current()?->progress(1, 3, 'looking')`.
+     * Reports progress to the caller. Code that also runs outside of a worker, where there is no
+     * current call, should use `Call::current()?->progress(1, 3, 'looking')`.
      *
      * @param Progress|int|float $progress the amount that is done; must increase with each report
      * @param int|float|null     $total    the total amount, if known
@@ -77,14 +77,14 @@ final class Call
         if (!is_finite($progress->progress) || !is_finite($progress->total ?? 0.0)) {
             throw Failure::invalidInput('The progress must be a finite number');
         }
-        Argument::texts([3 => $progress->message]);
+        Argument::checkTexts([3 => $progress->message]);
         $this->session->reportProgress($progress);
     }
 
     /** Returns whether the call was cancelled. Reads pending messages from the sidecar first. */
     public function isCancelled(): bool
     {
-        $this->session->readPending();
+        $this->session->readPendingMessages();
         return $this->cancellation->isCancelled();
     }
 
@@ -92,41 +92,41 @@ final class Call
     public function throwIfCancelled(): void
     {
         if ($this->isCancelled()) {
-            throw Failure::forCode('cancelled', 'The call was cancelled' . ($this->reason === null ? '' : ": $this->reason"));
+            throw Failure::forCode('cancelled', 'The call was cancelled' . ($this->cancellationReason === null ? '' : ": $this->cancellationReason"));
         }
     }
 
     /** Returns the seconds until the caller's deadline; null without a deadline. */
     public function secondsLeft(): ?float
     {
-        return $this->end === null ? null : max(0.0, $this->end - Deadline::now());
+        return $this->endTime === null ? null : max(0.0, $this->endTime - Deadline::now());
     }
 
     /** @internal */
     public function cancel(?string $reason): void
     {
-        $this->reason ??= $reason;
+        $this->cancellationReason ??= $reason;
         $this->cancellation->cancel($reason);
     }
 
     /**
-     * Runs a closure with this call as the current call.
+     * Runs a closure during which {@see current()} returns this call.
      *
      * @template T
      *
-     * @param \Closure(): T $work
+     * @param \Closure(): T $run
      *
      * @return T
      *
      * @internal
      */
-    public function during(\Closure $work): mixed
+    public function runAsCurrent(\Closure $run): mixed
     {
-        self::$current = $this;
+        self::$currentCall = $this;
         try {
-            return $work();
+            return $run();
         } finally {
-            self::$current = null;
+            self::$currentCall = null;
         }
     }
 }

@@ -22,27 +22,27 @@ final class Connection
     private const CONNECT_TIMEOUT = 5.0;
     /** Default timeout of a send, in seconds. */
     private const SEND_TIMEOUT = 30.0;
-    private const BLOCK_BYTES = 262_144;
-    private const DEPTH = 512;
-    /** The errno of a denied permission. */
+    private const IO_BLOCK_BYTES = 262_144;
+    private const MAX_DEPTH = 512;
+    /** The error number EACCES: permission denied. */
     private const EACCES = 13;
 
     /** @var resource */
     private $stream;
     private string $buffer = '';
     /** Number of bytes in the buffer that were already searched for the end of a line. */
-    private int $searched = 0;
+    private int $searchedBytes = 0;
     private readonly int $ownerPid;
 
     /** @throws ConnectionLostException when the connection fails */
     public function __construct(string $socket)
     {
-        $stream = @stream_socket_client("unix://$socket", $code, $reason, self::CONNECT_TIMEOUT);
+        $stream = @stream_socket_client("unix://$socket", $errorCode, $errorMessage, self::CONNECT_TIMEOUT);
         if ($stream === false) {
-            throw new ConnectionLostException($code === self::EACCES
+            throw new ConnectionLostException($errorCode === self::EACCES
                 ? "Permission denied for the sidecar's socket $socket: only the user of the sidecar, root and the members of "
                     . 'the group that socket.group of its configuration names may connect'
-                : "Cannot connect to the sidecar at $socket: " . ($reason === '' ? 'the path is not valid' : $reason), $code);
+                : "Cannot connect to the sidecar at $socket: " . ($errorMessage === '' ? 'the path is not valid' : $errorMessage), $errorCode);
         }
         stream_set_blocking($stream, false);
         stream_set_read_buffer($stream, 0);
@@ -62,15 +62,15 @@ final class Connection
     public function send(string $bytes, float $seconds = self::SEND_TIMEOUT): void
     {
         $length = strlen($bytes);
-        $end = Deadline::now() + $seconds;
-        for ($sent = 0; $sent < $length;) {
-            $written = @fwrite($this->stream, substr($bytes, $sent, self::BLOCK_BYTES));
-            if ($written === false || feof($this->stream)) {
+        $endTime = Deadline::now() + $seconds;
+        for ($sentBytes = 0; $sentBytes < $length;) {
+            $writtenBytes = @fwrite($this->stream, substr($bytes, $sentBytes, self::IO_BLOCK_BYTES));
+            if ($writtenBytes === false || feof($this->stream)) {
                 throw new ConnectionLostException('The sidecar closed the connection');
             }
-            $sent += $written;
-            $isBlocked = $written === 0 && !$this->waitUntilReady(max(0.0, $end - Deadline::now()), forWriting: true);
-            if ($isBlocked || ($sent < $length && Deadline::now() >= $end)) {
+            $sentBytes += $writtenBytes;
+            $isBlocked = $writtenBytes === 0 && !$this->waitUntilReady(max(0.0, $endTime - Deadline::now()), isWriting: true);
+            if ($isBlocked || ($sentBytes < $length && Deadline::now() >= $endTime)) {
                 throw new ConnectionLostException('The sidecar stopped reading messages');
             }
         }
@@ -88,29 +88,30 @@ final class Connection
     }
 
     /**
-     * Returns the bytes before the next `$end`; null after a timeout.
+     * Returns the bytes before the next `$delimiter`; null after a timeout.
      *
      * @throws ConnectionLostException
      * @throws TransportException
      */
-    public function readUntil(string $end, float $seconds, int $maxLength): ?string
+    public function readUntil(string $delimiter, float $seconds, int $maxLength): ?string
     {
-        $deadline = Deadline::now() + $seconds;
+        $endTime = Deadline::now() + $seconds;
         while (true) {
-            $position = strpos($this->buffer, $end, max(0, $this->searched - strlen($end)));
+            $position = strpos($this->buffer, $delimiter, max(0, $this->searchedBytes - strlen($delimiter)));
             if (($position === false ? strlen($this->buffer) : $position) > $maxLength) {
                 throw Failure::transport("The sidecar sent a message of more than $maxLength bytes");
             }
             if ($position !== false) {
-                $found = substr($this->buffer, 0, $position);
-                $this->buffer = substr($this->buffer, $position + strlen($end));
-                $this->searched = 0;
-                return $found;
+                $bytes = substr($this->buffer, 0, $position);
+                $this->buffer = substr($this->buffer, $position + strlen($delimiter));
+                $this->searchedBytes = 0;
+                return $bytes;
             }
-            $this->searched = strlen($this->buffer);
-            // Even with a timeout of zero, the bytes that have arrived are read.
-            $remaining = $deadline - Deadline::now();
-            if (($remaining <= 0 && $seconds > 0) || !$this->receive(max(0.0, $remaining))) {
+            $this->searchedBytes = strlen($this->buffer);
+            // At least one read is made even with a timeout of zero, to get the bytes that have
+            // already arrived.
+            $remainingSeconds = $endTime - Deadline::now();
+            if (($remainingSeconds <= 0 && $seconds > 0) || !$this->receive(max(0.0, $remainingSeconds))) {
                 return null;
             }
         }
@@ -123,22 +124,22 @@ final class Connection
      */
     public function readBytes(int $count, float $seconds): ?string
     {
-        $deadline = Deadline::now() + $seconds;
+        $endTime = Deadline::now() + $seconds;
         while (strlen($this->buffer) < $count) {
-            $remaining = $deadline - Deadline::now();
-            if ($remaining <= 0 || !$this->receive($remaining)) {
+            $remainingSeconds = $endTime - Deadline::now();
+            if ($remainingSeconds <= 0 || !$this->receive($remainingSeconds)) {
                 return null;
             }
         }
-        $found = substr($this->buffer, 0, $count);
+        $bytes = substr($this->buffer, 0, $count);
         $this->buffer = substr($this->buffer, $count);
-        $this->searched = 0;
-        return $found;
+        $this->searchedBytes = 0;
+        return $bytes;
     }
 
     /**
-     * Decodes a JSON-RPC message; as an array if the name of a member begins with U+0000, which the name of an object's
-     * property must not.
+     * Decodes a JSON-RPC message. Returns an array if a member's name begins with U+0000, because
+     * PHP does not allow such a name for a property of an object.
      *
      * @return \stdClass|array<array-key, mixed>
      *
@@ -146,14 +147,14 @@ final class Connection
      */
     public static function decode(string $line): \stdClass|array
     {
-        $message = json_decode($line, false, self::DEPTH);
+        $message = json_decode($line, false, self::MAX_DEPTH);
         if ($message instanceof \stdClass) {
             return $message;
         }
         if (json_last_error() === JSON_ERROR_INVALID_PROPERTY_NAME) {
-            return (array) json_decode($line, true, self::DEPTH);
+            return (array) json_decode($line, true, self::MAX_DEPTH);
         }
-        $reason = json_last_error() === JSON_ERROR_NONE ? 'it is not an object' : json_last_error_msg();
+        $reason = json_last_error() === JSON_ERROR_NONE ? 'the message is not an object' : json_last_error_msg();
         throw Failure::transport("The sidecar sent an invalid JSON-RPC message: $reason");
     }
 
@@ -172,10 +173,10 @@ final class Connection
     /** @throws ConnectionLostException */
     private function receive(float $seconds): bool
     {
-        if (!$this->waitUntilReady($seconds, forWriting: false)) {
+        if (!$this->waitUntilReady($seconds, isWriting: false)) {
             return false;
         }
-        $bytes = @fread($this->stream, self::BLOCK_BYTES);
+        $bytes = @fread($this->stream, self::IO_BLOCK_BYTES);
         if (($bytes === false || $bytes === '') && feof($this->stream)) {
             throw new ConnectionLostException('The sidecar closed the connection');
         }
@@ -183,17 +184,18 @@ final class Connection
         return true;
     }
 
-    private function waitUntilReady(float $seconds, bool $forWriting): bool
+    private function waitUntilReady(float $seconds, bool $isWriting): bool
     {
         if (!is_resource($this->stream)) {
-            throw new ConnectionLostException('The connection is closed');
+            throw new ConnectionLostException('The connection to the sidecar is closed');
         }
-        $read = $forWriting ? [] : [$this->stream];
-        $write = $forWriting ? [$this->stream] : [];
-        $except = [];
-        $whole = (int) $seconds;
-        // A signal interrupts `stream_select()` with a warning.
-        $ready = @stream_select($read, $write, $except, $whole, (int) (($seconds - $whole) * 1e6));
-        return $ready === false ? $forWriting : $ready > 0;
+        $readStreams = $isWriting ? [] : [$this->stream];
+        $writeStreams = $isWriting ? [$this->stream] : [];
+        $exceptStreams = [];
+        $wholeSeconds = (int) $seconds;
+        // Warnings are suppressed, because `stream_select()` emits a warning when a signal
+        // interrupts it.
+        $readyCount = @stream_select($readStreams, $writeStreams, $exceptStreams, $wholeSeconds, (int) (($seconds - $wholeSeconds) * 1e6));
+        return $readyCount === false ? $isWriting : $readyCount > 0;
     }
 }

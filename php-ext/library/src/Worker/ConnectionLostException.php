@@ -7,7 +7,8 @@ namespace Pillion\Worker;
 use Pillion\Exception\TransportException;
 
 /**
- * The sidecar is not running, has no capacity, or closed the connection; the worker tries again.
+ * The exception for a sidecar that is not running, has no capacity, or closed the connection. The
+ * worker then reconnects.
  *
  * @internal
  */

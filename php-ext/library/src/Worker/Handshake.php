@@ -29,12 +29,12 @@ final class Handshake
     {
         [$status, $headers, $body] = Upgrade::request($connection, '/api/v1/workers', 'pillion-worker', $offer);
         if ($status !== 101) {
-            throw self::rejection($status, Upgrade::reason($status, $body));
+            throw self::createRejection($status, Upgrade::readReason($status, $body));
         }
         return $headers['pillion-worker'] ?? '';
     }
 
-    private static function rejection(int $status, string $reason): PillionException
+    private static function createRejection(int $status, string $reason): PillionException
     {
         if ($status === 404 || $status === 405) {
             return Failure::transport("The sidecar does not accept workers: $reason", $status);

@@ -16,22 +16,24 @@ use Pillion\ToolResult;
  */
 final class MessageEncoder
 {
-    /** Maximum nesting of a message: that of a result plus the surrounding levels. */
-    private const DEPTH = Json::MAX_DEPTH + 8;
+    /**
+     * Maximum nesting depth of a message: the maximum depth of a result plus the levels around it.
+     */
+    private const MAX_DEPTH = Json::MAX_DEPTH + 8;
 
     /** Returns the response to a call, as one line. */
-    public static function encodeResult(int|string $id, string $tool, ToolResult $result): string
+    public static function encodeResult(int|string $id, string $toolName, ToolResult $result): string
     {
         try {
-            $line = self::encode(['id' => $id, 'result' => self::callResult($result)]);
+            $line = self::encode(['id' => $id, 'result' => self::toCallResult($result)]);
             if (strlen($line) <= Connection::MAX_LINE_LEN) {
                 return $line;
             }
-            $failure = sprintf("Tool '%s' returned %d bytes; the limit is %d", $tool, strlen($line), Connection::MAX_LINE_LEN);
-        } catch (InvalidInputException | \JsonException $e) {
-            $failure = $e->getMessage();
+            $errorMessage = sprintf("Tool '%s' returned %d bytes; the limit is %d", $toolName, strlen($line), Connection::MAX_LINE_LEN);
+        } catch (InvalidInputException | \JsonException $exception) {
+            $errorMessage = $exception->getMessage();
         }
-        return self::encode(['id' => $id, 'result' => self::failedResult(ToolResult::failure($failure))]);
+        return self::encode(['id' => $id, 'result' => self::toFailedResult(ToolResult::failure($errorMessage))]);
     }
 
     /**
@@ -53,7 +55,7 @@ final class MessageEncoder
      */
     public static function encodeJson(array $value): string
     {
-        return json_encode($value, Json::ENCODE_FLAGS, self::DEPTH);
+        return json_encode($value, Json::ENCODE_FLAGS, self::MAX_DEPTH);
     }
 
     /**
@@ -61,44 +63,45 @@ final class MessageEncoder
      *
      * @throws InvalidInputException when the result cannot be converted to JSON
      */
-    private static function callResult(ToolResult $result): array
+    private static function toCallResult(ToolResult $result): array
     {
         if (!$result->success) {
-            return self::failedResult($result);
+            return self::toFailedResult($result);
         }
-        $structured = self::structuredContentOf($result->structuredContent());
+        $structuredContent = self::toStructuredContent($result->structuredContent());
         $blocks = $result->content();
         $mcpResult = $result->result;
         if (!is_array($mcpResult) || !self::isMcpResult($mcpResult, $blocks)) {
-            return ['content' => $blocks] + ($structured === null ? [] : ['structuredContent' => $structured]);
+            return ['content' => $blocks] + ($structuredContent === null ? [] : ['structuredContent' => $structuredContent]);
         }
-        // In a result in MCP form, an empty PHP array as `structuredContent` can only be an empty map.
-        $structured ??= ($mcpResult['structuredContent'] ?? null) === [] ? new \stdClass() : null;
-        if ($blocks === [] && $structured !== null) {
-            $blocks = [['type' => 'text', 'text' => Json::encode($structured)]];
+        // An empty PHP array under `structuredContent` becomes an empty map, because most MCP
+        // revisions allow only maps there.
+        $structuredContent ??= ($mcpResult['structuredContent'] ?? null) === [] ? new \stdClass() : null;
+        if ($blocks === [] && $structuredContent !== null) {
+            $blocks = [['type' => 'text', 'text' => Json::encode($structuredContent)]];
         }
-        $converted = ['content' => $blocks];
-        if ($structured !== null) {
-            $converted['structuredContent'] = $structured;
+        $callResult = ['content' => $blocks];
+        if ($structuredContent !== null) {
+            $callResult['structuredContent'] = $structuredContent;
         }
         if (($mcpResult['isError'] ?? false) === true) {
-            $converted['isError'] = true;
+            $callResult['isError'] = true;
         }
         if (is_array($mcpResult['_meta'] ?? null) && $mcpResult['_meta'] !== []) {
-            $converted['_meta'] = $mcpResult['_meta'];
+            $callResult['_meta'] = $mcpResult['_meta'];
         }
-        return $converted;
+        return $callResult;
     }
 
     /** @return array<string, mixed> */
-    private static function failedResult(ToolResult $result): array
+    private static function toFailedResult(ToolResult $result): array
     {
-        $structured = self::structuredContentOf($result->result);
+        $structuredContent = self::toStructuredContent($result->result);
         return [
             'content' => [['type' => 'text', 'text' => $result->error ?? 'The tool failed']],
             'isError' => true,
-            'errorCode' => Failure::knownCode($result->errorCode),
-        ] + ($structured === null ? [] : ['structuredContent' => $structured]);
+            'errorCode' => Failure::toKnownCode($result->errorCode),
+        ] + ($structuredContent === null ? [] : ['structuredContent' => $structuredContent]);
     }
 
     /**
@@ -113,10 +116,11 @@ final class MessageEncoder
     }
 
     /**
-     * Returns the value as structured content, or null: most MCP revisions allow only maps as structured
-     * content, so a list is sent as text. An empty PHP array counts as a list.
+     * Returns a map as structured content, and null for any other value. A list is sent as text,
+     * because most MCP revisions allow only maps as structured content. An empty PHP array counts
+     * as a list.
      */
-    private static function structuredContentOf(mixed $value): ?\stdClass
+    private static function toStructuredContent(mixed $value): ?\stdClass
     {
         if (!is_array($value) && !is_object($value)) {
             return null;

@@ -13,8 +13,7 @@ use Pillion\ToolInterface;
 use Pillion\ToolResult;
 
 /**
- * A tool that a worker offers. Keeps the tool's own return value, in which an empty map is distinct from an
- * empty list.
+ * A tool that a worker offers, with the results of its last call.
  *
  * @internal
  */
@@ -22,10 +21,11 @@ final class OfferedTool implements ToolInterface
 {
     private const OPTIONS = ['title', 'annotations', 'outputSchema', 'timeout', 'requiresConfirmation'];
 
-    public ?ToolResult $returned = null;
-    /** The result that the executor made of the tool's return value. */
+    /** The tool's own return value, in which an empty map is distinct from an empty list. */
+    public ?ToolResult $returnedResult = null;
+    /** The result that the executor created from the tool's return value. */
     public ?ToolResult $executorResult = null;
-    public ?\Throwable $thrown = null;
+    public ?\Throwable $thrownException = null;
     private readonly ToolDefinition $definition;
     private readonly \stdClass $description;
 
@@ -38,7 +38,7 @@ final class OfferedTool implements ToolInterface
     {
         $this->definition = $tool->getDefinition();
         if ($tool->getName() !== $this->definition->name) {
-            throw Failure::invalidInput("Tool '{$tool->getName()}' has a definition of the name '{$this->definition->name}'");
+            throw Failure::invalidInput("Tool '{$tool->getName()}' must have a definition with the same name, not '{$this->definition->name}'");
         }
         $this->description = self::describe($this->definition, $options);
     }
@@ -53,11 +53,12 @@ final class OfferedTool implements ToolInterface
     }
 
     /**
-     * Releases the results of the previous call: they may be large, and the next call may come much later.
+     * Releases the results of the previous call, because large results would otherwise stay in
+     * memory until the next call.
      */
     public function reset(): void
     {
-        $this->returned = $this->executorResult = $this->thrown = null;
+        $this->returnedResult = $this->executorResult = $this->thrownException = null;
     }
 
     public function getName(): string
@@ -73,9 +74,9 @@ final class OfferedTool implements ToolInterface
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
         try {
-            return $this->returned = $this->tool->execute($arguments, $toolCallId);
+            return $this->returnedResult = $this->tool->execute($arguments, $toolCallId);
         } catch (\Throwable $exception) {
-            $this->thrown = $exception;
+            $this->thrownException = $exception;
             throw $exception;
         }
     }
@@ -93,19 +94,19 @@ final class OfferedTool implements ToolInterface
     /** @param array<string, mixed> $options */
     private static function describe(ToolDefinition $definition, array $options): \stdClass
     {
-        $invalid = static fn (string $option, string $reason) => Failure::invalidInput("$definition->name: the option '$option' $reason");
+        $invalidOption = static fn (string $option, string $reason) => Failure::invalidInput("$definition->name: the option '$option' $reason");
         foreach (array_keys($options) as $option) {
             if (!in_array($option, self::OPTIONS, true)) {
-                throw $invalid((string) $option, 'is unknown, expected one of ' . implode(', ', self::OPTIONS));
+                throw $invalidOption((string) $option, 'is unknown, expected one of ' . implode(', ', self::OPTIONS));
             }
             if ($options[$option] === null) {
-                throw $invalid($option, 'must not be null: leave it out for its default');
+                throw $invalidOption($option, 'must not be null: omit the option to use its default');
             }
         }
         $description = [
             'name' => $definition->name,
             'description' => $definition->description,
-            'inputSchema' => InputSchema::tree($definition),
+            'inputSchema' => InputSchema::toTree($definition),
             'category' => $definition->category,
             'requiresConfirmation' => $definition->requiresConfirmation,
             'cooldownSeconds' => $definition->cooldownSeconds,
@@ -114,23 +115,23 @@ final class OfferedTool implements ToolInterface
         if (isset($options['title'])) {
             $description['title'] = is_string($options['title']) && Argument::isUtf8($options['title'])
                 ? $options['title']
-                : throw $invalid('title', 'must be text');
+                : throw $invalidOption('title', 'must be text');
         }
         foreach (['annotations', 'outputSchema'] as $option) {
             if (isset($options[$option])) {
-                $map = $options[$option] === [] ? new \stdClass() : Json::toTree($options[$option], "option '$option'");
-                $description[$option] = $map instanceof \stdClass ? $map : throw $invalid($option, 'must be a map');
+                $tree = $options[$option] === [] ? new \stdClass() : Json::toTree($options[$option], "option '$option'");
+                $description[$option] = $tree instanceof \stdClass ? $tree : throw $invalidOption($option, 'must be a map');
             }
         }
         if (isset($options['requiresConfirmation'])) {
             $description['requiresConfirmation'] = is_bool($options['requiresConfirmation'])
                 ? $options['requiresConfirmation']
-                : throw $invalid('requiresConfirmation', 'must be true or false');
+                : throw $invalidOption('requiresConfirmation', 'must be true or false');
         }
         if (isset($options['timeout'])) {
             $seconds = $options['timeout'];
             if (!(is_int($seconds) || is_float($seconds)) || !($seconds > 0 && $seconds < 1e9)) {
-                throw $invalid('timeout', 'must be a number of seconds above zero');
+                throw $invalidOption('timeout', 'must be a number of seconds above zero');
             }
             $description['timeoutMs'] = max(1, (int) ($seconds * 1000));
         }

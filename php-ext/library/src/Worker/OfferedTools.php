@@ -28,7 +28,7 @@ use Pillion\ToolResult;
 final class OfferedTools
 {
     /** @var array<string, OfferedTool> */
-    private array $byName = [];
+    private array $tools = [];
     private readonly Hooks $hooks;
 
     public function __construct()
@@ -47,16 +47,16 @@ final class OfferedTools
         if ($handler !== null && !$source instanceof ToolDefinition) {
             throw Failure::invalidInput('A handler is only allowed with a ToolDefinition');
         }
-        $offered = [];
-        foreach (self::toolsOf($source, $handler) as $tool) {
+        $newTools = [];
+        foreach (self::toTools($source, $handler) as $tool) {
             $name = $tool->getName();
-            if (isset($this->byName[$name]) || isset($offered[$name])) {
+            if (isset($this->tools[$name]) || isset($newTools[$name])) {
                 throw Failure::invalidInput("Tool '$name' already registered");
             }
-            $offered[$name] = new OfferedTool($tool, $options);
+            $newTools[$name] = new OfferedTool($tool, $options);
         }
-        foreach ($offered as $name => $tool) {
-            $this->byName[$name] = $tool;
+        foreach ($newTools as $name => $tool) {
+            $this->tools[$name] = $tool;
         }
     }
 
@@ -69,18 +69,18 @@ final class OfferedTools
     /** @return list<string> */
     public function names(): array
     {
-        return array_map(strval(...), array_keys($this->byName));
+        return array_map(strval(...), array_keys($this->tools));
     }
 
     /** @return list<\stdClass> */
     public function descriptions(): array
     {
-        return array_values(array_map(static fn (OfferedTool $tool): \stdClass => $tool->description(), $this->byName));
+        return array_values(array_map(static fn (OfferedTool $tool): \stdClass => $tool->description(), $this->tools));
     }
 
     public function find(string $name): ?OfferedTool
     {
-        return $this->byName[$name] ?? null;
+        return $this->tools[$name] ?? null;
     }
 
     /**
@@ -94,47 +94,48 @@ final class OfferedTools
         $tool->reset();
         $notices = new CallNotices($this->hooks);
         $notices->start($call->tool, $call->id, null);
-        $start = Deadline::now();
-        $limit = $call->secondsLeft();
+        $startedAt = Deadline::now();
+        $maxSeconds = $call->secondsLeft();
         try {
-            $output = $tool->execute((array) Json::toArrays(self::parse($arguments)), $call->id);
-            $seconds = Deadline::now() - $start;
-            // PHP code cannot be interrupted: the output of a call that took too long is discarded.
-            if ($limit !== null && $seconds > $limit) {
-                throw new ToolFailure('timeout', "Tool '$call->tool' timed out after " . Json::encode($limit) . 's');
+            $output = $tool->execute((array) Json::toArrays(self::parseArguments($arguments)), $call->id);
+            $seconds = Deadline::now() - $startedAt;
+            // The deadline is checked after the tool has returned, because PHP code cannot be
+            // interrupted.
+            if ($maxSeconds !== null && $seconds > $maxSeconds) {
+                throw new ToolFailure('timeout', "Tool '$call->tool' timed out after " . Json::encode($maxSeconds) . 's');
             }
-            $result = self::normalize($output, $call, $seconds);
+            $result = self::normalizeResult($output, $call, $seconds);
         } catch (\Throwable $exception) {
             $result = ToolFailure::fromThrowable($exception)->toResult(new ToolCall($call->id, $call->tool));
         }
-        $notices->finish($call->tool, $call->id, null, $result->errorCode, Deadline::now() - $start);
+        $notices->finish($call->tool, $call->id, null, $result->errorCode, Deadline::now() - $startedAt);
         $tool->executorResult = $result;
-        $call->thrown = $tool->thrown;
+        $call->thrown = $tool->thrownException;
         return $result;
     }
 
     /** @throws ToolFailure */
-    private static function parse(string $arguments): mixed
+    private static function parseArguments(string $arguments): mixed
     {
         try {
             return Json::parse($arguments);
-        } catch (\JsonException $e) {
-            throw new ToolFailure('invalid_input', "Invalid JSON in arguments: {$e->getMessage()}");
+        } catch (\JsonException $exception) {
+            throw new ToolFailure('invalid_input', "Invalid JSON in arguments: {$exception->getMessage()}");
         }
     }
 
     /**
-     * Returns a result with the values that its JSON has.
+     * Returns the tool's output as a result whose values were converted to JSON and back.
      *
      * @throws \Pillion\Exception\PillionException when a value cannot be converted to JSON: `internal_error`
      */
-    private static function normalize(ToolResult $output, Call $call, float $seconds): ToolResult
+    private static function normalizeResult(ToolResult $output, Call $call, float $seconds): ToolResult
     {
-        $convert = static fn (mixed $value): mixed => Json::toArrays(Json::parse(Json::encodeReturnValue($value)));
-        $metadata = ['execution_time' => round($seconds, 6)] + (array) $convert((object) $output->metadata);
-        $code = $output->success ? null : Failure::knownCode($output->errorCode);
+        $convertValue = static fn (mixed $value): mixed => Json::toArrays(Json::parse(Json::encodeReturnValue($value)));
+        $metadata = ['execution_time' => round($seconds, 6)] + (array) $convertValue((object) $output->metadata);
+        $errorCode = $output->success ? null : Failure::toKnownCode($output->errorCode);
         $error = $output->success ? null : $output->error ?? 'The tool failed';
-        return new ToolResult($call->id, $call->tool, $convert($output->result), $output->success, $error, $code, $convert($output->data), $metadata);
+        return new ToolResult($call->id, $call->tool, $convertValue($output->result), $output->success, $error, $errorCode, $convertValue($output->data), $metadata);
     }
 
     /**
@@ -144,7 +145,7 @@ final class OfferedTools
      *
      * @throws \Pillion\Exception\InvalidInputException
      */
-    private static function toolsOf(object|array|string $source, ?callable $handler): iterable
+    private static function toTools(object|array|string $source, ?callable $handler): iterable
     {
         if ($source instanceof ToolRegistry) {
             return array_filter($source->getAll(), static fn (ToolInterface $tool): bool => !$tool instanceof NativeTool);
@@ -158,16 +159,16 @@ final class OfferedTools
         if (is_string($source) && is_a($source, ToolInterface::class, true)) {
             return [Target::instantiate(new \ReflectionClass($source))];
         }
-        if (!$source instanceof \Closure && (is_object($source) || (is_string($source) && class_exists($source))) && self::isAttributed($source)) {
+        if (!$source instanceof \Closure && (is_object($source) || (is_string($source) && class_exists($source))) && self::hasToolAttribute($source)) {
             $registry = new ToolRegistry();
             $registry->registerObject($source);
             return $registry->getAll();
         }
         $definition = ToolDefinition::fromCallable($source);
-        return [new CallableTool($definition, self::callable($source))];
+        return [new CallableTool($definition, self::toCallable($source))];
     }
 
-    private static function isAttributed(object|string $source): bool
+    private static function hasToolAttribute(object|string $source): bool
     {
         $class = new \ReflectionClass($source);
         foreach ([$class, ...$class->getMethods()] as $part) {
@@ -178,14 +179,16 @@ final class OfferedTools
         return false;
     }
 
-    /** Returns the code that {@see ToolDefinition::fromCallable()} described. */
-    private static function callable(object|array|string $source): callable
+    /**
+     * Returns the PHP code from which {@see ToolDefinition::fromCallable()} created the definition.
+     */
+    private static function toCallable(object|array|string $source): callable
     {
         if (is_callable($source)) {
             return $source;
         }
-        [$on, $method] = is_array($source) ? array_values($source) : [$source, method_exists($source, '__invoke') ? '__invoke' : 'execute'];
-        $callable = [is_string($on) ? Target::instantiate(new \ReflectionClass($on)) : $on, $method];
-        return is_callable($callable) ? $callable : throw Failure::invalidInput('The tool is not callable: pass a callable, a class or [class, method]');
+        [$objectOrClass, $method] = is_array($source) ? array_values($source) : [$source, method_exists($source, '__invoke') ? '__invoke' : 'execute'];
+        $callable = [is_string($objectOrClass) ? Target::instantiate(new \ReflectionClass($objectOrClass)) : $objectOrClass, $method];
+        return is_callable($callable) ? $callable : throw Failure::invalidInput('The given tool is not callable: pass a callable, a class or [class, method]');
     }
 }

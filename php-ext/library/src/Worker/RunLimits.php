@@ -14,8 +14,9 @@ use Pillion\Fallback\Http\Deadline;
  */
 final class RunLimits
 {
-    public int $calls = 0;
-    /** A requested stop, independent of the limits. */
+    /** The number of calls that have ended. */
+    public int $callCount = 0;
+    /** The reason for a requested stop, such as a signal; null if no stop was requested. */
     public ?StopReason $requestedStop = null;
     private readonly ?float $endTime;
 
@@ -35,23 +36,24 @@ final class RunLimits
         $this->endTime = $maxSeconds === null ? null : Deadline::now() + $maxSeconds;
     }
 
+    /** Returns the reason why the worker must stop; null if the worker may continue. */
     public function reachedLimit(): ?StopReason
     {
         return $this->requestedStop ?? match (true) {
-            $this->signals->received() => StopReason::Signal,
-            $this->maxCalls !== null && $this->calls >= $this->maxCalls => StopReason::Calls,
+            $this->signals->hasReceivedSignal() => StopReason::Signal,
+            $this->maxCalls !== null && $this->callCount >= $this->maxCalls => StopReason::Calls,
             $this->endTime !== null && Deadline::now() >= $this->endTime => StopReason::Time,
-            $this->maxMemory !== null && $this->calls > 0 && memory_get_usage(true) >= $this->maxMemory => StopReason::Memory,
+            $this->maxMemory !== null && $this->callCount > 0 && memory_get_usage(true) >= $this->maxMemory => StopReason::Memory,
             default => null,
         };
     }
 
     /**
-     * Returns how long the worker may wait before {@see reachedLimit()} must be checked again, in seconds, at most
-     * `$upTo`.
+     * Returns the time in seconds, at most `$seconds`, after which the worker must check {@see
+     * reachedLimit()} again.
      */
-    public function cappedWait(float $upTo): float
+    public function limitWait(float $seconds): float
     {
-        return $this->endTime === null ? $upTo : max(0.0, min($upTo, $this->endTime - Deadline::now()));
+        return $this->endTime === null ? $seconds : max(0.0, min($seconds, $this->endTime - Deadline::now()));
     }
 }

@@ -5,8 +5,8 @@ declare(strict_types=1);
 namespace Pillion\Worker;
 
 /**
- * Handles SIGTERM and SIGINT while a worker serves, if PHP has pcntl. A second SIGINT (Ctrl-C) has its
- * default effect.
+ * Handles SIGTERM and SIGINT while a worker serves, if PHP has pcntl. A second SIGINT (Ctrl-C) ends
+ * the process, which is the signal's default effect.
  *
  * PHP drops an asynchronous signal that arrives in a built-in function that then throws, for example because
  * the signal interrupted its system call (php/php-src#23624). The worker therefore runs the handlers itself,
@@ -20,7 +20,7 @@ final class SignalHandlers
     /** @var array<int, callable|int> the previous handlers */
     private array $previousHandlers = [];
     private bool $wasAsync = false;
-    private bool $received = false;
+    private bool $hasReceivedSignal = false;
 
     public function install(): void
     {
@@ -31,7 +31,7 @@ final class SignalHandlers
         foreach ([SIGTERM, SIGINT] as $signal) {
             $this->previousHandlers[$signal] = pcntl_signal_get_handler($signal);
             pcntl_signal($signal, function (int $signal): void {
-                $this->received = true;
+                $this->hasReceivedSignal = true;
                 if ($signal === SIGINT) {
                     pcntl_signal(SIGINT, SIG_DFL);
                 }
@@ -39,13 +39,13 @@ final class SignalHandlers
         }
     }
 
-    /** Whether a signal has arrived since {@see install()}. */
-    public function received(): bool
+    /** Returns whether a signal has arrived since {@see install()}. */
+    public function hasReceivedSignal(): bool
     {
         if ($this->previousHandlers !== []) {
             pcntl_signal_dispatch();
         }
-        return $this->received;
+        return $this->hasReceivedSignal;
     }
 
     /**
@@ -53,18 +53,18 @@ final class SignalHandlers
      *
      * @template T
      *
-     * @param \Closure(): T $tool
+     * @param \Closure(): T $runTool
      *
      * @return T
      */
-    public function interrupting(\Closure $tool): mixed
+    public function runInterruptibly(\Closure $runTool): mixed
     {
         if ($this->previousHandlers === []) {
-            return $tool();
+            return $runTool();
         }
         pcntl_async_signals(true);
         try {
-            return $tool();
+            return $runTool();
         } finally {
             pcntl_async_signals(false);
         }

@@ -44,8 +44,8 @@ final class Upgrade
         try {
             $connection->send($request);
         } catch (ConnectionLostException) {
-            // A server may reject a request before it has read the complete request, so the
-            // response is read anyway.
+            // The response is read even if the request could not be sent completely, because a
+            // server may reject a request before it has read all of it.
         }
         [$status, $headers] = self::readHead($connection, $timeout);
         if ($status !== 101) {
@@ -57,8 +57,8 @@ final class Upgrade
         return [$status, $headers, ''];
     }
 
-    /** Returns the reason for a rejection. */
-    public static function reason(int $status, string $body): string
+    /** Returns the reason why the sidecar rejected the upgrade. */
+    public static function readReason(int $status, string $body): string
     {
         $problem = json_decode($body, true);
         $detail = is_array($problem) ? $problem['detail'] ?? $problem['title'] ?? null : null;
@@ -68,12 +68,12 @@ final class Upgrade
     /** @return array{int, array<string, string>} the status, and the headers by lowercase name */
     private static function readHead(Connection $connection, float $timeout): array
     {
-        $end = Deadline::now() + $timeout;
+        $endTime = Deadline::now() + $timeout;
         do {
-            $head = $connection->readUntil("\r\n\r\n", max(0.0, $end - Deadline::now()), self::MAX_HEAD_LEN);
-        } while ($head === null && Deadline::now() < $end);
+            $head = $connection->readUntil("\r\n\r\n", max(0.0, $endTime - Deadline::now()), self::MAX_HEAD_LEN);
+        } while ($head === null && Deadline::now() < $endTime);
         if ($head === null) {
-            throw new ConnectionLostException('The sidecar did not respond in time');
+            throw new ConnectionLostException(sprintf('The sidecar did not respond within %.1Fs', $timeout));
         }
         $lines = explode("\r\n", $head);
         if (preg_match('~^HTTP/1\.[01] (\d{3})( |$)~', $lines[0], $matches) !== 1) {

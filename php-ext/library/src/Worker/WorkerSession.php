@@ -11,7 +11,8 @@ use Pillion\Progress;
 use Pillion\ToolResult;
 
 /**
- * A worker's connection after the handshake: JSON-RPC 2.0 messages, one per line, and one call at a time.
+ * A worker's connection after the handshake. The connection carries JSON-RPC 2.0 messages, one per
+ * line. The sidecar sends one call at a time.
  *
  * @internal
  */
@@ -19,26 +20,38 @@ final class WorkerSession
 {
     /** Maximum time between two checks of the limits, in seconds. */
     private const CHECK_INTERVAL = 1.0;
-    /** How long the worker waits for the sidecar to confirm that it is leaving, in seconds. */
+    /**
+     * Maximum time in seconds that a worker that is about to leave waits for the sidecar's
+     * confirmation.
+     */
     private const LEAVE_TIMEOUT = 5.0;
-    /** The ID of the final ping: after its response, the sidecar sends no more calls. */
+    /**
+     * The ID of the final ping. After its response to this ping, the sidecar sends no more calls.
+     */
     private const FINAL_PING_ID = 'last';
-    private const DEPTH = 512;
-    /** Maximum number of messages that wait for the end of a call: the sidecar sends one call at a time. */
-    private const MAX_DEFERRED = 100;
+    private const MAX_DEPTH = 512;
+    /**
+     * Maximum number of messages that may arrive during a call. The sidecar sends one call at a
+     * time, so more messages are an error.
+     */
+    private const MAX_DEFERRED_MESSAGES = 100;
 
     private ?Call $call = null;
-    private int|string $request = 0;
+    private int|string $requestId = 0;
     /** @var list<\stdClass> messages that arrived during a call */
-    private array $deferred = [];
+    private array $deferredMessages = [];
     private ?TransportException $connectionError = null;
+    /**
+     * The time at which the worker leaves even without the sidecar's confirmation; null while the
+     * worker accepts calls.
+     */
     private ?float $leaveDeadline = null;
 
-    /** @param \Closure(Call, string): ?ToolResult $run runs a call with its arguments as JSON; returns null for an unknown tool */
+    /** @param \Closure(Call, string): ?ToolResult $runCall runs a call with its arguments as JSON; returns null for an unknown tool */
     public function __construct(
         private readonly Connection $connection,
         private readonly RunLimits $limits,
-        private readonly \Closure $run,
+        private readonly \Closure $runCall,
     ) {
     }
 
@@ -55,21 +68,21 @@ final class WorkerSession
                 if ($this->leaveDeadline === null && $this->limits->reachedLimit() !== null) {
                     $this->leave();
                 }
-                $message = array_shift($this->deferred) ?? $this->nextMessage($this->limits->cappedWait(self::CHECK_INTERVAL));
-                if ($message !== null && $this->handle($message)) {
+                $message = array_shift($this->deferredMessages) ?? $this->nextMessage($this->limits->limitWait(self::CHECK_INTERVAL));
+                if ($message !== null && $this->handleMessage($message)) {
                     return;
                 }
-            } catch (ConnectionLostException $lost) {
+            } catch (ConnectionLostException $exception) {
                 if ($this->leaveDeadline !== null) {
                     return;
                 }
-                throw $lost;
+                throw $exception;
             }
         }
     }
 
     /** Reads the messages that the sidecar sent during a call, without waiting. */
-    public function readPending(): void
+    public function readPendingMessages(): void
     {
         try {
             while ($this->connectionError === null && !$this->connection->isInherited()) {
@@ -80,39 +93,40 @@ final class WorkerSession
                 if (($message->method ?? null) === 'notifications/cancelled') {
                     $this->handleCancellation($message->params ?? null);
                 } elseif (($message->method ?? null) === 'ping') {
-                    $this->handle($message);
+                    $this->handleMessage($message);
                 } else {
-                    $this->deferred[] = $message;
-                    if (count($this->deferred) > self::MAX_DEFERRED) {
-                        throw Failure::transport('The sidecar sent more than ' . self::MAX_DEFERRED . ' messages during a call');
+                    $this->deferredMessages[] = $message;
+                    if (count($this->deferredMessages) > self::MAX_DEFERRED_MESSAGES) {
+                        throw Failure::transport('The sidecar sent more than ' . self::MAX_DEFERRED_MESSAGES . ' messages during a call');
                     }
                 }
             }
-        } catch (TransportException $e) {
-            // The tool may continue, but its result can no longer be delivered.
-            $this->connectionError = $e;
-            $this->call?->cancel($e->getMessage());
+        } catch (TransportException $exception) {
+            // The error is stored and not thrown: the tool may continue, although the worker can no
+            // longer deliver the tool's result.
+            $this->connectionError = $exception;
+            $this->call?->cancel($exception->getMessage());
         }
     }
 
     public function reportProgress(Progress $progress): void
     {
-        $this->readPending();
+        $this->readPendingMessages();
         if ($this->connectionError !== null || $this->call === null || $this->connection->isInherited()) {
             return;
         }
-        $params = ['progressToken' => $this->request, 'progress' => $progress->progress];
+        $params = ['progressToken' => $this->requestId, 'progress' => $progress->progress];
         $params += array_filter(['total' => $progress->total, 'message' => $progress->message], static fn (mixed $value): bool => $value !== null);
         try {
             $this->connection->send(MessageEncoder::encode(['method' => 'notifications/progress', 'params' => $params]));
-        } catch (ConnectionLostException $e) {
-            $this->connectionError = $e;
-            $this->call->cancel($e->getMessage());
+        } catch (ConnectionLostException $exception) {
+            $this->connectionError = $exception;
+            $this->call->cancel($exception->getMessage());
         }
     }
 
-    /** Handles a message. Returns whether it was the last one. */
-    private function handle(\stdClass $message): bool
+    /** Handles a message. Returns whether the message was the last message of the connection. */
+    private function handleMessage(\stdClass $message): bool
     {
         $method = $message->method ?? null;
         $id = $message->id ?? null;
@@ -120,17 +134,17 @@ final class WorkerSession
             return $id === self::FINAL_PING_ID;
         }
         if ($method === 'tools/call') {
-            $this->call($id, $message->params ?? null);
+            $this->handleCall($id, $message->params ?? null);
         } elseif ($id !== null) {
-            $answer = $method === 'ping'
+            $response = $method === 'ping'
                 ? ['result' => new \stdClass()]
                 : ['error' => ['code' => -32601, 'message' => 'Method not found']];
-            $this->connection->send(MessageEncoder::encode(['id' => $id] + $answer));
+            $this->connection->send(MessageEncoder::encode(['id' => $id] + $response));
         }
         return false;
     }
 
-    private function call(mixed $id, mixed $params): void
+    private function handleCall(mixed $id, mixed $params): void
     {
         $name = $params->name ?? null;
         $arguments = $params->arguments ?? new \stdClass();
@@ -138,35 +152,35 @@ final class WorkerSession
             throw Failure::transport('The sidecar sent a call without an id, a name, or a map of arguments');
         }
         $metadata = $params->_meta->pillion ?? null;
-        $text = static fn (string $key): ?string => is_string($metadata->$key ?? null) ? $metadata->$key : null;
+        $readText = static fn (string $key): ?string => is_string($metadata->$key ?? null) ? $metadata->$key : null;
         $milliseconds = $metadata->deadlineMs ?? null;
-        $end = is_int($milliseconds) || is_float($milliseconds) ? Deadline::now() + $milliseconds / 1000 : null;
+        $endTime = is_int($milliseconds) || is_float($milliseconds) ? Deadline::now() + $milliseconds / 1000 : null;
         $call = new Call(
-            id: $text('callId') ?? (string) $id,
+            id: $readText('callId') ?? (string) $id,
             tool: $name,
-            user: $text('user'),
-            claimedUser: $text('claimedUser'),
-            principal: $text('principal'),
-            channel: $text('channel'),
-            end: $end,
+            user: $readText('user'),
+            claimedUser: $readText('claimedUser'),
+            principal: $readText('principal'),
+            channel: $readText('channel'),
+            endTime: $endTime,
             session: $this,
         );
 
         $this->call = $call;
-        $this->request = $id;
-        $result = ($this->run)($call, json_encode($arguments, JSON_THROW_ON_ERROR | JSON_PRESERVE_ZERO_FRACTION, self::DEPTH));
+        $this->requestId = $id;
+        $result = ($this->runCall)($call, json_encode($arguments, JSON_THROW_ON_ERROR | JSON_PRESERVE_ZERO_FRACTION, self::MAX_DEPTH));
         $this->call = null;
         if ($this->connection->isInherited()) {
-            // This is a child process that the tool forked: only the parent process sends the
-            // response.
+            // A child process that the tool forked ends here, because only the parent process sends
+            // the response.
             exit(0);
         }
-        $this->limits->calls++;
+        $this->limits->callCount++;
         if ($this->connectionError !== null) {
             throw $this->connectionError;
         }
-        // The worker leaves before it sends the response, because after the response the sidecar
-        // may send another call at once.
+        // The worker announces that it is about to leave before it sends the response, because the
+        // sidecar may send another call immediately after the response.
         if ($this->leaveDeadline === null && $this->limits->reachedLimit() !== null) {
             $this->leave();
         }
@@ -179,8 +193,8 @@ final class WorkerSession
     }
 
     /**
-     * Announces that the worker takes no more calls. A call already sent arrives before the ping's response
-     * and still runs.
+     * Announces that the worker takes no more calls. A call that the sidecar has already sent
+     * arrives before the response to the ping, and still runs.
      */
     private function leave(): void
     {
@@ -192,7 +206,7 @@ final class WorkerSession
 
     private function handleCancellation(mixed $params): void
     {
-        if (($params->requestId ?? null) === $this->request) {
+        if (($params->requestId ?? null) === $this->requestId) {
             $reason = $params->reason ?? null;
             $this->call?->cancel(is_string($reason) ? $reason : null);
         }
@@ -214,7 +228,8 @@ final class WorkerSession
         if ($message instanceof \stdClass) {
             return $message;
         }
-        // The caller of a tool may have sent names that begin with U+0000.
+        // A message that was decoded to an array contains member names that begin with U+0000,
+        // which the caller of a tool has sent. The call is rejected.
         $error = ['code' => -32602, 'message' => 'Names in the arguments must not begin with the character U+0000'];
         $this->connection->send(MessageEncoder::encode(['id' => $message['id'] ?? null, 'error' => $error]));
         return null;

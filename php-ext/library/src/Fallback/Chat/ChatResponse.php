@@ -8,7 +8,7 @@ use Pillion\ChatAnswer;
 use Pillion\Fallback\Json;
 
 /**
- * Converts the sidecar's response of a chat.
+ * Converts the sidecar's response to a chat request.
  *
  * @internal
  */
@@ -17,22 +17,22 @@ final class ChatResponse
     /** @param string $state the chat's ID, in case the response does not contain it */
     public static function parse(\stdClass $response, string $state): ChatAnswer
     {
-        $text = static fn (string $key): ?string => is_string($response->$key ?? null) ? $response->$key : null;
-        $list = static fn (string $key): array => is_array($response->$key ?? null) ? $response->$key : [];
+        $readText = static fn (string $key): ?string => is_string($response->$key ?? null) ? $response->$key : null;
+        $readList = static fn (string $key): array => is_array($response->$key ?? null) ? $response->$key : [];
         $retryAfter = $response->retry_after ?? null;
         $usage = Json::toArrays($response->usage ?? null);
         return new ChatAnswer(
-            text: $text('content'),
-            status: $text('status') ?? '',
-            state: $text('id') ?? $state,
-            model: $text('model') ?? '',
-            finishReason: $text('finish_reason'),
-            limitReached: $text('limit_reached'),
-            toolCalls: Json::toArrays($list('tool_calls')),
-            approvals: array_map(self::parseApproval(...), array_filter($list('approvals'), is_object(...))),
+            text: $readText('content'),
+            status: $readText('status') ?? '',
+            state: $readText('id') ?? $state,
+            model: $readText('model') ?? '',
+            finishReason: $readText('finish_reason'),
+            limitReached: $readText('limit_reached'),
+            toolCalls: Json::toArrays($readList('tool_calls')),
+            approvals: array_map(self::parseApproval(...), array_filter($readList('approvals'), is_object(...))),
             usage: is_array($usage) ? $usage : [],
-            error: $text('error'),
-            errorCode: $text('error_code'),
+            error: $readText('error'),
+            errorCode: $readText('error_code'),
             retryAfter: is_int($retryAfter) || is_float($retryAfter) ? (float) $retryAfter : null,
         );
     }
@@ -49,7 +49,7 @@ final class ChatResponse
             'id' => $approval->id ?? null,
             'call' => $approval->call ?? '',
             'tool' => $approval->tool ?? '',
-            'arguments' => $arguments instanceof \stdClass ? Json::memberArrays($arguments) : $arguments ?? [],
+            'arguments' => $arguments instanceof \stdClass ? Json::toMemberArrays($arguments) : $arguments ?? [],
         ];
     }
 }

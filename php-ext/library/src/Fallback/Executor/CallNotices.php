@@ -12,56 +12,60 @@ use Pillion\Fallback\Registry\ToolOrigin;
 use Pillion\ToolCall;
 
 /**
- * Notifies the logger and the event dispatcher of the start and the end of calls.
+ * Notifies the logger and the event dispatcher about the start and the end of calls.
  *
  * @internal
  */
 final class CallNotices
 {
     /** @var array<string, array{string, ?string, float}> tool, server and start time of the running calls by their IDs */
-    private array $started = [];
+    private array $runningCalls = [];
 
     public function __construct(private readonly Hooks $hooks)
     {
     }
 
-    public function start(string $tool, string $id, ?string $server): void
+    public function start(string $toolName, string $callId, ?string $server): void
     {
-        $this->started[$id] = [$tool, $server, Deadline::now()];
-        $this->hooks->dispatch(new ToolCallStarted($tool, $id, $server));
+        $this->runningCalls[$callId] = [$toolName, $server, Deadline::now()];
+        $this->hooks->dispatch(new ToolCallStarted($toolName, $callId, $server));
     }
 
-    public function finish(string $tool, string $id, ?string $server, ?string $errorCode, float $seconds): void
+    public function finish(string $toolName, string $callId, ?string $server, ?string $errorCode, float $seconds): void
     {
-        unset($this->started[$id]);
+        unset($this->runningCalls[$callId]);
         [$level, $outcome] = $errorCode === null ? ['info', 'succeeded'] : ['warning', 'failed'];
         $this->hooks->logToLogger($level, "Tool call $outcome", [
-            'tool' => $tool,
-            'call_id' => $id,
+            'tool' => $toolName,
+            'call_id' => $callId,
             'server' => $server,
             'error_code' => $errorCode,
             'seconds' => $seconds,
         ]);
-        $this->hooks->dispatch(new ToolCallFinished($tool, $id, $server, $errorCode === null, $errorCode, $seconds));
+        $this->hooks->dispatch(new ToolCallFinished($toolName, $callId, $server, $errorCode === null, $errorCode, $seconds));
     }
 
-    /** Notifies of the end of all running calls. Exceptions of listeners are dropped. */
-    public function failStarted(string $errorCode): void
+    /**
+     * Notifies the listeners about the end of all running calls. Exceptions of listeners are
+     * dropped.
+     */
+    public function failRunning(string $errorCode): void
     {
-        foreach ($this->started as $id => [$tool, $server, $start]) {
+        foreach ($this->runningCalls as $callId => [$toolName, $server, $startedAt]) {
             try {
-                $this->finish($tool, (string) $id, $server, $errorCode, Deadline::now() - $start);
+                $this->finish($toolName, (string) $callId, $server, $errorCode, Deadline::now() - $startedAt);
             } catch (\Throwable) {
-                // An exception of a listener is dropped: the caller gets the first exception.
+                // Exceptions of further listeners are dropped, because the caller receives only the
+                // exception of the first listener that failed.
             }
         }
     }
 
-    /** Notifies of the end of a call that the sidecar did not run to its end. */
+    /** Notifies the listeners about the end of a call that the sidecar did not finish. */
     public function fail(ToolCall $call, ?ToolOrigin $origin, string $errorCode): void
     {
         $server = $origin === null || $origin->label !== '' ? $origin?->label : $origin->url;
-        if (!isset($this->started[$call->id])) {
+        if (!isset($this->runningCalls[$call->id])) {
             $this->start($call->name, $call->id, $server);
         }
         $this->finish($call->name, $call->id, $server, $errorCode, 0.0);

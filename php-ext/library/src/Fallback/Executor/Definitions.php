@@ -10,31 +10,33 @@ use Pillion\Fallback\Registry\ToolEntry;
 use Pillion\Fallback\SidecarTools;
 
 /**
- * The definitions that a connection has sent, so that each request sends only the changes of the registry.
+ * Tracks the tool definitions that a connection has sent, so that each request sends only the
+ * changes since the previous request.
  *
  * @internal
  */
 final class Definitions
 {
-    /** @var array<string, int> the numbers of the sent tools by name */
-    private array $sent = [];
-    private ?int $version = null;
+    /** @var array<string, int> the numbers of the tools that the connection has sent, by name */
+    private array $sentNumbers = [];
+    /** The version of the registry whose definitions the connection has sent; null before the first request. */
+    private ?int $sentVersion = null;
 
     /**
-     * Returns the request's parameter `definitions` with the changes of the registry; empty if
-     * there are none.
+     * Returns the request's parameter `definitions` with the changes of the registry; empty if the
+     * registry has not changed.
      *
      * @return array<string, mixed>
      */
-    public function changes(ToolEntries $entries): array
+    public function findChanges(ToolEntries $entries): array
     {
-        if ($entries->version() === $this->version) {
+        if ($entries->version() === $this->sentVersion) {
             return [];
         }
         $tools = $entries->all();
-        $isNew = fn (ToolEntry $entry): bool => ($this->sent[$entry->definition->name] ?? null) !== $entry->number;
+        $isNew = fn (ToolEntry $entry): bool => ($this->sentNumbers[$entry->definition->name] ?? null) !== $entry->number;
         return ['definitions' => [
-            'removed' => array_map(strval(...), array_keys(array_diff_key($this->sent, $tools))),
+            'removed' => array_map(strval(...), array_keys(array_diff_key($this->sentNumbers, $tools))),
             'tools' => array_map(self::describe(...), array_values(array_filter($tools, $isNew))),
             'aliases' => (object) $entries->aliases(),
         ]];
@@ -42,18 +44,18 @@ final class Definitions
 
     public function markSent(ToolEntries $entries): void
     {
-        $this->sent = array_map(static fn (ToolEntry $entry): int => $entry->number, $entries->all());
-        $this->version = $entries->version();
+        $this->sentNumbers = array_map(static fn (ToolEntry $entry): int => $entry->number, $entries->all());
+        $this->sentVersion = $entries->version();
     }
 
     /**
-     * Makes the next request send all definitions again. The sent names are kept, because the
-     * sidecar may have them.
+     * Makes the next request send all definitions again. The names of the tools stay recorded,
+     * because the sidecar may have stored these tools.
      */
     public function reset(): void
     {
-        $this->sent = array_map(static fn (): int => 0, $this->sent);
-        $this->version = null;
+        $this->sentNumbers = array_map(static fn (): int => 0, $this->sentNumbers);
+        $this->sentVersion = null;
     }
 
     /** @return array<string, mixed> */
@@ -64,14 +66,14 @@ final class Definitions
             'number' => $entry->number,
             'name' => $definition->name,
             'description' => $definition->description,
-            'inputSchema' => InputSchema::tree($definition),
+            'inputSchema' => InputSchema::toTree($definition),
             'category' => $definition->category,
             'strict' => $definition->strict,
             'requiresConfirmation' => $definition->requiresConfirmation,
             'cooldownSeconds' => $definition->cooldownSeconds,
             'server' => $entry->origin === null ? null : ['label' => $entry->origin->label, 'url' => $entry->origin->url],
             'approvalPolicy' => $entry->approvalPolicy,
-            'sidecarName' => SidecarTools::sidecarNameOf($entry->tool),
+            'sidecarName' => SidecarTools::findSidecarName($entry->tool),
         ];
         return array_filter($description, static fn (mixed $value): bool => $value !== null);
     }

@@ -15,14 +15,15 @@ use Pillion\ToolCall;
 use Pillion\ToolResult;
 
 /**
- * One request to run calls: serves the sidecar's requests until all calls have results.
+ * Sends one request to execute calls to the sidecar, and handles the requests that the sidecar
+ * sends to this process, until all calls have results.
  *
  * @internal
  */
 final class Execution
 {
     private readonly CallNotices $notices;
-    private readonly PhpCode $code;
+    private readonly PhpCode $phpCode;
     /** @var array<int, ToolResult> */
     private array $results = [];
     /** The exception of a listener that ended the execution. */
@@ -37,7 +38,7 @@ final class Execution
         private readonly array $calls,
     ) {
         $this->notices = new CallNotices($hooks);
-        $this->code = new PhpCode($entries, $options, $context);
+        $this->phpCode = new PhpCode($entries, $options, $context);
     }
 
     /**
@@ -49,15 +50,15 @@ final class Execution
      */
     public function run(ExecutorConnection $connection, bool $isParallel, bool $isNested): array
     {
-        $id = $connection->request($this->entries, $this->params($isParallel, $isNested));
+        $id = $connection->request($this->entries, $this->buildParams($isParallel, $isNested));
         $isRunning = true;
         try {
-            while (isset(($message = $connection->next($id))->method)) {
+            while (isset(($message = $connection->nextMessage($id))->method)) {
                 $this->handle($connection, $message);
             }
             $isRunning = false;
         } finally {
-            $connection->end($id, $isRunning);
+            $connection->endExecution($id, $isRunning);
         }
         if (isset($message->error)) {
             $connection->rejectDefinitions();
@@ -70,7 +71,7 @@ final class Execution
     }
 
     /**
-     * Ends the calls without results with a failure, and notifies the listeners.
+     * Ends each call that has no result with a failure, and notifies the listeners.
      *
      * @return list<ToolResult>
      */
@@ -87,39 +88,40 @@ final class Execution
     }
 
     /** @return array<string, mixed> */
-    private function params(bool $isParallel, bool $isNested): array
+    private function buildParams(bool $isParallel, bool $isNested): array
     {
         $context = $this->context;
         $params = [
-            'calls' => array_map($this->describe(...), $this->calls),
+            'calls' => array_map($this->describeCall(...), $this->calls),
             'parallel' => $isParallel,
             'nested' => $isNested,
             'user' => $context->user,
             'channel' => $context->channel,
-            'approved' => $context->approved,
+            'approved' => $context->approvedIds,
             'approvedArguments' => (object) array_map(static fn (array $arguments) => (object) $arguments, $context->approvedArguments),
-            'denied' => $context->denied,
+            'denied' => $context->deniedIds,
             'callbacks' => ['approve' => $this->options->approve !== null, 'before' => $this->options->before !== null],
         ];
         try {
             return $params + ['headers' => (object) $context->headers()];
-        } catch (PillionException $e) {
-            // A failure to create the headers fails only the calls of the sidecar's own tools.
-            return $params + ['headerFailure' => ToolFailure::fromThrowable($e)->toResult(new ToolCall('', ''))];
+        } catch (PillionException $exception) {
+            // If the context cannot be converted to headers, only the calls of tools that run in
+            // the sidecar fail.
+            return $params + ['headerFailure' => ToolFailure::fromThrowable($exception)->toResult(new ToolCall('', ''))];
         }
     }
 
     /** @return array<string, mixed> */
-    private function describe(ToolCall $call): array
+    private function describeCall(ToolCall $call): array
     {
         $tool = $this->entries->find($call->name)?->tool;
         return [
             'id' => $call->id,
             'name' => $call->name,
-            // The arguments are sent as a JSON string, so that they may nest as deep as any JSON
-            // text.
+            // The arguments are sent as a JSON string, because the surrounding levels of the
+            // message would reduce the maximum nesting depth of arguments sent as a JSON value.
             'arguments' => is_array($call->arguments) ? Json::encodeArguments($call->arguments) : $call->arguments,
-            'inPhp' => $tool !== null && SidecarTools::sidecarNameOf($tool) === null,
+            'inPhp' => $tool !== null && SidecarTools::findSidecarName($tool) === null,
         ];
     }
 
@@ -127,11 +129,11 @@ final class Execution
     {
         $params = $message->params;
         match ($message->method) {
-            'tools/call' => $connection->respond($message->id, $this->code->runTool($params)),
-            'approve' => $connection->respond($message->id, $this->code->approve($params)),
-            'before' => $connection->respond($message->id, $this->code->before($params)),
+            'tools/call' => $connection->respond($message->id, $this->phpCode->runTool($params)),
+            'approve' => $connection->respond($message->id, $this->phpCode->runApprove($params)),
+            'before' => $connection->respond($message->id, $this->phpCode->runBefore($params)),
             'notifications/call_started', 'notifications/call_finished' => $this->notify($message->method, $params),
-            'notifications/result' => $this->results[$params->index] = self::result($this->calls[$params->index], $params),
+            'notifications/result' => $this->results[$params->index] = self::toResult($this->calls[$params->index], $params),
             default => null,
         };
     }
@@ -148,12 +150,12 @@ final class Execution
             }
         } catch (\Throwable $failure) {
             $this->listenerFailure = $failure;
-            $this->notices->failStarted(ToolFailure::fromThrowable($failure)->errorCode);
+            $this->notices->failRunning(ToolFailure::fromThrowable($failure)->errorCode);
             throw $failure;
         }
     }
 
-    private static function result(ToolCall $call, \stdClass $params): ToolResult
+    private static function toResult(ToolCall $call, \stdClass $params): ToolResult
     {
         $result = $params->result ?? null;
         if ($result === null) {
@@ -162,9 +164,9 @@ final class Execution
         }
         $metadata = (array) Json::toArrays($result->metadata);
         if (($result->error_code ?? null) === 'approval_required' && ($result->metadata->arguments ?? null) instanceof \stdClass) {
-            // The metadata contain the exact arguments, because the approver needs to see the
+            // The metadata contains the exact arguments, because the approver needs to see the
             // arguments that the tool would receive.
-            $metadata['arguments'] = Json::memberArrays($result->metadata->arguments);
+            $metadata['arguments'] = Json::toMemberArrays($result->metadata->arguments);
         }
         return new ToolResult(
             $call->id,

@@ -16,20 +16,26 @@ use Pillion\Worker\MessageEncoder;
 use Pillion\Worker\Upgrade;
 
 /**
- * The connection of an executor to the sidecar: JSON-RPC 2.0 messages, one per line. Several executions may
- * use the connection at a time, nested or in fibers, so each execution has its own inbox.
+ * The connection of an executor to the sidecar. The connection carries JSON-RPC 2.0 messages, one
+ * per line. Several executions may use the connection at a time, nested or in fibers, so each
+ * execution has its own inbox.
  *
  * @internal
  */
 final class ExecutorConnection
 {
     private const PROTOCOL = 'pillion-executor';
-    /** How long the sidecar may be silent beyond the longest timeout of a call, in seconds. */
-    private const MARGIN = 10.0;
-    private const MAX_SLICE = 1.0;
+    /**
+     * Time in seconds that is added to the longest timeout of a call, to get the maximum time
+     * without a message from the sidecar.
+     */
+    private const EXTRA_SILENCE_TIMEOUT = 10.0;
+    /** Maximum duration of one wait for a message, in seconds, so that signal handlers run. */
+    private const MAX_WAIT_INTERVAL = 1.0;
 
     private readonly Connection $connection;
-    private readonly float $maxSilence;
+    /** Maximum time without a message from the sidecar during an execution, in seconds. */
+    private readonly float $silenceTimeout;
     private readonly Definitions $definitions;
     private int $lastId = 0;
     private bool $isClosed = false;
@@ -45,20 +51,20 @@ final class ExecutorConnection
     {
         try {
             $connection = new Connection($socket);
-        } catch (ConnectionLostException $e) {
-            throw Failure::unavailable(TransportErrors::connectFailed($socket, $e->getCode())->getMessage() . '; start it with `pillion serve`');
+        } catch (ConnectionLostException $exception) {
+            throw Failure::unavailable(TransportErrors::connectFailure($socket, $exception->getCode())->getMessage() . '; start it with `pillion serve`');
         }
-        $this->maxSilence = $options->maxTimeout() + self::MARGIN;
+        $this->silenceTimeout = $options->findMaxTimeout() + self::EXTRA_SILENCE_TIMEOUT;
         try {
-            [$status, , $body] = Upgrade::request($connection, '/api/v1/executors', self::PROTOCOL, "{\"options\":$options->json}", $this->maxSilence);
-        } catch (ConnectionLostException $e) {
-            throw Failure::unavailable($e->getMessage());
+            [$status, , $body] = Upgrade::request($connection, '/api/v1/executors', self::PROTOCOL, "{\"options\":$options->json}", $this->silenceTimeout);
+        } catch (ConnectionLostException $exception) {
+            throw Failure::unavailable($exception->getMessage());
         }
         if ($status !== 101) {
-            $reason = Upgrade::reason($status, $body);
+            $reason = Upgrade::readReason($status, $body);
             throw match (true) {
                 $status === 400 => Failure::invalidInput($reason),
-                $status === 404 => Failure::unavailable('The sidecar is older than this library and cannot run its calls'),
+                $status === 404 => Failure::unavailable('The sidecar is older than the library and cannot run its calls: update the sidecar'),
                 default => Failure::unavailable("The sidecar does not accept the connection: $reason"),
             };
         }
@@ -66,15 +72,18 @@ final class ExecutorConnection
         $this->definitions = new Definitions();
     }
 
-    /** Returns whether the connection can be used: a child process must not use the connection of its parent. */
+    /**
+     * Returns whether this process can use the connection: the connection is open, and no other
+     * process opened it (a child process must not use its parent's connection).
+     */
     public function isOpen(): bool
     {
         if ($this->isClosed || $this->connection->isInherited()) {
             return false;
         }
-        $end = Deadline::now() + self::MAX_SLICE;
+        $endTime = Deadline::now() + self::MAX_WAIT_INTERVAL;
         try {
-            while (Deadline::now() < $end && ($line = $this->connection->readLine(0.0, Response::MAX_BYTES)) !== null) {
+            while (Deadline::now() < $endTime && ($line = $this->connection->readLine(0.0, Response::MAX_BODY_BYTES)) !== null) {
                 $this->route($line);
             }
         } catch (TransportException) {
@@ -105,7 +114,7 @@ final class ExecutorConnection
         $line = MessageEncoder::encode([
             'id' => $id,
             'method' => 'tools/execute',
-            'params' => $params + $this->definitions->changes($entries),
+            'params' => $params + $this->definitions->findChanges($entries),
         ]);
         if (strlen($line) > Connection::MAX_LINE_LEN) {
             throw Failure::invalidInput(sprintf('The calls and the definitions of their tools have %d bytes; the limit is %d', strlen($line), Connection::MAX_LINE_LEN));
@@ -116,7 +125,7 @@ final class ExecutorConnection
         return $id;
     }
 
-    /** Makes the next request send all definitions again, because the sidecar rejected some of them. */
+    /** Makes the next request send all definitions again, because the sidecar rejected a definition. */
     public function rejectDefinitions(): void
     {
         $this->definitions->reset();
@@ -125,21 +134,22 @@ final class ExecutorConnection
     /**
      * Returns the next message of an execution.
      *
-     * @throws \Pillion\Exception\TimeoutException when the sidecar sends nothing for too long
+     * @throws \Pillion\Exception\TimeoutException when the sidecar sends no message within the
+     *     maximum time
      * @throws TransportException                  when the connection is lost or a message is invalid
      */
-    public function next(int $execution): \stdClass
+    public function nextMessage(int $executionId): \stdClass
     {
-        $end = Deadline::now() + $this->maxSilence;
-        while (($message = array_shift($this->inboxes[$execution])) === null) {
+        $endTime = Deadline::now() + $this->silenceTimeout;
+        while (($message = array_shift($this->inboxes[$executionId])) === null) {
             if ($this->isClosed) {
                 throw new ConnectionLostException('The sidecar closed the connection');
             }
-            $remaining = $end - Deadline::now();
-            if ($remaining <= 0) {
-                throw Failure::timeout(sprintf('The sidecar did not respond within %.1Fs', $this->maxSilence));
+            $remainingSeconds = $endTime - Deadline::now();
+            if ($remainingSeconds <= 0) {
+                throw Failure::timeout(sprintf('The sidecar did not respond within %.1Fs', $this->silenceTimeout));
             }
-            $line = $this->connection->readLine(min($remaining, self::MAX_SLICE), Response::MAX_BYTES);
+            $line = $this->connection->readLine(min($remainingSeconds, self::MAX_WAIT_INTERVAL), Response::MAX_BODY_BYTES);
             if ($line !== null) {
                 $this->route($line);
             }
@@ -157,18 +167,18 @@ final class ExecutorConnection
     public function respond(int $id, string $result): void
     {
         if ($this->connection->isInherited()) {
-            throw new ConnectionLostException('Only the process that made the call can end it, not its child process');
+            throw new ConnectionLostException('The process was forked inside a tool: only the parent process can return the result of the tool');
         }
         $this->connection->send("{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$result}\n");
     }
 
-    /** Removes the inbox of an execution. Cancels the execution if it still runs. */
-    public function end(int $execution, bool $isRunning): void
+    /** Removes the inbox of an execution. Cancels a running execution. */
+    public function endExecution(int $executionId, bool $isRunning): void
     {
-        unset($this->inboxes[$execution]);
+        unset($this->inboxes[$executionId]);
         if ($isRunning && !$this->isClosed && !$this->connection->isInherited()) {
             try {
-                $this->connection->send(MessageEncoder::encode(['method' => 'notifications/cancelled', 'params' => ['requestId' => $execution]]));
+                $this->connection->send(MessageEncoder::encode(['method' => 'notifications/cancelled', 'params' => ['requestId' => $executionId]]));
             } catch (ConnectionLostException) {
                 $this->close();
             }
@@ -180,15 +190,18 @@ final class ExecutorConnection
     {
         $message = Connection::decode($line);
         if (is_array($message)) {
-            // Invalid names can only be in the arguments or the result, so these are removed.
+            // Only the arguments and the result of a message can contain member names that are
+            // invalid in a PHP object. They are removed, so that the rest of the message can become
+            // an object.
             $params = array_diff_key((array) ($message['params'] ?? []), ['arguments' => null, 'result' => null]);
             $message = (object) (['params' => (object) ($params + ['hasInvalidNames' => true])] + $message);
         }
-        $execution = isset($message->method) ? $message->params->execution ?? null : $message->id ?? null;
-        if (is_int($execution) && isset($this->inboxes[$execution])) {
-            $this->inboxes[$execution][] = $message;
+        $executionId = isset($message->method) ? $message->params->execution ?? null : $message->id ?? null;
+        if (is_int($executionId) && isset($this->inboxes[$executionId])) {
+            $this->inboxes[$executionId][] = $message;
         } elseif (isset($message->method, $message->id) && is_int($message->id)) {
-            // The execution of the request was cancelled, so the response is empty.
+            // The sidecar's request belongs to an execution that was cancelled, so the response is
+            // empty.
             $this->respond($message->id, '{}');
         }
     }

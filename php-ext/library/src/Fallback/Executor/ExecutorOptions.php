@@ -33,28 +33,28 @@ final class ExecutorOptions
      */
     public function __construct(private readonly array $options)
     {
-        $data = array_diff_key($options, ['approve' => null, 'before' => null]);
-        foreach (array_keys($data, null, true) as $name) {
+        $plainOptions = array_diff_key($options, ['approve' => null, 'before' => null]);
+        foreach (array_keys($plainOptions, null, true) as $name) {
             throw Failure::invalidInput("Invalid executor option '$name': it must not be null");
         }
-        $this->json = Json::encodeArguments($data, 'argument $options');
-        $this->areDefaults = $data === [];
-        $this->approve = self::callable('approve', $options);
-        $this->before = self::callable('before', $options);
+        $this->json = Json::encodeArguments($plainOptions, 'argument $options');
+        $this->areDefaults = $plainOptions === [];
+        $this->approve = self::readCallable('approve', $options);
+        $this->before = self::readCallable('before', $options);
     }
 
     /** Returns the longest timeout of a call, in seconds. */
-    public function maxTimeout(): float
+    public function findMaxTimeout(): float
     {
-        $ofTools = $this->options['tool_timeouts'] ?? [];
-        $timeouts = [$this->options['timeout'] ?? self::DEFAULT_TIMEOUT, ...(is_array($ofTools) ? array_values($ofTools) : [])];
-        // The sidecar rejects timeouts that are not numbers.
-        $numbers = array_filter($timeouts, static fn (mixed $timeout): bool => is_int($timeout) || is_float($timeout));
-        return $numbers === [] ? self::DEFAULT_TIMEOUT : (float) max($numbers);
+        $toolTimeouts = $this->options['tool_timeouts'] ?? [];
+        $timeouts = [$this->options['timeout'] ?? self::DEFAULT_TIMEOUT, ...(is_array($toolTimeouts) ? array_values($toolTimeouts) : [])];
+        // Timeouts that are not numbers are ignored here, because the sidecar rejects them.
+        $numericTimeouts = array_filter($timeouts, static fn (mixed $timeout): bool => is_int($timeout) || is_float($timeout));
+        return $numericTimeouts === [] ? self::DEFAULT_TIMEOUT : (float) max($numericTimeouts);
     }
 
     /** @param array<string, mixed> $options */
-    private static function callable(string $name, array $options): ?\Closure
+    private static function readCallable(string $name, array $options): ?\Closure
     {
         $callable = $options[$name] ?? null;
         if ($callable !== null && !is_callable($callable)) {

@@ -5,61 +5,67 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Executor;
 
 /**
- * Limits how deep executions nest: a tool, or a callable such as `approve`, may make calls itself.
- * Each fiber has its own stack and is counted separately.
+ * Limits how deep executions nest. Executions nest when a tool, or a callable such as `approve`,
+ * makes calls itself. Each fiber has its own stack and is counted separately.
  *
  * @internal
  */
 final class NestingLimit
 {
-    /** The extension has the same limit, which is close to the end of its C stack. */
+    /**
+     * The maximum nesting depth. The extension has the same limit, because deeper nesting could
+     * overflow its C stack.
+     */
     private const MAX_LEVELS = 64;
 
-    private static int $level = 0;
+    /** The current nesting level of code that does not run in a fiber. */
+    private static int $mainLevel = 0;
 
-    /** @var ?\WeakMap<\Fiber, int> */
-    private static ?\WeakMap $inFibers = null;
+    /** @var ?\WeakMap<\Fiber, int> the nesting level in each fiber */
+    private static ?\WeakMap $fiberLevels = null;
 
     /**
-     * Runs a callable one level deeper, or `$onLimit` when the maximum depth is reached.
+     * Runs `$run` one nesting level deeper. Runs `$onLimit` instead if the maximum depth is
+     * reached.
      *
      * @template T
      *
-     * @param \Closure(bool): T        $run     receives whether the code that calls this method runs inside another callable
+     * @param \Closure(bool): T $run receives true if the code that calls this method runs inside
+     *     another callable
      * @param \Closure(ToolFailure): T $onLimit
      *
      * @return T
      */
-    public static function enter(\Closure $run, \Closure $onLimit): mixed
+    public static function runNested(\Closure $run, \Closure $onLimit): mixed
     {
         $fiber = \Fiber::getCurrent();
-        $level = self::level($fiber);
+        $level = self::currentLevel($fiber);
         if ($level >= self::MAX_LEVELS) {
             return $onLimit(new ToolFailure(
                 'internal_error',
                 'Calls nest deeper than ' . self::MAX_LEVELS . " levels: a tool, or a callable such as 'approve', makes calls that lead back to itself",
             ));
         }
-        self::set($fiber, $level + 1);
+        self::setLevel($fiber, $level + 1);
         try {
             return $run($level > 0);
         } finally {
-            self::set($fiber, $level);
+            self::setLevel($fiber, $level);
         }
     }
 
-    private static function level(?\Fiber $fiber): int
+    private static function currentLevel(?\Fiber $fiber): int
     {
-        return $fiber === null ? self::$level : self::$inFibers[$fiber] ?? 0;
+        return $fiber === null ? self::$mainLevel : self::$fiberLevels[$fiber] ?? 0;
     }
 
-    private static function set(?\Fiber $fiber, int $level): void
+    private static function setLevel(?\Fiber $fiber, int $level): void
     {
         if ($fiber === null) {
-            self::$level = $level;
+            self::$mainLevel = $level;
             return;
         }
-        self::$inFibers ??= new \WeakMap();
-        self::$inFibers[$fiber] = $level;
+        self::$fiberLevels ??= new \WeakMap();
+        self::$fiberLevels[$fiber] = $level;
     }
 }

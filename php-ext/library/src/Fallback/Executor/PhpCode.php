@@ -30,23 +30,24 @@ final class PhpCode
     /** Runs a tool. Returns the response as JSON. */
     public function runTool(\stdClass $params): string
     {
-        return self::limited($params->name, self::encodeOutcome(function () use ($params): ToolResult {
-            $entry = $this->entry($params);
-            // The call may have been approved for this tool, so another tool that has replaced it
+        return self::limitOutcome($params->name, self::encodeOutcome(function () use ($params): ToolResult {
+            $entry = $this->findEntry($params);
+            // The tool's number is compared with the number of the tool that is registered now: the
+            // call may have been approved for the original tool, so a tool that has replaced it
             // must not run.
             if ($entry->number !== $params->tool) {
-                throw self::unknown($params->name);
+                throw self::unknownTool($params->name);
             }
-            return $entry->tool->execute(Json::toArrays(self::arguments($params)), $params->callId);
+            return $entry->tool->execute(Json::toArrays(self::readArguments($params)), $params->callId);
         }));
     }
 
     /** Calls the callable `approve`, and returns the response as JSON. */
-    public function approve(\stdClass $params): string
+    public function runApprove(\stdClass $params): string
     {
         $response = '';
-        $failed = self::encodeOutcome(function () use ($params, &$response): ?ToolResult {
-            $decision = $this->ask($this->options->approve, $params);
+        $failureJson = self::encodeOutcome(function () use ($params, &$response): ?ToolResult {
+            $decision = $this->invoke($this->options->approve, $params);
             if (is_array($decision) && !array_is_list($decision)) {
                 $response = '{"decision":true,"arguments":' . Json::encodeArguments($decision) . '}';
             } elseif ($decision === null || is_bool($decision)) {
@@ -57,14 +58,14 @@ final class PhpCode
             }
             return null;
         });
-        return $failed ?? $response;
+        return $failureJson ?? $response;
     }
 
     /** Calls the callable `before`, and returns the response as JSON. */
-    public function before(\stdClass $params): string
+    public function runBefore(\stdClass $params): string
     {
-        return self::limited($params->name, self::encodeOutcome(function () use ($params): ?ToolResult {
-            $result = $this->ask($this->options->before, $params);
+        return self::limitOutcome($params->name, self::encodeOutcome(function () use ($params): ?ToolResult {
+            $result = $this->invoke($this->options->before, $params);
             if ($result !== null && !$result instanceof ToolResult) {
                 $type = get_debug_type($result);
                 throw new ToolFailure('internal_error', "The callable 'before' must return Pillion\\ToolResult or null, not $type");
@@ -73,24 +74,25 @@ final class PhpCode
         }) ?? '{}');
     }
 
-    private function ask(?\Closure $callable, \stdClass $params): mixed
+    /** Calls a callable of the application, if there is one, with the call that `$params` describes. */
+    private function invoke(?\Closure $callable, \stdClass $params): mixed
     {
-        $entry = $this->entry($params);
-        $call = new ToolCall($params->callId, $entry->definition->name, Json::memberArrays(self::arguments($params)));
+        $entry = $this->findEntry($params);
+        $call = new ToolCall($params->callId, $entry->definition->name, Json::toMemberArrays(self::readArguments($params)));
         return $callable === null ? null : $callable($call, $entry->definition, $this->context->toArray($params->approvalId ?? null));
     }
 
-    private function entry(\stdClass $params): ToolEntry
+    private function findEntry(\stdClass $params): ToolEntry
     {
-        return $this->entries->find($params->name) ?? throw self::unknown($params->name);
+        return $this->entries->find($params->name) ?? throw self::unknownTool($params->name);
     }
 
-    private static function unknown(string $name): ToolFailure
+    private static function unknownTool(string $name): ToolFailure
     {
         return new ToolFailure('not_found', "Unknown tool: $name");
     }
 
-    private static function arguments(\stdClass $params): \stdClass
+    private static function readArguments(\stdClass $params): \stdClass
     {
         if (isset($params->hasInvalidNames)) {
             throw new ToolFailure('invalid_input', 'Names in the arguments must not begin with the character U+0000');
@@ -99,8 +101,9 @@ final class PhpCode
     }
 
     /**
-     * Runs PHP code and encodes its result, or the failure of the call if the code throws or its result cannot be
-     * converted to JSON. Returns null if the code returns null.
+     * Runs PHP code and returns the encoded result. If the code throws an exception or its result
+     * cannot be converted to JSON, returns the encoded failure of the call. Returns null if the
+     * code returns null.
      *
      * @param \Closure(): ?ToolResult $code
      */
@@ -124,22 +127,22 @@ final class PhpCode
             'result' => Json::encodeReturnValue($result->result),
             'data' => Json::encodeReturnValue($result->data),
             'error' => Json::encodeReturnValue($result->error),
-            'error_code' => $result->success ? 'null' : Json::encode(Failure::knownCode($result->errorCode)),
+            'error_code' => $result->success ? 'null' : Json::encode(Failure::toKnownCode($result->errorCode)),
             'metadata' => Json::encodeReturnValue((object) $result->metadata),
         ];
         $pairs = array_map(static fn (string $name, string $json): string => "\"$name\":$json", array_keys($members), $members);
         return '{"outcome":{' . implode(',', $pairs) . '}}';
     }
 
-    /** Replaces an outcome that is too large for a message by a failure. */
-    private static function limited(string $tool, string $outcome): string
+    /** Replaces an outcome that is too large for a message with a failure. */
+    private static function limitOutcome(string $toolName, string $outcome): string
     {
-        // The message needs up to 256 bytes around the outcome.
-        $limit = Connection::MAX_LINE_LEN - 256;
-        if (strlen($outcome) <= $limit) {
+        // Besides the outcome, the message contains up to 256 bytes.
+        $maxBytes = Connection::MAX_LINE_LEN - 256;
+        if (strlen($outcome) <= $maxBytes) {
             return $outcome;
         }
-        $failure = new ToolFailure('internal_error', sprintf("Tool '%s' returned %d bytes; the limit is %d", $tool, strlen($outcome), $limit));
+        $failure = new ToolFailure('internal_error', sprintf("Tool '%s' returned %d bytes; the limit is %d", $toolName, strlen($outcome), $maxBytes));
         return self::encode($failure->toResult(new ToolCall('', '')));
     }
 }

@@ -16,8 +16,8 @@ use Pillion\ToolCall;
 use Pillion\ToolResult;
 
 /**
- * Runs calls in the sidecar, which requests this process to run PHP tools and callables. Every call has
- * exactly one result.
+ * Runs calls in the sidecar, which sends requests to this process to run PHP tools and callables.
+ * Every call has exactly one result.
  *
  * @internal
  */
@@ -33,9 +33,10 @@ final class SidecarExecutor
     ) {
         if (!$options->areDefaults) {
             try {
-                $this->connection();
+                $this->connect();
             } catch (UnavailableException | TransportException) {
-                // The first call connects again, and reports the failure.
+                // A failed connection is ignored here, because the first call connects again and
+                // reports the failure.
             }
         }
     }
@@ -55,10 +56,10 @@ final class SidecarExecutor
      */
     public function run(array $calls, Context $context, bool $isParallel): array
     {
-        return NestingLimit::enter(
+        return NestingLimit::runNested(
             fn (bool $isNested): array => $this->execute($calls, $context, $isParallel, $isNested),
-            // Listeners are not notified of calls that nest too deep, because a listener might make
-            // another call.
+            // Listeners are not notified about calls that exceed the nesting limit, because a
+            // listener might make another nested call.
             static fn (ToolFailure $failure): array => array_map(static fn (ToolCall $call): ToolResult => $failure->toResult($call), $calls),
         );
     }
@@ -75,19 +76,19 @@ final class SidecarExecutor
         }
         $execution = new Execution($this->entries, $this->options, $this->hooks, $context, $calls);
         try {
-            return $execution->run($this->connection(), $isParallel, $isNested);
+            return $execution->run($this->connect(), $isParallel, $isNested);
         } catch (UnavailableException | TransportException | TimeoutException $failure) {
             if ($execution->listenerFailure === $failure) {
                 throw $failure;
             }
             $this->connection?->close();
             $this->connection = null;
-            return $execution->failOpenCalls(self::describe($failure));
+            return $execution->failOpenCalls(self::toToolFailure($failure));
         }
     }
 
-    /** Returns the open connection, or a new one if there is none, if it is closed, or if it leads to another socket. */
-    private function connection(): ExecutorConnection
+    /** Returns the open connection to the current socket, or a new connection if no connection to this socket is open. */
+    private function connect(): ExecutorConnection
     {
         $socket = SocketPath::default();
         if ($this->connection === null || $this->connection->socket !== $socket || !$this->connection->isOpen()) {
@@ -96,7 +97,7 @@ final class SidecarExecutor
         return $this->connection;
     }
 
-    private static function describe(PillionException $failure): ToolFailure
+    private static function toToolFailure(PillionException $failure): ToolFailure
     {
         $isTimeout = $failure instanceof TimeoutException;
         return new ToolFailure($isTimeout ? 'timeout' : 'unavailable', $failure->getMessage());

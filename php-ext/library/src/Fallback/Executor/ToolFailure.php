@@ -12,7 +12,7 @@ use Pillion\ToolCall;
 use Pillion\ToolResult;
 
 /**
- * Ends a single call with a failure.
+ * An exception that ends a single call with a failure.
  *
  * @internal
  */
@@ -35,17 +35,17 @@ final class ToolFailure extends \Exception
         return new ToolResult($call->id, $call->name, $this->result, false, $this->getMessage(), $this->errorCode, metadata: $metadata);
     }
 
-    /** Converts an exception that a tool threw. */
+    /** Converts an exception that a tool threw to the failure of its call. */
     public static function fromThrowable(\Throwable $exception): self
     {
         if ($exception instanceof self) {
             return $exception;
         }
-        $code = $exception instanceof PillionException ? $exception->errorCode : null;
+        $exceptionCode = $exception instanceof PillionException ? $exception->errorCode : null;
         $retryAfter = $exception instanceof RateLimitedException ? $exception->retryAfter : null;
         return new self(
-            Failure::knownCode($code),
-            Argument::makeLegible($exception->getMessage()),
+            Failure::toKnownCode($exceptionCode),
+            Argument::escapeInvalidUtf8($exception->getMessage()),
             metadata: $retryAfter === null ? [] : ['retry_after' => (int) ceil($retryAfter)],
         );
     }

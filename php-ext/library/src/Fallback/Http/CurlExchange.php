@@ -16,13 +16,13 @@ final class CurlExchange
 
     public function __construct(
         public readonly \CurlHandle $handle,
-        string $path,
+        string $socketPath,
         Request $request,
         public readonly Deadline $deadline,
     ) {
-        $milliseconds = self::milliseconds($deadline->seconds);
+        $milliseconds = self::toMilliseconds($deadline->seconds);
         curl_setopt_array($handle, [
-            CURLOPT_UNIX_SOCKET_PATH => $path,
+            CURLOPT_UNIX_SOCKET_PATH => $socketPath,
             CURLOPT_URL => "http://pillion$request->path",
             CURLOPT_PROXY => '',
             CURLOPT_NOSIGNAL => true,
@@ -30,10 +30,10 @@ final class CurlExchange
             CURLOPT_CONNECTTIMEOUT_MS => $milliseconds,
             CURLOPT_HTTP_VERSION => CURL_HTTP_VERSION_1_1,
             CURLOPT_PATH_AS_IS => true,
-            CURLOPT_MAXFILESIZE => Response::MAX_BYTES,
-            CURLOPT_HTTPHEADER => [...$request->headerLines(), 'expect:'],
+            CURLOPT_MAXFILESIZE => Response::MAX_BODY_BYTES,
+            CURLOPT_HTTPHEADER => [...$request->formatHeaders(), 'expect:'],
             CURLOPT_WRITEFUNCTION => fn (\CurlHandle $handle, string $bytes): int => $this->receive($bytes),
-        ] + ($request->body === null ? [] : self::uploadOptions($request->method(), $request->body)));
+        ] + ($request->body === null ? [] : self::createUploadOptions($request->method(), $request->body)));
     }
 
     public function response(): Response
@@ -43,7 +43,7 @@ final class CurlExchange
 
     private function receive(string $bytes): int
     {
-        if (strlen($this->body) + strlen($bytes) > Response::MAX_BYTES) {
+        if (strlen($this->body) + strlen($bytes) > Response::MAX_BODY_BYTES) {
             $this->isTooLong = true;
             return -1;
         }
@@ -52,28 +52,28 @@ final class CurlExchange
     }
 
     /**
-     * Sends the body with a read function. curl would resend a string body if the connection broke before the
-     * response; it cannot rewind a read function.
+     * Returns the curl options that send the body with a read function, which curl cannot rewind.
+     * curl would send a string body a second time if the connection broke before the response.
      *
      * @return array<int, mixed>
      */
-    private static function uploadOptions(string $method, string $body): array
+    private static function createUploadOptions(string $method, string $body): array
     {
-        $sent = 0;
+        $sentBytes = 0;
         return [
             CURLOPT_UPLOAD => true,
             CURLOPT_CUSTOMREQUEST => $method,
             CURLOPT_INFILESIZE => strlen($body),
-            CURLOPT_READFUNCTION => static function (\CurlHandle $handle, mixed $file, int $length) use ($body, &$sent): string {
-                $bytes = substr($body, $sent, $length);
-                $sent += strlen($bytes);
-                return $bytes;
+            CURLOPT_READFUNCTION => static function (\CurlHandle $handle, mixed $ignoredFile, int $length) use ($body, &$sentBytes): string {
+                $chunk = substr($body, $sentBytes, $length);
+                $sentBytes += strlen($chunk);
+                return $chunk;
             },
         ];
     }
 
     /** Returns a timeout in milliseconds, rounded up and at least 1, because 0 means no limit. */
-    private static function milliseconds(float $seconds): int
+    private static function toMilliseconds(float $seconds): int
     {
         return (int) max(1, min(ceil($seconds * 1000), 0x7FFFFFFF));
     }

@@ -7,26 +7,26 @@ namespace Pillion\Fallback\Http;
 use Pillion\Exception\PillionException;
 
 /**
- * Sends requests with ext-curl, through a multi handle: its waits return to PHP, so that signal handlers run
- * and Pillion enforces the deadlines itself.
+ * Sends requests with ext-curl. A multi handle is used, because its waits return to PHP regularly,
+ * so that signal handlers can run and Pillion can enforce the deadlines.
  *
  * @internal
  */
 final class CurlTransport extends Transport
 {
-    /** curl's code for a request that would have to be sent again; PHP has no constant for it. */
-    private const SEND_FAIL_REWIND = 65;
+    /** curl's code for a request that curl cannot send again; PHP does not define this constant. */
+    private const CURLE_SEND_FAIL_REWIND = 65;
 
-    private ?\CurlMultiHandle $connections = null;
+    private ?\CurlMultiHandle $multiHandle = null;
     /** @var list<\CurlHandle> */
-    private array $idle = [];
+    private array $idleHandles = [];
     private bool $isBusy = false;
 
-    public function __construct(private readonly string $path)
+    public function __construct(private readonly string $socketPath)
     {
     }
 
-    public static function isPossible(): bool
+    public static function isSupported(): bool
     {
         return function_exists('curl_multi_init') && defined('CURLOPT_UNIX_SOCKET_PATH');
     }
@@ -34,90 +34,94 @@ final class CurlTransport extends Transport
     public function sendAll(array $exchanges): array
     {
         if ($this->isBusy) {
-            // A signal handler or another fiber sends requests while a call waits, so a separate
-            // multi handle is used.
-            return (new self($this->path))->sendAll($exchanges);
+            // If the multi handle is in use, a separate one is created: a signal handler or another
+            // fiber sends a request while a call waits.
+            return (new self($this->socketPath))->sendAll($exchanges);
         }
-        $this->connections ??= curl_multi_init();
+        $this->multiHandle ??= curl_multi_init();
         $this->isBusy = true;
-        $waiting = $outcomes = [];
+        $pendingExchanges = $outcomes = [];
         try {
             foreach ($exchanges as $key => [$request, $deadline]) {
-                $exchange = new CurlExchange(array_pop($this->idle) ?? curl_init(), $this->path, $request, $deadline);
-                curl_multi_add_handle($this->connections, $exchange->handle);
-                $waiting[$key] = $exchange;
+                $exchange = new CurlExchange(array_pop($this->idleHandles) ?? curl_init(), $this->socketPath, $request, $deadline);
+                curl_multi_add_handle($this->multiHandle, $exchange->handle);
+                $pendingExchanges[$key] = $exchange;
             }
-            while ($waiting !== []) {
-                foreach ($this->finishedExchanges($waiting) as $key => $error) {
-                    $outcomes[$key] = $this->outcome($waiting[$key], $error);
-                    $this->release($waiting[$key]);
-                    unset($waiting[$key]);
+            while ($pendingExchanges !== []) {
+                foreach ($this->collectResults($pendingExchanges) as $key => $result) {
+                    $outcomes[$key] = $this->toOutcome($pendingExchanges[$key], $result);
+                    $this->release($pendingExchanges[$key]);
+                    unset($pendingExchanges[$key]);
                 }
-                if ($waiting !== []) {
-                    // A signal interrupts the wait.
-                    curl_multi_select($this->connections, min(array_map(
-                        static fn (CurlExchange $exchange): float => $exchange->deadline->nextSlice(),
-                        $waiting,
+                if ($pendingExchanges !== []) {
+                    // The return value is ignored: it also indicates an error when a signal
+                    // interrupts the wait.
+                    curl_multi_select($this->multiHandle, min(array_map(
+                        static fn (CurlExchange $exchange): float => $exchange->deadline->nextWaitSeconds(),
+                        $pendingExchanges,
                     )));
                 }
             }
         } finally {
-            array_map($this->release(...), $waiting);
+            array_map($this->release(...), $pendingExchanges);
             $this->isBusy = false;
         }
         return $outcomes;
     }
 
     /**
-     * @param array<int, CurlExchange> $waiting
+     * @param array<int, CurlExchange> $pendingExchanges
      *
-     * @return array<int, int|PillionException> the outcomes of finished exchanges: curl's result code, or an exception
+     * @return array<int, int|PillionException> the results of finished exchanges: curl's result code, or an exception
      */
-    private function finishedExchanges(array $waiting): array
+    private function collectResults(array $pendingExchanges): array
     {
-        $finished = [];
-        $state = curl_multi_exec($this->connections, $running);
-        while (($message = curl_multi_info_read($this->connections)) !== false) {
-            foreach ($waiting as $key => $exchange) {
+        $results = [];
+        $multiCode = curl_multi_exec($this->multiHandle, $runningCount);
+        while (($message = curl_multi_info_read($this->multiHandle)) !== false) {
+            foreach ($pendingExchanges as $key => $exchange) {
                 if ($exchange->handle === $message['handle']) {
-                    $finished[$key] = $message['result'];
+                    $results[$key] = $message['result'];
                 }
             }
         }
-        foreach (array_diff_key($waiting, $finished) as $key => $exchange) {
+        foreach (array_diff_key($pendingExchanges, $results) as $key => $exchange) {
             try {
                 if ($exchange->deadline->hasPassed()) {
-                    $finished[$key] = CURLE_OPERATION_TIMEDOUT;
-                } elseif ($state !== CURLM_OK || $running === 0) {
-                    $finished[$key] = TransportErrors::connectionClosed((string) curl_multi_strerror($state));
+                    $results[$key] = CURLE_OPERATION_TIMEDOUT;
+                } elseif ($multiCode !== CURLM_OK || $runningCount === 0) {
+                    $results[$key] = TransportErrors::connectionClosed((string) curl_multi_strerror($multiCode));
                 }
-            } catch (PillionException $e) {
-                $finished[$key] = $e;
+            } catch (PillionException $exception) {
+                $results[$key] = $exception;
             }
         }
-        return $finished;
+        return $results;
     }
 
-    private function outcome(CurlExchange $exchange, int|PillionException $error): Response|PillionException
+    private function toOutcome(CurlExchange $exchange, int|PillionException $result): Response|PillionException
     {
         return match (true) {
-            $error instanceof PillionException => $error,
-            $error === CURLE_OK => $exchange->response(),
-            $error === CURLE_OPERATION_TIMEDOUT => TransportErrors::timedOut($exchange->deadline),
-            $error === CURLE_COULDNT_CONNECT => TransportErrors::connectFailed($this->path, curl_getinfo($exchange->handle, CURLINFO_OS_ERRNO)),
-            $error === CURLE_FILESIZE_EXCEEDED, $exchange->isTooLong => TransportErrors::responseTooLong(),
-            in_array($error, [CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_PARTIAL_FILE, self::SEND_FAIL_REWIND], true) =>
-                TransportErrors::connectionClosed((string) curl_strerror($error)),
-            default => TransportErrors::invalidHttp((string) curl_strerror($error)),
+            $result instanceof PillionException => $result,
+            $result === CURLE_OK => $exchange->response(),
+            $result === CURLE_OPERATION_TIMEDOUT => TransportErrors::timeout($exchange->deadline),
+            $result === CURLE_COULDNT_CONNECT => TransportErrors::connectFailure($this->socketPath, curl_getinfo($exchange->handle, CURLINFO_OS_ERRNO)),
+            $result === CURLE_FILESIZE_EXCEEDED, $exchange->isTooLong => TransportErrors::responseTooLong(),
+            in_array($result, [CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_PARTIAL_FILE, self::CURLE_SEND_FAIL_REWIND], true) =>
+                TransportErrors::connectionClosed((string) curl_strerror($result)),
+            default => TransportErrors::invalidHttp((string) curl_strerror($result)),
         };
     }
 
-    /** Removes an exchange. For an unfinished exchange this closes the connection, which cancels the call. */
+    /**
+     * Removes an exchange. Removing an unfinished exchange closes its connection, which cancels the
+     * call.
+     */
     private function release(CurlExchange $exchange): void
     {
-        curl_multi_remove_handle($this->connections, $exchange->handle);
-        // Without the reset, the callbacks would keep the bodies in memory.
+        curl_multi_remove_handle($this->multiHandle, $exchange->handle);
+        // The handle is reset, because its callbacks would otherwise keep the bodies in memory.
         curl_reset($exchange->handle);
-        $this->idle[] = $exchange->handle;
+        $this->idleHandles[] = $exchange->handle;
     }
 }

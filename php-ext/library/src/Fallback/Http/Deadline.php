@@ -14,8 +14,8 @@ use Pillion\Fallback\Failure;
  */
 final class Deadline
 {
-    /** Maximum length of one wait in seconds, so that signal handlers run. */
-    private const MAX_SLICE = 0.1;
+    /** Maximum duration of one wait, in seconds. Signal handlers run between two waits. */
+    private const MAX_WAIT_INTERVAL = 0.1;
 
     private readonly float $endTime;
 
@@ -33,10 +33,10 @@ final class Deadline
         return self::now() >= $this->endTime;
     }
 
-    /** Returns how long to wait now, in seconds: the remaining time, but at most one slice. */
-    public function nextSlice(): float
+    /** Returns how long to wait now, in seconds: the remaining time, but at most `MAX_WAIT_INTERVAL`. */
+    public function nextWaitSeconds(): float
     {
-        return max(0.0, min(self::MAX_SLICE, $this->endTime - self::now()));
+        return max(0.0, min(self::MAX_WAIT_INTERVAL, $this->endTime - self::now()));
     }
 
     /** Returns the time of a monotonic clock, in seconds. */

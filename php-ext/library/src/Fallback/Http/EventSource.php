@@ -13,7 +13,7 @@ final class EventSource
 {
     private string $buffer = '';
     /** Number of bytes in the buffer that were already searched for the end of an event. */
-    private int $searched = 0;
+    private int $searchedBytes = 0;
     /** Number of bytes received. */
     private int $bytesRead = 0;
     private bool $isDone = false;
@@ -38,8 +38,11 @@ final class EventSource
         return $this->exchange->status();
     }
 
-    /** Returns the complete response if the response is not an event stream. */
-    public function rejectedResponse(): Response
+    /**
+     * Waits for and returns the complete response. Must be called only if the response is not an
+     * event stream.
+     */
+    public function readRejectedResponse(): Response
     {
         while (!$this->isDone) {
             $this->advance();
@@ -52,10 +55,10 @@ final class EventSource
     public function nextEvent(): ?array
     {
         while (true) {
-            while (($end = strpos($this->buffer, "\n\n", max(0, $this->searched - 1))) !== false) {
-                $block = substr($this->buffer, 0, $end);
-                $this->buffer = substr($this->buffer, $end + 2);
-                $this->searched = 0;
+            while (($blockEnd = strpos($this->buffer, "\n\n", max(0, $this->searchedBytes - 1))) !== false) {
+                $block = substr($this->buffer, 0, $blockEnd);
+                $this->buffer = substr($this->buffer, $blockEnd + 2);
+                $this->searchedBytes = 0;
                 if (($event = self::parseEvent($block)) !== null) {
                     return $event;
                 }
@@ -63,7 +66,7 @@ final class EventSource
             if ($this->isDone) {
                 return null;
             }
-            $this->searched = strlen($this->buffer);
+            $this->searchedBytes = strlen($this->buffer);
             $this->advance();
         }
     }
@@ -80,16 +83,16 @@ final class EventSource
     /** @return ?array{string, string} null for a comment */
     private static function parseEvent(string $block): ?array
     {
-        $name = 'message';
+        $eventName = 'message';
         $data = [];
         foreach (explode("\n", $block) as $line) {
             if (str_starts_with($line, 'event: ')) {
-                $name = substr($line, 7);
+                $eventName = substr($line, 7);
             } elseif (str_starts_with($line, 'data: ')) {
                 $data[] = substr($line, 6);
             }
         }
-        return $data === [] ? null : [$name, implode("\n", $data)];
+        return $data === [] ? null : [$eventName, implode("\n", $data)];
     }
 
     private function advance(): void
@@ -98,7 +101,7 @@ final class EventSource
         $this->isDone = $this->exchange->advance();
         $bytes = $this->exchange->takeBody();
         $this->bytesRead += strlen($bytes);
-        if ($this->bytesRead > Response::MAX_BYTES) {
+        if ($this->bytesRead > Response::MAX_BODY_BYTES) {
             $this->close();
             throw TransportErrors::responseTooLong();
         }

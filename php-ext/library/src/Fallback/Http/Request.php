@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Http;
 
 /**
- * A request to the sidecar: POST with a body, otherwise GET.
+ * An HTTP request to the sidecar. The method is POST if the request has a body, otherwise GET.
  *
  * @internal
  */
@@ -25,7 +25,7 @@ final class Request
     }
 
     /** @return list<string> the header lines, including the content type of the body */
-    public function headerLines(): array
+    public function formatHeaders(): array
     {
         $lines = [];
         foreach ($this->headers as $name => $value) {

@@ -12,7 +12,7 @@ namespace Pillion\Fallback\Http;
 final class Response
 {
     /** Maximum length of a response body, in bytes. */
-    public const MAX_BYTES = 64 * 1024 * 1024;
+    public const MAX_BODY_BYTES = 64 * 1024 * 1024;
 
     public function __construct(public readonly int $status, public readonly string $body)
     {

@@ -24,7 +24,7 @@ final class ResponseReader
      */
     private string $stage = 'head';
     /** Number of bytes remaining in the body or chunk. */
-    private int $remaining = 0;
+    private int $remainingBytes = 0;
     private bool $canReuseConnection = true;
 
     /** Returns the HTTP status; 0 until the head has been read. */
@@ -62,7 +62,7 @@ final class ResponseReader
     {
         $this->buffer .= $bytes;
         do {
-            $before = [$this->stage, strlen($this->buffer)];
+            $previousState = [$this->stage, strlen($this->buffer)];
             match ($this->stage) {
                 'head' => $this->readHead(),
                 'body', 'chunk' => $this->readBytes(),
@@ -71,15 +71,15 @@ final class ResponseReader
                 'all' => $this->append($this->buffer),
                 'done' => null,
             };
-        } while ($before !== [$this->stage, strlen($this->buffer)]);
+        } while ($previousState !== [$this->stage, strlen($this->buffer)]);
     }
 
     /**
-     * Handles a connection that the peer closed.
+     * Handles the end of the data after the peer has closed the connection.
      *
      * @throws \Pillion\Exception\TransportException when the response is incomplete
      */
-    public function end(): void
+    public function finish(): void
     {
         if ($this->stage !== 'all') {
             throw TransportErrors::connectionClosed($this->status === 0 && $this->buffer === '' ? 'no response' : 'an incomplete response');
@@ -90,24 +90,24 @@ final class ResponseReader
 
     private function readHead(): void
     {
-        $end = strpos($this->buffer, "\r\n\r\n");
-        if ($end === false) {
+        $headEnd = strpos($this->buffer, "\r\n\r\n");
+        if ($headEnd === false) {
             if (strlen($this->buffer) > self::MAX_HEAD_LEN) {
-                throw TransportErrors::invalidHttp('the headers are too long');
+                throw TransportErrors::invalidHttp('the headers are longer than ' . self::MAX_HEAD_LEN . ' bytes');
             }
             if (strncmp($this->buffer, 'HTTP/1.', min(7, strlen($this->buffer))) !== 0) {
-                throw TransportErrors::invalidHttp('it does not start with a status line');
+                throw TransportErrors::invalidHttp('the response does not start with a status line');
             }
             return;
         }
-        $lines = explode("\r\n", substr($this->buffer, 0, $end));
-        $this->buffer = substr($this->buffer, $end + 4);
+        $lines = explode("\r\n", substr($this->buffer, 0, $headEnd));
+        $this->buffer = substr($this->buffer, $headEnd + 4);
         if (preg_match('~^HTTP/1\.([01]) (\d{3})(?: |$)~', array_shift($lines), $matches) !== 1) {
-            throw TransportErrors::invalidHttp('it does not start with a status line');
+            throw TransportErrors::invalidHttp('the response does not start with a status line');
         }
         $this->status = (int) $matches[2];
         if ($this->status < 200) {
-            // An interim response (1xx) is skipped: the final response follows.
+            // An interim response (status 1xx) is skipped, because the final response follows it.
             return;
         }
         $this->canReuseConnection = $matches[1] === '1';
@@ -123,8 +123,8 @@ final class ResponseReader
     {
         $headers = [];
         foreach ($lines as $line) {
-            [$name, $value] = explode(':', $line, 2) + [1 => ''];
-            $name = strtolower($name);
+            [$fieldName, $value] = explode(':', $line, 2) + [1 => ''];
+            $name = strtolower($fieldName);
             $headers[$name] = isset($headers[$name]) ? $headers[$name] . ', ' . trim($value) : trim($value);
         }
         return $headers;
@@ -143,27 +143,27 @@ final class ResponseReader
             $this->stage = 'chunk line';
             return;
         }
-        $length = $headers['content-length'] ?? null;
+        $contentLength = $headers['content-length'] ?? null;
         if ($this->status === 204 || $this->status === 304) {
             $this->stage = 'done';
-        } elseif ($length === null) {
+        } elseif ($contentLength === null) {
             $this->stage = 'all';
-        } elseif (preg_match('/^\d{1,15}$/', $length) !== 1) {
+        } elseif (preg_match('/^\d{1,15}$/', $contentLength) !== 1) {
             throw TransportErrors::invalidHttp('invalid Content-Length');
         } else {
-            $this->expect((int) $length);
-            $this->stage = $this->remaining === 0 ? 'done' : 'body';
+            $this->expectBytes((int) $contentLength);
+            $this->stage = $this->remainingBytes === 0 ? 'done' : 'body';
         }
     }
 
     private function readBytes(): void
     {
-        $chunk = substr($this->buffer, 0, $this->remaining);
-        $this->remaining -= strlen($chunk);
+        $chunk = substr($this->buffer, 0, $this->remainingBytes);
+        $this->remainingBytes -= strlen($chunk);
         $rest = substr($this->buffer, strlen($chunk));
         $this->append($chunk);
         $this->buffer = $rest;
-        if ($this->remaining > 0) {
+        if ($this->remainingBytes > 0) {
             return;
         }
         if ($this->stage === 'body') {
@@ -179,47 +179,49 @@ final class ResponseReader
 
     private function readChunkLine(): void
     {
-        $end = strpos($this->buffer, "\r\n");
-        if ($end === false) {
+        $lineEnd = strpos($this->buffer, "\r\n");
+        if ($lineEnd === false) {
             if (strlen($this->buffer) > self::MAX_CHUNK_LINE_LEN) {
                 throw TransportErrors::invalidHttp('a chunk has no valid size');
             }
             return;
         }
-        if (preg_match('/^([0-9a-fA-F]{1,15})[ \t]*(?:;|$)/D', substr($this->buffer, 0, $end), $matches) !== 1) {
+        if (preg_match('/^([0-9a-fA-F]{1,15})[ \t]*(?:;|$)/D', substr($this->buffer, 0, $lineEnd), $matches) !== 1) {
             throw TransportErrors::invalidHttp('a chunk has no valid size');
         }
-        $this->buffer = substr($this->buffer, $end + 2);
-        $this->expect((int) hexdec($matches[1]));
-        $this->stage = $this->remaining === 0 ? 'trailer' : 'chunk';
+        $this->buffer = substr($this->buffer, $lineEnd + 2);
+        $this->expectBytes((int) hexdec($matches[1]));
+        $this->stage = $this->remainingBytes === 0 ? 'trailer' : 'chunk';
     }
 
     private function readTrailer(): void
     {
         if (str_starts_with($this->buffer, "\r\n")) {
-            $end = -2;
+            // An empty trailer section consists of a single line break, so `$trailerEnd + 4` is
+            // correct for it as well.
+            $trailerEnd = -2;
         } else {
-            $end = strpos($this->buffer, "\r\n\r\n");
+            $trailerEnd = strpos($this->buffer, "\r\n\r\n");
         }
-        if ($end !== false) {
-            $this->buffer = substr($this->buffer, $end + 4);
+        if ($trailerEnd !== false) {
+            $this->buffer = substr($this->buffer, $trailerEnd + 4);
             $this->stage = 'done';
         } elseif (strlen($this->buffer) > self::MAX_HEAD_LEN) {
-            throw TransportErrors::invalidHttp('the trailer section is too long');
+            throw TransportErrors::invalidHttp('the trailer section is longer than ' . self::MAX_HEAD_LEN . ' bytes');
         }
     }
 
-    private function expect(int $bytes): void
+    private function expectBytes(int $bytes): void
     {
-        if (strlen($this->body) + $bytes > Response::MAX_BYTES) {
+        if (strlen($this->body) + $bytes > Response::MAX_BODY_BYTES) {
             throw TransportErrors::responseTooLong();
         }
-        $this->remaining = $bytes;
+        $this->remainingBytes = $bytes;
     }
 
     private function append(string $bytes): void
     {
-        if (strlen($this->body) + strlen($bytes) > Response::MAX_BYTES) {
+        if (strlen($this->body) + strlen($bytes) > Response::MAX_BODY_BYTES) {
             throw TransportErrors::responseTooLong();
         }
         $this->body .= $bytes;

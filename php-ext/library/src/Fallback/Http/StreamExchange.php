@@ -14,23 +14,23 @@ final class StreamExchange
     private const READ_BYTES = 65536;
 
     private readonly ResponseReader $reader;
-    /** The bytes that remain to be written. */
-    private string $unsent;
+    /** The bytes of the request that remain to be written. */
+    private string $unsentBytes;
 
     /** @param resource $stream */
     public function __construct(public readonly mixed $stream, Request $request, public readonly Deadline $deadline)
     {
         $this->reader = new ResponseReader();
-        $lines = ["{$request->method()} $request->path HTTP/1.1", 'host: pillion', ...$request->headerLines()];
+        $lines = ["{$request->method()} $request->path HTTP/1.1", 'host: pillion', ...$request->formatHeaders()];
         if ($request->body !== null) {
             $lines[] = 'content-length: ' . strlen($request->body);
         }
-        $this->unsent = implode("\r\n", $lines) . "\r\n\r\n" . $request->body;
+        $this->unsentBytes = implode("\r\n", $lines) . "\r\n\r\n" . $request->body;
     }
 
-    public function hasToWrite(): bool
+    public function hasUnsentBytes(): bool
     {
-        return $this->unsent !== '';
+        return $this->unsentBytes !== '';
     }
 
     /**
@@ -44,17 +44,18 @@ final class StreamExchange
         if ($bytes !== '') {
             $this->reader->feed($bytes);
         } elseif (feof($this->stream)) {
-            $this->reader->end();
+            $this->reader->finish();
         }
-        if ($this->unsent !== '' && !$this->reader->isDone()) {
-            $written = @fwrite($this->stream, $this->unsent);
-            // The response is still read, because a peer that stopped reading may have sent one.
-            $this->unsent = $written === false ? '' : substr($this->unsent, $written);
+        if ($this->unsentBytes !== '' && !$this->reader->isDone()) {
+            $writtenBytes = @fwrite($this->stream, $this->unsentBytes);
+            // The response is read even after a failed write, because a peer that stopped reading
+            // may have sent a response.
+            $this->unsentBytes = $writtenBytes === false ? '' : substr($this->unsentBytes, $writtenBytes);
         }
         if ($this->reader->isDone()) {
             return true;
         }
-        return $this->deadline->hasPassed() ? throw TransportErrors::timedOut($this->deadline) : false;
+        return $this->deadline->hasPassed() ? throw TransportErrors::timeout($this->deadline) : false;
     }
 
     /** Returns the HTTP status; 0 until the head has been read. */
@@ -77,6 +78,6 @@ final class StreamExchange
     /** Returns whether the connection can be reused for another request. */
     public function canReuseConnection(): bool
     {
-        return $this->reader->canReuseConnection() && $this->unsent === '';
+        return $this->reader->canReuseConnection() && $this->unsentBytes === '';
     }
 }

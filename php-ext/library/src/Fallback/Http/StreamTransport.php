@@ -14,37 +14,37 @@ use Pillion\Exception\PillionException;
 final class StreamTransport extends Transport
 {
     /** @var list<resource> idle connections */
-    private array $idle = [];
+    private array $idleStreams = [];
 
-    public function __construct(private readonly string $path)
+    public function __construct(private readonly string $socketPath)
     {
     }
 
     public function sendAll(array $exchanges): array
     {
-        $waiting = $outcomes = [];
+        $pendingExchanges = $outcomes = [];
         foreach ($exchanges as $key => [$request, $deadline]) {
             try {
-                $waiting[$key] = new StreamExchange($this->takeIdle() ?? self::connect($this->path, $deadline), $request, $deadline);
-            } catch (PillionException $e) {
-                $outcomes[$key] = $e;
+                $pendingExchanges[$key] = new StreamExchange($this->takeIdleStream() ?? self::connect($this->socketPath, $deadline), $request, $deadline);
+            } catch (PillionException $exception) {
+                $outcomes[$key] = $exception;
             }
         }
-        while ($waiting !== []) {
-            self::wait($waiting);
-            foreach ($waiting as $key => $exchange) {
+        while ($pendingExchanges !== []) {
+            self::wait($pendingExchanges);
+            foreach ($pendingExchanges as $key => $exchange) {
                 try {
                     $isDone = $exchange->advance();
-                } catch (PillionException $e) {
-                    $outcomes[$key] = $e;
-                    unset($waiting[$key]);
+                } catch (PillionException $exception) {
+                    $outcomes[$key] = $exception;
+                    unset($pendingExchanges[$key]);
                     continue;
                 }
                 if ($isDone) {
                     $outcomes[$key] = $exchange->response();
-                    unset($waiting[$key]);
+                    unset($pendingExchanges[$key]);
                     if ($exchange->canReuseConnection()) {
-                        $this->idle[] = $exchange->stream;
+                        $this->idleStreams[] = $exchange->stream;
                     }
                 }
             }
@@ -53,17 +53,17 @@ final class StreamTransport extends Transport
     }
 
     /**
-     * Returns an idle connection that is still open. A readable connection is not usable: it is closed, or
-     * has unexpected data.
+     * Returns an idle connection that is still open. A connection that is readable is discarded,
+     * because the peer has closed it or has sent unexpected data.
      *
      * @return ?resource
      */
-    private function takeIdle()
+    private function takeIdleStream()
     {
-        while (($stream = array_pop($this->idle)) !== null) {
-            $read = [$stream];
-            $write = $except = null;
-            if (@stream_select($read, $write, $except, 0, 0) === 0) {
+        while (($stream = array_pop($this->idleStreams)) !== null) {
+            $readStreams = [$stream];
+            $writeStreams = $exceptStreams = null;
+            if (@stream_select($readStreams, $writeStreams, $exceptStreams, 0, 0) === 0) {
                 return $stream;
             }
         }
@@ -71,28 +71,29 @@ final class StreamTransport extends Transport
     }
 
     /** @return resource */
-    public static function connect(string $path, Deadline $deadline)
+    public static function connect(string $socketPath, Deadline $deadline)
     {
         $errno = 0;
-        $stream = @stream_socket_client("unix://$path", $errno, $message, max(0.001, $deadline->seconds));
+        $stream = @stream_socket_client("unix://$socketPath", $errno, $errorMessage, max(0.001, $deadline->seconds));
         if ($stream === false) {
-            throw $deadline->hasPassed() ? TransportErrors::timedOut($deadline) : TransportErrors::connectFailed($path, $errno);
+            throw $deadline->hasPassed() ? TransportErrors::timeout($deadline) : TransportErrors::connectFailure($socketPath, $errno);
         }
         stream_set_blocking($stream, false);
         return $stream;
     }
 
     /**
-     * Waits until one of the exchanges can continue, for at most one slice; a signal ends the wait early.
+     * Waits until one of the exchanges can continue, for at most {@see Deadline::nextWaitSeconds()}; a signal ends the wait
+     * early.
      *
-     * @param non-empty-array<int, StreamExchange> $waiting
+     * @param non-empty-array<int, StreamExchange> $pendingExchanges
      */
-    public static function wait(array $waiting): void
+    public static function wait(array $pendingExchanges): void
     {
-        $read = array_map(static fn (StreamExchange $exchange) => $exchange->stream, $waiting);
-        $write = array_intersect_key($read, array_filter($waiting, static fn (StreamExchange $exchange): bool => $exchange->hasToWrite()));
-        $except = null;
-        $slice = min(array_map(static fn (StreamExchange $exchange): float => $exchange->deadline->nextSlice(), $waiting));
-        @stream_select($read, $write, $except, 0, (int) ceil($slice * 1e6));
+        $readStreams = array_map(static fn (StreamExchange $exchange) => $exchange->stream, $pendingExchanges);
+        $writeStreams = array_intersect_key($readStreams, array_filter($pendingExchanges, static fn (StreamExchange $exchange): bool => $exchange->hasUnsentBytes()));
+        $exceptStreams = null;
+        $waitSeconds = min(array_map(static fn (StreamExchange $exchange): float => $exchange->deadline->nextWaitSeconds(), $pendingExchanges));
+        @stream_select($readStreams, $writeStreams, $exceptStreams, 0, (int) ceil($waitSeconds * 1e6));
     }
 }

@@ -33,7 +33,7 @@ abstract class Transport
      *
      * @param array<int, array{Request, Deadline}> $exchanges
      *
-     * @return array<int, Response|PillionException> by the same keys
+     * @return array<int, Response|PillionException> the outcomes, with the keys of `$exchanges`
      */
     abstract public function sendAll(array $exchanges): array;
 }

@@ -17,27 +17,28 @@ final class Transports
     private const MAX_PATH_LEN = 107;
 
     /** @var array<string, Transport> by path */
-    private static array $byPath = [];
+    private static array $transports = [];
     private static ?int $processId = null;
 
     /** @throws \Pillion\Exception\UnavailableException when the path is not a valid socket path */
-    public static function to(string $path): Transport
+    public static function forPath(string $socketPath): Transport
     {
-        self::check($path);
+        self::check($socketPath);
         if (self::$processId !== getmypid()) {
-            // A forked child must not use its parent's connections.
-            self::$byPath = [];
+            // The transports are dropped in a forked child, which must not use its parent's
+            // connections.
+            self::$transports = [];
             self::$processId = getmypid();
         }
-        return self::$byPath[$path] ??= CurlTransport::isPossible() ? new CurlTransport($path) : new StreamTransport($path);
+        return self::$transports[$socketPath] ??= CurlTransport::isSupported() ? new CurlTransport($socketPath) : new StreamTransport($socketPath);
     }
 
     /** @throws \Pillion\Exception\UnavailableException when the path is not a valid socket path */
-    public static function check(string $path): void
+    public static function check(string $socketPath): void
     {
-        if ($path === '' || strlen($path) > self::MAX_PATH_LEN || str_contains($path, "\0")) {
+        if ($socketPath === '' || strlen($socketPath) > self::MAX_PATH_LEN || str_contains($socketPath, "\0")) {
             throw Failure::unavailable(
-                "Cannot connect to the sidecar at $path: a socket's path has 1 to " . self::MAX_PATH_LEN . ' bytes, none of them zero',
+                "Cannot connect to the sidecar at $socketPath: a socket's path has 1 to " . self::MAX_PATH_LEN . ' bytes, none of them zero',
             );
         }
     }

@@ -16,8 +16,8 @@ final class Capabilities
 {
     /** @param list<string> $enabledTools */
     private function __construct(
-        private readonly bool $functionCalling,
-        private readonly bool $mcp,
+        private readonly bool $hasFunctionCalling,
+        private readonly bool $hasMcp,
         private readonly array $enabledTools,
     ) {
     }
@@ -33,26 +33,27 @@ final class Capabilities
     public static function fromModel(array|object $model): self
     {
         $hasGetter = is_object($model) && method_exists($model, 'getTools');
-        $tools = Json::toTree($hasGetter ? $model->getTools() : $model);
-        if ($tools instanceof \stdClass) {
-            ModelKeys::check(get_object_vars($tools), 'model');
-            if (!$hasGetter && property_exists($tools, 'tools')) {
-                $tools = $tools->tools;
+        $modelTree = Json::toTree($hasGetter ? $model->getTools() : $model);
+        $tools = $modelTree;
+        if ($modelTree instanceof \stdClass) {
+            ModelKeys::check(get_object_vars($modelTree), 'model');
+            if (!$hasGetter && property_exists($modelTree, 'tools')) {
+                $tools = $modelTree->tools;
             }
         }
         if (!$tools instanceof \stdClass && $tools !== [] && $tools !== null) {
             throw self::wrongType('tools', 'a map', $tools);
         }
-        $flag = static fn (string $key): bool => self::flag("tools.$key", $tools->$key ?? null);
-        return new self($flag('function_calling'), $flag('mcp'), self::names('tools.enabled_tools', $tools->enabled_tools ?? null));
+        $readFlag = static fn (string $key): bool => self::parseFlag("tools.$key", $tools->$key ?? null);
+        return new self($readFlag('function_calling'), $readFlag('mcp'), self::parseNames('tools.enabled_tools', $tools->enabled_tools ?? null));
     }
 
     /** Returns the reason why the model may not see a tool; null if the model may see it. */
-    public function reasonHidden(string $name, ?ToolOrigin $origin): ?string
+    public function hiddenReason(string $name, ?ToolOrigin $origin): ?string
     {
         return match (true) {
-            !$this->functionCalling => 'model cannot call functions',
-            $origin !== null && !$this->mcp => "model has no 'mcp' flag",
+            !$this->hasFunctionCalling => 'model cannot call functions',
+            $origin !== null && !$this->hasMcp => "model has no 'mcp' flag",
             $this->enabledTools !== [] && !in_array($name, $this->enabledTools, true) => 'not in enabled_tools',
             $origin !== null && trim($origin->url) === '' => 'MCP server has no URL',
             default => null,
@@ -60,30 +61,31 @@ final class Capabilities
     }
 
     /**
-     * Reads a boolean, which may also have the forms that environment variables and databases
-     * produce.
+     * Reads a boolean. Also accepts the values that environment variables and databases have for
+     * booleans.
      */
-    private static function flag(string $path, mixed $value): bool
+    private static function parseFlag(string $path, mixed $value): bool
     {
-        $normalized = is_string($value) ? strtolower(trim($value)) : $value;
+        $normalizedValue = is_string($value) ? strtolower(trim($value)) : $value;
         return match (true) {
-            $normalized === null, $normalized === false, $normalized === 0, $normalized === 'false', $normalized === '0', $normalized === '' => false,
-            $normalized === true, $normalized === 1, $normalized === 'true', $normalized === '1' => true,
+            $normalizedValue === null, $normalizedValue === false, $normalizedValue === 0, $normalizedValue === 'false', $normalizedValue === '0', $normalizedValue === '' => false,
+            $normalizedValue === true, $normalizedValue === 1, $normalizedValue === 'true', $normalizedValue === '1' => true,
             default => throw self::wrongType($path, 'a boolean', $value),
         };
     }
 
     /**
-     * Reads a list of names. PHP encodes a list with gaps (after `array_filter`) as a map with numeric keys,
-     * which is accepted. Any other map is rejected: a misread filter must not allow every tool.
+     * Reads a list of names. PHP encodes a list with gaps (after `array_filter`) as a map with
+     * numeric keys, which is accepted. Any other map is rejected, because a list of names that is
+     * read incorrectly could allow every tool.
      *
      * @return list<string>
      */
-    private static function names(string $path, mixed $value): array
+    private static function parseNames(string $path, mixed $value): array
     {
         if ($value instanceof \stdClass) {
-            $list = get_object_vars($value);
-            foreach (array_keys($list) as $key) {
+            $names = get_object_vars($value);
+            foreach (array_keys($names) as $key) {
                 if (preg_match('/^\d+$/D', (string) $key) !== 1) {
                     throw self::wrongType($path, 'a list', $value);
                 }
@@ -91,19 +93,19 @@ final class Capabilities
         } elseif ($value !== null && !is_array($value)) {
             throw self::wrongType($path, 'a list', $value);
         } else {
-            $list = $value ?? [];
+            $names = $value ?? [];
         }
-        foreach ($list as $index => $name) {
+        foreach ($names as $index => $name) {
             if (!is_string($name)) {
                 throw self::wrongType("{$path}[$index]", 'a string', $name);
             }
         }
-        return array_values($list);
+        return array_values($names);
     }
 
-    private static function wrongType(string $path, string $expected, mixed $value): \Throwable
+    private static function wrongType(string $path, string $expectedType, mixed $value): \Throwable
     {
-        $found = match (true) {
+        $foundValue = match (true) {
             $value === null => 'null',
             is_bool($value) => 'the boolean ' . Json::encode($value),
             is_int($value), is_float($value) => 'the number ' . Json::encode($value),
@@ -111,6 +113,6 @@ final class Capabilities
             is_array($value) => 'a list',
             default => 'a map',
         };
-        return Failure::invalidInput("$path: expected $expected, found $found");
+        return Failure::invalidInput("$path: expected $expectedType, found $foundValue");
     }
 }

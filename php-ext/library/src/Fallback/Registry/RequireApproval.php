@@ -10,17 +10,20 @@ use Pillion\Fallback\NearestKey;
 
 /**
  * The `require_approval` setting of a server entry: one policy for all tools of the server, or lists of tool
- * names as in OpenAI's API. With a `never` list, all other tools need approval; without one, other tools have
+ * names as in OpenAI's API. With a `never` list, all other tools need approval; without a `never` list, other tools have
  * no policy. A tool in both lists needs approval.
  *
  * @internal
  */
 final class RequireApproval
 {
-    private const KEY = 'require_approval';
+    private const REQUIRE_APPROVAL = 'require_approval';
 
-    /** The names of policies, including those of OpenAI's API. */
-    private const POLICIES = [
+    /**
+     * The approval policies by the names that the setting accepts, which include the names of
+     * OpenAI's API.
+     */
+    private const POLICIES_BY_SETTING = [
         'auto' => 'auto', 'never' => 'auto',
         'always-ask' => 'always-ask', 'always' => 'always-ask', 'prompt' => 'always-ask',
         'trusted-only' => 'trusted-only',
@@ -45,43 +48,47 @@ final class RequireApproval
      */
     public static function fromEntry(#[\SensitiveParameter] array $entry): self
     {
-        if (!array_key_exists(self::KEY, $entry)) {
+        if (!array_key_exists(self::REQUIRE_APPROVAL, $entry)) {
             foreach (array_keys($entry) as $key) {
-                if (NearestKey::find((string) $key, [self::KEY]) !== null) {
-                    throw Failure::invalidInput("The server's '$key' is unknown: did you mean '" . self::KEY . "'?");
+                if (NearestKey::find((string) $key, [self::REQUIRE_APPROVAL]) !== null) {
+                    throw Failure::invalidInput("The server's '$key' is unknown: did you mean '" . self::REQUIRE_APPROVAL . "'?");
                 }
             }
             return new self(null);
         }
-        $value = $entry[self::KEY];
+        $value = $entry[self::REQUIRE_APPROVAL];
         return match (true) {
             $value === null => new self(null),
-            is_string($value) => new self(self::POLICIES[$value] ?? throw self::invalid()),
-            is_array($value) && $value !== [] => new self(self::filters($value)),
-            default => throw self::invalid(),
+            is_string($value) => new self(self::POLICIES_BY_SETTING[$value] ?? throw self::invalidSetting()),
+            is_array($value) && $value !== [] => new self(self::parseFilters($value)),
+            default => throw self::invalidSetting(),
         };
     }
 
-    /** Returns the policy for a tool, by the server's name of the tool; null if the entry sets no policy. */
-    public function policyFor(string $tool): ?string
+    /**
+     * Returns the policy for a tool, given by its name on the server; null if the entry sets no
+     * policy.
+     */
+    public function policyFor(string $toolName): ?string
     {
         if (!is_array($this->setting)) {
             return $this->setting;
         }
         return match (true) {
-            in_array($tool, $this->setting['always'] ?? [], true) => 'always-ask',
-            in_array($tool, $this->setting['never'] ?? [], true) => 'auto',
+            in_array($toolName, $this->setting['always'] ?? [], true) => 'always-ask',
+            in_array($toolName, $this->setting['never'] ?? [], true) => 'auto',
             default => isset($this->setting['never']) ? 'always-ask' : null,
         };
     }
 
     /**
-     * Returns the policy for a PHP tool, by its own name. The server tools that it calls are unknown, so a
-     * tool that the lists do not name needs approval.
+     * Returns the policy for a PHP tool, given by the PHP tool's own name. The registry does not
+     * know which server tools a PHP tool calls, so a PHP tool that the lists do not name needs
+     * approval.
      */
-    public function policyForPhpTool(string $tool): ?string
+    public function policyForPhpTool(string $toolName): ?string
     {
-        return $this->policyFor($tool) ?? (is_array($this->setting) ? 'always-ask' : null);
+        return $this->policyFor($toolName) ?? (is_array($this->setting) ? 'always-ask' : null);
     }
 
     /**
@@ -89,21 +96,21 @@ final class RequireApproval
      *
      * @return array<string, list<string>>
      */
-    private static function filters(array $value): array
+    private static function parseFilters(array $value): array
     {
         $filters = [];
         foreach (array_filter($value, static fn (mixed $filter): bool => $filter !== null) as $key => $filter) {
             $names = is_array($filter) && array_keys($filter) === ['tool_names'] ? $filter['tool_names'] : null;
             $isList = is_array($names) && array_is_list($names) && array_filter($names, is_string(...)) === $names;
             if (!$isList || !in_array($key, ['always', 'never'], true)) {
-                throw self::invalid();
+                throw self::invalidSetting();
             }
             $filters[$key] = $names;
         }
-        return $filters === [] ? throw self::invalid() : $filters;
+        return $filters === [] ? throw self::invalidSetting() : $filters;
     }
 
-    private static function invalid(): InvalidInputException
+    private static function invalidSetting(): InvalidInputException
     {
         return Failure::invalidInput(
             "The server's 'require_approval' must be always, prompt, never or a policy (auto, always-ask, trusted-only),"

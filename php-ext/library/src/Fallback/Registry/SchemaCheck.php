@@ -13,21 +13,22 @@ use Pillion\Fallback\SocketPath;
 use Pillion\NativeTool;
 
 /**
- * Lets the sidecar check the schemas of tools when they are registered. If the sidecar does not answer, the
- * first call of an executor reports an invalid schema.
+ * When tools are registered, sends their schemas to the sidecar, which validates the schemas. If
+ * the sidecar does not respond, an invalid schema is reported by the first call of an executor
+ * instead.
  *
  * @internal
  */
 final class SchemaCheck
 {
     private const TIMEOUT = 5.0;
-    /** How long schemas are not checked after the sidecar did not respond, in seconds. */
-    private const PAUSE = 5.0;
+    /** Time in seconds during which schemas are not checked after the sidecar did not respond. */
+    private const RECHECK_INTERVAL = 5.0;
 
-    private const TYPES = ['string', 'number', 'integer', 'boolean', 'array', 'object', 'null'];
+    private const TYPE_NAMES = ['string', 'number', 'integer', 'boolean', 'array', 'object', 'null'];
 
-    /** @var array<string, float> the ends of the pauses by socket */
-    private static array $pausedUntil = [];
+    /** @var array<string, float> the times until which schemas are not checked, by socket */
+    private static array $uncheckedUntil = [];
 
     /**
      * @param list<ToolEntry> $entries
@@ -38,47 +39,48 @@ final class SchemaCheck
     {
         $tools = [];
         foreach ($entries as $entry) {
-            $schema = InputSchema::tree($entry->definition);
+            $schema = InputSchema::toTree($entry->definition);
             // Schemas of MCP tools and built-in tools are not checked: the MCP server validates the
             // arguments, and the sidecar has the built-in tools.
-            if ($entry->origin === null && !$entry->tool instanceof NativeTool && !self::isPlain($schema)) {
+            if ($entry->origin === null && !$entry->tool instanceof NativeTool && !self::isCertainlyValid($schema)) {
                 $tools[] = ['name' => $entry->definition->name, 'inputSchema' => $schema];
             }
         }
         $socket = SocketPath::default();
-        if ($tools === [] || Deadline::now() < (self::$pausedUntil[$socket] ?? 0.0)) {
+        if ($tools === [] || Deadline::now() < (self::$uncheckedUntil[$socket] ?? 0.0)) {
             return;
         }
         try {
             (new SidecarApi($socket, self::TIMEOUT))->checkSchemas($tools);
-        } catch (InvalidInputException $e) {
-            throw $e;
+        } catch (InvalidInputException $exception) {
+            throw $exception;
         } catch (PillionException) {
-            self::$pausedUntil[$socket] = Deadline::now() + self::PAUSE;
+            self::$uncheckedUntil[$socket] = Deadline::now() + self::RECHECK_INTERVAL;
         }
     }
 
     /**
-     * Returns whether a schema is certainly valid, because it has only types, texts and values. Most tools have such a
-     * schema, and need no request.
+     * Returns whether a schema is certainly valid, because it contains only simple keywords such as
+     * `type`, `description` and `default`. Most tools have such a schema, for which no request to
+     * the sidecar is needed.
      */
-    private static function isPlain(mixed $schema): bool
+    private static function isCertainlyValid(mixed $schema): bool
     {
         if (!$schema instanceof \stdClass) {
             return false;
         }
         foreach (get_object_vars($schema) as $keyword => $value) {
-            $isPlain = match ((string) $keyword) {
-                'type' => in_array($value, self::TYPES, true),
+            $isValidKeyword = match ((string) $keyword) {
+                'type' => in_array($value, self::TYPE_NAMES, true),
                 'description', 'title' => is_string($value),
                 'default' => true,
                 'enum' => is_array($value),
                 'required' => is_array($value) && array_filter($value, is_string(...)) === $value && array_unique($value) === $value,
-                'items' => self::isPlain($value),
-                'properties' => $value instanceof \stdClass && !in_array(false, array_map(self::isPlain(...), get_object_vars($value)), true),
+                'items' => self::isCertainlyValid($value),
+                'properties' => $value instanceof \stdClass && !in_array(false, array_map(self::isCertainlyValid(...), get_object_vars($value)), true),
                 default => false,
             };
-            if (!$isPlain) {
+            if (!$isValidKeyword) {
                 return false;
             }
         }

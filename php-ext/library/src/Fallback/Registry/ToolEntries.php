@@ -16,7 +16,7 @@ use Pillion\ToolRegistry;
 final class ToolEntries
 {
     /** @var array<string, ToolEntry> */
-    private array $byName = [];
+    private array $entries = [];
     /** @var array<string, string> */
     private array $aliases = [];
     private int $version = 0;
@@ -31,46 +31,46 @@ final class ToolEntries
     public function add(ToolEntry $entry, bool $replace): void
     {
         $name = $entry->definition->name;
-        if (isset($this->byName[$name]) && !$replace) {
+        if (isset($this->entries[$name]) && !$replace) {
             throw Failure::invalidInput("Tool '$name' already registered");
         }
-        $this->byName[$name] = $entry;
+        $this->entries[$name] = $entry;
         $this->version++;
     }
 
     public function has(string $name): bool
     {
-        return isset($this->byName[$name]);
+        return isset($this->entries[$name]);
     }
 
     /** Returns the tool with this name or alias; a tool's own name takes precedence. */
     public function find(string $name): ?ToolEntry
     {
-        return $this->byName[$name] ?? $this->byName[$this->aliases[$name] ?? ''] ?? null;
+        return $this->entries[$name] ?? $this->entries[$this->aliases[$name] ?? ''] ?? null;
     }
 
     /** @throws \Pillion\Exception\InvalidInputException */
-    public function alias(string $alias, string $tool): void
+    public function addAlias(string $alias, string $toolName): void
     {
         if ($this->has($alias)) {
             throw Failure::invalidInput("The alias '$alias' is already the name of a registered tool");
         }
-        if (!$this->has($tool)) {
-            throw Failure::invalidInput("Tool '$tool' is not registered");
+        if (!$this->has($toolName)) {
+            throw Failure::invalidInput("Tool '$toolName' is not registered");
         }
-        $this->aliases[$alias] = $tool;
+        $this->aliases[$alias] = $toolName;
         $this->version++;
     }
 
     public function remove(string $name): bool
     {
-        $existed = $this->has($name);
+        $wasRegistered = $this->has($name);
         $this->version++;
-        unset($this->byName[$name]);
-        if ($existed) {
+        unset($this->entries[$name]);
+        if ($wasRegistered) {
             $this->aliases = array_diff($this->aliases, [$name]);
         }
-        return $existed;
+        return $wasRegistered;
     }
 
     /** Returns a number that grows with each change. */
@@ -88,17 +88,17 @@ final class ToolEntries
     /** @return array<string, ToolEntry> */
     public function all(): array
     {
-        return $this->byName;
+        return $this->entries;
     }
 
     /**
-     * @param ?\Closure(ToolInterface): bool $keep
+     * @param ?\Closure(ToolInterface): bool $isIncluded
      *
      * @return array<string, ToolInterface>
      */
-    public function tools(?\Closure $keep = null): array
+    public function tools(?\Closure $isIncluded = null): array
     {
-        $tools = array_map(static fn (ToolEntry $entry): ToolInterface => $entry->tool, $this->byName);
-        return $keep === null ? $tools : array_filter($tools, $keep);
+        $tools = array_map(static fn (ToolEntry $entry): ToolInterface => $entry->tool, $this->entries);
+        return $isIncluded === null ? $tools : array_filter($tools, $isIncluded);
     }
 }

@@ -19,7 +19,7 @@ final class ToolEntry
     private static int $lastNumber = 0;
 
     private function __construct(
-        /** A number that distinguishes the tool from a later one with the same name. */
+        /** A number that distinguishes the tool from a later tool with the same name. */
         public readonly int $number,
         public readonly ToolInterface $tool,
         public readonly ToolDefinition $definition,
@@ -35,7 +35,7 @@ final class ToolEntry
         $definition = $tool->getDefinition();
         $name = $tool->getName();
         if ($name !== $definition->name) {
-            throw Failure::invalidInput("Tool '$name' has a definition of the name '$definition->name'");
+            throw Failure::invalidInput("Tool '$name' must have a definition with the same name, not '$definition->name'");
         }
         $origin = ToolOrigin::forTool($tool);
         $policy = $tool instanceof MCPToolInterface ? RequireApproval::fromEntry($tool->getMCPServerConfig())->policyForPhpTool($name) : null;

@@ -29,7 +29,7 @@ final class ToolOrigin
     public static function fromEntry(array $entry): self
     {
         Json::encode($entry);
-        $text = static fn (string $key): string => is_string($entry[$key] ?? null) ? $entry[$key] : '';
-        return new self($text('server_label'), $text('server_url'));
+        $readText = static fn (string $key): string => is_string($entry[$key] ?? null) ? $entry[$key] : '';
+        return new self($readText('server_label'), $readText('server_url'));
     }
 }

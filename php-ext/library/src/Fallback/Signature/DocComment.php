@@ -19,47 +19,48 @@ final class DocComment
     /** @param string|false $comment the complete doc comment, with its delimiters; any other value counts as empty */
     public function __construct(string|false $comment)
     {
-        $comment = trim((string) $comment);
-        $inner = str_starts_with($comment, '/**') ? substr($comment, 3) : '';
-        $inner = str_ends_with($inner, '*/') ? substr($inner, 0, -2) : $inner;
-        $summary = $tags = [];
-        $inSummary = true;
-        foreach (explode("\n", $inner) as $line) {
-            $line = trim($line);
-            $line = trim(str_starts_with($line, '*') ? substr($line, 1) : $line);
+        $trimmedComment = trim((string) $comment);
+        $textAfterOpening = str_starts_with($trimmedComment, '/**') ? substr($trimmedComment, 3) : '';
+        $body = str_ends_with($textAfterOpening, '*/') ? substr($textAfterOpening, 0, -2) : $textAfterOpening;
+        $summaryLines = $tags = [];
+        $isInSummary = true;
+        foreach (explode("\n", $body) as $rawLine) {
+            $trimmedLine = trim($rawLine);
+            $line = trim(str_starts_with($trimmedLine, '*') ? substr($trimmedLine, 1) : $trimmedLine);
             if (str_starts_with($line, '@')) {
                 $tags[] = $line;
             } elseif ($tags !== []) {
-                // An empty line ends the description in a tag.
+                // The text after an empty line is ignored, because an empty line ends the
+                // description in a tag.
                 $tags[] = array_pop($tags) . ($line === '' ? "\n" : ' ') . $line;
             } elseif ($line === '') {
-                $inSummary = $inSummary && $summary === [];
-            } elseif ($inSummary) {
-                $summary[] = $line;
+                $isInSummary = $isInSummary && $summaryLines === [];
+            } elseif ($isInSummary) {
+                $summaryLines[] = $line;
             }
         }
-        $summary = implode(' ', $summary);
+        $summary = implode(' ', $summaryLines);
         $this->summary = $summary === '' || strtolower($summary) === '{@inheritdoc}' ? null : $summary;
-        $this->parameters = array_values(array_filter(array_map(self::parameter(...), $tags)));
+        $this->parameters = array_values(array_filter(array_map(self::parseParameter(...), $tags)));
     }
 
     /** Returns the type of a parameter, as written. */
-    public function typeOf(string $name): ?string
+    public function parameterType(string $name): ?string
     {
-        $first = null;
+        $firstType = null;
         foreach ($this->parameters as $parameter) {
             if ($parameter['name'] === $name && $parameter['type'] !== '') {
                 if ($parameter['isExact']) {
                     return $parameter['type'];
                 }
-                $first ??= $parameter['type'];
+                $firstType ??= $parameter['type'];
             }
         }
-        return $first;
+        return $firstType;
     }
 
     /** Returns the description of a parameter. */
-    public function descriptionOf(string $name): ?string
+    public function parameterDescription(string $name): ?string
     {
         foreach ($this->parameters as $parameter) {
             if ($parameter['name'] === $name && $parameter['text'] !== '') {
@@ -70,19 +71,20 @@ final class DocComment
     }
 
     /** @return ?array{name: string, type: string, text: string, isExact: bool} */
-    private static function parameter(string $tag): ?array
+    private static function parseParameter(string $tag): ?array
     {
-        // No supported type contains a dollar sign, so the first one starts the parameter's name.
+        // No supported type contains a dollar sign, so the first dollar sign starts the parameter's name.
         $pattern = '/^@((?:phpstan-|psalm-)?)param\s([^$\n]*)\$(\w*)([^\n]*)/u';
-        if (preg_match($pattern, $tag, $found) !== 1) {
+        if (preg_match($pattern, $tag, $matches) !== 1) {
             return null;
         }
         return [
-            'name' => $found[3],
-            'type' => trim(rtrim(trim($found[2]), '.&')),
-            'text' => implode(' ', preg_split('/\s+/', $found[4], -1, PREG_SPLIT_NO_EMPTY)),
-            // `@phpstan-param` and `@psalm-param` are more precise than `@param`.
-            'isExact' => $found[1] !== '',
+            'name' => $matches[3],
+            'type' => trim(rtrim(trim($matches[2]), '.&')),
+            'text' => implode(' ', preg_split('/\s+/', $matches[4], -1, PREG_SPLIT_NO_EMPTY)),
+            // `@phpstan-param` and `@psalm-param` take precedence, because they are more precise
+            // than `@param`.
+            'isExact' => $matches[1] !== '',
         ];
     }
 }

@@ -15,121 +15,122 @@ final class DocType
     private const MAX_DEPTH = 16;
 
     /** The JSON types that `mixed` allows. */
-    public const ANYTHING = ['string', 'number', 'boolean', 'object', 'array', 'null'];
+    public const MIXED_TYPES = ['string', 'number', 'boolean', 'object', 'array', 'null'];
 
     private int $depth = 0;
 
-    private function __construct(private string $rest)
+    private function __construct(private string $unparsedType)
     {
     }
 
     /** @return ?array<string, mixed> null for an unsupported type */
-    public static function schema(string $type): ?array
+    public static function parse(string $type): ?array
     {
         $parser = new self($type);
-        $schema = $parser->union();
+        $schema = $parser->parseUnion();
         $parser->skipSpace();
-        return $parser->rest === '' ? $schema : null;
+        return $parser->unparsedType === '' ? $schema : null;
     }
 
     /**
-     * Combines alternatives: schemas that differ only in `type` are merged into one, and so are lists of
-     * values.
+     * Returns a schema that allows every value that one of the given schemas allows. Schemas that
+     * differ only in `type` are merged into one, and so are lists of values.
      *
      * @param non-empty-list<array<string, mixed>> $schemas
      *
      * @return array<string, mixed>
      */
-    public static function oneOf(array $schemas): array
+    public static function combine(array $schemas): array
     {
-        $distinct = [];
+        $distinctSchemas = [];
         foreach ($schemas as $schema) {
-            if ($distinct === [] || end($distinct) !== $schema) {
-                $distinct[] = $schema;
+            if ($distinctSchemas === [] || end($distinctSchemas) !== $schema) {
+                $distinctSchemas[] = $schema;
             }
         }
-        if (count($distinct) === 1) {
-            return $distinct[0];
+        if (count($distinctSchemas) === 1) {
+            return $distinctSchemas[0];
         }
-        $all = static fn (callable $fits): bool => count(array_filter($distinct, $fits)) === count($distinct);
-        if ($all(static fn (array $schema): bool => count($schema) === 1 && is_string($schema['type'] ?? null))) {
-            return ['type' => array_column($distinct, 'type')];
+        $matchesAll = static fn (callable $accepts): bool => count(array_filter($distinctSchemas, $accepts)) === count($distinctSchemas);
+        if ($matchesAll(static fn (array $schema): bool => count($schema) === 1 && is_string($schema['type'] ?? null))) {
+            return ['type' => array_column($distinctSchemas, 'type')];
         }
-        $type = $distinct[0]['type'] ?? null;
-        if ($all(static fn (array $schema): bool => isset($schema['enum'], $schema['type']) && $schema['type'] === $type)) {
-            return ['type' => $type, 'enum' => array_merge(...array_column($distinct, 'enum'))];
+        $type = $distinctSchemas[0]['type'] ?? null;
+        if ($matchesAll(static fn (array $schema): bool => isset($schema['enum'], $schema['type']) && $schema['type'] === $type)) {
+            return ['type' => $type, 'enum' => array_merge(...array_column($distinctSchemas, 'enum'))];
         }
-        return ['anyOf' => $distinct];
+        return ['anyOf' => $distinctSchemas];
     }
 
     private function skipSpace(): void
     {
-        $this->rest = ltrim($this->rest);
+        $this->unparsedType = ltrim($this->unparsedType);
     }
 
+    /** Skips a token. Returns whether the unparsed text began with the token. */
     private function take(string $token): bool
     {
         $this->skipSpace();
-        if (!str_starts_with($this->rest, $token)) {
+        if (!str_starts_with($this->unparsedType, $token)) {
             return false;
         }
-        $this->rest = substr($this->rest, strlen($token));
+        $this->unparsedType = substr($this->unparsedType, strlen($token));
         return true;
     }
 
-    private function word(): string
+    private function takeWord(): string
     {
         $this->skipSpace();
-        $word = preg_match('/^[\p{L}\p{N}_\-\\\\]+/u', $this->rest, $found) === 1 ? $found[0] : '';
-        $this->rest = substr($this->rest, strlen($word));
+        $word = preg_match('/^[\p{L}\p{N}_\-\\\\]+/u', $this->unparsedType, $matches) === 1 ? $matches[0] : '';
+        $this->unparsedType = substr($this->unparsedType, strlen($word));
         return $word;
     }
 
     /** @return ?array<string, mixed> */
-    private function union(): ?array
+    private function parseUnion(): ?array
     {
         if (++$this->depth > self::MAX_DEPTH) {
             return null;
         }
         $schemas = [];
         do {
-            $schema = $this->suffixed();
+            $schema = $this->parseSuffixedType();
             if ($schema === null) {
                 return null;
             }
             $schemas[] = $schema;
         } while ($this->take('|'));
         $this->depth--;
-        return self::oneOf($schemas);
+        return self::combine($schemas);
     }
 
     /** @return ?array<string, mixed> schema of `T`, `?T`, `T[]` */
-    private function suffixed(): ?array
+    private function parseSuffixedType(): ?array
     {
         $isNullable = $this->take('?');
         if ($this->take('(')) {
-            $schema = $this->union();
-            $schema = $schema !== null && $this->take(')') ? $schema : null;
+            $innerSchema = $this->parseUnion();
+            $schema = $innerSchema !== null && $this->take(')') ? $innerSchema : null;
         } else {
-            $schema = $this->single();
+            $schema = $this->parseSingleType();
         }
         while ($schema !== null && $this->take('[]')) {
             $schema = ['type' => 'array', 'items' => $schema];
         }
-        return $schema !== null && $isNullable ? self::oneOf([$schema, ['type' => 'null']]) : $schema;
+        return $schema !== null && $isNullable ? self::combine([$schema, ['type' => 'null']]) : $schema;
     }
 
     /** @return ?array<string, mixed> */
-    private function single(): ?array
+    private function parseSingleType(): ?array
     {
         $this->skipSpace();
-        if (str_starts_with($this->rest, "'") || str_starts_with($this->rest, '"')) {
-            $text = $this->textLiteral();
+        if (str_starts_with($this->unparsedType, "'") || str_starts_with($this->unparsedType, '"')) {
+            $text = $this->parseTextLiteral();
             return $text === null ? null : ['type' => 'string', 'enum' => [$text]];
         }
-        $word = $this->word();
+        $word = $this->takeWord();
         return match (strtolower($word)) {
-            'int', 'integer' => $this->take('<') ? $this->range() : ['type' => 'integer'],
+            'int', 'integer' => $this->take('<') ? $this->parseRange() : ['type' => 'integer'],
             'positive-int' => ['type' => 'integer', 'minimum' => 1],
             'negative-int' => ['type' => 'integer', 'maximum' => -1],
             'non-negative-int' => ['type' => 'integer', 'minimum' => 0],
@@ -139,49 +140,49 @@ final class DocType
             'non-empty-string', 'non-falsy-string' => ['type' => 'string', 'minLength' => 1],
             'bool', 'boolean', 'true', 'false' => ['type' => 'boolean'],
             'scalar' => ['type' => ['string', 'number', 'boolean']],
-            'mixed' => ['type' => self::ANYTHING],
+            'mixed' => ['type' => self::MIXED_TYPES],
             'null' => ['type' => 'null'],
-            'list' => $this->list([]),
-            'non-empty-list' => $this->list(['minItems' => 1]),
-            'array', 'iterable' => $this->array([], []),
-            'non-empty-array' => $this->array(['minItems' => 1], ['minProperties' => 1]),
-            'object' => $this->take('{') ? $this->shape() : null,
-            default => $this->numberLiteral($word),
+            'list' => $this->parseList([]),
+            'non-empty-list' => $this->parseList(['minItems' => 1]),
+            'array', 'iterable' => $this->parseArray([], []),
+            'non-empty-array' => $this->parseArray(['minItems' => 1], ['minProperties' => 1]),
+            'object' => $this->take('{') ? $this->parseShape() : null,
+            default => $this->parseNumberLiteral($word),
         };
     }
 
-    private function textLiteral(): ?string
+    private function parseTextLiteral(): ?string
     {
         // A literal with an escape sequence is not supported, because its meaning depends on the
         // kind of quotes.
-        if (preg_match('/^(["\'])([^\\\\]*?)\1/', $this->rest, $found) !== 1) {
+        if (preg_match('/^(["\'])([^\\\\]*?)\1/', $this->unparsedType, $matches) !== 1) {
             return null;
         }
-        $this->rest = substr($this->rest, strlen($found[0]));
-        return $found[2];
+        $this->unparsedType = substr($this->unparsedType, strlen($matches[0]));
+        return $matches[2];
     }
 
     /** @return ?array<string, mixed> */
-    private function numberLiteral(string $word): ?array
+    private function parseNumberLiteral(string $word): ?array
     {
-        $isWhole = filter_var($word, FILTER_VALIDATE_INT) !== false && !str_starts_with($this->rest, '.');
-        return $isWhole ? ['type' => 'integer', 'enum' => [(int) $word]] : null;
+        $isInteger = filter_var($word, FILTER_VALIDATE_INT) !== false && !str_starts_with($this->unparsedType, '.');
+        return $isInteger ? ['type' => 'integer', 'enum' => [(int) $word]] : null;
     }
 
     /** @return ?array<string, mixed> the rest of `int<1, max>` */
-    private function range(): ?array
+    private function parseRange(): ?array
     {
         $schema = ['type' => 'integer'];
-        foreach (['minimum' => ['min', ','], 'maximum' => ['max', '>']] as $keyword => [$open, $end]) {
-            $bound = $this->word();
-            if ($bound !== $open) {
+        foreach (['minimum' => ['min', ','], 'maximum' => ['max', '>']] as $keyword => [$unboundedWord, $separator]) {
+            $bound = $this->takeWord();
+            if ($bound !== $unboundedWord) {
                 $number = filter_var($bound, FILTER_VALIDATE_INT);
                 if ($number === false) {
                     return null;
                 }
                 $schema[$keyword] = $number;
             }
-            if (!$this->take($end)) {
+            if (!$this->take($separator)) {
                 return null;
             }
         }
@@ -193,49 +194,49 @@ final class DocType
      *
      * @return ?array<string, mixed>
      */
-    private function list(array $bounds): ?array
+    private function parseList(array $bounds): ?array
     {
         if (!$this->take('<')) {
             return ['type' => 'array'] + $bounds;
         }
-        $item = $this->union();
-        return $item !== null && $this->take('>') ? ['type' => 'array', 'items' => $item] + $bounds : null;
+        $itemSchema = $this->parseUnion();
+        return $itemSchema !== null && $this->take('>') ? ['type' => 'array', 'items' => $itemSchema] + $bounds : null;
     }
 
     /**
-     * @param array<string, int> $listBounds bounds
-     * @param array<string, int> $mapBounds  bounds
+     * @param array<string, int> $listBounds bounds of the schema if the type is a list
+     * @param array<string, int> $mapBounds  bounds of the schema if the type is a map
      *
      * @return ?array<string, mixed>
      */
-    private function array(array $listBounds, array $mapBounds): ?array
+    private function parseArray(array $listBounds, array $mapBounds): ?array
     {
         if ($this->take('{')) {
-            return $this->shape();
+            return $this->parseShape();
         }
         if (!$this->take('<')) {
             return ['type' => 'array'] + $listBounds;
         }
-        $first = $this->union();
-        if ($first === null) {
+        $firstSchema = $this->parseUnion();
+        if ($firstSchema === null) {
             return null;
         }
         if ($this->take('>')) {
-            return ['type' => 'array', 'items' => $first] + $listBounds;
+            return ['type' => 'array', 'items' => $firstSchema] + $listBounds;
         }
-        $value = $this->take(',') ? $this->union() : null;
-        if ($value === null || !$this->take('>')) {
+        $valueSchema = $this->take(',') ? $this->parseUnion() : null;
+        if ($valueSchema === null || !$this->take('>')) {
             return null;
         }
-        return ($first['type'] ?? null) === 'string'
-            ? ['type' => 'object', 'additionalProperties' => $value] + $mapBounds
-            : ['type' => 'array', 'items' => $value] + $listBounds;
+        return ($firstSchema['type'] ?? null) === 'string'
+            ? ['type' => 'object', 'additionalProperties' => $valueSchema] + $mapBounds
+            : ['type' => 'array', 'items' => $valueSchema] + $listBounds;
     }
 
     /** @return ?array<string, mixed> the rest of `array{a: int, b?: string, ...}` */
-    private function shape(): ?array
+    private function parseShape(): ?array
     {
-        $properties = $required = [];
+        $properties = $requiredKeys = [];
         while (!$this->take('}')) {
             if ($this->take('...')) {
                 if (!$this->take('}')) {
@@ -244,15 +245,15 @@ final class DocType
                 break;
             }
             $this->skipSpace();
-            $isQuoted = str_starts_with($this->rest, "'") || str_starts_with($this->rest, '"');
-            $key = $isQuoted ? $this->textLiteral() : $this->word();
+            $isQuoted = str_starts_with($this->unparsedType, "'") || str_starts_with($this->unparsedType, '"');
+            $key = $isQuoted ? $this->parseTextLiteral() : $this->takeWord();
             if ($key === null || $key === '') {
                 return null;
             }
             if (!$this->take('?')) {
-                $required[] = $key;
+                $requiredKeys[] = $key;
             }
-            $schema = $this->take(':') ? $this->union() : null;
+            $schema = $this->take(':') ? $this->parseUnion() : null;
             if ($schema === null) {
                 return null;
             }
@@ -264,7 +265,7 @@ final class DocType
                 break;
             }
         }
-        // A shape without keys allows anything.
-        return $properties === [] ? null : ['type' => 'object', 'properties' => $properties, 'required' => $required];
+        // A shape without keys becomes a schema that allows any value.
+        return $properties === [] ? null : ['type' => 'object', 'properties' => $properties, 'required' => $requiredKeys];
     }
 }

@@ -11,10 +11,10 @@ namespace Pillion\Fallback\Signature;
  */
 final class PhpType
 {
-    /** Marks an integer argument in a binding. */
+    /** The conversion of an integer argument in a binding. */
     public const INTEGER = 'int';
 
-    private const KINDS = [
+    private const JSON_TYPES = [
         'int' => 'integer', 'float' => 'number', 'string' => 'string', 'bool' => 'boolean', 'false' => 'boolean',
         'true' => 'boolean', 'array' => 'array', 'iterable' => 'array',
     ];
@@ -22,78 +22,78 @@ final class PhpType
     /** @var list<array<string, mixed>> */
     private array $schemas = [];
     /** @var ?class-string<\BackedEnum> */
-    private ?string $enumeration = null;
+    private ?string $enumClass = null;
     private bool $isNullable = false;
-    /** Whether any value is allowed. */
+    /** Whether the type allows any value. */
     private bool $acceptsAnything = false;
 
     /** @throws \DomainException with the type that is not supported for a tool's parameter */
-    public function __construct(?\ReflectionType $declared)
+    public function __construct(?\ReflectionType $declaredType)
     {
-        if ($declared === null) {
+        if ($declaredType === null) {
             $this->acceptsAnything = true;
-        } elseif ($declared instanceof \ReflectionUnionType) {
-            foreach ($declared->getTypes() as $member) {
-                $member instanceof \ReflectionNamedType ? $this->add($member) : throw new \DomainException((string) $declared);
+        } elseif ($declaredType instanceof \ReflectionUnionType) {
+            foreach ($declaredType->getTypes() as $memberType) {
+                $memberType instanceof \ReflectionNamedType ? $this->add($memberType) : throw new \DomainException((string) $declaredType);
             }
-        } elseif ($declared instanceof \ReflectionNamedType) {
-            $this->add($declared);
-            $this->isNullable = $this->isNullable || ($declared->allowsNull() && !$this->acceptsAnything);
+        } elseif ($declaredType instanceof \ReflectionNamedType) {
+            $this->add($declaredType);
+            $this->isNullable = $this->isNullable || ($declaredType->allowsNull() && !$this->acceptsAnything);
         } else {
-            throw new \DomainException((string) $declared);
+            throw new \DomainException((string) $declaredType);
         }
     }
 
-    private function add(\ReflectionNamedType $named): void
+    private function add(\ReflectionNamedType $namedType): void
     {
-        $name = $named->getName();
-        if (!$named->isBuiltin()) {
+        $name = $namedType->getName();
+        if (!$namedType->isBuiltin()) {
             // Two enums in one type are not supported, because the enum of a value would be
             // ambiguous.
-            if ($this->enumeration !== null || !enum_exists($name) || !is_subclass_of($name, \BackedEnum::class)) {
+            if ($this->enumClass !== null || !enum_exists($name) || !is_subclass_of($name, \BackedEnum::class)) {
                 throw new \DomainException($name);
             }
-            $this->enumeration = $name;
+            $this->enumClass = $name;
             $values = array_map(static fn (\BackedEnum $case): int|string => $case->value, $name::cases());
             $type = (string) (new \ReflectionEnum($name))->getBackingType();
-            $this->schemas[] = ['type' => self::KINDS[$type], 'enum' => $values];
+            $this->schemas[] = ['type' => self::JSON_TYPES[$type], 'enum' => $values];
         } elseif ($name === 'null') {
             $this->isNullable = true;
         } elseif ($name === 'mixed') {
             $this->acceptsAnything = true;
         } else {
-            $this->schemas[] = ['type' => self::KINDS[$name] ?? throw new \DomainException($name)];
+            $this->schemas[] = ['type' => self::JSON_TYPES[$name] ?? throw new \DomainException($name)];
         }
     }
 
     /** @return class-string<\BackedEnum>|'int'|null the target type of an argument */
-    public function kind(): ?string
+    public function targetType(): ?string
     {
         $types = $this->acceptsAnything ? [] : array_column($this->schemas, 'type');
-        $isWhole = in_array('integer', $types, true) && !in_array('number', $types, true);
-        return $this->enumeration ?? ($isWhole ? self::INTEGER : null);
+        $isInteger = in_array('integer', $types, true) && !in_array('number', $types, true);
+        return $this->enumClass ?? ($isInteger ? self::INTEGER : null);
     }
 
     /**
      * Returns the schema; a doc comment may make the type more precise.
      *
-     * @param ?array<string, mixed> $documented
+     * @param ?array<string, mixed> $documentedSchema
      *
      * @return array<string, mixed>
      */
-    public function schema(?array $documented): array
+    public function schema(?array $documentedSchema): array
     {
         if ($this->acceptsAnything) {
-            return $documented ?? ['type' => DocType::ANYTHING];
+            return $documentedSchema ?? ['type' => DocType::MIXED_TYPES];
         }
-        $fits = $documented !== null && $this->enumeration === null;
-        foreach ($fits ? self::typesOf($documented) : [] as $kind) {
-            $fits = $fits && $this->accepts($kind);
+        $usesDocumentedSchema = $documentedSchema !== null && $this->enumClass === null;
+        foreach ($usesDocumentedSchema ? self::readJsonTypes($documentedSchema) : [] as $jsonType) {
+            $usesDocumentedSchema = $usesDocumentedSchema && $this->accepts($jsonType);
         }
-        $schemas = $fits ? [$documented] : $this->schemas;
-        $includesNull = in_array('null', array_merge(...array_map(self::typesOf(...), $schemas)), true);
-        if (!$this->isNullable || $includesNull) {
-            return DocType::oneOf($schemas);
+        $schemas = $usesDocumentedSchema ? [$documentedSchema] : $this->schemas;
+        $hasNull = in_array('null', array_merge(...array_map(self::readJsonTypes(...), $schemas)), true);
+        if (!$this->isNullable || $hasNull) {
+            return DocType::combine($schemas);
         }
         if (count($schemas) === 1 && is_string($schemas[0]['type'] ?? null)) {
             $schemas[0]['type'] = [$schemas[0]['type'], 'null'];
@@ -102,18 +102,18 @@ final class PhpType
             }
             return $schemas[0];
         }
-        return DocType::oneOf([...$schemas, ['type' => 'null']]);
+        return DocType::combine([...$schemas, ['type' => 'null']]);
     }
 
     /** Returns whether PHP accepts a value of this JSON type. */
-    private function accepts(string $kind): bool
+    private function accepts(string $jsonType): bool
     {
-        $kinds = array_column($this->schemas, 'type');
-        return match ($kind) {
+        $jsonTypes = array_column($this->schemas, 'type');
+        return match ($jsonType) {
             'null' => $this->isNullable,
-            'object' => in_array('array', $kinds, true),
-            'integer' => in_array('integer', $kinds, true) || in_array('number', $kinds, true),
-            default => in_array($kind, $kinds, true),
+            'object' => in_array('array', $jsonTypes, true),
+            'integer' => in_array('integer', $jsonTypes, true) || in_array('number', $jsonTypes, true),
+            default => in_array($jsonType, $jsonTypes, true),
         };
     }
 
@@ -122,10 +122,10 @@ final class PhpType
      *
      * @return list<string>
      */
-    private static function typesOf(array $schema): array
+    private static function readJsonTypes(array $schema): array
     {
         return isset($schema['anyOf'])
-            ? array_merge(...array_map(self::typesOf(...), $schema['anyOf']))
+            ? array_merge(...array_map(self::readJsonTypes(...), $schema['anyOf']))
             : (array) ($schema['type'] ?? []);
     }
 }

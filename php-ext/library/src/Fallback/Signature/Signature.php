@@ -30,34 +30,34 @@ final class Signature
     public static function read(Target $target, ?string $name = null, ?string $description = null): self
     {
         $comment = new DocComment($target->function->getDocComment());
-        $attribute = $target->attribute();
-        $reject = static fn (string $reason): InvalidInputException => Failure::invalidInput("$target->label $reason");
-        $name ??= $attribute?->name ?? $target->name
-            ?? throw $reject("has no name: give it one with #[Pillion\\AsTool(name: '...')]");
-        $description ??= $attribute?->description ?? $comment->summary ?? $target->classSummary()
-            ?? throw $reject("has no description: write a doc comment, or #[Pillion\\AsTool(description: '...')]");
-        $attribute ??= new AsTool();
-        [$schema, $binding] = self::parameters($target, $comment, $attribute->strict);
+        $toolAttribute = $target->attribute();
+        $rejection = static fn (string $reason): InvalidInputException => Failure::invalidInput("$target->label $reason");
+        $name ??= $toolAttribute?->name ?? $target->name
+            ?? throw $rejection("has no name: set a name with #[Pillion\\AsTool(name: '...')]");
+        $description ??= $toolAttribute?->description ?? $comment->summary ?? $target->classSummary()
+            ?? throw $rejection("has no description: write a doc comment, or #[Pillion\\AsTool(description: '...')]");
+        $toolAttribute ??= new AsTool();
+        [$schema, $binding] = self::readParameters($target, $comment, $toolAttribute->strict);
         try {
             $definition = new ToolDefinition(
                 $name,
                 $description,
                 $schema,
-                $attribute->strict,
-                $attribute->category,
-                $attribute->requiresConfirmation,
-                $attribute->cooldownSeconds,
+                $toolAttribute->strict,
+                $toolAttribute->category,
+                $toolAttribute->requiresConfirmation,
+                $toolAttribute->cooldownSeconds,
             );
-        } catch (InvalidInputException $e) {
-            throw $reject("cannot be a tool: {$e->getMessage()}");
+        } catch (InvalidInputException $exception) {
+            throw $rejection("cannot be a tool: {$exception->getMessage()}");
         }
         return new self($definition, $binding);
     }
 
     /**
-     * Converts the arguments of a call to parameters: in the order of the parameters, without unknown
-     * arguments, with enum cases for their values, and with whole numbers as integers (in JSON Schema `5.0`
-     * is an integer).
+     * Converts the arguments of a call to parameters: in the order of the parameters, without
+     * unknown arguments, with enum cases in place of their values, and with whole numbers converted
+     * to integers (because `5.0` is an integer in JSON Schema).
      *
      * @param array<string, class-string<\BackedEnum>|'int'|null> $binding
      * @param array<array-key, mixed>                             $arguments
@@ -68,19 +68,20 @@ final class Signature
      */
     public static function bind(array $binding, array $arguments): array
     {
-        $bound = [];
-        foreach ($binding as $name => $kind) {
+        $boundArguments = [];
+        foreach ($binding as $name => $targetType) {
             if (array_key_exists($name, $arguments)) {
                 $value = $arguments[$name];
-                $bound[$name] = match ($kind) {
+                $boundArguments[$name] = match ($targetType) {
                     null => $value,
                     PhpType::INTEGER => self::toInteger($name, $value),
-                    // PHP itself rejects a value that is not a case, with its own message.
-                    default => self::caseOf($kind, $value) ?? $value,
+                    // A value that is no case of the enum stays unchanged, because PHP then rejects
+                    // it with its own message.
+                    default => self::findCase($targetType, $value) ?? $value,
                 };
             }
         }
-        return $bound;
+        return $boundArguments;
     }
 
     private static function toInteger(string $name, mixed $value): mixed
@@ -88,62 +89,62 @@ final class Signature
         if (!is_float($value)) {
             return $value;
         }
-        return self::integerOf($value) ?? throw Failure::invalidInput(
+        return self::toExactInteger($value) ?? throw Failure::invalidInput(
             floor($value) === $value ? "Invalid value for $name: the value is beyond 64 bits" : "Invalid type for $name: expected integer",
         );
     }
 
-    private static function integerOf(float $value): ?int
+    private static function toExactInteger(float $value): ?int
     {
         return floor($value) === $value && $value >= PHP_INT_MIN && $value < -(float) PHP_INT_MIN ? (int) $value : null;
     }
 
-    /** @param class-string<\BackedEnum> $enumeration */
-    private static function caseOf(string $enumeration, mixed $value): ?\BackedEnum
+    /** @param class-string<\BackedEnum> $enumClass */
+    private static function findCase(string $enumClass, mixed $value): ?\BackedEnum
     {
-        $type = (string) (new \ReflectionEnum($enumeration))->getBackingType();
-        $value = $type === 'int' && is_float($value) ? self::integerOf($value) : $value;
-        return get_debug_type($value) === $type ? $enumeration::tryFrom($value) : null;
+        $type = (string) (new \ReflectionEnum($enumClass))->getBackingType();
+        $backingValue = $type === 'int' && is_float($value) ? self::toExactInteger($value) : $value;
+        return get_debug_type($backingValue) === $type ? $enumClass::tryFrom($backingValue) : null;
     }
 
     /** @return array{array<string, mixed>, array<string, class-string<\BackedEnum>|'int'|null>} the schema and the binding */
-    private static function parameters(Target $target, DocComment $comment, bool $strict): array
+    private static function readParameters(Target $target, DocComment $comment, bool $isStrict): array
     {
-        $properties = $required = $binding = [];
+        $properties = $requiredNames = $binding = [];
         foreach ($target->function->getParameters() as $parameter) {
             $name = $parameter->getName();
-            [$properties[$name], $binding[$name]] = self::parameter($target->label, $parameter, $comment);
+            [$properties[$name], $binding[$name]] = self::readParameter($target->label, $parameter, $comment);
             if (!$parameter->isOptional()) {
-                $required[] = $name;
+                $requiredNames[] = $name;
             }
         }
-        $schema = ['type' => 'object', 'properties' => $properties, 'required' => $required];
-        // OpenAI's strict mode requires `additionalProperties`.
-        return [$strict ? $schema + ['additionalProperties' => false] : $schema, $binding];
+        $schema = ['type' => 'object', 'properties' => $properties, 'required' => $requiredNames];
+        // `additionalProperties` is set to false, because OpenAI's strict mode requires it.
+        return [$isStrict ? $schema + ['additionalProperties' => false] : $schema, $binding];
     }
 
     /** @return array{array<string, mixed>, class-string<\BackedEnum>|'int'|null} */
-    private static function parameter(string $function, \ReflectionParameter $parameter, DocComment $comment): array
+    private static function readParameter(string $function, \ReflectionParameter $parameter, DocComment $comment): array
     {
         $name = $parameter->getName();
-        $reject = static fn (string $reason): InvalidInputException => Failure::invalidInput("Parameter \$$name of $function $reason");
+        $rejection = static fn (string $reason): InvalidInputException => Failure::invalidInput("Parameter \$$name of $function $reason");
         if ($parameter->isVariadic()) {
-            throw $reject('is variadic: take an array instead');
+            throw $rejection('is variadic: take an array instead');
         }
         if ($parameter->isPassedByReference()) {
-            throw $reject('is passed by reference');
+            throw $rejection('is passed by reference');
         }
         try {
-            $declared = new PhpType($parameter->getType());
-        } catch (\DomainException $e) {
-            throw $reject(
-                "has the type {$e->getMessage()}: int, float, string, bool, array, backed enums and unions of them can be a tool's",
+            $phpType = new PhpType($parameter->getType());
+        } catch (\DomainException $exception) {
+            throw $rejection(
+                "has the type {$exception->getMessage()}: use int, float, string, bool, array, a backed enum, or a union of these types",
             );
         }
-        $documented = $comment->typeOf($name);
-        $schema = $declared->schema($documented === null ? null : DocType::schema($documented));
+        $documentedType = $comment->parameterType($name);
+        $schema = $phpType->schema($documentedType === null ? null : DocType::parse($documentedType));
         $parameterAttribute = ($parameter->getAttributes(Parameter::class, \ReflectionAttribute::IS_INSTANCEOF)[0] ?? null)?->newInstance();
-        $description = $parameterAttribute?->description ?? $comment->descriptionOf($name);
+        $description = $parameterAttribute?->description ?? $comment->parameterDescription($name);
         $schema = array_replace($schema, $description === null ? [] : ['description' => $description]);
         foreach ($parameterAttribute === null ? [] : self::CONSTRAINTS as $keyword) {
             if ($parameterAttribute->$keyword !== null) {
@@ -152,13 +153,13 @@ final class Signature
         }
         $extraKeywords = $parameterAttribute?->schema ?? [];
         if ($extraKeywords !== [] && array_is_list($extraKeywords)) {
-            throw $reject('has a schema that is not a map');
+            throw $rejection('has a schema that is not a map');
         }
         $schema = array_replace($schema, Json::toArrays(Json::toTree($extraKeywords)));
         if ($parameter->isOptional() && $parameter->isDefaultValueAvailable()) {
             $default = Json::toArrays(Json::toTree($parameter->getDefaultValue(), "default of \$$name of $function"));
             $schema += $default === null ? [] : ['default' => $default];
         }
-        return [$schema, $declared->kind()];
+        return [$schema, $phpType->targetType()];
     }
 }

@@ -23,7 +23,10 @@ final class Target
         public readonly string $label,
         /** The tool's name, unless an attribute sets another name; null for a closure. */
         public readonly ?string $name,
-        /** The callable. For a class given by name, an object must be created first. */
+        /**
+         * The callable that runs the code. For a class given by its name, an object must be created
+         * first.
+         */
         public readonly mixed $callable,
     ) {
     }
@@ -44,7 +47,7 @@ final class Target
             }
         }
         if (is_object($callable)) {
-            return $callable instanceof \Closure ? self::closure($callable) : self::forClass($callable);
+            return $callable instanceof \Closure ? self::forClosure($callable) : self::forClass($callable);
         }
         if (is_string($callable)) {
             return match (true) {
@@ -54,11 +57,11 @@ final class Target
                 default => throw Failure::invalidInput("There is neither a function nor a class '$callable'"),
             };
         }
-        [$on, $method] = array_values($callable) + [null, null];
-        if (count($callable) !== 2 || !(is_object($on) || is_string($on)) || !is_string($method)) {
+        [$objectOrClass, $method] = array_values($callable) + [null, null];
+        if (count($callable) !== 2 || !(is_object($objectOrClass) || is_string($objectOrClass)) || !is_string($method)) {
             throw Failure::invalidInput('Argument #1 ($callable) must be a callable, a class or [class, method], array given');
         }
-        return self::forMethodName($on, $method);
+        return self::forMethodName($objectOrClass, $method);
     }
 
     /**
@@ -69,20 +72,20 @@ final class Target
      *
      * @throws \Pillion\Exception\InvalidInputException
      */
-    public static function attributed(object|string $callable): array
+    public static function findAttributed(object|string $callable): array
     {
         if (is_string($callable) && !self::isClass($callable)) {
             throw Failure::invalidInput("There is no class '$callable'");
         }
         $class = new \ReflectionClass($callable);
         $methods = [];
-        if (self::attributeOn($class) !== null) {
-            $methods[self::mainMethod($class) ?? throw Failure::invalidInput(
+        if (self::readAttribute($class) !== null) {
+            $methods[self::findMainMethod($class) ?? throw Failure::invalidInput(
                 "{$class->getName()} has #[Pillion\\AsTool] but neither __invoke() nor execute()",
             )] = true;
         }
         foreach ($class->getMethods() as $method) {
-            if (self::attributeOn($method) === null) {
+            if (self::readAttribute($method) === null) {
                 continue;
             }
             if (!$method->isPublic()) {
@@ -91,65 +94,68 @@ final class Target
             $methods += [$method->getName() => false];
         }
         if ($methods === []) {
-            throw Failure::invalidInput("Nothing of {$class->getName()} has #[Pillion\\AsTool]");
+            throw Failure::invalidInput("Neither {$class->getName()} nor its methods have #[Pillion\\AsTool]");
         }
         $object = is_object($callable) ? $callable : null;
         $targets = [];
         foreach ($methods as $name => $isWholeClass) {
             $method = new \ReflectionMethod($class->getName(), $name);
-            $on = $method->isStatic() ? $class->getName() : $object ??= self::instantiate($class);
-            $targets[] = self::method($method, $on, $isWholeClass);
+            $objectOrClass = $method->isStatic() ? $class->getName() : $object ??= self::instantiate($class);
+            $targets[] = self::forMethod($method, $objectOrClass, $isWholeClass);
         }
         return $targets;
     }
 
-    /** Returns the attribute of the code, otherwise of the class that is the tool. */
+    /**
+     * Returns the attribute `AsTool` of the code; otherwise the attribute of the class, if the
+     * class is the tool.
+     */
     public function attribute(): ?AsTool
     {
-        return self::attributeOn($this->function) ?? ($this->class === null ? null : self::attributeOn($this->class));
+        return self::readAttribute($this->function) ?? ($this->class === null ? null : self::readAttribute($this->class));
     }
 
-    /** Returns the summary of the class, if the class is the tool. */
+    /** Returns the summary in the doc comment of the class, if the class is the tool. */
     public function classSummary(): ?string
     {
         return $this->class === null ? null : (new DocComment($this->class->getDocComment()))->summary;
     }
 
-    private static function attributeOn(\ReflectionFunctionAbstract|\ReflectionClass $on): ?AsTool
+    private static function readAttribute(\ReflectionFunctionAbstract|\ReflectionClass $code): ?AsTool
     {
-        return ($on->getAttributes(AsTool::class, \ReflectionAttribute::IS_INSTANCEOF)[0] ?? null)?->newInstance();
+        return ($code->getAttributes(AsTool::class, \ReflectionAttribute::IS_INSTANCEOF)[0] ?? null)?->newInstance();
     }
 
-    private static function forMethodName(object|string $on, string $method): self
+    private static function forMethodName(object|string $objectOrClass, string $method): self
     {
-        if (is_string($on) && !self::isClass($on)) {
-            throw Failure::invalidInput("There is no class '$on'");
+        if (is_string($objectOrClass) && !self::isClass($objectOrClass)) {
+            throw Failure::invalidInput("There is no class '$objectOrClass'");
         }
-        $class = new \ReflectionClass($on);
+        $class = new \ReflectionClass($objectOrClass);
         if (!$class->hasMethod($method)) {
             throw Failure::invalidInput("There is no method {$class->getName()}::$method()");
         }
-        return self::method(new \ReflectionMethod($on, $method), $on, false);
+        return self::forMethod(new \ReflectionMethod($objectOrClass, $method), $objectOrClass, false);
     }
 
     private static function forClass(object|string $callable): self
     {
         $class = new \ReflectionClass($callable);
-        $method = self::mainMethod($class)
+        $method = self::findMainMethod($class)
             ?? throw Failure::invalidInput("{$class->getName()} has neither __invoke() nor execute()");
-        return self::method(new \ReflectionMethod($callable, $method), $callable, true);
+        return self::forMethod(new \ReflectionMethod($callable, $method), $callable, true);
     }
 
     /** @param bool $isWholeClass whether the class as a whole is the tool */
-    private static function method(\ReflectionMethod $method, object|string $on, bool $isWholeClass): self
+    private static function forMethod(\ReflectionMethod $method, object|string $objectOrClass, bool $isWholeClass): self
     {
         $name = $method->getName();
         $label = "{$method->getDeclaringClass()->getName()}::$name()";
         if (!$method->isPublic()) {
             throw Failure::invalidInput("$label is not public");
         }
-        $class = $isWholeClass ? new \ReflectionClass($on) : null;
-        return new self($method, $class, $label, $class === null ? $name : self::snakeCase($class->getShortName()), [$on, $name]);
+        $class = $isWholeClass ? new \ReflectionClass($objectOrClass) : null;
+        return new self($method, $class, $label, $class === null ? $name : self::toSnakeCase($class->getShortName()), [$objectOrClass, $name]);
     }
 
     private static function forFunction(string $name): self
@@ -158,11 +164,12 @@ final class Target
         return new self($function, null, "$name()", $function->getShortName(), $name);
     }
 
-    private static function closure(\Closure $closure): self
+    private static function forClosure(\Closure $closure): self
     {
         $function = new \ReflectionFunction($closure);
         $name = $function->getShortName();
-        // A closure created from a method or a function has its name.
+        // Only an anonymous closure has no name: a closure created from a method or a function has
+        // the name of the method or function.
         $isNamed = !str_contains($name, '{closure');
         return new self($function, null, $isNamed ? "$name()" : 'The closure', $isNamed ? $name : null, $closure);
     }
@@ -172,8 +179,8 @@ final class Target
         return class_exists($name) || interface_exists($name) || trait_exists($name) || enum_exists($name);
     }
 
-    /** Returns the method that runs a class that is a tool as a whole. */
-    private static function mainMethod(\ReflectionClass $class): ?string
+    /** Returns the method that is called if a whole class is the tool. */
+    private static function findMainMethod(\ReflectionClass $class): ?string
     {
         foreach (['__invoke', 'execute'] as $name) {
             if ($class->hasMethod($name)) {
@@ -187,13 +194,13 @@ final class Target
     public static function instantiate(\ReflectionClass $class): object
     {
         if (!$class->isInstantiable() || $class->getConstructor()?->getNumberOfRequiredParameters() > 0) {
-            throw Failure::invalidInput("{$class->getName()} cannot be made without arguments: pass an object of it");
+            throw Failure::invalidInput("{$class->getName()} cannot be created without constructor arguments: pass an object of the class");
         }
         return $class->newInstance();
     }
 
     /** Converts `RollDice` to `roll_dice`, the usual form of tool names. */
-    private static function snakeCase(string $name): string
+    private static function toSnakeCase(string $name): string
     {
         return strtolower((string) preg_replace('/(?<=[a-z0-9])(?=[A-Z])/', '_', $name));
     }
