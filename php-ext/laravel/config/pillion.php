@@ -112,8 +112,8 @@ return [
     |
     | Settings of Pillion::chat(). `in` is process (with the tools of this application;
     | requires the extension) or sidecar (with the sidecar's models and tools). `model` is the
-    | default model, null for none. `options` are the options of Pillion\ToolAwareChat: system, temperature,
-    | max_output_tokens, timeout in seconds, ...
+    | default model, null for none. `options` are the options of Pillion\ToolAwareChat: system,
+    | temperature, max_output_tokens, timeout in seconds, ...
     |
     */
 
@@ -143,13 +143,13 @@ return [
         'tools' => [
             // 'delete_account' => 'always-ask',
         ],
-        'driver' => env('PILLION_APPROVALS_DRIVER', 'cache'),   // cache or database
+        'driver' => env('PILLION_APPROVALS_DRIVER', 'cache'),   // where approvals are stored: cache or database
         'store' => env('PILLION_APPROVALS_STORE'),              // a cache store shared by all workers; null for the default
         'connection' => env('PILLION_APPROVALS_CONNECTION'),    // a database connection; null for the default
         'table' => 'pillion_approvals',
-        'expires_after' => 3600,                                // seconds until an undecided or unused one expires
-        'max_pending' => 1000,                                  // per tenant; null for no limit
-        'max_pending_per_user' => 100,                          // per user; null for no limit
+        'expires_after' => 3600,                                // seconds until an undecided or unused approval expires
+        'max_pending' => 1000,                                  // maximum number of pending approvals per tenant; null for no limit
+        'max_pending_per_user' => 100,                          // maximum number of pending approvals per user; null for no limit
     ],
 
     /*
@@ -159,17 +159,18 @@ return [
     |
     | Times are in seconds. Rate limits apply per user across all workers (Pillion counts in
     | the cache): `default`, `tools` by name and `servers` by name, each with `per_minute`,
-    | `per_hour` or `per_day`, null for no limit. `max_rounds` and `max_calls` limit the rounds of tool calls and
-    | the single calls of a conversation; after that, the model must answer without tools.
+    | `per_hour` or `per_day`, null for no limit. `max_rounds` and `max_calls` limit the rounds
+    | of tool calls and the single calls of a conversation; at a limit, the model must answer
+    | without tools.
     |
     */
 
     'limits' => [
         'timeout' => 30,
         'tool_timeouts' => [],
-        'max_concurrent' => 5,          // concurrent calls of each MCP server, and of the tools of no server
-        // 'max_concurrent_total' => 20, // concurrent calls in total: by default four times max_concurrent, at least 20;
-                                        // one slot is reserved for tools of no server
+        'max_concurrent' => 5,          // maximum number of concurrent calls of each MCP server, and of all tools without a server
+        // 'max_concurrent_total' => 20, // maximum number of concurrent calls in total: by default four times max_concurrent, at least 20;
+                                        // one slot is reserved for tools without a server
         'server_concurrency' => [],     // overrides max_concurrent for single servers, by label
         'tool_concurrency' => [],
         'queue_timeout' => 30,
@@ -187,10 +188,9 @@ return [
     |--------------------------------------------------------------------------
     |
     | Pillion caches the tool lists of the servers for `ttl` seconds (0 disables the cache),
-    | separately for each tenant and for each user with a token of their own. `store` is a cache
-    | store, null for the default. Unreachable
-    | servers are skipped for `retry_after` seconds, so that they do not slow down every
-    | request.
+    | separately for each tenant and for each user with a token of their own. `store` is a
+    | cache store, null for the default. Unreachable servers are skipped for `retry_after`
+    | seconds, so that they do not slow down every request.
     |
     */
 
@@ -239,7 +239,7 @@ return [
     |--------------------------------------------------------------------------
     |
     | MCP sessions stay open in the worker after a request, which makes the next request fast.
-    | True closes the sessions at the end of each request, job or command.
+    | With true, Pillion closes the sessions at the end of each request, job or command.
     |
     */
 

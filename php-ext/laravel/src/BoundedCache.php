@@ -22,14 +22,14 @@ final class BoundedCache
     }
 
     /**
-     * @param \Closure(): T $make
+     * @param \Closure(): T $createValue
      *
      * @return T
      */
-    public function get(string $key, \Closure $make): mixed
+    public function get(string $key, \Closure $createValue): mixed
     {
         if (!isset($this->values[$key])) {
-            $value = $make();
+            $value = $createValue();
             $this->values[$key] = $value;
             if (count($this->values) > $this->maxEntries) {
                 unset($this->values[array_key_first($this->values)]);

@@ -12,23 +12,26 @@ use SensitiveParameterValue;
 /** Reads config/pillion.php; errors name the key of the invalid setting. */
 final class ConfigReader
 {
-    /** The configuration that was checked last, hidden from dumps: checking each reading would be slow. */
-    private static ?SensitiveParameterValue $checked = null;
+    /**
+     * The configuration that was checked last, hidden from dumps. The cache avoids a check of the
+     * whole configuration at each read.
+     */
+    private static ?SensitiveParameterValue $checkedSettings = null;
 
     /**
      * Returns a setting, after a check of the whole configuration: the application may have changed the
      * configuration since the service provider checked it.
      *
-     * @throws InvalidInputException naming the key of an invalid setting, which may be another one
+     * @throws InvalidInputException naming the key of an invalid setting, which may differ from `$key`
      */
     public static function read(Repository $config, string $key, mixed $default = null): mixed
     {
         $settings = $config->get('pillion', []);
-        // Comparing an array with itself takes no time, so an unchanged configuration is not
-        // checked again.
-        if (self::$checked?->getValue() !== $settings) {
+        // An unchanged configuration is not checked again. PHP compares an array with itself by
+        // address, which is fast.
+        if (self::$checkedSettings?->getValue() !== $settings) {
             KnownSettings::checkAtRunTime($settings);
-            self::$checked = new SensitiveParameterValue($settings);
+            self::$checkedSettings = new SensitiveParameterValue($settings);
         }
         return $config->get("pillion.$key", $default);
     }
@@ -74,7 +77,10 @@ final class ConfigReader
         return $strings;
     }
 
-    /** Converts a numeric string to a number: settings from the environment are strings. */
+    /**
+     * Converts a numeric string to a number, because settings from environment variables are
+     * strings.
+     */
     public static function toNumber(mixed $value): mixed
     {
         return is_string($value) && is_numeric($value) ? $value + 0 : $value;
@@ -114,7 +120,7 @@ final class ConfigReader
     /**
      * Returns a positive whole number, or null for no limit.
      *
-     * @throws InvalidInputException when the setting is neither of these
+     * @throws InvalidInputException when the setting is neither a positive whole number nor null
      */
     public static function readLimit(Repository $config, string $key): ?int
     {

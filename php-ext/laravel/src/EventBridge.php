@@ -12,7 +12,8 @@ final class EventBridge implements EventDispatcherInterface
 {
     public function dispatch(object $event): object
     {
-        // Octane replaces the container for each request, and the listeners are in the current one.
+        // The dispatcher is resolved from the current container for each event, because Octane
+        // replaces the container for each request.
         Container::getInstance()->make('events')->dispatch($event);
         return $event;
     }

@@ -8,8 +8,9 @@ use Illuminate\Contracts\Container\Container;
 use Pillion\Laravel\Testing\PillionFake;
 
 /**
- * The callbacks that an application sets in code, and the fake of a test. A singleton: it is set up when the
- * application boots and holds no data of a request.
+ * The callbacks that an application sets in code, and the fake of a test. This class is a
+ * singleton: the application sets the callbacks when it boots, and neither the callbacks nor the
+ * fake contain data of a request.
  */
 final class Hooks
 {
@@ -38,7 +39,7 @@ final class Hooks
 
     /**
      * @param callable(?string $user): ?string $resolver returns the user's own token for the server, which
-     *        replaces the configured one
+     *        replaces the configured token
      */
     public function authenticateUsing(string $server, callable $resolver): void
     {
@@ -75,7 +76,10 @@ final class Hooks
         return isset($this->tokenResolvers[$server]) ? ($this->tokenResolvers[$server])($user) : null;
     }
 
-    /** Returns the key of a user or tenant model, or the key itself, as a string for limits and approvals. */
+    /**
+     * Converts a user or a tenant to a key, as a string for limits and approvals. Accepts a model
+     * or the model's key. Null and an empty key become null.
+     */
     public static function key(mixed $value): ?string
     {
         if (is_object($value) && method_exists($value, 'getAuthIdentifier')) {

@@ -15,7 +15,10 @@ final class Identity
     {
     }
 
-    /** Returns a unique key. A missing user and a user with an empty key get different keys. */
+    /**
+     * Returns a key that is unique for the user and the tenant. A missing user and a user with an
+     * empty key get different keys.
+     */
     public function key(): string
     {
         return serialize([$this->tenant, $this->user]);

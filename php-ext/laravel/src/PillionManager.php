@@ -30,9 +30,10 @@ use Pillion\ToolResult;
 use SensitiveParameter;
 
 /**
- * The root of the facade `Pillion`, for the current user and tenant; {@see forUser()} and {@see forTenant()}
- * return managers for others. The manager holds only the user and the tenant and uses the services of the
- * current request or job, so it can be stored, dumped and put into a queued job.
+ * The root of the facade `Pillion`, for the current user and tenant; {@see forUser()} and {@see
+ * forTenant()} return managers for others. The manager contains only the user and the tenant, and
+ * resolves all services from the current request or job. Therefore the manager can be stored,
+ * dumped and put into a queued job.
  *
  * @mixin PillionFake
  */
@@ -47,7 +48,7 @@ class PillionManager
     }
 
     /**
-     * Returns all tools: of the application, of the MCP servers and of the sidecar.
+     * Returns the tools of the application, of the MCP servers and of the sidecar.
      *
      * @return Collection<string, ToolInterface>
      */
@@ -57,7 +58,8 @@ class PillionManager
     }
 
     /**
-     * Returns a server for the current user and tenant; later changes of the user or tenant do not affect it.
+     * Returns a server for the current user and tenant. The server keeps this user and tenant if
+     * the current ones change later.
      *
      * @throws \Pillion\Exception\NotFoundException when the server is not configured
      */
@@ -159,11 +161,11 @@ class PillionManager
     }
 
     /**
-     * Returns chats with a model that calls tools until it has a final answer, for the current user and
-     * tenant.
+     * Returns the chats of the current user and tenant with a model that calls tools until it has a
+     * final answer.
      *
      * @param string|array<string, mixed>|null $model   a model of `pillion.models` or of the model lists, or an entry
-     *        like theirs; null for `pillion.chat.model`. In the sidecar, the name of one of its models
+     *        in the same form; null for `pillion.chat.model`. In the sidecar, the name of one of the sidecar's models
      * @param array<string, mixed>             $options options of {@see ToolAwareChat}, which override the configuration
      *
      * @throws \Pillion\Exception\InvalidInputException when the model is unknown
@@ -278,7 +280,7 @@ class PillionManager
         self::hooks()->authenticateUsing($server, $resolver);
     }
 
-    /** Closes the sessions of the servers used so far. */
+    /** Closes the sessions with the MCP servers that were used so far. */
     public function disconnect(): void
     {
         RequestServices::current()->disconnect();
@@ -298,7 +300,8 @@ class PillionManager
     }
 
     /**
-     * Serializes the manager for a queued job, in which it acts for the current user and tenant.
+     * Serializes the manager for a queued job. In the job, the manager acts for the user and tenant
+     * that are current now.
      *
      * @return array{user: string, tenant: string}
      */
@@ -315,7 +318,9 @@ class PillionManager
         $this->tenant = $data['tenant'];
     }
 
-    /** Resolves the identity for each call, because the user may log in or out in between. */
+    /**
+     * The identity is resolved for each call, because the user may log in or out between two calls.
+     */
     private function identity(): Identity
     {
         $user = $this->user ?? self::hooks()->user(Container::getInstance());
@@ -334,7 +339,7 @@ class PillionManager
     }
 
     /**
-     * Resolves a service from the current container: Octane has another container for each
+     * Resolves a service from the current container: Octane creates a new container for each
      * request.
      */
     private static function make(string $abstract): mixed

@@ -24,7 +24,7 @@ use Pillion\Laravel\Tools\ApplicationTools;
 use Pillion\Sidecar;
 use Pillion\ToolRegistry;
 
-/** Registers the package; Composer's auto-discovery finds this provider. */
+/** Registers Pillion in a Laravel application. Composer's package discovery finds this provider. */
 final class PillionServiceProvider extends ServiceProvider
 {
     public function register(): void
@@ -32,10 +32,11 @@ final class PillionServiceProvider extends ServiceProvider
         $this->checkSettings();
         $this->mergeDefaults();
         $this->defineLogChannel();
-        Sidecar::resolveSocketUsing(SidecarSocket::configured(...));
+        Sidecar::resolveSocketUsing(SidecarSocket::readPath(...));
 
         $this->app->singleton(Hooks::class);
-        // Tools that an application registers while it boots remain for every request of a worker.
+        // This registry is a singleton, so that the tools that an application registers while it
+        // boots are available in every request of a worker.
         $this->app->singleton(
             ToolRegistry::class,
             fn (Container $app) => $app->make(ApplicationTools::class)->registry(),
@@ -44,12 +45,12 @@ final class PillionServiceProvider extends ServiceProvider
             $app->make('config'),
             $app->make('log'),
         ));
-        // These services read the configuration or hold data of a request, so each request and job
-        // gets new instances.
+        // Each request and job gets new instances of the following services, because they read the
+        // configuration or contain data of a request.
         $this->app->scoped(PillionManager::class, fn () => new PillionManager());
         $this->app->scoped(RequestServices::class, fn (Container $app) => new RequestServices($app));
         $this->app->scoped(OpenClients::class);
-        $this->app->bind(ApprovalStore::class, fn (Container $app) => self::approvalStore($app));
+        $this->app->bind(ApprovalStore::class, fn (Container $app) => self::createApprovalStore($app));
         $this->app->bind(Approvals::class, fn (Container $app) => new Approvals(
             $app->make(ApprovalStore::class),
             $app->make('events'),
@@ -82,26 +83,28 @@ final class PillionServiceProvider extends ServiceProvider
                 Console\ToolsCommand::class,
                 Console\WorkCommand::class,
             ]);
-            // `AboutCommand` is part of laravel/framework since 9.21.
-            $about = 'Illuminate\\Foundation\\Console\\AboutCommand';
-            if (class_exists($about)) {
-                $about::add('Pillion', fn () => $this->app->make(Console\AboutSection::class)->lines());
+            // The class is checked first, because laravel/framework has `AboutCommand` only since
+            // version 9.21.
+            $aboutCommand = 'Illuminate\\Foundation\\Console\\AboutCommand';
+            if (class_exists($aboutCommand)) {
+                $aboutCommand::add('Pillion', fn () => $this->app->make(Console\AboutSection::class)->lines());
             }
         }
-        $disconnect = static function (): void {
+        $closeSessions = static function (): void {
             $app = Application::getInstance();
             if ($app->resolved(OpenClients::class)) {
                 $app->make(OpenClients::class)->disconnect();
             }
         };
-        // The sessions are closed after each request (also with Octane), each command, and each job
-        // of a queue worker.
-        $this->app->terminating($disconnect);
-        $this->app->make('events')->listen([JobProcessed::class, JobExceptionOccurred::class], $disconnect);
+        // Closes the sessions after each request (also with Octane), each command, and each job of a
+        // queue worker.
+        $this->app->terminating($closeSessions);
+        $this->app->make('events')->listen([JobProcessed::class, JobExceptionOccurred::class], $closeSessions);
     }
 
     /**
-     * Checks the application's own settings, before defaults replace those that are absent.
+     * Checks the application's own settings, before the package's defaults are added for missing
+     * settings.
      *
      * @throws InvalidInputException naming the invalid key
      */
@@ -109,43 +112,44 @@ final class PillionServiceProvider extends ServiceProvider
     {
         try {
             KnownSettings::check($this->app->make('config')->get('pillion', []));
-        } catch (InvalidInputException $e) {
-            if (!$this->configurationIsCached()) {
-                throw $e;
+        } catch (InvalidInputException $exception) {
+            if (!$this->isConfigurationCached()) {
+                throw $exception;
             }
-            // With an invalid cached configuration, no Artisan command starts, not even
-            // config:clear.
+            // The message names the file of the cached configuration, because no Artisan command
+            // starts with an invalid configuration, not even config:clear.
             $file = $this->app->getCachedConfigPath();
-            throw new InvalidInputException($e->getMessage() . " (cached: delete $file after the correction)", 0, $e);
+            throw new InvalidInputException($exception->getMessage() . " (cached: delete $file after the correction)", 0, $exception);
         }
     }
 
-    private function configurationIsCached(): bool
+    private function isConfigurationCached(): bool
     {
         return $this->app instanceof CachesConfiguration && $this->app->configurationIsCached();
     }
 
     /**
-     * Like `mergeConfigFrom()`, but merges groups: an application that sets one key of a group keeps the
-     * defaults of its other keys.
+     * Merges the package's defaults into the configuration like `mergeConfigFrom()`, but within
+     * each group: an application that sets one key of a group keeps the defaults of the group's
+     * other keys.
      */
     private function mergeDefaults(): void
     {
-        if ($this->configurationIsCached()) {
+        if ($this->isConfigurationCached()) {
             return;
         }
         $config = $this->app->make('config');
-        $merged = $config->get('pillion', []);
+        $settings = $config->get('pillion', []);
         foreach (require __DIR__ . '/../config/pillion.php' as $key => $default) {
-            $group = is_array($default) && !in_array($key, ['servers', 'models'], true);
-            $isSet = array_key_exists($key, $merged);
-            $merged[$key] = match (true) {
+            $isGroup = is_array($default) && !in_array($key, ['servers', 'models'], true);
+            $isSet = array_key_exists($key, $settings);
+            $settings[$key] = match (true) {
                 !$isSet => $default,
-                $group => $merged[$key] + $default,
-                default => $merged[$key],
+                $isGroup => $settings[$key] + $default,
+                default => $settings[$key],
             };
         }
-        $config->set('pillion', $merged);
+        $config->set('pillion', $settings);
     }
 
     private function publish(): void
@@ -173,7 +177,7 @@ final class PillionServiceProvider extends ServiceProvider
         }
     }
 
-    private static function approvalStore(Container $app): ApprovalStore
+    private static function createApprovalStore(Container $app): ApprovalStore
     {
         $config = $app->make('config');
         return match (ConfigReader::read($config, 'approvals.driver', 'cache')) {

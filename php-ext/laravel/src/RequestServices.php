@@ -52,14 +52,15 @@ final class RequestServices
     public static function current(): self
     {
         $app = Container::getInstance();
-        $workshop = $app->make(self::class);
-        if ($workshop->app !== $app) {
-            // The instance is not kept: Octane's first request gets a copy of the booted
-            // application, including the instances created so far.
+        $services = $app->make(self::class);
+        if ($services->app !== $app) {
+            // An instance that belongs to another application is replaced: Octane's first request
+            // gets a copy of the booted application, which includes the instances created during
+            // boot.
             $app->forgetInstance(self::class);
-            $workshop = $app->make(self::class);
+            $services = $app->make(self::class);
         }
-        return $workshop;
+        return $services;
     }
 
     public function clients(Identity $identity): Clients
@@ -79,10 +80,10 @@ final class RequestServices
     public function registry(Identity $identity, bool $withServers): ToolRegistry
     {
         $key = self::registryKey($identity, $withServers);
-        [, $skipped, $retryAt] = $this->registries->peek($key) ?? [null, [], 0];
-        // Skipped servers are tried again, because a long-running command must find servers that
-        // are available again.
-        if ($skipped !== [] && now()->getTimestamp() > $retryAt) {
+        [, $skippedServers, $retryAt] = $this->registries->peek($key) ?? [null, [], 0];
+        // A registry without the skipped servers is created again after some time, so that a
+        // long-running command finds servers that are available again.
+        if ($skippedServers !== [] && now()->getTimestamp() > $retryAt) {
             $this->registries->forget($key);
         }
         return $this->registries->get($key, fn () => $this->makeRegistry($identity, $withServers))[0];
@@ -91,8 +92,8 @@ final class RequestServices
     /** @return array<string, string> the reasons for skipped servers and classes, by name */
     public function skipped(Identity $identity): array
     {
-        $servers = $this->registries->peek(self::registryKey($identity, true))[1] ?? [];
-        return $this->app->make(SkippedEntries::class)->reasons() + $servers;
+        $skippedServers = $this->registries->peek(self::registryKey($identity, true))[1] ?? [];
+        return $this->app->make(SkippedEntries::class)->reasons() + $skippedServers;
     }
 
     /** @param array<string, mixed> $options options that override the configuration */
@@ -102,10 +103,10 @@ final class RequestServices
         $approvals = $this->app->make(Approvals::class)->forTenant($identity->tenant);
         $limits = RateLimits::forTenant($this->app, $identity->tenant);
         $admission = new Admission($registry, $approvals, $limits, $options['before'] ?? null);
-        $configured = ExecutorOptions::fromConfig($this->config(), $this->app->make(ServerDirectory::class));
-        $executor = ExecutorOptions::apply($options, $configured, fn (array $all) => new Executor(
+        $configuredOptions = ExecutorOptions::fromConfig($this->config(), $this->app->make(ServerDirectory::class));
+        $executor = ExecutorOptions::apply($options, $configuredOptions, fn (array $mergedOptions) => new Executor(
             $registry,
-            $all,
+            $mergedOptions,
             $approvals,
             $admission,
             $this->app->make(Hooks::class),
@@ -176,15 +177,15 @@ final class RequestServices
         return $this->app->make('config');
     }
 
-    /** Returns the log channel for the application's tools; null to log nothing. */
+    /** Returns the log channel for the application's tools; null if logging is disabled. */
     public function log(): ?ClientLog
     {
         $channel = ConfigReader::readLogChannel($this->config());
         if ($channel === false) {
             return null;
         }
-        $log = $this->app->make('log')->channel($channel);
-        assert($log instanceof LoggerInterface);
-        return new ClientLog($log);
+        $logger = $this->app->make('log')->channel($channel);
+        assert($logger instanceof LoggerInterface);
+        return new ClientLog($logger);
     }
 }

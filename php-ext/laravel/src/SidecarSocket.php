@@ -7,19 +7,21 @@ namespace Pillion\Laravel;
 use Illuminate\Container\Container;
 
 /**
- * The socket that the current application's config/pillion.php sets for every class of the extension or the library.
+ * Provides the socket of the sidecar from the current application's config/pillion.php to all
+ * classes of the extension or the library.
  *
  * @internal
  */
 final class SidecarSocket
 {
     /**
-     * Returns `pillion.sidecar.socket`; null for the default socket. Reads the configuration of the current
-     * container each time: Octane has another one for each request.
+     * Returns `pillion.sidecar.socket`; null for the default socket. Each call reads the
+     * configuration of the current container, because Octane creates a new container for each
+     * request.
      *
      * @throws \Pillion\Exception\InvalidInputException when the configuration is invalid
      */
-    public static function configured(): ?string
+    public static function readPath(): ?string
     {
         $app = Container::getInstance();
         return $app->bound('config') ? ConfigReader::readOptionalText($app->make('config'), 'sidecar.socket') : null;

@@ -16,7 +16,10 @@ final class SkippedEntries
     /** @var array<string, string> */
     private array $reasons = [];
 
-    /** Configuration and log manager, hidden from dumps. */
+    /**
+     * The configuration and the log manager, hidden from dumps because they reference the whole
+     * application.
+     */
     private readonly SensitiveParameterValue $services;
 
     public function __construct(Repository $config, LogManager $log)
@@ -25,7 +28,8 @@ final class SkippedEntries
     }
 
     /**
-     * Records a skipped entry. A worker logs the same reason for the same entry only once.
+     * Records a skipped entry. A worker logs the reason once, and again only if the entry has
+     * worked since or fails for another reason.
      *
      * @param string $name the name of the class, service or server
      */
@@ -36,14 +40,17 @@ final class SkippedEntries
             return;
         }
         $this->reasons[$name] = $reason;
-        [$config, $log] = $this->services->getValue();
+        [$config, $logManager] = $this->services->getValue();
         $channel = ConfigReader::readLogChannel($config);
         if ($channel !== false) {
-            $log->channel($channel)->warning('Skipped an entry that failed', ['name' => $name, 'error' => TerminalText::visibleLine($reason)]);
+            $logManager->channel($channel)->warning('Skipped an entry that failed', ['name' => $name, 'error' => TerminalText::toVisibleLine($reason)]);
         }
     }
 
-    /** Removes an entry that works again. */
+    /**
+     * Removes the recorded failure of an entry that was created successfully, so that the entry's
+     * next failure is logged again.
+     */
     public function remove(string $name): void
     {
         unset($this->reasons[$name]);

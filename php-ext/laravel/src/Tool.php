@@ -20,7 +20,10 @@ abstract class Tool implements ToolInterface
         return true;
     }
 
-    /** Returns true for models with `function_calling` whose `enabled_tools` allow the name. */
+    /**
+     * Returns whether a model may see the tool: true for models with `function_calling` whose
+     * `enabled_tools` allow the tool's name.
+     */
     public function isEnabledForModel(array|object $model): bool
     {
         return (new CallableTool($this->getDefinition(), static fn () => null))->isEnabledForModel($model);

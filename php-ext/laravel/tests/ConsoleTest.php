@@ -51,7 +51,7 @@ final class ConsoleTest extends TestCase
         self::assertStringContainsString('division by zero', $output);
         [$code, $output] = $this->artisanOutput('pillion:call calculator \'[1]\'');
         self::assertSame(2, $code);
-        self::assertStringContainsString('not a JSON object', $output);
+        self::assertStringContainsString('must be a JSON object', $output);
         [, $output] = $this->artisanOutput('pillion:call calculator \'{"expression": "1"}\' --json');
         self::assertTrue(json_decode($output, true)['success']);
     }

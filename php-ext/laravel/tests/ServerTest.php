@@ -136,9 +136,9 @@ final class ServerTest extends TestCase
         $rest = ['label' => 'x', 'transport' => 'http', 'headers' => ['X-Region' => 'eu']];
         self::assertEquals(['api_key' => 'own'] + $rest, $config->options('own'));
         self::assertEquals($rest, $config->options(''));
-        self::assertSame('https://mcp.example.org/sse?a=b@c', $config->target(true));
+        self::assertSame('https://mcp.example.org/sse?a=b@c', $config->serverArgument(true));
         self::assertSame('s3cret', $config->options(null)['api_key']);
-        self::assertSame($entry['url'], $config->target());
+        self::assertSame($entry['url'], $config->serverArgument());
     }
 
     public function test_a_header_of_the_application_is_not_sent_for_a_user(): void

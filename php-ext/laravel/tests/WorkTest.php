@@ -78,7 +78,7 @@ final class WorkTest extends TestCase
         $printed = (string) stream_get_contents($pipes[1]);
         self::assertSame(0, proc_close($process), $printed);
         self::assertMatchesRegularExpression("/^\\[.*\\] Worker 'shop' offers .*whoami/m", $printed);
-        self::assertMatchesRegularExpression("/^\\[.*\\] Tool 'whoami' done call=call-1 duration_ms=\\d+$/m", $printed);
+        self::assertMatchesRegularExpression("/^\\[.*\\] Tool 'whoami' succeeded call=call-1 duration_ms=\\d+$/m", $printed);
         self::assertMatchesRegularExpression("/^\\[.*\\] Tool 'broken' failed: internal_error call=.*$/m", $printed);
         self::assertStringContainsString("Worker 'shop' stopped: calls calls=3", $printed);
         self::assertStringContainsString('DomainException', (string) file_get_contents("{$this->folder->path}/storage/logs/laravel.log"));

@@ -8,8 +8,9 @@ use Illuminate\Contracts\Support\Arrayable;
 use JsonSerializable;
 
 /**
- * A tool call that needs approval. The ID identifies the tool, exactly these arguments and the user, within
- * one tenant. The ID is not secret and gives no right to decide.
+ * A tool call that needs approval. The approval's ID is derived from the tool, the exact arguments
+ * and the user, within one tenant. The ID is not secret: knowing it does not permit a user to
+ * approve the call.
  *
  * @implements Arrayable<string, mixed>
  */
@@ -38,7 +39,7 @@ final class Approval implements Arrayable, JsonSerializable
     ) {
     }
 
-    /** @internal Returns the key under which a store keeps an approval. */
+    /** @internal Returns the key of an approval in a store. */
     public static function storageKey(?string $tenant, string $id): string
     {
         return hash('sha256', serialize([$tenant, $id]));
@@ -115,8 +116,9 @@ final class Approval implements Arrayable, JsonSerializable
     /** @return array<string, mixed> */
     public function jsonSerialize(): array
     {
-        // JSON encodes an empty PHP array as a list, but arguments are a map.
-        $approved = $this->approvedArguments === null ? null : (object) $this->approvedArguments;
-        return ['arguments' => (object) $this->arguments, 'approved_arguments' => $approved] + $this->toArray();
+        // Empty arguments become an object, because `json_encode` would write an empty PHP array as
+        // a list.
+        $approvedArguments = $this->approvedArguments === null ? null : (object) $this->approvedArguments;
+        return ['arguments' => (object) $this->arguments, 'approved_arguments' => $approvedArguments] + $this->toArray();
     }
 }

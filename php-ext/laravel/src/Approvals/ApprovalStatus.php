@@ -6,10 +6,10 @@ namespace Pillion\Laravel\Approvals;
 
 enum ApprovalStatus: string
 {
-    /** The approval is undecided. */
+    /** The call has been neither approved nor denied. */
     case Pending = 'pending';
-    /** The call may run once. */
+    /** The call was approved and may run once. */
     case Approved = 'approved';
-    /** The next attempt of the call is denied, once. */
+    /** The call was denied: its next attempt fails, and later attempts need a new approval. */
     case Denied = 'denied';
 }

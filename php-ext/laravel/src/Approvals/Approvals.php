@@ -17,12 +17,15 @@ use Pillion\ToolResult;
 use SensitiveParameterValue;
 
 /**
- * The approvals of one tenant. The application must check who may decide before it calls {@see approve()} and
- * {@see deny()}.
+ * The approvals of one tenant. The application must check the user's permission before it calls
+ * {@see approve()} or {@see deny()}.
  */
 final class Approvals
 {
-    /** The store and the event dispatcher, hidden from dumps because they reference the whole application. */
+    /**
+     * The approval store and the event dispatcher. They are hidden from dumps, because they
+     * reference the whole application.
+     */
     private readonly SensitiveParameterValue $services;
 
     public function __construct(
@@ -43,13 +46,15 @@ final class Approvals
     }
 
     /**
-     * Returns the pending approvals of all users. Only for users who may see all of them.
+     * Returns the pending approvals of all users. Show the list only to users who may see the calls
+     * of all users.
      *
      * @return list<Approval> oldest first
      */
     public function pending(): array
     {
-        // PHP would silently ignore an argument, and one user would see the calls of all users.
+        // This method rejects any argument: otherwise, PHP would silently ignore a user passed by
+        // mistake, and that user would see the calls of all users.
         if (func_num_args() > 0) {
             throw new \ArgumentCountError('pending() takes no arguments and returns the approvals of all users: use pendingFor($user)');
         }
@@ -79,7 +84,7 @@ final class Approvals
      * Approves the call for one run.
      *
      * @param mixed                 $by        the approver: a model or its key
-     * @param ?array<string, mixed> $arguments the arguments with which the call runs instead of its own; the executor
+     * @param ?array<string, mixed> $arguments replace the call's original arguments; the executor
      *                                         checks them against the tool's schema
      *
      * @throws NotFoundException when no such approval is pending
@@ -93,7 +98,7 @@ final class Approvals
         if (!$store instanceof StoresApprovedArguments) {
             throw new \LogicException($store::class . ' must implement ' . StoresApprovedArguments::class . ' so that approvers can change arguments');
         }
-        return $this->announce($id, $store->approveWith($this->tenant, $id, Hooks::key($by), $arguments));
+        return $this->dispatchDecision($id, $store->approveWith($this->tenant, $id, Hooks::key($by), $arguments));
     }
 
     /**
@@ -119,32 +124,32 @@ final class Approvals
         $id = $result->metadata['approval_id'];
         $decision = $this->store()->take($this->tenant, $id);
         if ($decision === null) {
-            $this->request($id, $result->toolName, $result->metadata['arguments'] ?? [], $user);
+            $this->addPending($id, $result->toolName, $result->metadata['arguments'] ?? [], $user);
         }
         return $decision ?? ApprovalStatus::Pending;
     }
 
-    /** Restores an approval that {@see claim()} consumed for a call that did not run. */
-    public function restore(Approval $claimed): void
+    /** Restores an approval that {@see claim()} has consumed, because the call did not run. */
+    public function restore(Approval $claimedApproval): void
     {
-        $pending = new Approval(
-            $claimed->id,
-            $claimed->tool,
-            $claimed->arguments,
-            $claimed->user,
+        $pendingApproval = new Approval(
+            $claimedApproval->id,
+            $claimedApproval->tool,
+            $claimedApproval->arguments,
+            $claimedApproval->user,
             ApprovalStatus::Pending,
-            $claimed->createdAt,
-            $claimed->expiresAt,
+            $claimedApproval->createdAt,
+            $claimedApproval->expiresAt,
             tenant: $this->tenant,
         );
         $store = $this->store();
-        if (!$store->add($pending)) {
+        if (!$store->add($pendingApproval)) {
             return;
         }
-        if ($claimed->approvedArguments !== null && $store instanceof StoresApprovedArguments) {
-            $store->approveWith($this->tenant, $claimed->id, $claimed->decidedBy, $claimed->approvedArguments);
+        if ($claimedApproval->approvedArguments !== null && $store instanceof StoresApprovedArguments) {
+            $store->approveWith($this->tenant, $claimedApproval->id, $claimedApproval->decidedBy, $claimedApproval->approvedArguments);
         } else {
-            $store->decide($this->tenant, $claimed->id, ApprovalStatus::Approved, $claimed->decidedBy);
+            $store->decide($this->tenant, $claimedApproval->id, ApprovalStatus::Approved, $claimedApproval->decidedBy);
         }
     }
 
@@ -171,17 +176,17 @@ final class Approvals
         }
         $store = $this->store();
         if ($store instanceof CountsPending) {
-            $count = $store->countPending($this->tenant, $user);
+            $counts = $store->countPending($this->tenant, $user);
         } else {
-            $all = $store->pending($this->tenant);
-            $ofUser = array_filter($all, fn (Approval $approval) => $approval->user === $user);
-            $count = ['all' => count($all), 'user' => count($ofUser)];
+            $pendingApprovals = $store->pending($this->tenant);
+            $userApprovals = array_filter($pendingApprovals, fn (Approval $approval) => $approval->user === $user);
+            $counts = ['all' => count($pendingApprovals), 'user' => count($userApprovals)];
         }
-        if ($count['user'] >= ($this->maxPendingPerUser ?? PHP_INT_MAX)) {
-            throw self::tooManyPending("$count[user] calls of this user already wait for approval");
+        if ($counts['user'] >= ($this->maxPendingPerUser ?? PHP_INT_MAX)) {
+            throw self::tooManyPending("$counts[user] calls of the same user already wait for approval");
         }
-        if ($count['all'] >= ($this->maxPending ?? PHP_INT_MAX)) {
-            throw self::tooManyPending("$count[all] calls already wait for approval");
+        if ($counts['all'] >= ($this->maxPending ?? PHP_INT_MAX)) {
+            throw self::tooManyPending("$counts[all] calls already wait for approval");
         }
     }
 
@@ -195,7 +200,7 @@ final class Approvals
      *
      * @throws RateLimitedException
      */
-    private function request(string $id, string $tool, array $arguments, ?string $user): void
+    private function addPending(string $id, string $tool, array $arguments, ?string $user): void
     {
         if ($this->find($id) !== null) {
             return;
@@ -219,16 +224,16 @@ final class Approvals
 
     private function decide(string $id, ApprovalStatus $status, mixed $by): Approval
     {
-        return $this->announce($id, $this->store()->decide($this->tenant, $id, $status, Hooks::key($by)));
+        return $this->dispatchDecision($id, $this->store()->decide($this->tenant, $id, $status, Hooks::key($by)));
     }
 
     /** @throws NotFoundException */
-    private function announce(string $id, ?Approval $decided): Approval
+    private function dispatchDecision(string $id, ?Approval $approval): Approval
     {
-        if ($decided === null) {
+        if ($approval === null) {
             throw new NotFoundException("No pending approval '$id': it does not exist, is already decided, or has expired");
         }
-        $this->events()->dispatch(new ApprovalDecided($decided));
-        return $decided;
+        $this->events()->dispatch(new ApprovalDecided($approval));
+        return $approval;
     }
 }

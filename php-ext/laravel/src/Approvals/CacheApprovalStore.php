@@ -17,8 +17,8 @@ use Pillion\Laravel\Contracts\StoresApprovedArguments;
  */
 final class CacheApprovalStore implements ApprovalStore, CountsPending, StoresApprovedArguments
 {
-    private const KEY = 'pillion:approvals';
-    private const LOCK_SECONDS = 5;
+    private const CACHE_KEY = 'pillion:approvals';
+    private const LOCK_TIMEOUT = 5;
 
     public function __construct(private readonly Repository $cache)
     {
@@ -26,27 +26,27 @@ final class CacheApprovalStore implements ApprovalStore, CountsPending, StoresAp
 
     public function add(Approval $approval): bool
     {
-        return $this->update(function (array &$all) use ($approval): bool {
+        return $this->updateRows(function (array &$rows) use ($approval): bool {
             $key = Approval::storageKey($approval->tenant, $approval->id);
-            if (isset($all[$key])) {
+            if (isset($rows[$key])) {
                 return false;
             }
-            $all[$key] = $approval->toArray();
+            $rows[$key] = $approval->toArray();
             return true;
         });
     }
 
     public function find(?string $tenant, string $id): ?Approval
     {
-        $row = $this->read()[Approval::storageKey($tenant, $id)] ?? null;
+        $row = $this->readUnexpired()[Approval::storageKey($tenant, $id)] ?? null;
         return $row === null ? null : Approval::fromArray($row);
     }
 
     public function pending(?string $tenant, ?string $user = null): array
     {
-        $all = array_map([Approval::class, 'fromArray'], array_values($this->read()));
+        $approvals = array_map([Approval::class, 'fromArray'], array_values($this->readUnexpired()));
         return array_values(array_filter(
-            $all,
+            $approvals,
             fn (Approval $approval) => $approval->isPending()
                 && $approval->tenant === $tenant
                 && ($user === null || $approval->user === $user),
@@ -55,82 +55,84 @@ final class CacheApprovalStore implements ApprovalStore, CountsPending, StoresAp
 
     public function countPending(?string $tenant, ?string $user): array
     {
-        $pending = array_filter(
-            $this->read(),
+        $pendingRows = array_filter(
+            $this->readUnexpired(),
             fn (array $row) => $row['status'] === ApprovalStatus::Pending->value && $row['tenant'] === $tenant,
         );
-        return ['all' => count($pending), 'user' => count(array_filter($pending, fn (array $row) => $row['user'] === $user))];
+        return ['all' => count($pendingRows), 'user' => count(array_filter($pendingRows, fn (array $row) => $row['user'] === $user))];
     }
 
     public function decide(?string $tenant, string $id, ApprovalStatus $status, ?string $by): ?Approval
     {
-        return $this->change($tenant, $id, fn (Approval $approval) => $approval->withDecision($status, $by));
+        return $this->decidePending($tenant, $id, fn (Approval $approval) => $approval->withDecision($status, $by));
     }
 
     public function approveWith(?string $tenant, string $id, ?string $by, array $arguments): ?Approval
     {
-        $approve = fn (Approval $approval) => $approval->withDecision(ApprovalStatus::Approved, $by, $arguments);
-        return $this->change($tenant, $id, $approve);
+        $addDecision = fn (Approval $approval) => $approval->withDecision(ApprovalStatus::Approved, $by, $arguments);
+        return $this->decidePending($tenant, $id, $addDecision);
     }
 
-    /** @param Closure(Approval): Approval $decide */
-    private function change(?string $tenant, string $id, Closure $decide): ?Approval
+    /** @param Closure(Approval): Approval $addDecision returns the approval with the decision */
+    private function decidePending(?string $tenant, string $id, Closure $addDecision): ?Approval
     {
         $key = Approval::storageKey($tenant, $id);
-        return $this->update(function (array &$all) use ($key, $decide): ?Approval {
-            $approval = isset($all[$key]) ? Approval::fromArray($all[$key]) : null;
+        return $this->updateRows(function (array &$rows) use ($key, $addDecision): ?Approval {
+            $approval = isset($rows[$key]) ? Approval::fromArray($rows[$key]) : null;
             if ($approval === null || !$approval->isPending()) {
                 return null;
             }
-            $decided = $decide($approval);
-            $all[$key] = $decided->toArray();
-            return $decided;
+            $decidedApproval = $addDecision($approval);
+            $rows[$key] = $decidedApproval->toArray();
+            return $decidedApproval;
         });
     }
 
     public function take(?string $tenant, string $id): ?ApprovalStatus
     {
         $key = Approval::storageKey($tenant, $id);
-        return $this->update(function (array &$all) use ($key): ?ApprovalStatus {
-            $status = isset($all[$key]) ? ApprovalStatus::from($all[$key]['status']) : null;
+        return $this->updateRows(function (array &$rows) use ($key): ?ApprovalStatus {
+            $status = isset($rows[$key]) ? ApprovalStatus::from($rows[$key]['status']) : null;
             if ($status === null || $status === ApprovalStatus::Pending) {
                 return null;
             }
-            unset($all[$key]);
+            unset($rows[$key]);
             return $status;
         });
     }
 
     /** @return array<string, array<string, mixed>> the approvals that have not expired */
-    private function read(): array
+    private function readUnexpired(): array
     {
         $now = now()->getTimestamp();
-        return array_filter($this->cache->get(self::KEY, []), fn (array $row) => $row['expires_at'] > $now);
+        return array_filter($this->cache->get(self::CACHE_KEY, []), fn (array $row) => $row['expires_at'] > $now);
     }
 
     /**
+     * Changes the approvals under a lock. Returns what `$changeRows` returns.
+     *
      * @template T
      *
-     * @param Closure(array<string, array<string, mixed>>): T $update
+     * @param Closure(array<string, array<string, mixed>>): T $changeRows
      *
      * @return T
      */
-    private function update(Closure $update): mixed
+    private function updateRows(Closure $changeRows): mixed
     {
-        $run = function () use ($update): mixed {
-            $all = $this->read();
-            $result = $update($all);
-            $last = $all === [] ? 0 : max(array_column($all, 'expires_at'));
-            if ($all === []) {
-                $this->cache->forget(self::KEY);
+        $lockedUpdate = function () use ($changeRows): mixed {
+            $rows = $this->readUnexpired();
+            $result = $changeRows($rows);
+            $lastExpiry = $rows === [] ? 0 : max(array_column($rows, 'expires_at'));
+            if ($rows === []) {
+                $this->cache->forget(self::CACHE_KEY);
             } else {
-                $this->cache->put(self::KEY, $all, max(1, $last - now()->getTimestamp()));
+                $this->cache->put(self::CACHE_KEY, $rows, max(1, $lastExpiry - now()->getTimestamp()));
             }
             return $result;
         };
         $store = $this->cache->getStore();
         return $store instanceof LockProvider
-            ? $store->lock(self::KEY . ':lock', self::LOCK_SECONDS)->block(self::LOCK_SECONDS, $run)
-            : $run();
+            ? $store->lock(self::CACHE_KEY . ':lock', self::LOCK_TIMEOUT)->block(self::LOCK_TIMEOUT, $lockedUpdate)
+            : $lockedUpdate();
     }
 }

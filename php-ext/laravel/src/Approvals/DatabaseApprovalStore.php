@@ -28,45 +28,46 @@ final class DatabaseApprovalStore implements ApprovalStore, CountsPending, Store
             'approved_arguments' => null,
             'storage_key' => Approval::storageKey($approval->tenant, $approval->id),
         ] + $approval->toArray();
-        // An expired approval with the same key would prevent the insert. Other expired approvals only take space.
+        // Expired approvals are deleted first, because an expired approval with the same key would
+        // prevent the insert.
         $this->table()->where('expires_at', '<=', now()->getTimestamp())->delete();
         return $this->table()->insertOrIgnore($row) === 1;
     }
 
     public function find(?string $tenant, string $id): ?Approval
     {
-        $row = $this->matching($tenant, $id)->first();
-        return $row === null ? null : self::approval($row);
+        $row = $this->queryById($tenant, $id)->first();
+        return $row === null ? null : self::toApproval($row);
     }
 
     public function pending(?string $tenant, ?string $user = null): array
     {
-        $rows = $this->unexpired()->where('status', ApprovalStatus::Pending->value)->where('tenant', $tenant)
+        $query = $this->queryUnexpired()->where('status', ApprovalStatus::Pending->value)->where('tenant', $tenant)
             ->orderBy('created_at')->orderBy('id');
         if ($user !== null) {
-            $rows->where('user', $user);
+            $query->where('user', $user);
         }
         // The tenant and the user are compared again in PHP, because the database collation may
         // treat `A` and `a` as equal.
-        return $rows->get()->map([self::class, 'approval'])->filter(
+        return $query->get()->map(self::toApproval(...))->filter(
             fn (Approval $approval) => $approval->tenant === $tenant && ($user === null || $approval->user === $user),
         )->values()->all();
     }
 
     public function countPending(?string $tenant, ?string $user): array
     {
-        $pending = fn () => $this->unexpired()->where('status', ApprovalStatus::Pending->value)->where('tenant', $tenant);
-        return ['all' => $pending()->count(), 'user' => $pending()->where('user', $user)->count()];
+        $queryPending = fn () => $this->queryUnexpired()->where('status', ApprovalStatus::Pending->value)->where('tenant', $tenant);
+        return ['all' => $queryPending()->count(), 'user' => $queryPending()->where('user', $user)->count()];
     }
 
     public function decide(?string $tenant, string $id, ApprovalStatus $status, ?string $by): ?Approval
     {
-        return $this->change($tenant, $id, ['status' => $status->value, 'decided_by' => $by]);
+        return $this->decidePending($tenant, $id, ['status' => $status->value, 'decided_by' => $by]);
     }
 
     public function approveWith(?string $tenant, string $id, ?string $by, array $arguments): ?Approval
     {
-        return $this->change($tenant, $id, [
+        return $this->decidePending($tenant, $id, [
             'status' => ApprovalStatus::Approved->value,
             'decided_by' => $by,
             'approved_arguments' => json_encode((object) $arguments, JSON_THROW_ON_ERROR),
@@ -74,32 +75,31 @@ final class DatabaseApprovalStore implements ApprovalStore, CountsPending, Store
     }
 
     /** @param array<string, ?string> $decision */
-    private function change(?string $tenant, string $id, array $decision): ?Approval
+    private function decidePending(?string $tenant, string $id, array $decision): ?Approval
     {
-        $changed = $this->matching($tenant, $id)->where('status', ApprovalStatus::Pending->value)
+        $changedRows = $this->queryById($tenant, $id)->where('status', ApprovalStatus::Pending->value)
             ->update($decision + ['decided_at' => now()->getTimestamp()]);
-        return $changed === 1 ? $this->find($tenant, $id) : null;
+        return $changedRows === 1 ? $this->find($tenant, $id) : null;
     }
 
     public function take(?string $tenant, string $id): ?ApprovalStatus
     {
         foreach ([ApprovalStatus::Denied, ApprovalStatus::Approved] as $status) {
-            if ($this->matching($tenant, $id)->where('status', $status->value)->delete() === 1) {
+            if ($this->queryById($tenant, $id)->where('status', $status->value)->delete() === 1) {
                 return $status;
             }
         }
         return null;
     }
 
-    /** @internal */
-    public static function approval(object $row): Approval
+    private static function toApproval(object $row): Approval
     {
-        $row = (array) $row;
-        $approved = $row['approved_arguments'];
+        $columns = (array) $row;
+        $approvedArguments = $columns['approved_arguments'];
         return Approval::fromArray([
-            'arguments' => json_decode($row['arguments'], true),
-            'approved_arguments' => $approved === null ? null : json_decode($approved, true),
-        ] + $row);
+            'arguments' => json_decode($columns['arguments'], true),
+            'approved_arguments' => $approvedArguments === null ? null : json_decode($approvedArguments, true),
+        ] + $columns);
     }
 
     private function table(): Builder
@@ -107,12 +107,12 @@ final class DatabaseApprovalStore implements ApprovalStore, CountsPending, Store
         return $this->connection->table($this->table);
     }
 
-    private function matching(?string $tenant, string $id): Builder
+    private function queryById(?string $tenant, string $id): Builder
     {
-        return $this->unexpired()->where('storage_key', Approval::storageKey($tenant, $id));
+        return $this->queryUnexpired()->where('storage_key', Approval::storageKey($tenant, $id));
     }
 
-    private function unexpired(): Builder
+    private function queryUnexpired(): Builder
     {
         return $this->table()->where('expires_at', '>', now()->getTimestamp());
     }

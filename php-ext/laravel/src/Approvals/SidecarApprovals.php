@@ -13,7 +13,7 @@ use Pillion\ToolInterface;
 use Pillion\ToolResult;
 
 /**
- * Answers the sidecar's approval requests with the decisions of the application.
+ * Forwards the application's decisions on calls for which the sidecar requires approval.
  *
  * @internal
  */
@@ -37,16 +37,17 @@ final class SidecarApprovals
         $reason = $approval?->decidedBy === null ? null : "by $approval->decidedBy";
         try {
             match ($approval?->status) {
-                ApprovalStatus::Approved => self::sidecarOf($tool)->approve($approval->id, $reason, $approval->approvedArguments),
-                ApprovalStatus::Denied => self::sidecarOf($tool)->deny($approval->id, $reason),
+                ApprovalStatus::Approved => self::findSidecar($tool)->approve($approval->id, $reason, $approval->approvedArguments),
+                ApprovalStatus::Denied => self::findSidecar($tool)->deny($approval->id, $reason),
                 ApprovalStatus::Pending, null => null,
             };
         } catch (InvalidInputException) {
-            // The sidecar already has a decision; the next attempt of the call receives it.
+            // A conflict is ignored: the sidecar already has a decision, which the next attempt of
+            // the call receives.
         }
     }
 
-    private static function sidecarOf(?ToolInterface $tool): Sidecar
+    private static function findSidecar(?ToolInterface $tool): Sidecar
     {
         return $tool instanceof SidecarTool ? $tool->sidecar() : RequestServices::current()->sidecar();
     }

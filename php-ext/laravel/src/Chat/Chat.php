@@ -19,7 +19,10 @@ use SensitiveParameterValue;
  */
 final class Chat
 {
-    /** The factory of the chat, hidden from dumps because it references the whole application. */
+    /**
+     * The factory that creates the chat. The factory is hidden from dumps, because it references
+     * the whole application.
+     */
     private readonly SensitiveParameterValue $factory;
 
     /** @param Closure(): (ToolAwareChat|FakeChat) $factory called for each message, because a test may set a fake in between */
@@ -44,7 +47,7 @@ final class Chat
      */
     public function send(string|array|null $message = null, ?string $state = null, array $context = []): ChatAnswer
     {
-        return ($this->factory->getValue())()->send($message, $state, $this->context($context));
+        return ($this->factory->getValue())()->send($message, $state, $this->addUser($context));
     }
 
     /**
@@ -60,7 +63,7 @@ final class Chat
      */
     public function stream(string|array|null $message = null, ?string $state = null, array $context = []): Iterator
     {
-        return ($this->factory->getValue())()->stream($message, $state, $this->context($context));
+        return ($this->factory->getValue())()->stream($message, $state, $this->addUser($context));
     }
 
     public function __serialize(): array
@@ -73,7 +76,7 @@ final class Chat
      *
      * @return array<string, mixed>
      */
-    private function context(array $context): array
+    private function addUser(array $context): array
     {
         return $context + ($this->user === null ? [] : ['user' => $this->user]);
     }

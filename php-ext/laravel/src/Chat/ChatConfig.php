@@ -17,8 +17,8 @@ use SensitiveParameter;
  */
 final class ChatConfig
 {
-    /** Numeric options, which may come from the environment as strings. */
-    private const NUMBERS = ['temperature', 'max_output_tokens', 'timeout', 'top_p', 'max_tool_calls', 'max_tool_rounds', 'max_calls_per_answer', 'max_total_tokens'];
+    /** The options that are numbers. Environment variables provide them as strings. */
+    private const NUMERIC_OPTIONS = ['temperature', 'max_output_tokens', 'timeout', 'top_p', 'max_tool_calls', 'max_tool_rounds', 'max_calls_per_answer', 'max_total_tokens'];
 
     public function __construct(private readonly Repository $config, private readonly ModelDirectory $models)
     {
@@ -74,16 +74,16 @@ final class ChatConfig
         foreach (array_keys($overrides, null, true) as $name) {
             throw new InvalidInputException("Invalid chat option '$name': it must not be null");
         }
-        $configured = ConfigReader::readArray($this->config, 'chat.options');
+        $configuredOptions = ConfigReader::readArray($this->config, 'chat.options');
         if (!$this->runsInSidecar()) {
-            $configured += [
+            $configuredOptions += [
                 'max_tool_rounds' => ConfigReader::readWholeNumber($this->config, 'limits.max_rounds', 5),
                 'max_tool_calls' => ConfigReader::readWholeNumber($this->config, 'limits.max_calls', 5),
             ];
         }
-        foreach (array_intersect_key($configured, array_flip(self::NUMBERS)) as $key => $value) {
-            $configured[$key] = ConfigReader::toNumber($value);
+        foreach (array_intersect_key($configuredOptions, array_flip(self::NUMERIC_OPTIONS)) as $key => $value) {
+            $configuredOptions[$key] = ConfigReader::toNumber($value);
         }
-        return $overrides + $configured;
+        return $overrides + $configuredOptions;
     }
 }

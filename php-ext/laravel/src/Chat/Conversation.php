@@ -11,17 +11,21 @@ use Pillion\ToolCall;
 use Pillion\ToolResult;
 
 /**
- * A conversation with a model that calls tools. {@see run()} exchanges messages until the model has an answer
- * or a call waits for approval. A conversation can be serialized (into a session, a cache, a queued job) and
- * resumed with `run()`, also after `run()` has thrown: store it in any case, so that calls that have run do
- * not run again.
+ * A conversation with a model that calls tools. {@see run()} exchanges messages until the model has
+ * an answer or a call waits for approval. A conversation can be serialized (into a session, a
+ * cache, a queued job) and resumed with `run()`, even after `run()` has thrown an exception. Store
+ * the conversation after each `run()`, even a failed one, so that calls that have run do not run
+ * again.
  */
 final class Conversation
 {
-    /** Maximum number of calls that run for one answer. The other calls get a result that they did not run. */
+    /**
+     * Maximum number of calls that run for one response of the model. Each further call in the
+     * response gets a failed result.
+     */
     private const MAX_CALLS_PER_ANSWER = 32;
 
-    /** Maximum number of approvals that an error names. */
+    /** Maximum number of approvals that an error message lists. */
     private const MAX_NAMED_APPROVALS = 3;
 
     /** @var list<ToolCall> the calls of the current round */
@@ -31,7 +35,7 @@ final class Conversation
     private array $results = [];
 
     /** @var list<array{ToolCall, ToolResult}> the calls that finished in the last {@see run()} */
-    private array $finished = [];
+    private array $finishedCalls = [];
 
     private int $rounds = 0;
 
@@ -70,24 +74,26 @@ final class Conversation
      */
     public function run(ModelTools $tools, callable $send, array $context = []): self
     {
-        $this->finished = [];
+        $this->finishedCalls = [];
         while ($this->text === null) {
             if ($this->calls !== [] && !$this->finishRound($tools, $context)) {
                 break;
             }
-            [$offered, $choice] = $this->offeredTools($tools);
-            $response = $send($this->messages, $offered, $choice);
+            [$offeredTools, $toolChoice] = $this->offeredTools($tools);
+            $response = $send($this->messages, $offeredTools, $toolChoice);
             if (!is_array($response)) {
                 throw new InvalidInputException('The response of the model must be an array, not ' . get_debug_type($response));
             }
             $calls = ProviderFormat::toolCalls($this->provider, $response);
-            // A model that calls tools although none were offered has used up its rounds.
             $messages = ProviderFormat::assistantMessages($this->provider, $response);
+            // Calls after the limit do not start a round, because the model was offered no tools in
+            // the last request.
             if ($calls === [] || $this->isAtLimit()) {
                 $this->text = ProviderFormat::text($this->provider, $response);
-                // Providers only accept a conversation in which every call has a result.
-                $rejected = array_map(fn (ToolCall $call) => self::notRunResult($call, 'no more tool calls are allowed'), $calls);
-                $results = $rejected === [] ? [] : ProviderFormat::results($this->provider, $rejected);
+                // Each remaining call gets a failed result, because providers only accept a
+                // conversation in which every call has a result.
+                $rejectedResults = array_map(fn (ToolCall $call) => self::notRunResult($call, 'no more tool calls are allowed'), $calls);
+                $results = $rejectedResults === [] ? [] : ProviderFormat::results($this->provider, $rejectedResults);
                 $this->messages = [...$this->messages, ...$messages, ...$results];
                 break;
             }
@@ -102,7 +108,7 @@ final class Conversation
      *
      * @param array<string, mixed> $message in the provider's format
      *
-     * @throws InvalidInputException naming the approval, while a call waits for one
+     * @throws InvalidInputException while a call waits for an approval, which the message names
      */
     public function addMessage(array $message): self
     {
@@ -117,8 +123,9 @@ final class Conversation
     }
 
     /**
-     * Denies the waiting calls; completed results are kept. For an approval that has expired, or a user who
-     * continues without it. Continue with {@see run()} or {@see say()}.
+     * Denies the calls that wait for approval. Other calls keep their results. Use this method if
+     * an approval has expired, or if the user continues without the calls. Continue with {@see
+     * run()} or {@see addMessage()}.
      */
     public function abandon(): self
     {
@@ -142,33 +149,33 @@ final class Conversation
     /** @return array<string, ToolCall> the waiting calls, by the IDs of their approvals */
     public function waitingFor(): array
     {
-        $waiting = [];
+        $waitingCalls = [];
         foreach ($this->results as $index => $result) {
             if ($result->errorCode === 'approval_required') {
-                $waiting[$result->metadata['approval_id']] = $this->calls[$index];
+                $waitingCalls[$result->metadata['approval_id']] = $this->calls[$index];
             }
         }
-        return $waiting;
+        return $waitingCalls;
     }
 
     /** @internal Describes what {@see isWaiting()} waits for; names at most three approvals. */
     public function openCalls(): string
     {
-        $waiting = $this->waitingFor();
-        $names = array_map(
+        $waitingCalls = $this->waitingFor();
+        $descriptions = array_map(
             static fn (int|string $id, ToolCall $call): string => "approval '$id' of tool '$call->name'",
-            array_keys($waiting),
-            $waiting,
+            array_keys($waitingCalls),
+            $waitingCalls,
         );
-        $more = count($names) - self::MAX_NAMED_APPROVALS;
+        $unnamedCount = count($descriptions) - self::MAX_NAMED_APPROVALS;
         return match (true) {
-            $names === [] => 'results of tool calls',
-            $more > 0 => implode(', ', array_slice($names, 0, self::MAX_NAMED_APPROVALS)) . ", $more more",
-            default => implode(', ', $names),
+            $descriptions === [] => 'results of tool calls',
+            $unnamedCount > 0 => implode(', ', array_slice($descriptions, 0, self::MAX_NAMED_APPROVALS)) . ", $unnamedCount more",
+            default => implode(', ', $descriptions),
         };
     }
 
-    /** Returns the model's answer; null if there is none yet. */
+    /** Returns the model's answer; null if the model has not answered yet. */
     public function text(): ?string
     {
         return $this->text;
@@ -187,18 +194,19 @@ final class Conversation
      */
     public function finishedCalls(): array
     {
-        return $this->finished;
+        return $this->finishedCalls;
     }
 
     /**
-     * Omits the calls of the last {@see run()}, which would duplicate all arguments and results.
+     * Returns the serialized properties without the calls of the last {@see run()}, which would
+     * duplicate all arguments and results.
      *
      * @return array<string, mixed>
      */
     public function __serialize(): array
     {
         $state = get_object_vars($this);
-        unset($state['finished']);
+        unset($state['finishedCalls']);
         return $state;
     }
 
@@ -238,32 +246,33 @@ final class Conversation
     }
 
     /**
-     * Records results for the calls that must not run.
+     * Records failed results for the calls that must not run: incomplete calls, and calls above the
+     * maximum.
      *
      * @param list<ToolCall> $calls
-     * @param int            $complete how many calls are complete: a truncated call may have lost its arguments
+     * @param int            $completeCount how many calls are complete: a truncated call may have lost its arguments
      */
-    private function beginRound(array $calls, int $complete): void
+    private function beginRound(array $calls, int $completeCount): void
     {
         $this->calls = $calls;
         $this->callCount += count($calls);
-        $max = self::MAX_CALLS_PER_ANSWER;
-        foreach (array_slice($calls, min($max, $complete), preserve_keys: true) as $index => $call) {
-            $reason = $index < $complete ? "a response may have at most $max tool calls" : 'the response was cut off before the call was complete';
+        $maxCallsPerAnswer = self::MAX_CALLS_PER_ANSWER;
+        foreach (array_slice($calls, min($maxCallsPerAnswer, $completeCount), preserve_keys: true) as $index => $call) {
+            $reason = $index < $completeCount ? "a response may have at most $maxCallsPerAnswer tool calls" : 'the response was cut off before the call was complete';
             $this->results[$index] = self::notRunResult($call, $reason);
-            $this->finished[] = [$call, $this->results[$index]];
+            $this->finishedCalls[] = [$call, $this->results[$index]];
         }
     }
 
-    /** Runs the open calls; returns false if a call waits for approval. */
+    /** Runs the calls that have no result yet. Returns false if a call waits for approval. */
     private function finishRound(ModelTools $tools, array $context): bool
     {
-        $open = array_filter($this->calls, fn (int $index) => $this->isOpen($index), ARRAY_FILTER_USE_KEY);
-        $finished = array_combine(array_keys($open), $tools->execute(array_values($open), $context));
-        $this->results = array_replace($this->results, $finished);
-        foreach ($finished as $index => $result) {
+        $openCalls = array_filter($this->calls, fn (int $index) => $this->isOpen($index), ARRAY_FILTER_USE_KEY);
+        $newResults = array_combine(array_keys($openCalls), $tools->execute(array_values($openCalls), $context));
+        $this->results = array_replace($this->results, $newResults);
+        foreach ($newResults as $index => $result) {
             if ($result->errorCode !== 'approval_required') {
-                $this->finished[] = [$this->calls[$index], $result];
+                $this->finishedCalls[] = [$this->calls[$index], $result];
             }
         }
         if ($this->waitingFor() !== []) {

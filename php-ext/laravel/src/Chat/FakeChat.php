@@ -15,8 +15,8 @@ use Pillion\ToolResult;
 use Throwable;
 
 /**
- * A chat with a fake model whose answers a test defines; tools, approvals and limits are those of the
- * application.
+ * A chat with a fake model, whose responses a test defines. The chat uses the application's tools,
+ * approvals and limits.
  *
  * @internal
  */
@@ -45,39 +45,40 @@ final class FakeChat
         assert($conversation instanceof Conversation);
         $conversation->setLimits($this->maxRounds, $this->maxCalls);
         if ($state !== null && $messages !== [] && $conversation->isWaiting()) {
-            // The engine's message.
+            // The exception has the same message as the exception of `ToolAwareChat`.
             throw new InvalidInputException("the chat waits for {$conversation->openCalls()}: continue the chat without a message after the decision");
         }
-        foreach ($state === null ? [] : $messages as $next) {
-            $conversation->addMessage($next);
+        foreach ($state === null ? [] : $messages as $nextMessage) {
+            $conversation->addMessage($nextMessage);
         }
         $failure = null;
-        $send = function () use (&$failure): array {
-            $next = $this->fake->nextModelAnswer();
-            return is_array($next) ? $next : throw $failure = $next;
+        $sendRequest = function () use (&$failure): array {
+            $response = $this->fake->nextModelAnswer();
+            return is_array($response) ? $response : throw $failure = $response;
         };
         try {
-            $conversation->run($this->tools, $send, $context);
-        } catch (Throwable $e) {
-            // An exception defined by the test simulates a failure of the provider.
-            if ($e !== $failure) {
-                throw $e;
+            $conversation->run($this->tools, $sendRequest, $context);
+        } catch (Throwable $exception) {
+            // If the test defined an exception in place of a response, throws the exception, to
+            // simulate a failure of the provider.
+            if ($exception !== $failure) {
+                throw $exception;
             }
         }
-        $waiting = $conversation->waitingFor();
+        $waitingCalls = $conversation->waitingFor();
         return new ChatAnswer(
             text: $failure === null ? $conversation->text() : null,
             status: match (true) {
                 $failure !== null => 'failed',
-                $waiting !== [] => 'awaiting_approval',
+                $waitingCalls !== [] => 'awaiting_approval',
                 default => 'answered',
             },
             state: base64_encode(serialize($conversation)),
             model: $this->model,
-            finishReason: $failure === null && $waiting === [] ? 'stop' : null,
+            finishReason: $failure === null && $waitingCalls === [] ? 'stop' : null,
             limitReached: $failure === null ? $conversation->limitReached() : null,
-            toolCalls: array_map(self::call(...), $conversation->finishedCalls()),
-            approvals: array_map(self::approval(...), array_keys($waiting), $waiting),
+            toolCalls: array_map(self::describeCall(...), $conversation->finishedCalls()),
+            approvals: array_map(self::describeApproval(...), array_keys($waitingCalls), $waitingCalls),
             error: $failure?->getMessage(),
             errorCode: $failure === null ? null : $failure->errorCode ?? 'unavailable',
         );
@@ -107,32 +108,32 @@ final class FakeChat
     }
 
     /**
-     * @param array{ToolCall, ToolResult} $finished
+     * @param array{ToolCall, ToolResult} $finishedCall
      *
      * @return array<string, mixed>
      */
-    private static function call(array $finished): array
+    private static function describeCall(array $finishedCall): array
     {
-        [$call, $result] = $finished;
+        [$call, $result] = $finishedCall;
         return [
             'id' => $call->id,
             'name' => $call->name,
-            'arguments' => self::arguments($call),
+            'arguments' => self::decodeArguments($call),
             'success' => $result->success,
             'content' => $result->success ? $result->text() : $result->toMessage(),
         ] + ($result->errorCode === null ? [] : ['error_code' => $result->errorCode]);
     }
 
     /** @return array<string, mixed> */
-    private static function approval(string $id, ToolCall $call): array
+    private static function describeApproval(string $id, ToolCall $call): array
     {
-        return ['id' => $id, 'call' => $call->id, 'tool' => $call->name, 'arguments' => self::arguments($call)];
+        return ['id' => $id, 'call' => $call->id, 'tool' => $call->name, 'arguments' => self::decodeArguments($call)];
     }
 
     /** @return array<array-key, mixed>|string a string if the arguments are not a JSON object or list */
-    private static function arguments(ToolCall $call): array|string
+    private static function decodeArguments(ToolCall $call): array|string
     {
-        $decoded = is_string($call->arguments) ? json_decode($call->arguments, true) : null;
-        return is_array($decoded) ? $decoded : $call->arguments;
+        $decodedArguments = is_string($call->arguments) ? json_decode($call->arguments, true) : null;
+        return is_array($decodedArguments) ? $decodedArguments : $call->arguments;
     }
 }

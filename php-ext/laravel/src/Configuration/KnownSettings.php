@@ -9,9 +9,9 @@ use Pillion\Fallback\NearestKey;
 use Pillion\Fallback\Registry\ModelKeys;
 
 /**
- * All keys of config/pillion.php, and the values that each key may have. An unknown key, null
- * without a documented meaning and a value of a wrong type are errors: otherwise, a default would
- * apply, which may allow more.
+ * All keys of config/pillion.php, and the values that each key may have. An unknown key, a value of
+ * a wrong type, and null without a documented meaning are errors, because the default that would
+ * otherwise apply may permit more than the application intended.
  */
 final class KnownSettings
 {
@@ -32,7 +32,8 @@ final class KnownSettings
     }
 
     /**
-     * Checks the configuration without the entries of `servers` and `tools.services`, which are skipped one by one.
+     * Checks the configuration except the entries of `servers` and `tools.services`. An invalid
+     * entry of these settings does not invalidate the configuration, but is skipped.
      *
      * @throws InvalidInputException
      */
@@ -50,13 +51,13 @@ final class KnownSettings
     /** @return array<string, Setting> by key of config/pillion.php */
     public static function all(): array
     {
-        static $all = null;
-        return $all ??= [
+        static $settingsByKey = null;
+        return $settingsByKey ??= [
             'servers' => Setting::map(self::server()),
             'tools' => Setting::group([
                 'discover' => Setting::map(Setting::string()),
                 'classes' => Setting::names(),
-                'builtins' => Setting::names()->or('an array, true or false', is_bool(...)),
+                'builtins' => Setting::names()->withAlternative('an array, true or false', is_bool(...)),
                 'services' => Setting::group(array_fill_keys(['get_time', 'get_weather', 'web_search'], Setting::anyArray())),
                 'aliases' => Setting::map(Setting::string()),
             ]),
@@ -92,7 +93,7 @@ final class KnownSettings
                 'register' => Setting::flag(),
             ]),
             'log' => Setting::group([
-                'channel' => Setting::optionalText()->or('the name of a channel, null or false', fn (mixed $value) => $value === false),
+                'channel' => Setting::optionalText()->withAlternative('the name of a channel, null or false', fn (mixed $value) => $value === false),
                 'level' => Setting::choice(...self::LOG_LEVELS),
             ]),
             'disconnect_on_terminate' => Setting::flag(),
@@ -100,16 +101,16 @@ final class KnownSettings
     }
 
     /**
-     * Returns the setting for an entry of `servers`. An entry with a tool class may have keys of
-     * that class.
+     * Returns the setting for an entry of `servers`. An entry with a tool class may have additional
+     * keys, which that class reads.
      */
     public static function server(): Setting
     {
-        static $server = null;
-        return $server ??= Setting::group([
+        static $serverSetting = null;
+        return $serverSetting ??= Setting::group([
             'url' => Setting::optionalText(),
             'server_url' => Setting::optionalText(),
-            'command' => Setting::names()->or('an array, a string or null', fn (mixed $value) => $value === null || is_string($value)),
+            'command' => Setting::names()->withAlternative('an array, a string or null', fn (mixed $value) => $value === null || is_string($value)),
             'args' => Setting::names(),
             'env' => Setting::map(Setting::string()),
             'inherit_env' => Setting::names(),
@@ -128,19 +129,22 @@ final class KnownSettings
             'server_label' => Setting::text(),
             'server_description' => Setting::string(),
             'description' => Setting::string(),
-        ], isOpen: fn (array $entry) => isset($entry['class']));
+        ], allowsUnknownKeys: fn (array $entry) => isset($entry['class']));
     }
 
     /**
-     * Returns the setting for a model: an array with the settings of a model, or an object with
-     * `getTools()`.
+     * Returns the setting for a model. The setting accepts an array with the settings of a model,
+     * or an object with `getTools()`.
      */
     public static function model(): Setting
     {
-        return self::modelEntry()->or('an array or an object', is_object(...));
+        return self::modelEntry()->withAlternative('an array or an object', is_object(...));
     }
 
-    /** Returns the full key of a known setting that an unknown key of another level resembles: `approvals.policy`. */
+    /**
+     * Finds a known setting on another level of the configuration whose name resembles an unknown
+     * key. Returns the setting's full key, such as `approvals.policy`.
+     */
     public static function findElsewhere(string $key): ?string
     {
         foreach (self::all() as $group => $setting) {
@@ -164,25 +168,25 @@ final class KnownSettings
             'enabled_tools' => Setting::names(),
         ];
         $members = $capabilities + [
-            'tools' => Setting::group($capabilities, isOpen: fn () => true),
+            'tools' => Setting::group($capabilities, allowsUnknownKeys: fn () => true),
             'provider' => Setting::text(),
             'api' => Setting::text(),
             'base_url' => Setting::text(),
             'model' => Setting::text(),
             'id' => Setting::text(),
             'label' => Setting::string(),
-            'api_key' => Setting::optionalText()->or('a string, a callable or null', is_callable(...)),
+            'api_key' => Setting::optionalText()->withAlternative('a string, a callable or null', is_callable(...)),
             'headers' => Setting::map(Setting::string()),
             'context_tokens' => Setting::wholeNumber(),
             'max_retries' => Setting::wholeNumber(),
             'reasoning' => Setting::flag(),
         ];
-        $known = array_keys($members);
-        // A model may have keys of the application, which the isEnabledForModel() of its tools may
-        // read.
-        return Setting::group($members, fn () => true, function (array $model, string $path) use ($known): void {
+        $knownKeys = array_keys($members);
+        // Unknown keys of a model are permitted, because an application's isEnabledForModel() may
+        // read its own keys.
+        return Setting::group($members, fn () => true, function (array $model, string $path) use ($knownKeys): void {
             Setting::rejectList($model, $path);
-            ModelKeys::check($model, $path, $known);
+            ModelKeys::check($model, $path, $knownKeys);
         });
     }
 
@@ -208,33 +212,34 @@ final class KnownSettings
     /** @return array<string, Setting> */
     private static function limits(): array
     {
-        $positive = Setting::wholeNumber(1, 'a whole number above zero');
-        $windows = Setting::group(array_fill_keys(
+        $positiveNumber = Setting::wholeNumber(1, 'a whole number above zero');
+        $windowLimits = Setting::group(array_fill_keys(
             ['per_minute', 'per_hour', 'per_day'],
             Setting::limit(0, 'a number of calls, at least 0, or null'),
         ));
         return [
             'timeout' => Setting::seconds(),
             'tool_timeouts' => Setting::map(Setting::seconds()),
-            'max_concurrent' => $positive,
-            'max_concurrent_local' => $positive,
-            'max_concurrent_total' => $positive,
-            'server_concurrency' => Setting::map($positive),
-            'tool_concurrency' => Setting::map($positive),
+            'max_concurrent' => $positiveNumber,
+            'max_concurrent_local' => $positiveNumber,
+            'max_concurrent_total' => $positiveNumber,
+            'server_concurrency' => Setting::map($positiveNumber),
+            'tool_concurrency' => Setting::map($positiveNumber),
             'queue_timeout' => Setting::seconds(),
             'max_output_bytes' => Setting::wholeNumber(),
             'max_rounds' => Setting::wholeNumber(),
             'max_calls' => Setting::wholeNumber(),
             'rate_limits' => Setting::group([
-                'default' => $windows,
-                'tools' => Setting::map($windows),
-                'servers' => Setting::map($windows),
+                'default' => $windowLimits,
+                'tools' => Setting::map($windowLimits),
+                'servers' => Setting::map($windowLimits),
             ]),
         ];
     }
 
     /**
-     * Rejects a key of a model that was written where the name of a model belongs.
+     * Rejects `models` whose keys are the keys of a single model (such as `mcp`) in place of model
+     * names.
      *
      * @param array<array-key, mixed> $models
      */

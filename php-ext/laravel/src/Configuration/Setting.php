@@ -15,17 +15,17 @@ final class Setting
      * @param string                    $expected  completes the sentence "... must be"
      * @param Closure(mixed): bool      $accepts
      * @param array<string, self>       $members   the keys of a group
-     * @param ?self                     $each      what the values of a map or a list may be
-     * @param ?Closure(array<array-key, mixed>): bool $isOpen whether a group may have keys of the application
-     * @param ?Closure(array<array-key, mixed>, string): void $rule another check of the value, given its path
+     * @param ?self                     $itemSetting what the values of a map or a list may be
+     * @param ?Closure(array<array-key, mixed>): bool $allowsUnknownKeys whether a group may have keys of the application
+     * @param ?Closure(array<array-key, mixed>, string): void $extraCheck another check of the value, given its path
      */
     private function __construct(
         private readonly string $expected,
         private readonly Closure $accepts,
         private readonly array $members = [],
-        private readonly ?self $each = null,
-        private readonly ?Closure $isOpen = null,
-        private readonly ?Closure $rule = null,
+        private readonly ?self $itemSetting = null,
+        private readonly ?Closure $allowsUnknownKeys = null,
+        private readonly ?Closure $extraCheck = null,
         private readonly bool $showsValue = false,
     ) {
     }
@@ -36,13 +36,13 @@ final class Setting
     }
 
     /**
-     * Creates a setting for a flag of a model, in the forms that environment variables and
-     * databases produce; null is false.
+     * Creates a setting for a flag of a model: a boolean, or one of the values that environment
+     * variables and databases have for booleans. Null means false.
      */
     public static function modelFlag(): self
     {
-        $forms = [null, true, false, 0, 1, 'true', 'false', '0', '1', ''];
-        return new self('a boolean', fn (mixed $value) => in_array(is_string($value) ? strtolower(trim($value)) : $value, $forms, true));
+        $acceptedValues = [null, true, false, 0, 1, 'true', 'false', '0', '1', ''];
+        return new self('a boolean', fn (mixed $value) => in_array(is_string($value) ? strtolower(trim($value)) : $value, $acceptedValues, true));
     }
 
     /**
@@ -55,9 +55,9 @@ final class Setting
 
     public static function choice(string ...$values): self
     {
-        $last = array_pop($values);
-        $expected = implode(', ', $values) . " or $last";
-        return new self($expected, fn (mixed $value) => in_array($value, [...$values, $last], true), showsValue: true);
+        $lastValue = array_pop($values);
+        $expected = implode(', ', $values) . " or $lastValue";
+        return new self($expected, fn (mixed $value) => in_array($value, [...$values, $lastValue], true), showsValue: true);
     }
 
     public static function flag(): self
@@ -65,7 +65,10 @@ final class Setting
         return new self('true or false', fn (mixed $value) => in_array($value, [true, false, 0, 1, '0', '1'], true));
     }
 
-    /** Creates a setting for a flag that another class passes on unchanged. */
+    /**
+     * Creates a setting for a flag that must be a boolean, because the class that reads the setting
+     * forwards the value unchanged.
+     */
     public static function boolean(): self
     {
         return new self('true or false', is_bool(...));
@@ -92,10 +95,13 @@ final class Setting
         return new self($expected, fn (mixed $value) => $value === null || (self::isWholeNumber($value) && $value >= $minimum));
     }
 
-    /** Creates a setting for a list of strings, which may have gaps, as after `array_filter()`. */
+    /**
+     * Creates a setting for a list of strings. The keys of the list may have gaps, as after
+     * `array_filter()`.
+     */
     public static function names(): self
     {
-        return new self('an array', is_array(...), each: self::string(), rule: self::rejectNames(...));
+        return new self('an array', is_array(...), itemSetting: self::string(), extraCheck: self::rejectNames(...));
     }
 
     public static function string(): self
@@ -103,7 +109,7 @@ final class Setting
         return new self('a string', is_string(...));
     }
 
-    /** Creates a setting for an array that another class checks. */
+    /** Creates a setting for an array whose contents another class checks. */
     public static function anyArray(): self
     {
         return new self('an array', is_array(...));
@@ -112,37 +118,38 @@ final class Setting
     /**
      * Creates a setting for a map whose keys are names that the application chooses.
      *
-     * @param ?Closure(array<array-key, mixed>, string): void $rule
+     * @param ?Closure(array<array-key, mixed>, string): void $extraCheck
      */
-    public static function map(self $each, ?Closure $rule = null): self
+    public static function map(self $itemSetting, ?Closure $extraCheck = null): self
     {
-        return new self('an array', is_array(...), each: $each, rule: function (array $value, string $path) use ($rule): void {
+        return new self('an array', is_array(...), itemSetting: $itemSetting, extraCheck: function (array $value, string $path) use ($extraCheck): void {
             self::rejectList($value, $path);
-            if ($rule !== null) {
-                $rule($value, $path);
+            if ($extraCheck !== null) {
+                $extraCheck($value, $path);
             }
         });
     }
 
     /**
      * @param array<string, self>                             $members
-     * @param ?Closure(array<array-key, mixed>): bool         $isOpen whether the group may have keys of the application
-     * @param ?Closure(array<array-key, mixed>, string): void $rule
+     * @param ?Closure(array<array-key, mixed>): bool         $allowsUnknownKeys whether the group may have keys of the application
+     * @param ?Closure(array<array-key, mixed>, string): void $extraCheck
      */
-    public static function group(array $members, ?Closure $isOpen = null, ?Closure $rule = null): self
+    public static function group(array $members, ?Closure $allowsUnknownKeys = null, ?Closure $extraCheck = null): self
     {
-        return new self('an array', is_array(...), $members, isOpen: $isOpen, rule: $rule);
+        return new self('an array', is_array(...), $members, allowsUnknownKeys: $allowsUnknownKeys, extraCheck: $extraCheck);
     }
 
     /**
-     * Returns a setting that accepts other values, too, such as `false` in place of an array.
+     * Returns a copy of this setting that also accepts the values for which `$accepts` returns
+     * true, such as `false` in place of an array.
      *
      * @param Closure(mixed): bool $accepts
      */
-    public function or(string $expected, Closure $accepts): self
+    public function withAlternative(string $expected, Closure $accepts): self
     {
-        $either = fn (mixed $value) => ($this->accepts)($value) || $accepts($value);
-        return new self($expected, $either, $this->members, $this->each, $this->isOpen, $this->rule);
+        $acceptsEither = fn (mixed $value) => ($this->accepts)($value) || $accepts($value);
+        return new self($expected, $acceptsEither, $this->members, $this->itemSetting, $this->allowsUnknownKeys, $this->extraCheck);
     }
 
     /** @return array<string, self> the keys of a group */
@@ -152,21 +159,21 @@ final class Setting
     }
 
     /** Returns the setting for each value of a map or a list. */
-    public function each(): ?self
+    public function itemSetting(): ?self
     {
-        return $this->each;
+        return $this->itemSetting;
     }
 
     /**
      * @param string $path the full key: `pillion.approvals.policy`
      *
-     * @throws InvalidInputException naming the full key, what is expected and, for an unknown key, the nearest known one
+     * @throws InvalidInputException naming the full key, what is expected and, for an unknown key, the nearest known key
      */
     public function check(string $path, #[\SensitiveParameter] mixed $value): void
     {
         if (!($this->accepts)($value)) {
-            $found = $this->showsValue && is_string($value) ? "'$value'" : get_debug_type($value);
-            throw new InvalidInputException("$path must be $this->expected, not $found");
+            $foundValue = $this->showsValue && is_string($value) ? "'$value'" : get_debug_type($value);
+            throw new InvalidInputException("$path must be $this->expected, not $foundValue");
         }
         if (!is_array($value)) {
             return;
@@ -174,18 +181,18 @@ final class Setting
         if ($this->members !== []) {
             $this->checkMembers($path, $value);
         }
-        foreach ($this->each === null ? [] : $value as $name => $item) {
-            $this->each->check("$path.$name", $item);
+        foreach ($this->itemSetting === null ? [] : $value as $name => $item) {
+            $this->itemSetting->check("$path.$name", $item);
         }
-        if ($this->rule !== null) {
-            ($this->rule)($value, $path);
+        if ($this->extraCheck !== null) {
+            ($this->extraCheck)($value, $path);
         }
     }
 
     /** @param array<array-key, mixed> $group */
     private function checkMembers(string $path, #[\SensitiveParameter] array $group): void
     {
-        $isOpen = $this->isOpen !== null && ($this->isOpen)($group);
+        $allowsUnknownKeys = $this->allowsUnknownKeys !== null && ($this->allowsUnknownKeys)($group);
         foreach ($group as $key => $value) {
             $key = (string) $key;
             $member = $this->members[$key] ?? null;
@@ -193,18 +200,18 @@ final class Setting
                 $member->check("$path.$key", $value);
                 continue;
             }
-            $nearest = NearestKey::find($key, array_keys($this->members));
-            if (!$isOpen || $nearest !== null) {
-                throw self::unknownKey("$path.$key", array_keys($this->members), $nearest ?? KnownSettings::findElsewhere($key));
+            $nearestKey = NearestKey::find($key, array_keys($this->members));
+            if (!$allowsUnknownKeys || $nearestKey !== null) {
+                throw self::unknownKey("$path.$key", array_keys($this->members), $nearestKey ?? KnownSettings::findElsewhere($key));
             }
         }
     }
 
-    /** @param list<string> $known */
-    private static function unknownKey(string $path, array $known, ?string $nearest): InvalidInputException
+    /** @param list<string> $knownKeys */
+    private static function unknownKey(string $path, array $knownKeys, ?string $nearestKey): InvalidInputException
     {
-        $hint = $nearest === null ? '' : "; did you mean '$nearest'?";
-        return new InvalidInputException("$path is unknown: expected one of " . implode(', ', $known) . $hint);
+        $hint = $nearestKey === null ? '' : "; did you mean '$nearestKey'?";
+        return new InvalidInputException("$path is unknown: expected one of " . implode(', ', $knownKeys) . $hint);
     }
 
     /** @param array<array-key, mixed> $value */

@@ -33,32 +33,32 @@ final class ApprovalsCommand extends Command
         $action = $this->argument('action');
         if ($action === 'list') {
             $user = $this->option('user');
-            return $this->list($user === null ? $approvals->pending() : $approvals->pendingFor($user));
+            return $this->printList($user === null ? $approvals->pending() : $approvals->pendingFor($user));
         }
         if (!in_array($action, ['show', 'approve', 'deny'], true)) {
             $this->error(TerminalText::escapeLine("Unknown action '$action': use list, show, approve or deny."));
             return self::INVALID;
         }
-        $id = $this->fullId($approvals, (string) $this->argument('id'));
+        $id = $this->findFullId($approvals, (string) $this->argument('id'));
         if ($id === null) {
             return self::FAILURE;
         }
         if ($action === 'show') {
-            return $this->show($approvals->find($id));
+            return $this->printApproval($approvals->find($id));
         }
-        $by = $this->option('by') ?? 'console';
+        $approver = $this->option('by') ?? 'console';
         try {
-            $arguments = $this->approvedArguments();
+            $arguments = $this->readApprovedArguments();
             if ($arguments !== null && $action === 'deny') {
                 throw new InvalidInputException('--arguments is only for approve');
             }
-            $approval = $action === 'approve' ? $approvals->approve($id, $by, $arguments) : $approvals->deny($id, $by);
-        } catch (NotFoundException | InvalidInputException $e) {
-            $this->error(TerminalText::escapeLine($e->getMessage()));
+            $approval = $action === 'approve' ? $approvals->approve($id, $approver, $arguments) : $approvals->deny($id, $approver);
+        } catch (NotFoundException | InvalidInputException $exception) {
+            $this->error(TerminalText::escapeLine($exception->getMessage()));
             return self::FAILURE;
         }
-        $arguments = TerminalText::encodeJson((object) ($approval->approvedArguments ?? $approval->arguments));
-        $this->info(ucfirst($approval->status->value) . ': ' . TerminalText::escapeLine($approval->tool) . " $arguments");
+        $finalArguments = TerminalText::encodeJson((object) ($approval->approvedArguments ?? $approval->arguments));
+        $this->info(ucfirst($approval->status->value) . ': ' . TerminalText::escapeLine($approval->tool) . " $finalArguments");
         return self::SUCCESS;
     }
 
@@ -67,26 +67,26 @@ final class ApprovalsCommand extends Command
      *
      * @throws InvalidInputException
      */
-    private function approvedArguments(): ?array
+    private function readApprovedArguments(): ?array
     {
-        $given = $this->option('arguments');
-        if ($given === null) {
+        $option = $this->option('arguments');
+        if ($option === null) {
             return null;
         }
-        $text = str_starts_with($given, '@') ? @file_get_contents(substr($given, 1)) : $given;
-        $arguments = $text === false ? null : json_decode($text);
-        if (!$arguments instanceof \stdClass) {
+        $json = str_starts_with($option, '@') ? @file_get_contents(substr($option, 1)) : $option;
+        $tree = $json === false ? null : json_decode($json);
+        if (!$tree instanceof \stdClass) {
             throw new InvalidInputException('--arguments must be a JSON object, or @ and the name of a file with one');
         }
-        return json_decode($text, true);
+        return json_decode($json, true);
     }
 
-    /** @param list<Approval> $pending */
-    private function list(array $pending): int
+    /** @param list<Approval> $pendingApprovals */
+    private function printList(array $pendingApprovals): int
     {
         if ($this->option('json')) {
-            $this->line(TerminalText::encodeJson($pending, JSON_PRETTY_PRINT));
-        } elseif ($pending === []) {
+            $this->line(TerminalText::encodeJson($pendingApprovals, JSON_PRETTY_PRINT));
+        } elseif ($pendingApprovals === []) {
             $this->info('No calls wait for approval.');
         } else {
             $this->table(['Id', 'Tool', 'Arguments', 'User', 'Expires'], array_map(fn (Approval $approval) => [
@@ -95,13 +95,16 @@ final class ApprovalsCommand extends Command
                 TerminalText::escapeLine(mb_strimwidth((string) json_encode((object) $approval->arguments), 0, 60, '…')),
                 TerminalText::escapeLine($approval->user ?? ''),
                 now()->setTimestamp($approval->expiresAt)->diffForHumans(),
-            ], $pending));
+            ], $pendingApprovals));
         }
         return self::SUCCESS;
     }
 
-    /** Shows the complete call of an approval, because the list truncates arguments. */
-    private function show(?Approval $approval): int
+    /**
+     * Shows the complete call that an approval belongs to, because the list of approvals truncates
+     * arguments.
+     */
+    private function printApproval(?Approval $approval): int
     {
         if ($approval === null) {
             $this->error('The approval has expired.');
@@ -120,18 +123,18 @@ final class ApprovalsCommand extends Command
         return self::SUCCESS;
     }
 
-    private function fullId(Approvals $approvals, string $prefix): ?string
+    private function findFullId(Approvals $approvals, string $prefix): ?string
     {
-        $matching = array_values(array_filter(
+        $matchingApprovals = array_values(array_filter(
             $approvals->pending(),
             fn (Approval $approval) => $prefix !== '' && str_starts_with($approval->id, $prefix),
         ));
-        if (count($matching) === 1) {
-            return $matching[0]->id;
+        if (count($matchingApprovals) === 1) {
+            return $matchingApprovals[0]->id;
         }
         $this->error(match (true) {
-            $prefix === '' => 'Name the approval: its ID, or the beginning of its ID.',
-            $matching === [] => TerminalText::escapeLine("No pending approval begins with '$prefix'."),
+            $prefix === '' => 'Pass the ID of an approval, or the beginning of the ID.',
+            $matchingApprovals === [] => TerminalText::escapeLine("No pending approval begins with '$prefix'."),
             default => TerminalText::escapeLine("Several approvals begin with '$prefix': use a longer prefix."),
         });
         return null;

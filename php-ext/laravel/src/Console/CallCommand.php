@@ -23,7 +23,7 @@ final class CallCommand extends Command
     {
         $arguments = json_decode((string) ($this->argument('arguments') ?? '{}'), true, 128);
         if (!is_array($arguments) || ($arguments !== [] && array_is_list($arguments))) {
-            $this->error('The arguments are not a JSON object.');
+            $this->error('The arguments must be a JSON object.');
             return self::INVALID;
         }
         $user = $this->option('user');
@@ -32,8 +32,8 @@ final class CallCommand extends Command
         if ($this->option('json')) {
             $this->line(TerminalText::encodeJson($result->toArray(), JSON_PRETTY_PRINT));
         } elseif ($result->success) {
-            $text = $result->result;
-            $this->line(is_string($text) ? TerminalText::escape($text) : TerminalText::encodeJson($text, JSON_PRETTY_PRINT));
+            $value = $result->result;
+            $this->line(is_string($value) ? TerminalText::escape($value) : TerminalText::encodeJson($value, JSON_PRETTY_PRINT));
         } else {
             $this->error(TerminalText::escape("$result->error ($result->errorCode)"));
             if ($result->errorCode === 'approval_required') {

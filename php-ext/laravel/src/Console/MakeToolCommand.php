@@ -23,8 +23,8 @@ final class MakeToolCommand extends GeneratorCommand
             (bool) $this->option('interface') => 'pillion-tool.interface.stub',
             default => 'pillion-tool.stub',
         };
-        $published = $this->laravel->basePath("stubs/$stub");
-        return is_file($published) ? $published : __DIR__ . "/../../stubs/$stub";
+        $publishedStub = $this->laravel->basePath("stubs/$stub");
+        return is_file($publishedStub) ? $publishedStub : __DIR__ . "/../../stubs/$stub";
     }
 
     protected function getDefaultNamespace($rootNamespace): string
@@ -34,9 +34,10 @@ final class MakeToolCommand extends GeneratorCommand
 
     protected function buildClass($name): string
     {
-        // The class `WeatherTool` becomes the tool `weather`.
-        $tool = Str::snake(class_basename($name));
-        $tool = $tool === 'tool' ? $tool : Str::beforeLast($tool, '_tool');
+        // The suffix `Tool` is removed from the class name: the class `WeatherTool` becomes the
+        // tool `weather`.
+        $snakeName = Str::snake(class_basename($name));
+        $tool = $snakeName === 'tool' ? $snakeName : Str::beforeLast($snakeName, '_tool');
         $title = ucfirst(str_replace('_', ' ', $tool));
         return str_replace(['{{ tool }}', '{{ title }}'], [$tool, $title], parent::buildClass($name));
     }

@@ -23,37 +23,37 @@ final class ProbeCommand extends Command
     {
         $user = $this->option('user');
         $manager = $user === null ? $pillion : $pillion->forUser($user);
-        $started = microtime(true);
+        $startedAt = microtime(true);
         try {
             $server = $manager->server($this->argument('server'));
-            $this->line($this->describe($server));
-            $connected = microtime(true);
+            $this->line($this->describeServer($server));
+            $connectedAt = microtime(true);
             $tools = $server->listTools();
-        } catch (PillionException $e) {
-            $this->error(TerminalText::escape($e->getMessage() . " ($e->errorCode)"));
+        } catch (PillionException $exception) {
+            $this->error(TerminalText::escape($exception->getMessage() . " ($exception->errorCode)"));
             return self::FAILURE;
         }
-        $this->line(sprintf('Connected in %.0f ms', 1e3 * ($connected - $started)));
+        $this->line(sprintf('Connected in %.0f ms', 1e3 * ($connectedAt - $startedAt)));
         $this->line(sprintf(
             '%d tools in %.0f ms: %s',
             count($tools),
-            1e3 * (microtime(true) - $connected),
+            1e3 * (microtime(true) - $connectedAt),
             TerminalText::escapeLine(implode(', ', array_column($tools, 'name'))),
         ));
         return self::SUCCESS;
     }
 
-    private function describe(Server $server): string
+    private function describeServer(Server $server): string
     {
         if (!extension_loaded('pillion')) {
-            return 'A server connected through the sidecar, which does not report details';
+            return 'The server is connected through the sidecar, which does not report details';
         }
-        $info = $server->getServerInfo();
+        $serverInfo = $server->getServerInfo();
         return sprintf(
             '<info>%s</info>, protocol %s over %s',
-            TerminalText::escapeLine(trim(($info['name'] ?? '(unnamed server)') . ' ' . ($info['version'] ?? ''))),
-            TerminalText::escapeLine($info['protocol_version'] ?? 'unknown'),
-            TerminalText::escapeLine($info['transport']),
+            TerminalText::escapeLine(trim(($serverInfo['name'] ?? '(unnamed server)') . ' ' . ($serverInfo['version'] ?? ''))),
+            TerminalText::escapeLine($serverInfo['protocol_version'] ?? 'unknown'),
+            TerminalText::escapeLine($serverInfo['transport']),
         );
     }
 }

@@ -9,8 +9,8 @@ use Symfony\Component\Console\Input\InputInterface;
 use Symfony\Component\Console\Output\OutputInterface;
 
 /**
- * Rejects options with an empty value: `--user="$USER_ID"` with an unset variable would run the command for a user
- * whose name is empty.
+ * Rejects options with an empty value. Otherwise, `--user="$USER_ID"` with an unset variable would
+ * run the command for a user with an empty name.
  */
 trait RejectsEmptyOptions
 {
@@ -19,7 +19,7 @@ trait RejectsEmptyOptions
         parent::initialize($input, $output);
         foreach ($input->getOptions() as $name => $value) {
             if ($value === '') {
-                throw new InvalidOptionException("--$name must not be empty: leave it out for its default");
+                throw new InvalidOptionException("--$name must not be empty: omit the option to use its default");
             }
         }
     }

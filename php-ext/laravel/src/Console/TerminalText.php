@@ -7,29 +7,30 @@ namespace Pillion\Laravel\Console;
 use Symfony\Component\Console\Formatter\OutputFormatter;
 
 /**
- * Prepares untrusted text (from models, servers, users) for a terminal, so that the output shows exactly the
- * text. Console tags have no effect; characters that move the cursor, hide text or change its direction are
- * written as `\u001b`, which is the same text in JSON.
+ * Prepares untrusted text (from models, servers, users) for a terminal, so that the output shows
+ * exactly the text. Console tags have no effect; characters that move the cursor, hide text or
+ * change its direction become escapes such as `\u001b`, which JSON parsers read as the original
+ * character.
  */
 final class TerminalText
 {
-    private const INVISIBLE = '/[\x{0}-\x{1f}\x{7f}-\x{9f}\p{Cf}\x{2028}\x{2029}]/u';
+    private const INVISIBLE_CHARACTERS = '/[\x{0}-\x{1f}\x{7f}-\x{9f}\p{Cf}\x{2028}\x{2029}]/u';
 
-    /** Returns the text on one line. */
+    /** Returns the text on one line, for output with console tags. */
     public static function escapeLine(string $text): string
     {
-        return OutputFormatter::escape(self::visibleLine($text));
+        return OutputFormatter::escape(self::toVisibleLine($text));
     }
 
     /** Returns the text on one line, for output without console tags, such as a log. */
-    public static function visibleLine(string $text): string
+    public static function toVisibleLine(string $text): string
     {
-        $text = preg_match('//u', $text) === 1 ? $text : mb_convert_encoding($text, 'UTF-8', 'ISO-8859-1');
-        $escape = static fn (array $found): string => self::escapeCharacter($found[0]);
-        return (string) preg_replace_callback(self::INVISIBLE, $escape, $text);
+        $utf8Text = preg_match('//u', $text) === 1 ? $text : mb_convert_encoding($text, 'UTF-8', 'ISO-8859-1');
+        $escapeMatch = static fn (array $matches): string => self::escapeCharacter($matches[0]);
+        return (string) preg_replace_callback(self::INVISIBLE_CHARACTERS, $escapeMatch, $utf8Text);
     }
 
-    /** Returns the text with its line breaks. */
+    /** Returns the text with its line breaks, for output with console tags. */
     public static function escape(string $text): string
     {
         return implode("\n", array_map([self::class, 'escapeLine'], explode("\n", $text)));
@@ -43,7 +44,7 @@ final class TerminalText
 
     private static function escapeCharacter(string $character): string
     {
-        $units = bin2hex(mb_convert_encoding($character, 'UTF-16BE', 'UTF-8'));
-        return '\\u' . implode('\\u', str_split($units, 4));
+        $codeUnits = bin2hex(mb_convert_encoding($character, 'UTF-16BE', 'UTF-8'));
+        return '\\u' . implode('\\u', str_split($codeUnits, 4));
     }
 }

@@ -27,12 +27,12 @@ final class ToolsCommand extends Command
     public function handle(PillionManager $pillion, ModelDirectory $models, Repository $config): int
     {
         $model = $this->option('model');
-        $dropped = $model === null ? [] : $pillion->registry()->getDroppedForModel($models->capabilities($model));
+        $dropReasons = $model === null ? [] : $pillion->registry()->getDroppedForModel($models->capabilities($model));
         $rows = $pillion->tools()->map(fn (ToolInterface $tool) => [
             'name' => $tool->getName(),
-            'from' => self::origin($tool),
+            'from' => self::describeOrigin($tool),
             'description' => $tool->getDefinition()->description,
-        ] + ($model === null ? [] : ['visible' => $dropped[$tool->getName()] ?? 'yes']))->values()->all();
+        ] + ($model === null ? [] : ['visible' => $dropReasons[$tool->getName()] ?? 'yes']))->values()->all();
 
         if ($this->option('json')) {
             $this->line(TerminalText::encodeJson($rows, JSON_PRETTY_PRINT));
@@ -43,26 +43,26 @@ final class ToolsCommand extends Command
             $this->table($headers, array_map(
                 fn (array $row) => array_map(
                     [TerminalText::class, 'escapeLine'],
-                    array_replace($row, ['description' => self::short($row['description'])]),
+                    array_replace($row, ['description' => self::shorten($row['description'])]),
                 ),
                 $rows,
             ));
         }
         if ($model !== null && !in_array($model, $models->names(), true)) {
-            $this->remark("Unknown model $model: the capabilities of pillion.default_model apply");
+            $this->writeRemark("Unknown model $model: the capabilities of pillion.default_model apply");
         }
         foreach ($pillion->skipped() as $server => $reason) {
-            $this->remark("Skipped $server: $reason");
+            $this->writeRemark("Skipped $server: $reason");
         }
-        $this->remarkMisspeltNames($config, $pillion->registry());
+        $this->reportMisspelledNames($config, $pillion->registry());
         return self::SUCCESS;
     }
 
     /**
-     * Remarks on names in the settings that are probably misspelled. A setting may name a tool
-     * that is not available at present, so such a name is not an error.
+     * Writes remarks about probably misspelled tool names in the settings. A setting may name a
+     * tool that is not available at present, so such a name is not an error.
      */
-    private function remarkMisspeltNames(Repository $config, ToolRegistry $registry): void
+    private function reportMisspelledNames(Repository $config, ToolRegistry $registry): void
     {
         $settings = [
             'approvals.tools' => array_keys(ConfigReader::readArray($config, 'approvals.tools')),
@@ -73,28 +73,28 @@ final class ToolsCommand extends Command
         ];
         foreach ($settings as $key => $names) {
             foreach (array_map('strval', $names) as $name) {
-                $nearest = $registry->has($name) ? null : NearestKey::find($name, array_map('strval', array_keys($registry->getAll())));
-                if ($nearest !== null) {
-                    $this->remark("pillion.$key names the tool $name, which is unknown: did you mean $nearest?");
+                $nearestName = $registry->has($name) ? null : NearestKey::find($name, array_map('strval', array_keys($registry->getAll())));
+                if ($nearestName !== null) {
+                    $this->writeRemark("pillion.$key names the tool $name, which is unknown: did you mean $nearestName?");
                 }
             }
         }
     }
 
     /** Writes a remark to standard error, so that standard output remains valid JSON. */
-    private function remark(string $text): void
+    private function writeRemark(string $text): void
     {
         $this->getOutput()->getErrorStyle()->writeln('<comment>' . TerminalText::escapeLine($text) . '</comment>');
     }
 
-    private static function origin(ToolInterface $tool): string
+    private static function describeOrigin(ToolInterface $tool): string
     {
         return $tool instanceof MCPToolInterface
             ? (string) ($tool->getMCPServerConfig()['server_label'] ?? 'mcp')
             : 'application';
     }
 
-    private static function short(string $text): string
+    private static function shorten(string $text): string
     {
         $line = trim((string) strtok($text, "\n"));
         return mb_strlen($line) > 60 ? mb_substr($line, 0, 59) . '…' : $line;

@@ -21,7 +21,7 @@ final class WorkCommand extends Command
 {
     use RejectsEmptyOptions;
 
-    /** The exit code at the memory limit, which is that of `queue:work`. */
+    /** The exit code after the memory limit was exceeded; the same as that of `queue:work`. */
     private const EXIT_MEMORY_LIMIT = 12;
 
     protected $signature = 'pillion:work
@@ -43,24 +43,24 @@ final class WorkCommand extends Command
             }
             $limits[] = $limit === 0 ? null : $limit;
         }
-        [$calls, $seconds, $megabytes] = $limits;
-        $log = new WorkerLog($this->output, RequestServices::current()->log());
+        [$maxCalls, $maxSeconds, $maxMegabytes] = $limits;
+        $logger = new WorkerLog($this->output, RequestServices::current()->log());
         $name = (string) ($this->option('name') ?? $config->get('app.name', ''));
-        $application = $pillion->registry(withServers: false);
+        $applicationTools = $pillion->registry(withServers: false);
         try {
             $worker = new Worker(name: mb_substr($name, 0, 100) ?: null);
-            $workerTools->addTo($worker, $application);
+            $workerTools->addTools($worker, $applicationTools);
             if ($worker->getTools() === []) {
                 $this->error('The application has no tools: create one with php artisan make:pillion-tool.');
                 return self::FAILURE;
             }
-            $middleware = new CallMiddleware($this->laravel, $application, new CallScope($this->laravel));
-            $worker->setLogger($log)->setEventDispatcher(new EventBridge())->around($middleware);
-            $reason = $worker->run($calls, $seconds, $megabytes === null ? null : $megabytes * 1024 * 1024);
-        } catch (PillionException $e) {
-            $this->error(TerminalText::escape($e->getMessage()));
+            $middleware = new CallMiddleware($this->laravel, $applicationTools, new CallScope($this->laravel));
+            $worker->setLogger($logger)->setEventDispatcher(new EventBridge())->around($middleware);
+            $stopReason = $worker->run($maxCalls, $maxSeconds, $maxMegabytes === null ? null : $maxMegabytes * 1024 * 1024);
+        } catch (PillionException $exception) {
+            $this->error(TerminalText::escape($exception->getMessage()));
             return self::FAILURE;
         }
-        return $reason === StopReason::Memory ? self::EXIT_MEMORY_LIMIT : self::SUCCESS;
+        return $stopReason === StopReason::Memory ? self::EXIT_MEMORY_LIMIT : self::SUCCESS;
     }
 }

@@ -10,9 +10,10 @@ use Pillion\Laravel\Approvals\Approval;
 interface StoresApprovedArguments
 {
     /**
-     * Approves a pending approval with other arguments; returns null if there is none.
+     * Approves a pending approval with changed arguments and returns it; returns null if no such
+     * approval is pending.
      *
-     * @param array<string, mixed> $arguments the arguments with which the call runs instead of its own
+     * @param array<string, mixed> $arguments replace the call's original arguments
      */
     public function approveWith(?string $tenant, string $id, ?string $by, array $arguments): ?Approval;
 }

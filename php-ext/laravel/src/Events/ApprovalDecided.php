@@ -6,7 +6,7 @@ namespace Pillion\Laravel\Events;
 
 use Pillion\Laravel\Approvals\Approval;
 
-/** A call was approved or denied. */
+/** The event that reports that a tool call was approved or denied. */
 final class ApprovalDecided
 {
     public function __construct(public readonly Approval $approval)

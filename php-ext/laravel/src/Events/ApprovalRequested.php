@@ -6,7 +6,7 @@ namespace Pillion\Laravel\Events;
 
 use Pillion\Laravel\Approvals\Approval;
 
-/** A call waits for approval. */
+/** The event that reports that a tool call waits for approval. */
 final class ApprovalRequested
 {
     public function __construct(public readonly Approval $approval)

@@ -14,20 +14,20 @@ use Pillion\ToolRegistry;
 use Pillion\ToolResult;
 
 /**
- * The last check before a call runs (the option `before` of the engine's executor): first the application's
- * own check, then the limits shared by all workers, then the approval, which the call consumes. A call that a
- * limit rejects keeps its approval.
+ * The last check before a call runs (the option `before` of the engine's executor): first the
+ * application's own check, then the limits shared by all workers, then the approval, which the call
+ * consumes. Thus, a call that a limit rejects does not consume its approval.
  */
 final class Admission
 {
     /** @var array<string, ToolResult> earlier results (`approval_required`) of calls approved since, by approval ID */
-    private array $approved = [];
+    private array $approvedResults = [];
 
-    /** @var array<string, int> how often a call that was admitted earlier but did not run may still pass, by digest */
-    private array $readmitted = [];
+    /** @var array<string, int> how often each call that was admitted earlier but did not run is admitted again, by digest */
+    private array $readmittedCounts = [];
 
     /** @var list<AdmittedCall> the admitted calls */
-    private array $admitted = [];
+    private array $admittedCalls = [];
 
     /** @var ?Closure(ToolCall, ToolDefinition, array<string, mixed>): mixed */
     private readonly ?Closure $before;
@@ -43,28 +43,29 @@ final class Admission
     }
 
     /**
-     * Runs calls, some of which were approved since their last attempt.
+     * Runs `$run`, which makes calls, some of them approved since their last attempt.
      *
      * @template T
      *
-     * @param array<string, ToolResult> $approved the earlier results (`approval_required`) of approved calls,
-     *                                            by approval ID
-     * @param list<AdmittedCall> $readmitted calls that were admitted earlier and are repeated in this
+     * @param array<string, ToolResult> $approvedResults the results (`approval_required`) of the approved
+     *                                            calls' previous attempts, by approval ID
+     * @param list<AdmittedCall> $readmittedCalls calls that were admitted earlier and are repeated in this
      *                                            request: each is admitted once more
      * @param Closure(): T $run
      *
      * @return array{T, list<AdmittedCall>} what `$run` returned, and the admitted calls
      */
-    public function runWith(array $approved, array $readmitted, Closure $run): array
+    public function runCalls(array $approvedResults, array $readmittedCalls, Closure $run): array
     {
-        $outer = [$this->approved, $this->readmitted, $this->admitted];
-        // A model chooses the IDs of calls, so a call is identified by its ID, tool and arguments together.
-        $readmitted = array_count_values(array_map(static fn (AdmittedCall $call): string => $call->digest, $readmitted));
-        [$this->approved, $this->readmitted, $this->admitted] = [$approved, $readmitted, []];
+        $outerState = [$this->approvedResults, $this->readmittedCounts, $this->admittedCalls];
+        // A call is identified by its ID, tool and arguments together, because the model chooses
+        // the ID and may repeat it.
+        $counts = array_count_values(array_map(static fn (AdmittedCall $call): string => $call->digest, $readmittedCalls));
+        [$this->approvedResults, $this->readmittedCounts, $this->admittedCalls] = [$approvedResults, $counts, []];
         try {
-            return [$run(), $this->admitted];
+            return [$run(), $this->admittedCalls];
         } finally {
-            [$this->approved, $this->readmitted, $this->admitted] = $outer;
+            [$this->approvedResults, $this->readmittedCounts, $this->admittedCalls] = $outerState;
         }
     }
 
@@ -75,10 +76,10 @@ final class Admission
      */
     public function before(ToolCall $call, ToolDefinition $definition, array $context): mixed
     {
-        $admitted = AdmittedCall::fromCall($call, $definition);
-        if (($this->readmitted[$admitted->digest] ?? 0) > 0) {
-            $this->readmitted[$admitted->digest]--;
-            $this->admitted[] = $admitted;
+        $admittedCall = AdmittedCall::fromCall($call, $definition);
+        if (($this->readmittedCounts[$admittedCall->digest] ?? 0) > 0) {
+            $this->readmittedCounts[$admittedCall->digest]--;
+            $this->admittedCalls[] = $admittedCall;
             return null;
         }
         $result = $this->before === null ? null : ($this->before)($call, $definition, $context);
@@ -89,36 +90,37 @@ final class Admission
         $rejection = $tool === null ? null : $this->limits->check($call, $tool, $context['user'] ?? null);
         $rejection ??= $this->claim($context['approval_id'] ?? '', $context['user'] ?? null);
         if ($rejection === null) {
-            $this->admitted[] = $admitted;
+            $this->admittedCalls[] = $admittedCall;
         }
         return $rejection;
     }
 
     /**
-     * Consumes the approval of a call. Returns null if the approval was available; another call,
-     * here or in another worker, may have consumed it.
+     * Consumes the approval of a call. Returns null if the approval was available. Otherwise
+     * returns the rejection: another call, in this or in another worker, may have consumed the
+     * approval.
      */
-    private function claim(string $id, ?string $user): ?ToolResult
+    private function claim(string $approvalId, ?string $user): ?ToolResult
     {
-        $waiting = $this->approved[$id] ?? null;
+        $waitingResult = $this->approvedResults[$approvalId] ?? null;
         try {
-            return $this->claimDecision($waiting, $id, $user);
-        } catch (RateLimitedException $e) {
-            return ToolResult::failure($e->getMessage(), $e->errorCode);
+            return $this->claimDecision($waitingResult, $approvalId, $user);
+        } catch (RateLimitedException $exception) {
+            return ToolResult::failure($exception->getMessage(), $exception->errorCode);
         }
     }
 
     /** @throws RateLimitedException when too many calls are pending already */
-    private function claimDecision(?ToolResult $waiting, string $id, ?string $user): ?ToolResult
+    private function claimDecision(?ToolResult $waitingResult, string $approvalId, ?string $user): ?ToolResult
     {
-        return match ($waiting === null ? null : $this->approvals->claim($waiting, $user)) {
+        return match ($waitingResult === null ? null : $this->approvals->claim($waitingResult, $user)) {
             null, ApprovalStatus::Approved => null,
             ApprovalStatus::Denied => ToolResult::failure(
-                "The call to tool '$waiting->toolName' was denied",
+                "The call to tool '$waitingResult->toolName' was denied",
                 'denied',
-                metadata: ['approval_id' => $id],
+                metadata: ['approval_id' => $approvalId],
             ),
-            ApprovalStatus::Pending => $waiting,
+            ApprovalStatus::Pending => $waitingResult,
         };
     }
 }

@@ -17,7 +17,7 @@ final class AdmittedCall
     private function __construct(
         public readonly string $id,
         public readonly string $tool,
-        /** SHA-256 of the ID, the tool and the arguments. */
+        /** The SHA-256 hash of the call's ID, tool and arguments. */
         public readonly string $digest,
     ) {
     }
@@ -29,15 +29,15 @@ final class AdmittedCall
     }
 
     /**
-     * Returns the passed calls whose ID and tool are among the given calls.
+     * Returns the admitted calls whose ID and tool are in `$idsAndTools`.
      *
-     * @param list<self>                  $admitted
-     * @param list<array{string, string}> $calls the IDs and the tool names
+     * @param list<self>                  $admittedCalls
+     * @param list<array{string, string}> $idsAndTools pairs of a call's ID and the name of its tool
      *
      * @return list<self>
      */
-    public static function filter(array $admitted, array $calls): array
+    public static function filter(array $admittedCalls, array $idsAndTools): array
     {
-        return array_values(array_filter($admitted, static fn (self $call): bool => in_array([$call->id, $call->tool], $calls, true)));
+        return array_values(array_filter($admittedCalls, static fn (self $call): bool => in_array([$call->id, $call->tool], $idsAndTools, true)));
     }
 }

@@ -16,7 +16,7 @@ final class CallReader
     }
 
     /**
-     * Reads a call; generates an ID if it has none.
+     * Reads a call; generates an ID for a call without an ID.
      *
      * @param ToolCall|array<string, mixed> $call
      *

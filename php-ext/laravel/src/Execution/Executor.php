@@ -24,8 +24,8 @@ use SensitiveParameterValue;
 final class Executor extends ToolExecutor
 {
     /**
-     * Registry, approvals, admission, hooks and the factory for executors of other users, hidden from dumps
-     * because they reference the whole application.
+     * The registry, approvals, admission, hooks and the factory that creates the executors of other
+     * users. They are hidden from dumps, because they reference the whole application.
      */
     private readonly SensitiveParameterValue $services;
 
@@ -62,8 +62,8 @@ final class Executor extends ToolExecutor
 
     public function executeAll(array $calls, array $context = []): array
     {
-        $other = $this->executorOfOtherUser($context);
-        return $other !== null ? $other->executeAll($calls, $context) : $this->run(
+        $otherExecutor = $this->findOtherExecutor($context);
+        return $otherExecutor !== null ? $otherExecutor->executeAll($calls, $context) : $this->run(
             $calls,
             $context,
             fn (array $calls, array $context) => parent::executeAll($calls, $context),
@@ -72,8 +72,8 @@ final class Executor extends ToolExecutor
 
     public function executeParallel(array $calls, array $context = []): array
     {
-        $other = $this->executorOfOtherUser($context);
-        return $other !== null ? $other->executeParallel($calls, $context) : $this->run(
+        $otherExecutor = $this->findOtherExecutor($context);
+        return $otherExecutor !== null ? $otherExecutor->executeParallel($calls, $context) : $this->run(
             $calls,
             $context,
             fn (array $calls, array $context) => parent::executeParallel($calls, $context),
@@ -89,29 +89,29 @@ final class Executor extends ToolExecutor
     private function run(array $calls, array $context, Closure $execute): array
     {
         [$tools, , , $hooks] = $this->services->getValue();
-        $calls = CallReader::readAll($calls);
-        $context = $this->context($context);
-        foreach ($calls as $call) {
+        $parsedCalls = CallReader::readAll($calls);
+        $userContext = $this->addUser($context);
+        foreach ($parsedCalls as $call) {
             $hooks->fake?->fakeIfNeeded($call, $tools);
         }
-        [$results, $admitted] = $this->services->getValue()[2]->runWith([], [], fn () => $execute($calls, $context));
-        return array_replace($results, $this->runDecided($calls, $results, $admitted, $context, $execute));
+        [$results, $admittedCalls] = $this->services->getValue()[2]->runCalls([], [], fn () => $execute($parsedCalls, $userContext));
+        return array_replace($results, $this->runDecided($parsedCalls, $results, $admittedCalls, $userContext, $execute));
     }
 
     /**
-     * Runs the decided calls again, and records the undecided ones as pending.
+     * Runs the approved and denied calls again, and records the other calls as pending.
      *
      * @param array<int, ToolCall>   $calls    by position
      * @param array<int, ToolResult> $results
-     * @param list<AdmittedCall>     $admitted the admitted calls
+     * @param list<AdmittedCall>     $admittedCalls
      * @param array<string, mixed>   $context
      *
      * @return array<int, ToolResult> the results of the calls that ran again or failed
      */
-    private function runDecided(array $calls, array $results, array $admitted, array $context, Closure $execute): array
+    private function runDecided(array $calls, array $results, array $admittedCalls, array $context, Closure $execute): array
     {
         [$tools, $approvals, $admission] = $this->services->getValue();
-        $failed = $decided = $approved = $readmitted = $used = [];
+        $failedResults = $decidedCalls = $approvedResults = $readmittedCalls = $usedApprovals = [];
         foreach ($calls as $index => $call) {
             $result = $results[$index];
             $id = $result->metadata['approval_id'] ?? null;
@@ -124,31 +124,31 @@ final class Executor extends ToolExecutor
             if ($isRequiredBySidecar) {
                 try {
                     SidecarApprovals::forward($approval, $tool);
-                } catch (PillionException $e) {
-                    $failed[$index] = self::forwardingFailed($result, $e);
+                } catch (PillionException $exception) {
+                    $failedResults[$index] = self::forwardingFailure($result, $exception);
                     continue;
                 }
             }
-            // An approval of the application is consumed by `Admission` after the limits were
-            // checked; any other decision is consumed here.
+            // Every decision is consumed here, except an approval by the application, which
+            // `Admission` consumes after the limits were checked.
             $status = !$isRequiredBySidecar && $approval?->status === ApprovalStatus::Approved
                 ? ApprovalStatus::Approved
                 : self::claim($approvals, $result, $context['user'] ?? null);
             if ($status instanceof ToolResult) {
-                $failed[$index] = $status;
+                $failedResults[$index] = $status;
                 continue;
             }
             if ($status === ApprovalStatus::Pending) {
                 continue;
             }
-            $decided[$index] = $call;
+            $decidedCalls[$index] = $call;
             if ($isRequiredBySidecar) {
-                $readmitted[] = [$call->id, $tool?->getName() ?? $call->name];
+                $readmittedCalls[] = [$call->id, $tool?->getName() ?? $call->name];
                 continue;
             }
             if ($approval?->status === ApprovalStatus::Approved) {
-                $approved[$id] = $result;
-                $used[$index] = $approval;
+                $approvedResults[$id] = $result;
+                $usedApprovals[$index] = $approval;
             }
             $arguments = $status === ApprovalStatus::Approved ? $approval?->approvedArguments : null;
             if ($arguments !== null) {
@@ -157,34 +157,41 @@ final class Executor extends ToolExecutor
                 $context[$status === ApprovalStatus::Approved ? 'approved' : 'denied'][] = $id;
             }
         }
-        if ($decided === []) {
-            return $failed;
+        if ($decidedCalls === []) {
+            return $failedResults;
         }
-        $run = fn () => $execute(array_values($decided), $context);
-        [$rerun, $admitted] = $admission->runWith($approved, AdmittedCall::filter($admitted, $readmitted), $run);
-        $rerun = array_combine(array_keys($decided), $rerun);
-        // The sidecar may require approval for a call that the application approved.
-        $stillRequired = array_filter($rerun, SidecarApprovals::isRequiredBySidecar(...));
-        $rerunBySidecar = $this->runDecided(array_intersect_key($decided, $stillRequired), $stillRequired, $admitted, $context, $execute);
-        $rerun = array_replace($rerun, $rerunBySidecar);
+        $run = fn () => $execute(array_values($decidedCalls), $context);
+        [$resultList, $nextAdmittedCalls] = $admission->runCalls($approvedResults, AdmittedCall::filter($admittedCalls, $readmittedCalls), $run);
+        $firstResults = array_combine(array_keys($decidedCalls), $resultList);
+        // A call that the application approved may still need the sidecar's approval, so the
+        // decision is forwarded to the sidecar.
+        $unapprovedResults = array_filter($firstResults, SidecarApprovals::isRequiredBySidecar(...));
+        $unapprovedCalls = array_intersect_key($decidedCalls, $unapprovedResults);
+        $newResults = array_replace(
+            $firstResults,
+            $this->runDecided($unapprovedCalls, $unapprovedResults, $nextAdmittedCalls, $context, $execute),
+        );
         // If the sidecar still requires approval, the application's approval is restored for the
         // next attempt.
-        foreach (array_filter($rerun, SidecarApprovals::isRequiredBySidecar(...)) as $index => $result) {
-            if (isset($used[$index])) {
-                $approvals->restore($used[$index]);
+        foreach (array_filter($newResults, SidecarApprovals::isRequiredBySidecar(...)) as $index => $result) {
+            if (isset($usedApprovals[$index])) {
+                $approvals->restore($usedApprovals[$index]);
             }
         }
-        return $failed + $rerun;
+        return $failedResults + $newResults;
     }
 
-    /** Claims the decision on a call, or returns a failed result if too many calls are already pending. */
+    /**
+     * Returns and consumes the decision on a call. Returns a failed result if too many calls are
+     * already pending.
+     */
     private static function claim(Approvals $approvals, ToolResult $result, ?string $user): ApprovalStatus|ToolResult
     {
         try {
             return $approvals->claim($result, $user);
-        } catch (RateLimitedException $e) {
+        } catch (RateLimitedException $exception) {
             $approvalKeys = ['approval_id' => 0, 'approval_expires_at' => 0, 'arguments' => 0];
-            return self::failed($result, $e, $e->getMessage(), array_diff_key($result->metadata, $approvalKeys));
+            return self::failedResult($result, $exception, $exception->getMessage(), array_diff_key($result->metadata, $approvalKeys));
         }
     }
 
@@ -192,24 +199,25 @@ final class Executor extends ToolExecutor
      * Returns the result of a call whose decision could not be forwarded to the sidecar; the decision remains
      * valid for the next attempt.
      */
-    private static function forwardingFailed(ToolResult $result, PillionException $e): ToolResult
+    private static function forwardingFailure(ToolResult $result, PillionException $exception): ToolResult
     {
-        $message = "The decision on the call could not be forwarded to the sidecar: {$e->getMessage()}";
-        return self::failed($result, $e, $message, $result->metadata);
+        $message = "The decision on the call could not be forwarded to the sidecar: {$exception->getMessage()}";
+        return self::failedResult($result, $exception, $message, $result->metadata);
     }
 
     /** @param array<string, mixed> $metadata */
-    private static function failed(ToolResult $result, PillionException $e, string $message, array $metadata): ToolResult
+    private static function failedResult(ToolResult $result, PillionException $exception, string $message, array $metadata): ToolResult
     {
-        return ToolResult::failure($message, $e->errorCode, $result->toolCallId, $result->toolName, metadata: $metadata);
+        return ToolResult::failure($message, $exception->errorCode, $result->toolCallId, $result->toolName, metadata: $metadata);
     }
 
     /**
-     * Returns the executor of the user named in the context, if that is another user.
+     * Returns the executor of the user named in the context; null if the context names no other
+     * user.
      *
      * @param array<string, mixed> $context
      */
-    private function executorOfOtherUser(array $context): ?self
+    private function findOtherExecutor(array $context): ?self
     {
         $user = Hooks::key($context['user'] ?? null);
         return $user === null || $user === $this->user ? null : ($this->services->getValue()[4])($user);
@@ -220,7 +228,7 @@ final class Executor extends ToolExecutor
      *
      * @return array<string, mixed>
      */
-    private function context(array $context): array
+    private function addUser(array $context): array
     {
         $user = Hooks::key($context['user'] ?? null) ?? $this->user;
         return $user === null ? $context : ['user' => $user] + $context;

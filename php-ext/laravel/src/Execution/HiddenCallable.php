@@ -6,7 +6,10 @@ namespace Pillion\Laravel\Execution;
 
 use SensitiveParameterValue;
 
-/** A callable that hides its contents from dumps of its owner. */
+/**
+ * Wraps a callable, so that dumps of the object that holds the wrapper do not show the callable's
+ * captured values.
+ */
 final class HiddenCallable
 {
     private readonly SensitiveParameterValue $callable;

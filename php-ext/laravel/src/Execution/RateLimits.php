@@ -13,14 +13,15 @@ use Pillion\ToolInterface;
 use Pillion\ToolResult;
 
 /**
- * Enforces `pillion.limits.rate_limits` and the cooldowns of tool definitions by the rules of the executor. The
- * application's rate limiter keeps the counts, so that the limits apply across all workers; those of an executor
- * would start again with each request (docs/adr/0037-laravel-counts-rate-limits.md).
+ * Enforces `pillion.limits.rate_limits` and the cooldowns of tool definitions by the rules of the
+ * executor. The application's rate limiter stores the counts, so that the limits apply across all
+ * workers; an executor's own counts would start at zero in each request
+ * (docs/adr/0037-laravel-counts-rate-limits.md).
  */
 final class RateLimits
 {
-    private const SECONDS = ['per_minute' => 60, 'per_hour' => 3600, 'per_day' => 86400];
-    private const COOLDOWN = 'cooldown';
+    private const WINDOW_SECONDS = ['per_minute' => 60, 'per_hour' => 3600, 'per_day' => 86400];
+    private const COOLDOWN_LABEL = 'cooldown';
 
     /**
      * @param array<string, mixed> $limits `default`, `tools`, `servers`, as in config/pillion.php
@@ -40,38 +41,42 @@ final class RateLimits
     }
 
     /**
-     * Counts a call that is about to run. Returns null, or a result that rejects the call. The count after
-     * adding the call decides, so that two workers cannot both take the last slot.
+     * Counts a call that is about to run. Returns null, or a result that rejects the call. The
+     * count that includes the call is compared with the limit, so that two workers cannot both take
+     * the last slot.
      */
     public function check(ToolCall $call, ToolInterface $tool, ?string $user): ?ToolResult
     {
         $windows = [];
-        foreach ($this->windows($tool) as [$subject, $label, $seconds, $maxCalls]) {
+        foreach ($this->findWindows($tool) as [$subject, $label, $seconds, $maxCalls]) {
             $key = 'pillion:' . hash('sha256', implode("\0", [$subject, $seconds, $this->tenant ?? '', $user ?? '']));
-            // A call that one window rejects does not count in the other windows.
+            // The limits of all time windows are checked before the call is counted, so that a call
+            // that exceeds the limit of one window does not count in the other windows.
             if ($this->limiter->tooManyAttempts($key, $maxCalls)) {
-                return $this->rejection($call, $tool, $label, $key);
+                return $this->createRejection($call, $tool, $label, $key);
             }
             $windows[] = [$label, $seconds, $maxCalls, $key];
         }
         foreach ($windows as [$label, $seconds, $maxCalls, $key]) {
             if ($this->limiter->hit($key, $seconds) > $maxCalls) {
-                return $this->rejection($call, $tool, $label, $key);
+                return $this->createRejection($call, $tool, $label, $key);
             }
         }
         return null;
     }
 
     /**
-     * Returns the limits that apply to a tool. The limits of a tool replace the default; those of
-     * its server apply as well.
+     * Returns the limits that apply to a tool. The limits of a tool replace the default limits; the
+     * limits of the tool's server apply as well.
      *
-     * @return list<array{string, string, int, int}> what is limited, the window's name, its length in seconds, and
-     *                                               the maximum number of calls
+     * @return list<array{string, string, int, int}> the key of the limit, the window's name, its
+     *                                               length in seconds, and the maximum number of
+     *                                               calls
      */
-    private function windows(ToolInterface $tool): array
+    private function findWindows(ToolInterface $tool): array
     {
-        // The limits belong to the tool's own name, so that an alias does not bypass them.
+        // Limits are looked up by the tool's own name, so that a call through an alias cannot
+        // bypass them.
         $name = $tool->getName();
         $servers = $this->limits['servers'] ?? [];
         $hasServerLimits = $servers !== [] && $tool instanceof MCPToolInterface;
@@ -81,21 +86,21 @@ final class RateLimits
             "server:$server" => $server === null ? [] : ($servers[$server] ?? []),
         ];
         $cooldown = (int) ceil($tool->getDefinition()->cooldownSeconds);
-        $windows = $cooldown > 0 ? [["cooldown:$name", self::COOLDOWN, $cooldown, 1]] : [];
-        foreach ($limits as $subject => $maximums) {
-            foreach (self::SECONDS as $label => $seconds) {
-                if (isset($maximums[$label])) {
-                    $windows[] = [$subject, $label, $seconds, (int) $maximums[$label]];
+        $windows = $cooldown > 0 ? [["cooldown:$name", self::COOLDOWN_LABEL, $cooldown, 1]] : [];
+        foreach ($limits as $subject => $maxCallsByWindow) {
+            foreach (self::WINDOW_SECONDS as $label => $seconds) {
+                if (isset($maxCallsByWindow[$label])) {
+                    $windows[] = [$subject, $label, $seconds, (int) $maxCallsByWindow[$label]];
                 }
             }
         }
         return $windows;
     }
 
-    private function rejection(ToolCall $call, ToolInterface $tool, string $label, string $key): ToolResult
+    private function createRejection(ToolCall $call, ToolInterface $tool, string $label, string $key): ToolResult
     {
         $seconds = max(1, $this->limiter->availableIn($key));
-        $reason = $label === self::COOLDOWN
+        $reason = $label === self::COOLDOWN_LABEL
             ? "Tool '{$tool->getName()}' is cooling down."
             : 'Rate limit exceeded (' . str_replace('_', '-', $label) . ').';
         $error = "$reason Retry after $seconds " . ($seconds === 1 ? 'second.' : 'seconds.');

@@ -43,8 +43,9 @@ use Pillion\Laravel\PillionManager;
 final class Pillion extends Facade
 {
     /**
-     * Whether the facade caches the manager. The manager is bound to the request or job: Laravel 9
-     * and later resolve it from the container each time.
+     * Whether the facade caches the manager. The value is false, because each request or job has
+     * its own manager. Laravel 9 and later then resolve the manager from the container for each
+     * call.
      */
     protected static $cached = false;
 

@@ -4,17 +4,23 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Models;
 
-/** Reads single flags of a model's capabilities; the registry reads the others. */
+/**
+ * Reads those flags of a model's capabilities that the Laravel package needs; the registry reads
+ * the other flags.
+ */
 final class ModelCapabilities
 {
-    /** Returns whether the model may see tools of MCP servers, and thus whether to load them. */
+    /** Returns whether the model may see tools of MCP servers. Only then are these tools loaded. */
     public static function allowsMcpTools(array|object $model): bool
     {
         $tools = self::tools($model);
         return ($tools['function_calling'] ?? false) && ($tools['mcp'] ?? false);
     }
 
-    /** Returns the format of the model's requests: a provider of `ProviderFormat`. */
+    /**
+     * Returns the format of the model's requests, which is one of the providers of
+     * `ProviderFormat`.
+     */
     public static function provider(array|object $model): string
     {
         $fields = is_array($model) ? $model : get_object_vars($model);
@@ -25,10 +31,13 @@ final class ModelCapabilities
     /** @return array<string, mixed> */
     private static function tools(array|object $model): array
     {
+        $fields = $model;
         if (is_object($model)) {
-            $model = method_exists($model, 'getTools') ? $model->getTools() : get_object_vars($model);
+            $fields = method_exists($model, 'getTools') ? $model->getTools() : get_object_vars($model);
         }
-        $model = is_array($model) ? $model : [];
-        return is_array($model['tools'] ?? null) ? $model['tools'] : $model;
+        if (!is_array($fields)) {
+            return [];
+        }
+        return is_array($fields['tools'] ?? null) ? $fields['tools'] : $fields;
     }
 }

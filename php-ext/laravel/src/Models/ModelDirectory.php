@@ -15,11 +15,11 @@ use SensitiveParameter;
  */
 final class ModelDirectory
 {
-    /** The default value of `model_lists`. An application need not have these lists. */
+    /** The default value of `model_lists`. These lists may be missing in an application. */
     private const DEFAULT_LISTS = 'model_lists';
 
     /** The keys of an entry that contain credentials. */
-    private const CREDENTIALS = ['api_key' => true, 'headers' => true];
+    private const CREDENTIAL_KEYS = ['api_key' => true, 'headers' => true];
 
     public function __construct(private readonly Repository $config)
     {
@@ -37,7 +37,7 @@ final class ModelDirectory
     public function capabilities(#[SensitiveParameter] string|array|object $model): array|object
     {
         $entry = $this->entry($model);
-        return is_array($entry) ? array_diff_key($entry, self::CREDENTIALS) : $entry;
+        return is_array($entry) ? array_diff_key($entry, self::CREDENTIAL_KEYS) : $entry;
     }
 
     /**
@@ -50,13 +50,13 @@ final class ModelDirectory
     public function entry(#[SensitiveParameter] string|array|object $model): array|object
     {
         if (!is_string($model)) {
-            return self::checked($model, 'model');
+            return self::checkKeys($model, 'model');
         }
-        $configured = ConfigReader::readArray($this->config, 'models')[$model] ?? null;
-        $listed = $configured === null ? $this->modelsOfLists()[$model] ?? null : null;
+        $configuredModel = ConfigReader::readArray($this->config, 'models')[$model] ?? null;
+        $listedModel = $configuredModel === null ? $this->readModelLists()[$model] ?? null : null;
         return match (true) {
-            $configured !== null => self::checked($configured, "pillion.models.$model"),
-            $listed !== null => self::checked($listed, "model $model"),
+            $configuredModel !== null => self::checkKeys($configuredModel, "pillion.models.$model"),
+            $listedModel !== null => self::checkKeys($listedModel, "model $model"),
             default => ConfigReader::readArray($this->config, 'default_model'),
         };
     }
@@ -64,12 +64,13 @@ final class ModelDirectory
     /** @return list<string> */
     public function names(): array
     {
-        $names = [...array_keys(ConfigReader::readArray($this->config, 'models')), ...array_keys($this->modelsOfLists())];
+        $names = [...array_keys(ConfigReader::readArray($this->config, 'models')), ...array_keys($this->readModelLists())];
         return array_values(array_unique(array_map('strval', $names)));
     }
 
     /**
-     * Checks the keys that decide which tools the model sees: the extension ignores those that are misspelled.
+     * Checks the keys that determine which tools the model sees, because the extension ignores
+     * misspelled keys. Returns the model.
      *
      * @template T of array<string, mixed>|object
      *
@@ -79,12 +80,12 @@ final class ModelDirectory
      *
      * @throws InvalidInputException
      */
-    private static function checked(#[SensitiveParameter] array|object $model, string $path): array|object
+    private static function checkKeys(#[SensitiveParameter] array|object $model, string $path): array|object
     {
         $hasGetter = is_object($model) && method_exists($model, 'getTools');
-        $keys = is_array($model) ? $model : ($hasGetter ? $model->getTools() : get_object_vars($model));
-        if (is_array($keys)) {
-            ModelKeys::check($keys, $path);
+        $settings = is_array($model) ? $model : ($hasGetter ? $model->getTools() : get_object_vars($model));
+        if (is_array($settings)) {
+            ModelKeys::check($settings, $path);
         }
         return $model;
     }
@@ -94,17 +95,17 @@ final class ModelDirectory
      *
      * @return array<string, array<string, mixed>>
      *
-     * @throws InvalidInputException when `model_lists` names no configuration
+     * @throws InvalidInputException when `model_lists` names a configuration that does not exist
      */
-    private function modelsOfLists(): array
+    private function readModelLists(): array
     {
         $key = ConfigReader::read($this->config, 'model_lists', self::DEFAULT_LISTS);
         if ($key !== self::DEFAULT_LISTS && !$this->config->has($key)) {
             throw new InvalidInputException("pillion.model_lists names the configuration '$key', which does not exist");
         }
         $models = [];
-        foreach ((array) $this->config->get($key, []) as $list) {
-            foreach (is_array($list) ? $list : [] as $model) {
+        foreach ((array) $this->config->get($key, []) as $modelList) {
+            foreach (is_array($modelList) ? $modelList : [] as $model) {
                 if (is_array($model) && is_string($model['id'] ?? null)) {
                     $models += [$model['id'] => $model];
                 }

@@ -19,7 +19,7 @@ use Pillion\ToolResult;
 final class ModelTools implements Countable
 {
     /** @var ?array<string, ToolInterface> */
-    private ?array $visible = null;
+    private ?array $visibleTools = null;
 
     /** @param array<string, mixed>|object $model the model's capabilities */
     public function __construct(
@@ -40,7 +40,7 @@ final class ModelTools implements Countable
     /** @return list<string> */
     public function names(): array
     {
-        return array_keys($this->visible());
+        return array_keys($this->visibleTools());
     }
 
     /** @return list<ToolDefinition> */
@@ -58,16 +58,17 @@ final class ModelTools implements Countable
     public function has(string $name): bool
     {
         $tool = $this->registry->get($name);
-        return $tool !== null && isset($this->visible()[$tool->getName()]);
+        return $tool !== null && isset($this->visibleTools()[$tool->getName()]);
     }
 
     public function count(): int
     {
-        return count($this->visible());
+        return count($this->visibleTools());
     }
 
     /**
-     * Returns the definitions for the request's `tools`.
+     * Returns the tool definitions in the format of the model's provider, for the member `tools` of
+     * a request.
      *
      * @return list<array<string, mixed>>
      */
@@ -83,7 +84,8 @@ final class ModelTools implements Countable
     }
 
     /**
-     * Runs the model's calls concurrently. A tool that the model does not see ends with `not_found`.
+     * Runs the model's calls concurrently. A call of a tool that the model does not see fails with
+     * `not_found`.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
      * @param array<string, mixed>                $context
@@ -92,12 +94,12 @@ final class ModelTools implements Countable
      */
     public function execute(array $calls, array $context = []): array
     {
-        $calls = CallReader::readAll($calls);
-        $visibleCalls = array_filter($calls, fn (ToolCall $call) => $this->has($call->name));
-        $results = array_map(fn (ToolCall $call) => self::notFound($call), $calls);
+        $parsedCalls = CallReader::readAll($calls);
+        $visibleCalls = array_filter($parsedCalls, fn (ToolCall $call) => $this->has($call->name));
+        $results = array_map(fn (ToolCall $call) => self::notFoundResult($call), $parsedCalls);
         if ($visibleCalls !== []) {
-            $finished = $this->executor->executeParallel(array_values($visibleCalls), $context);
-            $results = array_replace($results, array_combine(array_keys($visibleCalls), $finished));
+            $visibleResults = $this->executor->executeParallel(array_values($visibleCalls), $context);
+            $results = array_replace($results, array_combine(array_keys($visibleCalls), $visibleResults));
         }
         return $results;
     }
@@ -106,7 +108,7 @@ final class ModelTools implements Countable
      * Creates a conversation in which the model may call its tools.
      *
      * @param list<array<string, mixed>> $messages in the provider's format
-     * @param ?string                    $provider null for the model's provider
+     * @param ?string $provider the format of the conversation; null for the model's provider
      */
     public function conversation(array $messages, ?string $provider = null): Conversation
     {
@@ -119,12 +121,12 @@ final class ModelTools implements Countable
     }
 
     /** @return array<string, ToolInterface> */
-    private function visible(): array
+    private function visibleTools(): array
     {
-        return $this->visible ??= $this->registry->getAvailableForModel($this->model);
+        return $this->visibleTools ??= $this->registry->getAvailableForModel($this->model);
     }
 
-    private static function notFound(ToolCall $call): ToolResult
+    private static function notFoundResult(ToolCall $call): ToolResult
     {
         return ToolResult::failure("Tool '$call->name' not found", 'not_found', $call->id, $call->name);
     }

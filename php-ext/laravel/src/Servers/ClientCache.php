@@ -21,20 +21,20 @@ final class ClientCache
 
     public function get(string $key, mixed $default = null): mixed
     {
-        return $this->store()->get($key, $default);
+        return $this->cacheStore()->get($key, $default);
     }
 
     public function set(string $key, mixed $value, null|int|\DateInterval $ttl = null): bool
     {
-        return $this->store()->set($key, $value, $ttl);
+        return $this->cacheStore()->set($key, $value, $ttl);
     }
 
     public function delete(string $key): bool
     {
-        return $this->store()->delete($key);
+        return $this->cacheStore()->delete($key);
     }
 
-    private function store(): CacheInterface
+    private function cacheStore(): CacheInterface
     {
         return $this->store->getValue();
     }

@@ -19,19 +19,19 @@ final class ClientLog
     }
 
     /**
-     * Logs a message with control characters escaped: texts of servers must not forge other lines,
-     * and Laravel's formatter does not escape line breaks of messages and contexts.
+     * Logs a message with control characters escaped: text from servers must not forge log lines,
+     * and Laravel's formatter does not escape line breaks in messages and contexts.
      *
      * @param array<string, mixed> $context
      */
     public function log(mixed $level, string|\Stringable $message, array $context = []): void
     {
-        $message = TerminalText::visibleLine((string) $message);
+        $visibleMessage = TerminalText::toVisibleLine((string) $message);
         array_walk_recursive($context, static function (mixed &$value): void {
-            $value = is_string($value) ? TerminalText::visibleLine($value) : $value;
+            $value = is_string($value) ? TerminalText::toVisibleLine($value) : $value;
         });
-        $log = $this->log->getValue();
-        assert($log instanceof LoggerInterface);
-        $log->log($level, $message, $context);
+        $logger = $this->log->getValue();
+        assert($logger instanceof LoggerInterface);
+        $logger->log($level, $visibleMessage, $context);
     }
 }

@@ -14,8 +14,9 @@ use Pillion\Laravel\Hooks;
 use Pillion\McpClient;
 
 /**
- * Creates the clients of the configured servers for one user and tenant. Clients are cheap: the process owns
- * the sessions, keyed by server and credentials.
+ * Creates the clients of the configured servers for one user and tenant. Creating a client is
+ * cheap: the process owns the sessions, and clients with the same server and credentials share a
+ * session.
  */
 final class Clients
 {
@@ -46,7 +47,7 @@ final class Clients
         return $this->hooks->hasTokenFor($server->name) ? $scope . ':user:' . ($this->user ?? '') : $scope;
     }
 
-    /** Closes the sessions of the servers used so far. */
+    /** Closes the sessions with the MCP servers that were used so far. */
     public function disconnect(): void
     {
         foreach ($this->clients as $client) {
@@ -56,15 +57,16 @@ final class Clients
     }
 
     /**
-     * Rejects a server whose name a call of `authenticateUsing()` probably misspells: otherwise,
-     * its users would share the application's credentials.
+     * Rejects a server if `authenticateUsing()` was called with an unknown name that resembles the
+     * server's name. With a misspelled name, all users of the server would share the application's
+     * credentials.
      *
      * @throws InvalidInputException
      */
-    private function rejectMisspeltName(ServerConfig $server): void
+    private function rejectMisspelledName(ServerConfig $server): void
     {
-        $unknown = array_diff($this->hooks->serversWithTokens(), array_map('strval', array_keys(ConfigReader::readArray($this->config, 'servers'))));
-        foreach ($unknown as $name) {
+        $unknownNames = array_diff($this->hooks->serversWithTokens(), array_map('strval', array_keys(ConfigReader::readArray($this->config, 'servers'))));
+        foreach ($unknownNames as $name) {
             if (NearestKey::find($name, [$server->name]) !== null) {
                 throw new InvalidInputException("authenticateUsing() names the server '$name', which pillion.servers lacks: did you mean '$server->name'?");
             }
@@ -73,20 +75,21 @@ final class Clients
 
     private function createClient(ServerConfig $server): McpClient
     {
-        // For a server with user tokens, a user without a token gets no token: never the application's.
+        // If a server has user tokens, the request of a user without a token is sent without any
+        // token: the application's token must not be used for this user.
         $usesUserToken = $this->hooks->hasTokenFor($server->name);
         if ($usesUserToken) {
             $server->assertAcceptsUserTokens();
         } else {
-            $this->rejectMisspeltName($server);
+            $this->rejectMisspelledName($server);
         }
         $token = $usesUserToken ? (string) $this->hooks->token($server->name, $this->user) : null;
-        $client = new McpClient($server->target($usesUserToken), $server->options($token));
+        $client = new McpClient($server->serverArgument($usesUserToken), $server->options($token));
         $client->setEventDispatcher($this->events)->setLogger($this->log);
         $ttl = ConfigReader::readWholeNumber($this->config, 'cache.ttl', 300);
         if ($ttl > 0) {
-            $store = $this->cache->store(ConfigReader::readOptionalText($this->config, 'cache.store'));
-            $client->setCache(new ClientCache($store), $ttl, $this->scope($server));
+            $cacheStore = $this->cache->store(ConfigReader::readOptionalText($this->config, 'cache.store'));
+            $client->setCache(new ClientCache($cacheStore), $ttl, $this->scope($server));
         }
         if (ConfigReader::readFlag($this->config, 'disconnect_on_terminate')) {
             $this->open->add($client);

@@ -7,8 +7,9 @@ namespace Pillion\Laravel\Servers;
 use Pillion\McpClient;
 
 /**
- * The clients that one request or job has used, for all its users. Their sessions are closed at
- * its end if the application disconnects.
+ * The clients that one request or job has used, for all users. The sessions of these clients are
+ * closed at the end of the request or job. Clients are added only if `disconnect_on_terminate` is
+ * set.
  */
 final class OpenClients
 {
@@ -20,7 +21,7 @@ final class OpenClients
         $this->clients[] = $client;
     }
 
-    /** Closes the sessions. */
+    /** Closes the sessions of all clients. */
     public function disconnect(): void
     {
         foreach ($this->clients as $client) {

@@ -30,7 +30,8 @@ use Pillion\ToolStream;
 final class Server implements JsonSerializable
 {
     /**
-     * Setup methods that do not reach a server, and therefore do nothing if calls are forbidden in a test.
+     * The setup methods of a client. They send nothing to the server; in a test that forbids calls
+     * to servers, they do nothing instead of throwing an exception.
      */
     private const SETUP_METHODS = [
         'onSampling', 'onElicitation', 'onNotification', 'onAuthorization', 'setRoots', 'setTokenStore', 'setLogger',
@@ -45,7 +46,7 @@ final class Server implements JsonSerializable
     }
 
     /**
-     * Returns the client, which bypasses the fakes of a test.
+     * Returns the client of the server. Calls through the client bypass the fakes of a test.
      *
      * @throws StrayToolCallException in a test that forbids calls to servers
      */
@@ -80,18 +81,17 @@ final class Server implements JsonSerializable
      */
     public function callTools(array $calls, array $options = []): array
     {
-        $calls = CallReader::readAll($calls);
         $results = [];
-        $unfaked = [];
-        foreach ($calls as $index => $call) {
+        $unfakedCalls = [];
+        foreach (CallReader::readAll($calls) as $index => $call) {
             $results[$index] = $this->fakeCalls()?->call($this->config(), $call);
             if ($results[$index] === null) {
-                $unfaked[$index] = $call;
+                $unfakedCalls[$index] = $call;
             }
         }
-        if ($unfaked !== []) {
-            $sent = $this->client()->callTools(array_values($unfaked), $options);
-            $results = array_replace($results, array_combine(array_keys($unfaked), $sent));
+        if ($unfakedCalls !== []) {
+            $serverResults = $this->client()->callTools(array_values($unfakedCalls), $options);
+            $results = array_replace($results, array_combine(array_keys($unfakedCalls), $serverResults));
         }
         return array_values($results);
     }
@@ -130,7 +130,7 @@ final class Server implements JsonSerializable
         return $this->connect('request')->request($method, $params);
     }
 
-    /** Returns whether the server answers now. */
+    /** Returns whether the server responds to a request now. */
     public function isAvailable(): bool
     {
         return self::fake() !== null ? true : $this->client()->isAvailable();

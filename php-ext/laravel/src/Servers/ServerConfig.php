@@ -18,7 +18,7 @@ final class ServerConfig
     private const COMMAND_KEYS = ['command', 'args', 'env', 'inherit_env', 'cwd'];
 
     /** Options that contain credentials. */
-    private const CREDENTIALS = ['authentication', 'oauth', 'api_key', 'token'];
+    private const CREDENTIAL_OPTIONS = ['authentication', 'oauth', 'api_key', 'token'];
 
     private const CREDENTIAL_HEADERS = '/^\s*(proxy-)?authorization\s*$|^\s*cookie|api[-_]?key|token|secret/i';
 
@@ -51,7 +51,8 @@ final class ServerConfig
     {
         KnownSettings::server()->check("pillion.servers.$name", $entry);
         $class = $entry['class'] ?? null;
-        // An environment variable that is unset or empty sets no URL.
+        // An empty URL counts as missing, because the URL may come from an environment variable
+        // that is unset or empty.
         $url = ($entry['url'] ?? null) ?: ($entry['server_url'] ?? null) ?: null;
         if ($url === null && ($entry['command'] ?? '') === '' && $class === null) {
             throw new InvalidInputException("MCP server '$name' has neither a url nor a command: set one of them");
@@ -76,7 +77,7 @@ final class ServerConfig
      *
      * @return string|array<string, mixed>
      */
-    public function target(bool $omitsCredentials = false): string|array
+    public function serverArgument(bool $omitsCredentials = false): string|array
     {
         if ($omitsCredentials && $this->url() !== null) {
             return (string) preg_replace('~^([a-z][a-z0-9+.-]*://)[^/?#]*@~i', '$1', $this->url());
@@ -93,19 +94,19 @@ final class ServerConfig
      */
     public function options(#[\SensitiveParameter] ?string $token): array
     {
-        $configured = $this->entry()['options'] ?? [];
-        $configured = $token === null ? $configured : self::withoutCredentials($configured);
-        $token ??= $this->entry()['token'] ?? $this->entry()['api_key'] ?? null;
-        $options = $configured + ['label' => $this->label()];
+        $configuredOptions = $this->entry()['options'] ?? [];
+        $options = ($token === null ? $configuredOptions : self::withoutCredentials($configuredOptions)) + ['label' => $this->label()];
         if (isset($this->entry()['timeout'])) {
             $options += ['timeout' => ConfigReader::toNumber($this->entry()['timeout'])];
         }
-        return $token === null || $token === '' ? $options : ['api_key' => $token] + $options;
+        $apiKey = $token ?? $this->entry()['token'] ?? $this->entry()['api_key'] ?? null;
+        return $apiKey === null || $apiKey === '' ? $options : ['api_key' => $apiKey] + $options;
     }
 
     /**
-     * Checks that a user's token can be sent to the server, which requires a URL: a command is shared by all
-     * users, and a tool class has its own entry.
+     * Checks that the server can receive a user's token. Only a server with a URL can receive a
+     * token: the process of a command is shared by all users, and a tool class calls its server
+     * itself.
      *
      * @throws InvalidInputException
      */
@@ -125,7 +126,7 @@ final class ServerConfig
      *
      * @return array<string, mixed>
      */
-    public function forToolClass(): array
+    public function toolClassEntry(): array
     {
         $entry = $this->entry() + ['type' => 'mcp', 'server_label' => $this->name];
         if ($this->url() !== null) {
@@ -137,7 +138,7 @@ final class ServerConfig
         return $entry;
     }
 
-    /** Returns the label that limits and approvals use. */
+    /** Returns the label of the server, by which limits and approvals identify it. */
     public function label(): string
     {
         $label = $this->entry()['server_label'] ?? null;
@@ -151,12 +152,12 @@ final class ServerConfig
             $command = (array) ($this->entry()['command'] ?? '');
             return basename((string) reset($command));
         }
-        $parts = parse_url($this->url()) ?: [];
-        if (!isset($parts['scheme'], $parts['host'])) {
+        $urlParts = parse_url($this->url()) ?: [];
+        if (!isset($urlParts['scheme'], $urlParts['host'])) {
             return '(not a URL)';
         }
-        $port = isset($parts['port']) ? ':' . $parts['port'] : '';
-        return $parts['scheme'] . '://' . $parts['host'] . $port . ($parts['path'] ?? '');
+        $port = isset($urlParts['port']) ? ':' . $urlParts['port'] : '';
+        return $urlParts['scheme'] . '://' . $urlParts['host'] . $port . ($urlParts['path'] ?? '');
     }
 
     /** Returns whether the server offers a tool, given by its name on the server. */
@@ -183,7 +184,7 @@ final class ServerConfig
      */
     private static function withoutCredentials(#[\SensitiveParameter] array $options): array
     {
-        $options = array_diff_key($options, array_flip(self::CREDENTIALS));
+        $options = array_diff_key($options, array_flip(self::CREDENTIAL_OPTIONS));
         if (is_array($options['headers'] ?? null)) {
             $options['headers'] = array_filter(
                 $options['headers'],

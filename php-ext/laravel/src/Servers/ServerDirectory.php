@@ -36,7 +36,8 @@ final class ServerDirectory
     /** @throws NotFoundException|InvalidInputException */
     public function get(string $name): ServerConfig
     {
-        // `get("pillion.servers.$name")` would split a name that contains a dot.
+        // The whole array `pillion.servers` is read, because `get("pillion.servers.$name")` would
+        // split a name that contains a dot.
         $entries = $this->entries();
         if (!array_key_exists($name, $entries)) {
             throw new NotFoundException(
@@ -56,29 +57,29 @@ final class ServerDirectory
      */
     public function all(): array
     {
-        $all = [];
+        $servers = [];
         foreach ($this->names() as $name) {
             try {
-                $all[$name] = $this->get($name);
+                $servers[$name] = $this->get($name);
                 $this->skipped->remove($name);
-            } catch (InvalidInputException $e) {
-                $this->skipped->add($name, $e);
+            } catch (InvalidInputException $exception) {
+                $this->skipped->add($name, $exception);
             }
         }
-        return $all;
+        return $servers;
     }
 
     /**
      * Returns the labels of the entries that {@see all()} skipped.
      *
-     * @param array<string, ServerConfig> $valid
+     * @param array<string, ServerConfig> $validServers
      *
      * @return list<string>
      */
-    public function labelsOfSkipped(array $valid): array
+    public function skippedLabels(array $validServers): array
     {
         $labels = [];
-        foreach (array_diff_key($this->entries(), $valid) as $name => $entry) {
+        foreach (array_diff_key($this->entries(), $validServers) as $name => $entry) {
             $labels[] = (string) $name;
             if (is_array($entry) && is_string($entry['server_label'] ?? null)) {
                 $labels[] = $entry['server_label'];

@@ -7,8 +7,9 @@ namespace Pillion\Laravel\Testing;
 use PHPUnit\Framework\Assert;
 
 /**
- * Assertions about calls. Only calls that ran are recorded, not calls rejected before they ran. A call of a server's
- * tool has two names, the prefixed one and the one on the server; each assertion accepts either.
+ * Assertions about calls. Only calls that ran are recorded, not calls rejected before they ran. A
+ * tool of an MCP server has two names: its name on the server, and its name in the registry, which
+ * begins with the server's prefix. Each assertion accepts both names.
  */
 trait CallAssertions
 {
@@ -23,10 +24,10 @@ trait CallAssertions
         if (is_int($expect)) {
             return $this->assertToolCalledTimes($tool, $expect);
         }
-        Assert::assertNotEmpty($calls, "Tool '$tool' was not called." . $this->whatWasCalled());
+        Assert::assertNotEmpty($calls, "Tool '$tool' was not called." . $this->describeCalls());
         if ($expect !== null) {
-            $right = array_filter($calls, fn (RecordedCall $call) => self::matches($call, $expect));
-            Assert::assertNotEmpty($right, "Tool '$tool' was called, but not as expected." . $this->whatWasCalled());
+            $expectedCalls = array_filter($calls, fn (RecordedCall $call) => self::matches($call, $expect));
+            Assert::assertNotEmpty($expectedCalls, "Tool '$tool' was called, but not as expected." . $this->describeCalls());
         }
         return $this;
     }
@@ -45,13 +46,13 @@ trait CallAssertions
             $this->recorded($tool),
             fn (RecordedCall $call) => $expect === null || self::matches($call, $expect),
         );
-        Assert::assertEmpty($calls, "Tool '$tool' was called." . $this->whatWasCalled());
+        Assert::assertEmpty($calls, "Tool '$tool' was called unexpectedly." . $this->describeCalls());
         return $this;
     }
 
     public function assertNothingCalled(): static
     {
-        Assert::assertEmpty($this->recorded(), 'Tools were called.' . $this->whatWasCalled());
+        Assert::assertEmpty($this->recorded(), 'Tools were called unexpectedly.' . $this->describeCalls());
         return $this;
     }
 
@@ -63,26 +64,26 @@ trait CallAssertions
             $this->recorded(),
             array_slice(array_pad($tools, count($this->recorded()), null), 0, count($this->recorded())),
         );
-        Assert::assertSame($tools, $names, 'Other tools were called, or in another order.');
+        Assert::assertSame($tools, $names, 'The tools were not called in the expected order.');
         return $this;
     }
 
     private static function matches(RecordedCall $call, array|callable $expect): bool
     {
-        // An array is always arguments, even if the array happens to be callable.
+        // An array is always interpreted as arguments, even if the array is also a PHP callable.
         if (is_array($expect)) {
             return array_intersect_key($call->arguments, $expect) == $expect;
         }
         return (bool) $expect($call->arguments, $call);
     }
 
-    private function whatWasCalled(): string
+    private function describeCalls(): string
     {
         $lines = array_map(
             fn (RecordedCall $call) => '  ' . implode(' or ', $call->names()->all()) . ' '
                 . json_encode((object) $call->arguments, JSON_PARTIAL_OUTPUT_ON_ERROR),
             $this->recorded(),
         );
-        return $lines === [] ? '' : "\nCalled were:\n" . implode("\n", $lines);
+        return $lines === [] ? '' : "\nThe calls were:\n" . implode("\n", $lines);
     }
 }

@@ -9,7 +9,8 @@ use Pillion\ToolCall;
 use Pillion\ToolResult;
 
 /**
- * Fakes calls through `Pillion::server()`. A fake may use the name in the registry or the name on the server.
+ * Fakes calls through `Pillion::server()`. A fake may be defined for the tool's name in the
+ * registry or for its name on the server.
  */
 final class FakeServerCalls
 {
@@ -17,7 +18,7 @@ final class FakeServerCalls
     {
     }
 
-    /** Returns the faked result; null if the call must be made. */
+    /** Returns the faked result; null if the tool has no fake and the server must run the call. */
     public function call(ServerConfig $server, ToolCall $call): ?ToolResult
     {
         $names = new ToolNames($server->prefix . $call->name, $call->name);
@@ -31,9 +32,9 @@ final class FakeServerCalls
     /** @return array<string, mixed> the result as a server would send it */
     public static function toMcpResult(ToolResult $result): array
     {
-        $structured = $result->structuredContent();
+        $structuredContent = $result->structuredContent();
         return ['content' => $result->content()]
-            + ($structured === null ? [] : ['structuredContent' => $structured])
+            + ($structuredContent === null ? [] : ['structuredContent' => $structuredContent])
             + ($result->success ? [] : ['isError' => true]);
     }
 }

@@ -8,7 +8,10 @@ use Pillion\MCPToolAdapter;
 use Pillion\ToolDefinition;
 use Pillion\ToolResult;
 
-/** A faked tool of a configured MCP server whose tool list the test does not load. */
+/**
+ * A faked tool of a configured MCP server. The test does not load the server's list of tools, so
+ * the real definition is unknown.
+ */
 final class FakeServerTool extends MCPToolAdapter
 {
     public function __construct(private readonly string $name, string $server)
@@ -33,6 +36,6 @@ final class FakeServerTool extends MCPToolAdapter
 
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
-        throw new \LogicException('This tool is faked and has no implementation');
+        throw new \LogicException("Tool '$this->name' is faked and has no implementation");
     }
 }

@@ -10,8 +10,8 @@ use Pillion\ToolInterface;
 use Pillion\ToolResult;
 
 /**
- * A fake for a tool: identical except for its execution. Without a fake for its name, the tool itself runs,
- * if stray calls are allowed.
+ * Wraps a tool in a test and replaces only its execution by a fake. If the test has no fake for the
+ * tool's name and allows stray calls, the wrapped tool runs.
  */
 class FakeTool implements ToolInterface
 {

@@ -17,26 +17,26 @@ use Pillion\ToolResult;
 use Throwable;
 
 /**
- * Replaces the execution of tools. Everything else stays active: arguments are validated against the tool's
- * definition, and models, approvals and limits apply as usual.
+ * Replaces the execution of tools in a test. All checks stay active: arguments are validated
+ * against the tool's definition, and models, approvals and limits apply as usual.
  */
 final class PillionFake
 {
     use CallAssertions;
 
     /** @var list<RecordedCall> */
-    private array $recorded = [];
+    private array $recordedCalls = [];
 
     private bool $preventsStrayCalls = false;
 
     /** @var ?list<string|array<string, array<string, mixed>>|Throwable> the answers of the fake model; null if no model is faked */
-    private ?array $answers = null;
+    private ?array $modelAnswers = null;
 
     /**
      * @param ?array<string, mixed> $fakes fakes by tool name (for a server's tool, the prefixed name or the name on
      *        the server), or by pattern with `*`: a result, a
      *        {@see ToolResult}, an exception, a {@see ResultSequence}, or a callable
-     *        `fn(array $arguments, RecordedCall $call): mixed` that returns one; null fakes every tool
+     *        `fn(array $arguments, RecordedCall $call): mixed` that returns any of these; null fakes every tool
      */
     public function __construct(private readonly ServerDirectory $servers, private ?array $fakes)
     {
@@ -50,8 +50,8 @@ final class PillionFake
     }
 
     /**
-     * Makes calls of tools without a fake throw an exception, as well as everything else that
-     * would reach a server.
+     * From now on, a call of a tool that has no fake throws an exception. All other operations that
+     * would contact a server throw an exception as well.
      */
     public function preventStrayCalls(bool $prevent = true): self
     {
@@ -60,21 +60,21 @@ final class PillionFake
     }
 
     /**
-     * Sets the answers of the model of `Pillion::chat()`, in order: a text, the calls that the model makes
-     * (`['order_status' => ['order' => 7]]`), or an exception.
+     * Sets the responses of the fake model of `Pillion::chat()`, in order. Each is a text, the tool calls
+     * that the model makes (`['order_status' => ['order' => 7]]`), or an exception to throw.
      *
      * @param string|array<string, array<string, mixed>>|Throwable ...$answers
      */
     public function fakeModel(string|array|Throwable ...$answers): self
     {
-        $this->answers = array_values($answers);
+        $this->modelAnswers = array_values($answers);
         return $this;
     }
 
     /** @internal Returns whether a model is faked. */
     public function hasModelAnswers(): bool
     {
-        return $this->answers !== null;
+        return $this->modelAnswers !== null;
     }
 
     /**
@@ -84,7 +84,7 @@ final class PillionFake
      */
     public function nextModelAnswer(): array|Throwable
     {
-        $answer = array_shift($this->answers) ?? throw new \OutOfBoundsException('The fake model has no more answers: add one with fakeModel()');
+        $answer = array_shift($this->modelAnswers) ?? throw new \OutOfBoundsException('The fake model has no more answers: add one with fakeModel()');
         if ($answer instanceof Throwable) {
             return $answer;
         }
@@ -99,7 +99,7 @@ final class PillionFake
         return ['choices' => [['message' => $message]]];
     }
 
-    /** Returns whether tools without a fake run. */
+    /** Returns whether calls of tools that have no fake are executed. */
     public function allowsStrayCalls(): bool
     {
         return $this->fakes !== null && !$this->preventsStrayCalls;
@@ -107,20 +107,20 @@ final class PillionFake
 
     public function hasFakeFor(ToolNames|string $tool): bool
     {
-        return $this->fakes === null || $this->patternFor(is_string($tool) ? $this->namesOf($tool) : $tool) !== null;
+        return $this->fakes === null || $this->findFakeKey(is_string($tool) ? $this->namesOf($tool) : $tool) !== null;
     }
 
     /** @internal Returns the names of a tool, or of a tool that no registry knows. */
     public function namesOf(ToolInterface|string $tool): ToolNames
     {
         if (is_string($tool)) {
-            [$name, $server] = [$tool, $this->serverOf($tool)];
+            [$name, $server] = [$tool, $this->findServer($tool)];
         } else {
             $name = $tool->getName();
             $label = $tool instanceof MCPToolInterface ? $tool->getMCPServerConfig()['server_label'] ?? null : null;
             $server = is_string($label) ? $this->servers->all()[$label] ?? null : null;
         }
-        return new ToolNames($name, $server === null ? null : self::nameOn($server, $name));
+        return new ToolNames($name, $server === null ? null : self::nameOnServer($server, $name));
     }
 
     public function server(): FakeServerCalls
@@ -136,7 +136,7 @@ final class PillionFake
     public function recorded(?string $tool = null): array
     {
         return array_values(array_filter(
-            $this->recorded,
+            $this->recordedCalls,
             fn (RecordedCall $call) => $tool === null || $call->names()->matches($tool),
         ));
     }
@@ -159,9 +159,9 @@ final class PillionFake
     {
         $this->wrapAll($registry);
         foreach (array_keys($this->fakes ?? []) as $name) {
-            foreach (str_contains($name, '*') ? [] : $this->registeredNames($name) as $registered) {
-                if (!$registry->has($registered)) {
-                    $registry->register($this->wrap($this->placeholderFor($registered)));
+            foreach (str_contains($name, '*') ? [] : $this->findRegistryNames($name) as $registeredName) {
+                if (!$registry->has($registeredName)) {
+                    $registry->register($this->wrap($this->createPlaceholder($registeredName)));
                 }
             }
         }
@@ -173,10 +173,10 @@ final class PillionFake
         $tool = $registry->get($call->name);
         $names = $this->namesOf($tool ?? $call->name);
         if (!$this->hasFakeFor($names) && !$this->allowsStrayCalls()) {
-            throw StrayToolCallException::of($names->name);
+            throw StrayToolCallException::forTool($names->name);
         }
         if ($tool === null && $this->hasFakeFor($names)) {
-            $registry->register($this->wrap($this->placeholderFor($names->name)));
+            $registry->register($this->wrap($this->createPlaceholder($names->name)));
         } elseif ($tool !== null && !$tool instanceof FakeTool) {
             $registry->register($this->wrap($tool), replace: true);
         }
@@ -186,7 +186,7 @@ final class PillionFake
     public function recordStrayCall(ToolNames $names, ToolCall $call, ?string $server = null): void
     {
         if (!$this->allowsStrayCalls()) {
-            throw StrayToolCallException::of($names->name);
+            throw StrayToolCallException::forTool($names->name);
         }
         $this->record($names, $call, $server);
     }
@@ -195,7 +195,7 @@ final class PillionFake
     public function assertAllowed(string $target): void
     {
         if (!$this->allowsStrayCalls()) {
-            throw StrayToolCallException::reaching($target);
+            throw StrayToolCallException::forTarget($target);
         }
     }
 
@@ -203,36 +203,36 @@ final class PillionFake
     public function assertServerAllowed(string $server, string $method): void
     {
         if (!$this->allowsStrayCalls()) {
-            throw StrayToolCallException::ofServer($server, $method);
+            throw StrayToolCallException::forServer($server, $method);
         }
     }
 
     /** @internal */
     public function resultFor(ToolNames $names, ToolCall $call, ?string $server = null): ToolResult
     {
-        $recorded = $this->record($names, $call, $server);
-        $pattern = $this->patternFor($names);
-        $answer = $pattern === null ? null : ($this->fakes[$pattern] ?? null);
-        while ($answer instanceof \Closure || $answer instanceof ResultSequence) {
-            $answer = $answer instanceof ResultSequence ? $answer->next() : $answer($recorded->arguments, $recorded);
+        $recordedCall = $this->record($names, $call, $server);
+        $pattern = $this->findFakeKey($names);
+        $outcome = $pattern === null ? null : ($this->fakes[$pattern] ?? null);
+        while ($outcome instanceof \Closure || $outcome instanceof ResultSequence) {
+            $outcome = $outcome instanceof ResultSequence ? $outcome->next() : $outcome($recordedCall->arguments, $recordedCall);
         }
-        if ($answer instanceof ToolResult) {
-            return new ToolResult(...['toolCallId' => $call->id, 'toolName' => $call->name] + get_object_vars($answer));
+        if ($outcome instanceof ToolResult) {
+            return new ToolResult(...['toolCallId' => $call->id, 'toolName' => $call->name] + get_object_vars($outcome));
         }
-        if ($answer instanceof Throwable) {
+        if ($outcome instanceof Throwable) {
             if ($server !== null) {
-                throw $answer;
+                throw $outcome;
             }
-            $code = $answer->errorCode ?? 'internal_error';
-            return new ToolResult($call->id, $call->name, null, false, $answer->getMessage(), $code);
+            $errorCode = $outcome->errorCode ?? 'internal_error';
+            return new ToolResult($call->id, $call->name, null, false, $outcome->getMessage(), $errorCode);
         }
-        return new ToolResult($call->id, $call->name, $answer);
+        return new ToolResult($call->id, $call->name, $outcome);
     }
 
     private function record(ToolNames $names, ToolCall $call, ?string $server): RecordedCall
     {
         $arguments = is_string($call->arguments) ? json_decode($call->arguments, true) : $call->arguments;
-        return $this->recorded[] = new RecordedCall(
+        return $this->recordedCalls[] = new RecordedCall(
             $names->name,
             is_array($arguments) ? $arguments : [],
             $call->id,
@@ -241,8 +241,11 @@ final class PillionFake
         );
     }
 
-    /** Returns the key of the fake for a tool. A name is preferred to a pattern. */
-    private function patternFor(ToolNames $names): ?string
+    /**
+     * Returns the key under which the test defined the fake for a tool. A key that equals a name of
+     * the tool takes precedence over a pattern with `*`.
+     */
+    private function findFakeKey(ToolNames $names): ?string
     {
         foreach ($names->all() as $name) {
             if (array_key_exists($name, $this->fakes ?? [])) {
@@ -258,41 +261,41 @@ final class PillionFake
     }
 
     /**
-     * Returns the names in the registry of the tool that a fake names. A name on a server gets the
-     * prefix of each server that lists the name in `only`.
+     * Returns the registry names of the tool that a fake is defined for. If the fake uses a tool's
+     * name on the server, adds the prefix of each server that lists the name in `only`.
      *
      * @return non-empty-list<string>
      */
-    private function registeredNames(string $name): array
+    private function findRegistryNames(string $name): array
     {
-        $offering = array_filter(
+        $offeringServers = array_filter(
             $this->servers->all(),
             fn (ServerConfig $server) => $server->class === null && $server->register && in_array($name, $server->only, true),
         );
-        return $offering === [] ? [$name] : array_values(array_map(fn (ServerConfig $server) => $server->prefix . $name, $offering));
+        return $offeringServers === [] ? [$name] : array_values(array_map(fn (ServerConfig $server) => $server->prefix . $name, $offeringServers));
     }
 
     /** Returns the name of a tool on its server; null if the name does not have the server's prefix. */
-    private static function nameOn(ServerConfig $server, string $name): ?string
+    private static function nameOnServer(ServerConfig $server, string $name): ?string
     {
         $isPrefixed = $server->class === null && $name !== $server->prefix && str_starts_with($name, $server->prefix);
         return $isPrefixed ? substr($name, strlen($server->prefix)) : null;
     }
 
     /**
-     * Returns the configured server whose prefix a name has. Of several prefixes, the longest one
-     * counts.
+     * Returns the configured server whose prefix begins the name. If several prefixes match, the
+     * server with the longest prefix is returned.
      */
-    private function serverOf(string $name): ?ServerConfig
+    private function findServer(string $name): ?ServerConfig
     {
-        $found = null;
+        $matchingServer = null;
         foreach ($this->servers->all() as $server) {
-            $isLonger = strlen($server->prefix) > strlen($found->prefix ?? '');
-            if ($isLonger && self::nameOn($server, $name) !== null) {
-                $found = $server;
+            $isLonger = strlen($server->prefix) > strlen($matchingServer->prefix ?? '');
+            if ($isLonger && self::nameOnServer($server, $name) !== null) {
+                $matchingServer = $server;
             }
         }
-        return $found;
+        return $matchingServer;
     }
 
     private function wrap(ToolInterface $tool): FakeTool
@@ -301,17 +304,18 @@ final class PillionFake
     }
 
     /**
-     * Returns a tool that no registry knows; a name with a server's prefix counts as a tool of that server.
+     * Creates a tool for a fake whose name no registry contains. If the name begins with a server's
+     * prefix, the tool counts as a tool of that server.
      */
-    private function placeholderFor(string $name): ToolInterface
+    private function createPlaceholder(string $name): ToolInterface
     {
-        $server = $this->serverOf($name);
+        $server = $this->findServer($name);
         if ($server !== null) {
             return new FakeServerTool($name, $server->name);
         }
         return new CallableTool(
             new ToolDefinition($name, 'A fake', ['type' => 'object', 'properties' => []]),
-            static fn () => throw new \LogicException('This tool is faked and has no implementation'),
+            static fn () => throw new \LogicException("Tool '$name' is faked and has no implementation"),
         );
     }
 }

@@ -10,9 +10,10 @@ use Pillion\ToolResult;
 /** The results that a faked tool returns, in order. */
 final class ResultSequence
 {
-    private bool $failWhenEmpty = true;
+    private bool $failsWhenEmpty = true;
 
-    private mixed $whenEmpty = null;
+    /** The result of every call after the end of the sequence. */
+    private mixed $finalResult = null;
 
     /** @param list<mixed> $results */
     public function __construct(private array $results = [])
@@ -31,11 +32,11 @@ final class ResultSequence
         return $this->push(new ToolResult('', 'faked', null, success: false, error: $error, errorCode: $errorCode));
     }
 
-    /** Sets the result that follows after the last one of the sequence. */
+    /** Sets the result of every call after the end of the sequence. */
     public function whenEmpty(mixed $result): self
     {
-        $this->failWhenEmpty = false;
-        $this->whenEmpty = $result;
+        $this->failsWhenEmpty = false;
+        $this->finalResult = $result;
         return $this;
     }
 
@@ -55,9 +56,9 @@ final class ResultSequence
         if ($this->results !== []) {
             return array_shift($this->results);
         }
-        if ($this->failWhenEmpty) {
-            throw new OutOfBoundsException('A tool was called more often than its sequence has results.');
+        if ($this->failsWhenEmpty) {
+            throw new OutOfBoundsException('A faked tool was called more often than its ResultSequence has results: add results with push(), or call whenEmpty().');
         }
-        return $this->whenEmpty;
+        return $this->finalResult;
     }
 }

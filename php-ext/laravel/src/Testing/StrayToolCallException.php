@@ -4,21 +4,21 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Testing;
 
-/** A test called a tool without a fake after `preventStrayCalls()`. */
+/** The exception for a test that called a tool without a fake after `preventStrayCalls()`. */
 final class StrayToolCallException extends \RuntimeException
 {
-    public static function of(string $tool): self
+    public static function forTool(string $tool): self
     {
         return new self("Attempted to call tool '$tool' without a fake. Add it to Pillion::fake([...]).");
     }
 
-    public static function reaching(string $target): self
+    public static function forTarget(string $target): self
     {
         return new self("Attempted to reach $target, which has no fake.");
     }
 
-    public static function ofServer(string $server, string $method): self
+    public static function forServer(string $server, string $method): self
     {
-        return self::reaching("MCP server '$server' with $method()");
+        return self::forTarget("MCP server '$server' with $method()");
     }
 }

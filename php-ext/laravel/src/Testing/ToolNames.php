@@ -6,7 +6,10 @@ namespace Pillion\Laravel\Testing;
 
 use Illuminate\Support\Str;
 
-/** The names of a tool in a test: a tool of an MCP server has one in the registry and one on the server. */
+/**
+ * The names of a tool in a test. A tool of an MCP server has two names: one in the registry and one
+ * on the server.
+ */
 final class ToolNames
 {
     /**
@@ -17,7 +20,10 @@ final class ToolNames
     {
     }
 
-    /** Returns whether one of the names matches a name or a pattern with `*`. */
+    /**
+     * Returns whether one of the tool's names equals a given name or matches a given pattern with
+     * `*`.
+     */
     public function matches(string $pattern): bool
     {
         return Str::is($pattern, $this->name) || ($this->nameOnServer !== null && Str::is($pattern, $this->nameOnServer));

@@ -16,8 +16,8 @@ use Pillion\ToolRegistry;
 use Throwable;
 
 /**
- * Creates the registry of the application: built-in tools, its own classes, and tool classes of configured
- * servers. Contacts no servers.
+ * Creates the registry of the application: built-in tools, the application's classes, and tool classes of
+ * configured servers. Contacts no servers.
  */
 final class ApplicationTools
 {
@@ -42,7 +42,7 @@ final class ApplicationTools
         }
         foreach ($this->servers->all() as $server) {
             if ($server->class !== null && $server->register) {
-                $class = self::toolClassOf($server);
+                $class = self::readToolClass($server);
                 $this->registerOrSkip(
                     $class,
                     fn () => $registry->register(self::createTool($class, $server), replace: true),
@@ -56,8 +56,8 @@ final class ApplicationTools
     /** @return list<class-string> */
     public function classes(): array
     {
-        $configured = ConfigReader::readArray($this->config, 'tools.classes');
-        foreach ($configured as $class) {
+        $configuredClasses = ConfigReader::readArray($this->config, 'tools.classes');
+        foreach ($configuredClasses as $class) {
             if (!is_string($class) || !ToolDiscovery::isTool($class)) {
                 throw new InvalidInputException(sprintf(
                     "pillion.tools.classes: %s is not a class with ToolInterface or #[AsTool]",
@@ -65,21 +65,21 @@ final class ApplicationTools
                 ));
             }
         }
-        $discovered = $this->discovery->find(ConfigReader::readStrings($this->config, 'tools.discover'));
-        // `registry()` creates the tool class of a server with the server's entry, so the class is
-        // not registered here.
+        $discoveredClasses = $this->discovery->find(ConfigReader::readStrings($this->config, 'tools.discover'));
+        // The tool classes of servers are omitted, because `registry()` creates each of them with
+        // its server's entry.
         $serverClasses = array_map(fn (ServerConfig $server) => $server->class, $this->servers->all());
-        return array_values(array_diff(array_unique([...$discovered, ...$configured]), array_filter($serverClasses)));
+        return array_values(array_diff(array_unique([...$discoveredClasses, ...$configuredClasses]), array_filter($serverClasses)));
     }
 
     private function registerBuiltins(ToolRegistry $registry): void
     {
-        $enabled = ConfigReader::read($this->config, 'tools.builtins', true);
-        if ($enabled === false || $enabled === []) {
+        $builtinsSetting = ConfigReader::read($this->config, 'tools.builtins', true);
+        if ($builtinsSetting === false || $builtinsSetting === []) {
             return;
         }
         $builtins = $this->builtins();
-        $names = $enabled === true ? array_keys($builtins->getAll()) : ConfigReader::readStrings($this->config, 'tools.builtins');
+        $names = $builtinsSetting === true ? array_keys($builtins->getAll()) : ConfigReader::readStrings($this->config, 'tools.builtins');
         foreach ($names as $name) {
             $tool = $builtins->get($name);
             if ($tool === null && isset($this->skipped->reasons()[self::serviceEntryName($name)])) {
@@ -92,7 +92,7 @@ final class ApplicationTools
         }
     }
 
-    /** Returns all built-in tools, including the network tools that can be created. */
+    /** Returns all built-in tools. Network tools whose settings are invalid are skipped. */
     private function builtins(): ToolRegistry
     {
         $builtins = ToolRegistry::withBuiltins();
@@ -113,19 +113,22 @@ final class ApplicationTools
         return "pillion.tools.services.$name";
     }
 
-    /** Skips and records an entry that fails; the others are not affected. */
-    private function registerOrSkip(string $name, \Closure $register): void
+    /**
+     * Registers an entry. If the registration throws an exception, the entry is skipped and
+     * recorded; other entries are not affected.
+     */
+    private function registerOrSkip(string $name, \Closure $registerTool): void
     {
         try {
-            $register();
+            $registerTool();
             $this->skipped->remove($name);
-        } catch (Throwable $e) {
-            $this->skipped->add($name, $e);
+        } catch (Throwable $exception) {
+            $this->skipped->add($name, $exception);
         }
     }
 
     /** @return class-string<ToolInterface> */
-    private static function toolClassOf(ServerConfig $server): string
+    private static function readToolClass(ServerConfig $server): string
     {
         $class = (string) $server->class;
         if (!is_a($class, ToolInterface::class, true)) {
@@ -137,7 +140,7 @@ final class ApplicationTools
     /** @param class-string<ToolInterface> $class */
     private static function createTool(string $class, ServerConfig $server): ToolInterface
     {
-        $tool = new $class($server->forToolClass());
+        $tool = new $class($server->toolClassEntry());
         return $tool instanceof MCPToolInterface ? new ServerMcpTool($tool) : new ServerTool($tool);
     }
 }

@@ -15,9 +15,9 @@ use Pillion\ToolResult;
 use Throwable;
 
 /**
- * A tool class of the application that the container creates for each call, so that constructor dependencies
- * belong to the current request or job, also in long-running workers. If the class cannot be created, models
- * do not see the tool, and only its own calls fail.
+ * A tool class of the application that the container creates for each call, so that constructor
+ * dependencies belong to the current request or job even in long-running workers. If the class
+ * cannot be created, models do not see the tool, and only its own calls fail.
  */
 class ContainerTool implements ToolInterface
 {
@@ -29,7 +29,8 @@ class ContainerTool implements ToolInterface
     }
 
     /**
-     * Returns the tools of a class: one, or one for each method with the attribute.
+     * Returns the tools of a class: one tool, or one tool for each method with the attribute
+     * `AsTool`.
      *
      * @param class-string $class
      *
@@ -42,8 +43,8 @@ class ContainerTool implements ToolInterface
         }
         $tools = [];
         foreach (self::createTools($class) as $tool) {
-            $wrapper = $tool instanceof \Pillion\MCPToolInterface ? ContainerMcpTool::class : self::class;
-            $tools[] = new $wrapper($class, $tool->getDefinition());
+            $wrapperClass = $tool instanceof \Pillion\MCPToolInterface ? ContainerMcpTool::class : self::class;
+            $tools[] = new $wrapperClass($class, $tool->getDefinition());
         }
         return $tools;
     }
@@ -74,29 +75,30 @@ class ContainerTool implements ToolInterface
     }
 
     /**
-     * Calls `$use` with an instance of the class. Classes with attributes need no instance.
+     * Calls `$callback` with an instance of the class. For a class with the attribute `AsTool`,
+     * definitions are read without an instance.
      *
      * @template T
      *
-     * @param \Closure(ToolInterface): T $use
+     * @param \Closure(ToolInterface): T $callback
      * @param T                          $fallback returned if the class cannot be created
      *
      * @return T
      */
-    protected function withTool(\Closure $use, mixed $fallback): mixed
+    protected function withTool(\Closure $callback, mixed $fallback): mixed
     {
         if (!is_a($this->class, ToolInterface::class, true)) {
-            return $use(new CallableTool($this->definition, static fn () => null));
+            return $callback(new CallableTool($this->definition, static fn () => null));
         }
-        $skipped = Container::getInstance()->make(SkippedEntries::class);
+        $skippedEntries = Container::getInstance()->make(SkippedEntries::class);
         try {
             $tool = $this->tool();
-        } catch (Throwable $e) {
-            $skipped->add($this->class, $e);
+        } catch (Throwable $exception) {
+            $skippedEntries->add($this->class, $exception);
             return $fallback;
         }
-        $skipped->remove($this->class);
-        return $use($tool);
+        $skippedEntries->remove($this->class);
+        return $callback($tool);
     }
 
     /** Creates a new instance of the class. */
@@ -113,12 +115,12 @@ class ContainerTool implements ToolInterface
      */
     private static function createTools(string $class): array
     {
-        $object = Container::getInstance()->make($class);
-        if ($object instanceof ToolInterface) {
-            return [$object->getName() => $object];
+        $instance = Container::getInstance()->make($class);
+        if ($instance instanceof ToolInterface) {
+            return [$instance->getName() => $instance];
         }
         $registry = new ToolRegistry();
-        $registry->registerObject($object);
+        $registry->registerObject($instance);
         return $registry->getAll();
     }
 }

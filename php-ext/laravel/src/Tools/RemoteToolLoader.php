@@ -23,7 +23,7 @@ use Pillion\ToolRegistry;
 final class RemoteToolLoader
 {
     /** @var array<string, string> reasons for skipped servers */
-    private array $skipped = [];
+    private array $skipReasons = [];
 
     public function __construct(
         private readonly Repository $config,
@@ -36,7 +36,7 @@ final class RemoteToolLoader
     ) {
     }
 
-    public function addTo(ToolRegistry $registry): void
+    public function addTools(ToolRegistry $registry): void
     {
         foreach ($this->servers->all() as $server) {
             if ($server->register && $server->class === null) {
@@ -56,7 +56,7 @@ final class RemoteToolLoader
     /** @return array<string, string> reasons by server */
     public function skipped(): array
     {
-        return $this->skipped;
+        return $this->skipReasons;
     }
 
     private function addServer(ToolRegistry $registry, ServerConfig $server): void
@@ -89,23 +89,23 @@ final class RemoteToolLoader
         }
     }
 
-    private function loadOrSkip(string $server, string $scope, \Closure $load): void
+    private function loadOrSkip(string $server, string $scope, \Closure $loadTools): void
     {
         $cache = $this->cache->store(ConfigReader::readOptionalText($this->config, 'cache.store'));
-        $key = "pillion:skipped:$server:" . hash('sha256', $scope);
-        $knownReason = $cache->get($key);
+        $cacheKey = "pillion:skipped:$server:" . hash('sha256', $scope);
+        $knownReason = $cache->get($cacheKey);
         if ($knownReason !== null) {
-            $this->skipped[$server] = $knownReason;
+            $this->skipReasons[$server] = $knownReason;
             return;
         }
         try {
-            $load();
-        } catch (PillionException $e) {
-            $this->skipped[$server] = $e->getMessage();
-            $this->log?->log('warning', 'Skipped an MCP server that failed', ['server' => $server, 'error' => $e->getMessage()]);
-            $seconds = ConfigReader::readWholeNumber($this->config, 'cache.retry_after', 30);
-            if ($seconds > 0) {
-                $cache->put($key, $e->getMessage(), $seconds);
+            $loadTools();
+        } catch (PillionException $exception) {
+            $this->skipReasons[$server] = $exception->getMessage();
+            $this->log?->log('warning', 'Skipped an MCP server that failed', ['server' => $server, 'error' => $exception->getMessage()]);
+            $retryAfter = ConfigReader::readWholeNumber($this->config, 'cache.retry_after', 30);
+            if ($retryAfter > 0) {
+                $cache->put($cacheKey, $exception->getMessage(), $retryAfter);
             }
         }
     }

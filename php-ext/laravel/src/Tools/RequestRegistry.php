@@ -10,8 +10,8 @@ use Pillion\Laravel\Testing\PillionFake;
 use Pillion\ToolRegistry;
 
 /**
- * Creates the registry of one request: the application's tools, and the tools of servers and sidecar for its
- * user.
+ * Creates the registry of one request. The registry contains the application's tools, and the tools
+ * that the MCP servers and the sidecar offer to the user of the request.
  */
 final class RequestRegistry
 {
@@ -26,13 +26,16 @@ final class RequestRegistry
         foreach ($application->getAll() as $tool) {
             $registry->register($tool);
         }
-        $loader?->addTo($registry);
+        $loader?->addTools($registry);
         $fake?->install($registry);
         self::addAliases($registry, $config);
         return $registry;
     }
 
-    /** Adds the configured aliases of the tools in the registry. An alias may name a tool that is not available now. */
+    /**
+     * Adds the configured aliases of the tools in the registry. An alias of a tool that is not
+     * available now is skipped.
+     */
     public static function addAliases(ToolRegistry $registry, Repository $config): void
     {
         foreach (ConfigReader::readStrings($config, 'tools.aliases') as $alias => $tool) {

@@ -11,20 +11,20 @@ final class ServerMcpTool extends ServerTool implements MCPToolInterface
 {
     public function getMCPServerConfig(): array
     {
-        return $this->mcp()->getMCPServerConfig();
+        return $this->mcpTool()->getMCPServerConfig();
     }
 
     public function getMCPCategory(): string
     {
-        return $this->mcp()->getMCPCategory();
+        return $this->mcpTool()->getMCPCategory();
     }
 
     public function isServerAvailable(): bool
     {
-        return $this->mcp()->isServerAvailable();
+        return $this->mcpTool()->isServerAvailable();
     }
 
-    private function mcp(): MCPToolInterface
+    private function mcpTool(): MCPToolInterface
     {
         $tool = $this->tool();
         assert($tool instanceof MCPToolInterface);

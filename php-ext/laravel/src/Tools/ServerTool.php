@@ -10,8 +10,8 @@ use Pillion\ToolResult;
 use SensitiveParameterValue;
 
 /**
- * The tool class of a configured server, hidden from dumps because it received the entry with its
- * credentials.
+ * The tool class of a configured server, hidden from dumps because an instance has received the server's entry
+ * with the credentials.
  */
 class ServerTool implements ToolInterface
 {

@@ -20,7 +20,8 @@ final class SidecarTool extends MCPToolAdapter
         private readonly ?string $user,
     ) {
         parent::__construct();
-        // Models do not see an MCP tool without a server URL, so the sidecar's socket serves as the URL.
+        // The sidecar's socket serves as the server URL, because models do not see an MCP tool
+        // without a server URL.
         $this->serverConfig = [
             'type' => 'mcp',
             'server_label' => $serverLabel,

@@ -26,8 +26,8 @@ final class ToolDiscovery
                 continue;
             }
             foreach (Finder::create()->files()->name('*.php')->in($path)->sortByName() as $file) {
-                $relative = substr($file->getRelativePathname(), 0, -strlen('.php'));
-                $class = rtrim($namespace, '\\') . '\\' . strtr($relative, '/', '\\');
+                $relativePath = substr($file->getRelativePathname(), 0, -strlen('.php'));
+                $class = rtrim($namespace, '\\') . '\\' . strtr($relativePath, '/', '\\');
                 if (self::isTool($class)) {
                     $classes[] = $class;
                 }

@@ -14,8 +14,8 @@ use Pillion\ToolResult;
 use Pillion\Worker\Call;
 
 /**
- * Wraps each call of a worker: checks the limits that the whole application shares, and ends the call's
- * scope.
+ * Wraps each call of a worker: checks the limits that the whole application shares, and resets the
+ * application after the call.
  */
 final class CallMiddleware
 {
@@ -37,10 +37,10 @@ final class CallMiddleware
     }
 
     /**
-     * Returns the account of a call for limits. A claimed user is not an account: its caller could claim another
-     * one for each call.
+     * Returns the account whose limits apply to a call. A user that the caller claims without proof
+     * is not used, because the caller could claim another user for each call.
      */
-    private static function accountOf(Call $call): ?string
+    private static function findAccount(Call $call): ?string
     {
         return $call->user ?? ($call->principal === null ? null : "\0$call->principal");
     }
@@ -49,6 +49,6 @@ final class CallMiddleware
     {
         $tool = $this->tools->get($call->tool);
         $limits = RateLimits::forTenant($this->app, $this->app->make(Hooks::class)->tenant());
-        return $tool === null ? null : $limits->check(new ToolCall($call->id, $call->tool), $tool, self::accountOf($call));
+        return $tool === null ? null : $limits->check(new ToolCall($call->id, $call->tool), $tool, self::findAccount($call));
     }
 }

@@ -12,8 +12,8 @@ use Pillion\Laravel\Servers\OpenClients;
 use Throwable;
 
 /**
- * Resets the application after a call like a queue worker after a job: objects and logins of one call are not
- * visible to the next.
+ * Resets the application after each call, as a queue worker does after each job, so that objects
+ * and logins of one call are not visible to the next call.
  */
 final class CallScope
 {
@@ -37,7 +37,9 @@ final class CallScope
         }
         $log = $this->app->make('log');
         foreach (['flushSharedContext', 'withoutContext'] as $method) {
-            // Laravel 8's log manager forwards the call to the default channel.
+            // The default channel is checked as well, because Laravel 8's log manager lacks
+            // `flushSharedContext()` and `withoutContext()` and forwards calls of them to the
+            // default channel.
             if (method_exists($log, $method) || method_exists($log->driver(), $method)) {
                 $log->{$method}();
             }
@@ -49,8 +51,8 @@ final class CallScope
     }
 
     /**
-     * Rolls back open transactions. Laravel reconnects a lost connection itself, but not inside a
-     * transaction.
+     * Rolls back open transactions. Laravel reopens a lost database connection itself, but not
+     * inside a transaction.
      */
     private function rollBackTransactions(): void
     {

@@ -8,7 +8,7 @@ use Pillion\Laravel\Console\TerminalText;
 use Pillion\Laravel\Servers\ClientLog;
 use Symfony\Component\Console\Output\OutputInterface;
 
-/** The log of a worker: on the terminal, and in the log channel of the application's tools. */
+/** Writes the log of a worker to the terminal and to the log channel of the application's tools. */
 final class WorkerLog
 {
     public function __construct(private readonly OutputInterface $output, private readonly ?ClientLog $channel)

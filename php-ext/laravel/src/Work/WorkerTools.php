@@ -15,8 +15,8 @@ use Pillion\ToolRegistry;
 use Pillion\Worker;
 
 /**
- * The tools that a worker offers: the application's own tools, without those built into the sidecar, with the
- * approval policies and timeouts of config/pillion.php.
+ * The tools that a worker offers: the application's own tools, without the tools that are built
+ * into the sidecar, with the approval policies and timeouts of config/pillion.php.
  */
 final class WorkerTools
 {
@@ -25,7 +25,7 @@ final class WorkerTools
     }
 
     /** @throws \Pillion\Exception\InvalidInputException when the configuration or a tool is invalid */
-    public function addTo(Worker $worker, ToolRegistry $registry): void
+    public function addTools(Worker $worker, ToolRegistry $registry): void
     {
         $options = ExecutorOptions::fromConfig($this->config, $this->servers);
         foreach ($registry->getAll() as $name => $tool) {
@@ -46,7 +46,7 @@ final class WorkerTools
         $entry = $tool instanceof MCPToolInterface ? $tool->getMCPServerConfig() : [];
         $policy = $rules['tools'][$tool->getName()]
             ?? $rules['servers'][(string) ($entry['server_label'] ?? '')]
-            ?? self::policyOfEntry($tool->getName(), $entry['require_approval'] ?? null)
+            ?? self::readEntryPolicy($tool->getName(), $entry['require_approval'] ?? null)
             ?? $rules['default'];
         return match ($policy) {
             'auto', 'never' => false,
@@ -57,15 +57,15 @@ final class WorkerTools
     }
 
     /**
-     * Returns the policy that a server's entry sets for a tool: a tool requires approval unless it
-     * is only in `never`.
+     * Returns the policy that a server's entry sets for a tool: the tool requires approval unless
+     * the list `never` names it and the list `always` does not.
      */
-    private static function policyOfEntry(string $tool, mixed $setting): mixed
+    private static function readEntryPolicy(string $tool, mixed $setting): mixed
     {
         if (!is_array($setting)) {
             return $setting;
         }
-        $isListed = fn (string $list): bool => in_array($tool, (array) ($setting[$list]['tool_names'] ?? []), true);
+        $isListed = fn (string $listName): bool => in_array($tool, (array) ($setting[$listName]['tool_names'] ?? []), true);
         return $isListed('never') && !$isListed('always') ? 'never' : 'always';
     }
 }

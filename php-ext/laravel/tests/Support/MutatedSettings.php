@@ -140,7 +140,7 @@ final class MutatedSettings
             }
             $values[$key] = match (true) {
                 $setting->members() !== [] => self::sample($setting->members()),
-                $setting->each() !== null => self::sampleOfEach($setting),
+                $setting->itemSetting() !== null => self::sampleOfEach($setting),
                 default => self::firstValid($setting),
             };
         }
@@ -149,8 +149,8 @@ final class MutatedSettings
 
     private static function sampleOfEach(Setting $setting): array
     {
-        $each = $setting->each();
-        $item = $each->members() === [] ? self::firstValid($each) : self::sample($each->members());
+        $itemSetting = $setting->itemSetting();
+        $item = $itemSetting->members() === [] ? self::firstValid($itemSetting) : self::sample($itemSetting->members());
         return self::isValid($setting, ['own' => $item]) ? ['own' => $item] : [$item];
     }
 
