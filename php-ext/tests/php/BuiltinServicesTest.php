@@ -60,17 +60,17 @@ final class BuiltinServicesTest extends TestCase
     /** @return iterable<string, array{array<string, mixed>, string}> */
     public static function wrongSettings(): iterable
     {
-        yield 'a service that there is not' => [['forecast' => []], "There is no service 'forecast'"];
+        yield 'a service that there is not' => [['forecast' => []], "Unknown service 'forecast'"];
         yield 'a setting that there is not' => [['get_weather' => ['keey' => 1]], "Invalid setting 'get_weather.keey': unknown field"];
         yield 'a zone that there is not' => [['get_time' => ['timezone' => 'Mars/Olympus']], "Invalid setting 'get_time.timezone': Unknown timezone: Mars/Olympus"];
         yield 'a setting of another for the time' => [['get_time' => ['units' => 'celsius']], "Invalid setting 'get_time.units': unknown field"];
         yield 'no array' => [['get_weather' => 5], "The settings of 'get_weather' must be an array"];
         yield 'a list' => [['get_weather'], '$services must have the names of services as keys'];
-        yield 'a setting of the other' => [['web_search' => ['geocoding_url' => 'http://x/']], "Invalid setting 'web_search.geocoding_url': this setting belongs to get_weather"];
+        yield 'a setting of the other' => [['web_search' => ['geocoding_url' => 'http://x/']], "Invalid setting 'web_search.geocoding_url': the setting belongs to get_weather"];
         yield 'a key that is a number' => [['get_weather' => ['api_key' => 777]], "Invalid setting 'get_weather.api_key': expected a string"];
         yield 'a time without end' => [['get_weather' => ['timeout' => PHP_INT_MAX]], 'get_weather.timeout must be a number of seconds'];
         yield 'a provider that there is not' => [['get_weather' => ['provider' => 'x']], "Invalid setting 'get_weather.provider'"];
-        yield 'a provider without key' => [['web_search' => ['provider' => 'brave']], "Invalid setting 'web_search.provider': it needs api_key"];
+        yield 'a provider without key' => [['web_search' => ['provider' => 'brave']], "Invalid setting 'web_search.provider': set api_key"];
         yield 'a key without a provider' => [['get_weather' => ['api_key' => 's3cret']], "Invalid setting 'get_weather.api_key': set provider to the service"];
         yield 'a variable that is not set' => [['get_weather' => ['provider' => 'openweathermap', 'api_key_env' => 'NO_SUCH_KEY']], 'NO_SUCH_KEY is not set'];
         yield 'a password in the URL' => [['web_search' => ['provider' => 'searxng', 'base_url' => 'http://u:s3cret@x/']], "Invalid setting 'web_search.base_url'"];

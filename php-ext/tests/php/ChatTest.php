@@ -286,10 +286,10 @@ final class ChatTest extends TestCase
         self::assertSame('The tools say: one; two', $chat->send("shout {\"text\": \"1\"}\nshout {\"text\": \"2\"}")->text);
         $executor->instead = fn () => [new ToolResult($executor->ids[1], 'shout', 'two')];
         self::assertSame(
-            'The tools say: {"error":"executeParallel() has no result for this call"}; two',
+            'The tools say: {"error":"executeParallel() returned no result for the call of tool \'shout\'"}; two',
             $chat->send("shout {\"text\": \"1\"}\nshout {\"text\": \"2\"}")->text,
         );
-        foreach (['has no result for this call' => fn () => [], 'must return results, not int' => fn () => [5], 'no luck' => fn () => throw new \DomainException('no luck')] as $why => $instead) {
+        foreach (['returned no result for the call' => fn () => [], 'but the list contains int' => fn () => [5], 'no luck' => fn () => throw new \DomainException('no luck')] as $why => $instead) {
             $executor->instead = $instead;
             self::assertStringContainsString($why, $chat->send('shout {"text": "hi"}')->text);
         }
@@ -357,7 +357,7 @@ final class ChatTest extends TestCase
             return $stream->getState();
         });
         $stream = $this->chat()->stream('look {}');
-        self::assertStringContainsString('cannot wait for this chat', $stream->getReturn()->text);
+        self::assertStringContainsString('cannot read the events of the same chat', $stream->getReturn()->text);
     }
 
     public function testM2AThrowingListenerDoesNotLoseTheAnswer(): void
@@ -393,7 +393,7 @@ final class ChatTest extends TestCase
 
     public function testAMissingKeyIsAFailedAnswer(): void
     {
-        foreach ([[fn () => throw new \DomainException('no vault'), 'no vault'], [fn () => 5, 'it must return a string, not int']] as [$key, $why]) {
+        foreach ([[fn () => throw new \DomainException('no vault'), 'no vault'], [fn () => 5, 'the callable must return a string, not int']] as [$key, $why]) {
             $answer = $this->chat(['api_key' => $key])->send('Hi');
             self::assertSame(['failed', 'unavailable', "The callable 'api_key' failed: $why"], [$answer->status, $answer->errorCode, $answer->error]);
         }

@@ -231,8 +231,8 @@ final class MCPSSEClientTest extends TestCase
         yield 'a header that is none' => [['http://localhost/', 'options' => ['headers' => ['X-Bad' => "a\n"]]], "Invalid header 'X-Bad'"];
         yield 'a header that frames a message' => [['http://localhost/', 'options' => ['headers' => ['Content-Length' => '5']]], "Header 'Content-Length' is set by the client and cannot be configured"];
         yield 'an unknown option' => [['http://localhost/', 'options' => ['retries' => 3]], "'retries', expected one of label, transport, handshake, protocol_version, authentication, headers, token_in_query, limits, allow_http, egress"];
-        yield 'an argument as an option' => [['http://localhost/', 'options' => ['timeout' => 3]], "'timeout': it is the argument \$timeout"];
-        yield 'no time' => [['http://localhost/', 'timeout' => 0], "'timeout': it must be at least 0.001 seconds"];
+        yield 'an argument as an option' => [['http://localhost/', 'options' => ['timeout' => 3]], "'timeout': pass the argument \$timeout"];
+        yield 'no time' => [['http://localhost/', 'timeout' => 0], "'timeout': at least 0.001 seconds are required"];
         yield 'a transport that is none' => [['http://localhost/', 'options' => ['transport' => 'pigeon']], "'transport': Unknown transport: pigeon, expected one of auto, streamable_http, legacy_sse"];
         yield 'a negative timeout' => [['http://localhost/', 'timeout' => -1], 'timeout'];
         yield 'no number' => [['http://localhost/', 'timeout' => NAN], 'timeout'];

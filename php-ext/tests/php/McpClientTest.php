@@ -53,7 +53,7 @@ final class McpClientTest extends TestCase
         yield 'an unknown option inside of one' => ['http://localhost/', ['egress' => ['allow' => []]], "'egress.allow': unknown field `allow`, expected one of `allow_http`"];
         yield 'an unknown key of oauth' => ['http://localhost/', ['oauth' => ['grnt' => 1]], "Invalid MCP server option 'oauth': expected one of `grant`"];
         yield 'plain http' => ['http://mcp.internal/', [], "plain http to 'mcp.internal' is not allowed: use https, or set the option 'allow_http' to true"];
-        yield 'no time' => ['http://localhost/', ['timeout' => 0], "'timeout': it must be at least 0.001 seconds"];
+        yield 'no time' => ['http://localhost/', ['timeout' => 0], "'timeout': at least 0.001 seconds are required"];
         yield 'an option twice' => [['url' => 'http://localhost/', 'timeout' => 1], ['timeout' => 2], "'timeout' is set twice"];
         yield 'roots twice' => [['url' => 'http://localhost/', 'roots' => []], ['roots' => []], "'roots' is set twice"];
         yield 'roots that are none, with the server' => [['url' => 'http://localhost/', 'roots' => 'file:///a'], [], '$roots'];

@@ -158,7 +158,7 @@ final class SchemaTest extends TestCase
         }
         $definitions['d40'] = ['type' => 'string'];
         $hard = ['type' => 'object', 'properties' => ['a' => ['$ref' => '#/$defs/d0']], '$defs' => $definitions];
-        self::assertSame('Invalid value for arguments: checking it against its schema takes too long', self::check($hard, ['a' => 5])->error);
+        self::assertSame('Invalid value for arguments: checking the value against its schema takes too long', self::check($hard, ['a' => 5])->error);
         $endless = ['type' => 'object', 'properties' => ['a' => ['pattern' => '^(a+)+$']]];
         self::assertSame('invalid_input', self::check($endless, ['a' => str_repeat('a', 200) . '!'])->errorCode);
     }

@@ -127,7 +127,7 @@ final class SidecarApprovalTest extends TestCase
 
     public function testAnUnknownFilterIsAnError(): void
     {
-        Expect::exception(InvalidInputException::class, fn () => $this->sidecar->listApprovals(['color' => 'red']), "There is no filter 'color'");
+        Expect::exception(InvalidInputException::class, fn () => $this->sidecar->listApprovals(['color' => 'red']), "Unknown filter 'color'");
     }
 
     public function testNullIsNoFilter(): void
@@ -140,7 +140,7 @@ final class SidecarApprovalTest extends TestCase
     public function testAListIsNoFilter(): void
     {
         self::assertIsArray($this->sidecar->listApprovals([]));
-        Expect::exception(InvalidInputException::class, fn () => $this->sidecar->listApprovals(['pending']), "There is no filter '0'");
+        Expect::exception(InvalidInputException::class, fn () => $this->sidecar->listApprovals(['pending']), "Unknown filter '0'");
     }
 
     public function testARequestWithAKeyRunsOnce(): void

@@ -44,7 +44,7 @@ final class SidecarTest extends TestCase
     {
         yield 'tools that are text' => ['listTools', [], "has no list 'tools'"];
         yield 'a schema that is a number' => ['getSchemas', [], "list 'schemas' has an entry that is not an object"];
-        yield 'results that are a map' => ['executeAll', [[['id' => '1', 'name' => 'x']]], 'has no result for each call'];
+        yield 'results that are a map' => ['executeAll', [[['id' => '1', 'name' => 'x']]], 'with one result for each call'];
     }
 
     /** @dataProvider wrongTypes */
@@ -161,8 +161,8 @@ final class SidecarTest extends TestCase
                 json_encode(array_column($results, 'error')),
             );
             self::assertSame(['2', '2', '42'], [$results[0]->result, $results[5]->result, $results[6]->result]);
-            self::assertSame('The body is longer than 1048576 bytes', $results[1]->error);
-            self::assertSame('The argument $arguments is not JSON: it nests deeper than 128 levels, or contains itself', $results[3]->error);
+            self::assertSame('The request body is longer than 1048576 bytes', $results[1]->error);
+            self::assertSame('The argument $arguments is not JSON: the value nests deeper than 128 levels, or contains itself', $results[3]->error);
         }
         foreach ($calls as $place => $call) {
             $result = $this->sidecar->execute($call);

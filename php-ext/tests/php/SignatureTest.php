@@ -323,7 +323,7 @@ final class SignatureTest extends TestCase
     public function testRegisterObjectReportsErrors(): void
     {
         $wrong = [
-            [new \stdClass(), 'Nothing of stdClass has #[Pillion\AsTool]'],
+            [new \stdClass(), 'Neither stdClass nor its methods have #[Pillion\AsTool]'],
             ['Nope', "There is no class 'Nope'"],
             [new class () {
                 #[AsTool]
@@ -331,7 +331,7 @@ final class SignatureTest extends TestCase
                 {
                 }
             }, 'is not public'],
-            [NeedsArguments::class, 'cannot be made without arguments: pass an object of it'],
+            [NeedsArguments::class, 'cannot be created without constructor arguments: pass an object of the class'],
             [new #[AsTool] class () {
             }, 'has #[Pillion\AsTool] but neither __invoke() nor execute()'],
         ];

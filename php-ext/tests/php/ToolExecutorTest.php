@@ -231,7 +231,7 @@ final class ToolExecutorTest extends TestCase
     {
         $this->add('resource', fn () => STDIN);
         $result = $this->call('resource');
-        self::assertSame(['The value is not JSON: it holds a resource', 'internal_error'], [$result->error, $result->errorCode]);
+        self::assertSame(['The value is not JSON: the value contains a resource', 'internal_error'], [$result->error, $result->errorCode]);
         foreach (['result' => ["\xff"], 'data' => ['', NAN], 'metadata' => ['', null, ['x' => INF]]] as $what => $parts) {
             $this->add($what, fn (array $a, string $id) => new ToolResult($id, $what, $parts[0], data: $parts[1] ?? null, metadata: $parts[2] ?? []));
             self::assertSame('internal_error', $this->call($what)->errorCode, $what);

@@ -316,7 +316,7 @@ final class ToolRegistryTest extends TestCase
             }
         };
         $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage("Tool 'lower' has a definition of the name 'upper'");
+        $this->expectExceptionMessage("Tool 'lower' must have a definition with the same name, not 'upper'");
         (new ToolRegistry())->register($odd);
     }
 

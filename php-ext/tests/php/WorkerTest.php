@@ -106,7 +106,7 @@ final class WorkerTest extends TestCase
         yield 'a list' => ['list', $text('[1,2]')];
         yield 'for people and programs' => ['success', $text('words') + ['structuredContent' => ['for' => 'programs']]];
         yield 'in the form of MCP' => ['blocks', ['content' => [['type' => 'image', 'mimeType' => 'image/png', 'data' => 'AAAA']], 'structuredContent' => []]];
-        yield 'not UTF-8' => ['latin1', $failed('The value is not JSON: it holds text that is not valid UTF-8', 'internal_error')];
+        yield 'not UTF-8' => ['latin1', $failed('The value is not JSON: the value contains text that is not valid UTF-8', 'internal_error')];
         yield 'a failure' => ['failure', $failed('Not today', 'rate_limited') + ['structuredContent' => ['wait' => 3]]];
         yield 'an exception' => ['exception', $failed('Broken caf\xE9', 'internal_error')];
         yield 'too large' => ['large', $failed("Tool 'give' returned 16900075 bytes; the limit is 16777216", 'internal_error')];
@@ -390,7 +390,7 @@ final class WorkerTest extends TestCase
     public static function nonsense(): iterable
     {
         yield 'no JSON' => ['{"jsonrpc":', 'invalid JSON-RPC message: Syntax error'];
-        yield 'no object' => ['[]', 'invalid JSON-RPC message: it is not an object'];
+        yield 'no object' => ['[]', 'invalid JSON-RPC message: the message is not an object'];
         yield 'not UTF-8' => ["{\"method\":\"\xff\"}", 'invalid JSON-RPC message: Malformed UTF-8'];
         yield 'no name' => ['{"id":1,"method":"tools/call","params":{}}', 'a call without an id, a name'];
         yield 'no id' => ['{"method":"tools/call","params":{"name":"twice"}}', 'a call without an id, a name'];

@@ -58,23 +58,23 @@ foreach ([[5], [new stdClass], [['id' => 1, 'name' => 'x']], [null]] as $calls) 
 }
 ?>
 --EXPECT--
-recursive array: ... not JSON: it nests deeper than 128 levels, or contains itself
-recursive object: ... not JSON: it nests deeper than 128 levels, or contains itself
-resource: ... not JSON: it holds a resource
-The argument $arguments is not JSON: it holds a Closure
-The argument $arguments is not JSON: it holds a Closure
-The argument $arguments is not JSON: it holds a Closure
-The argument $context is not JSON: it holds a Closure
-The argument $options is not JSON: it holds a Closure
-The argument $parameters is not JSON: it holds a Closure
-The value is not JSON: it holds a Closure
-closure: ... not JSON: it holds a Closure
-generator: ... not JSON: it holds a Generator
-NaN: ... not JSON: it holds NAN or INF
-infinity: ... not JSON: it holds NAN or INF
-invalid text: ... not JSON: it holds text that is not valid UTF-8
-invalid key: ... not JSON: it holds text that is not valid UTF-8
-plain enum: ... not JSON: it holds an enum without values
+recursive array: ... not JSON: the value nests deeper than 128 levels, or contains itself
+recursive object: ... not JSON: the value nests deeper than 128 levels, or contains itself
+resource: ... not JSON: the value contains a resource
+The argument $arguments is not JSON: the value contains a Closure
+The argument $arguments is not JSON: the value contains a Closure
+The argument $arguments is not JSON: the value contains a Closure
+The argument $context is not JSON: the value contains a Closure
+The argument $options is not JSON: the value contains a Closure
+The argument $parameters is not JSON: the value contains a Closure
+The value is not JSON: the value contains a Closure
+closure: ... not JSON: the value contains a Closure
+generator: ... not JSON: the value contains a Generator
+NaN: ... not JSON: the value contains NAN or INF
+infinity: ... not JSON: the value contains NAN or INF
+invalid text: ... not JSON: the value contains text that is not valid UTF-8
+invalid key: ... not JSON: the value contains text that is not valid UTF-8
+plain enum: ... not JSON: the value contains an enum without values
 bool(true)
 bool(true)
 A call must be a Pillion\ToolCall or an array, int given

@@ -76,7 +76,7 @@ echo "not reached\n";
 --EXPECT--
 The tools say: {"error":"no luck"}; You said: Hi from inside
 The tools say: left
-The tools say: {"error":"A tool or callable that a chat is running cannot wait for this chat"}
+The tools say: {"error":"A tool or callable that a chat is running cannot read the events of the same chat"}
 child: Pillion: the process was forked inside a tool or a callback; only the parent continues the call
 child: You said: Hi
 parent: the child ended with 3

@@ -38,8 +38,8 @@ final class AnswerTest extends TestCase
         yield 'too deep' => ['deep', 'listTools', [], 'is not the expected JSON'];
         yield 'tools that are text' => ['wrong types', 'listTools', [], "has no list 'tools'"];
         yield 'a schema that is a number' => ['wrong types', 'getSchemas', [], "list 'schemas' has an entry that is not an object"];
-        yield 'results that are a map' => ['wrong types', 'executeAll', [[['id' => '1', 'name' => 'x']]], 'has no result for each call'];
-        yield 'success that is text' => ['wrong types', 'callTool', ['x'], "does not say whether the call worked"];
+        yield 'results that are a map' => ['wrong types', 'executeAll', [[['id' => '1', 'name' => 'x']]], 'with one result for each call'];
+        yield 'success that is text' => ['wrong types', 'callTool', ['x'], "has no boolean 'success'"];
         yield 'an error of a proxy' => ['server error', 'listTools', [], 'HTTP status 502'];
     }
 

@@ -120,7 +120,7 @@ final class ExecutorTest extends TestCase
             echo getmypid() === $parent ? 'parent' : 'child', ': ', $result->toMessage(), ', ', $upper->toMessage(), "\n";
             PHP;
         self::assertSame(
-            "child: Error: Only the process that made the call can end it, not its child process, ABC\nparent: the parent, ABC\n",
+            "child: Error: The process was forked inside a tool: only the parent process can return the result of the tool, ABC\nparent: the parent, ABC\n",
             Process::php($code)['output'],
         );
     }

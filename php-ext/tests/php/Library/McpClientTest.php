@@ -92,7 +92,7 @@ final class McpClientTest extends TestCase
         }
         foreach ([fn () => $stream->getResult(), fn () => $stream->valid(), fn () => iterator_to_array($stream)] as $again) {
             $e = Expect::exception(\Error::class, $again(...));
-            self::assertSame('The call has ended without a result', $e->getMessage());
+            self::assertSame('The tool call has ended without a result', $e->getMessage());
         }
         self::assertSame(1, $started);
     }
@@ -205,7 +205,7 @@ final class McpClientTest extends TestCase
             "Unknown option 'tiemout', expected one of label, transport, handshake, protocol_version, authentication, headers, token_in_query, limits, allow_http, egress, timeout, api_key,",
         ];
         yield 'an option twice' => [fn () => new McpClient(['url' => 'http://localhost/', 'timeout' => 1], ['timeout' => 2]), "'timeout' is set twice"];
-        yield 'no time' => [fn () => new McpClient('http://localhost/', ['timeout' => 0]), "'timeout': it must be at least 0.001 seconds"];
+        yield 'no time' => [fn () => new McpClient('http://localhost/', ['timeout' => 0]), "'timeout': at least 0.001 seconds are required"];
         yield 'unknown' => [fn (McpClient $client) => $client->callTool('x', [], ['timout' => 5]), "Unknown option 'timout'"];
         yield 'a type' => [fn (McpClient $client) => $client->callTool('x', [], ['timeout' => 'soon']), "The option 'timeout' must be a number of seconds, string given"];
         yield 'no call' => [fn (McpClient $client) => $client->callTools([5]), 'A call must be a Pillion\ToolCall or an array'];
