@@ -11,8 +11,8 @@ use Pillion\DmcpTool;
 use Pillion\ToolRegistry;
 
 /**
- * Registers tools as described in HAWKI's guide: server entries with a tool class each, without any network
- * traffic.
+ * Registers tools as described in HAWKI's guide: each server entry has a tool class, and the
+ * registration causes no network traffic.
  */
 class ToolServiceProvider extends ServiceProvider
 {
@@ -46,10 +46,10 @@ class ToolServiceProvider extends ServiceProvider
             try {
                 $toolClass = $serverConfig['class'];
                 $registry->register(new $toolClass($serverConfig));
-            } catch (\Exception $e) {
+            } catch (\Exception $exception) {
                 Log::error('Failed to register MCP tool', [
                     'server' => $serverConfig['server_label'],
-                    'error' => $e->getMessage(),
+                    'error' => $exception->getMessage(),
                 ]);
             }
         }

@@ -3,8 +3,9 @@
 declare(strict_types=1);
 
 /*
- * HAWKI's use of MCP tools with Pillion's classes: server entries as in its ToolServiceProvider, tools that a
- * model sees only with the right flags, and calls as a model makes them.
+ * Shows how HAWKI uses MCP tools with Pillion's classes: server entries as in HAWKI's
+ * ToolServiceProvider, tools that only models with the right flags see, and tool calls in the
+ * format of a model.
  *
  *   php run.php URL
  *
@@ -36,7 +37,7 @@ $mcpServers = [
         'type' => 'mcp',
         'class' => MyMcpTool::class,
         'server_label' => 'my_mcp',
-        'server_description' => 'A server that is not there',
+        'server_description' => 'A server that does not run',
         'server_url' => 'http://127.0.0.1:9/sse',
         'require_approval' => 'always',
     ],
@@ -60,7 +61,7 @@ foreach ($models as $name => $model) {
 }
 
 $tools = ProviderFormat::tools('openai', $registry->getDefinitionsForModel($models['with MCP']));
-echo "\nWhat goes into the request to OpenAI:\n", json_encode($tools, JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES), "\n\n";
+echo "\nThe tools in the request to OpenAI:\n", json_encode($tools, JSON_PRETTY_PRINT | JSON_UNESCAPED_SLASHES), "\n\n";
 
 $calls = [
     new ToolCall(id: 'call_1', name: 'dmcp_roll_dice', arguments: '{"dice": "2d6", "reason": "Initiative"}'),
@@ -69,9 +70,9 @@ $calls = [
 ];
 $executor = new ToolExecutor($registry);
 $results = $executor->executeParallel($calls);
-// The entry of my_mcp requires approval (`always`). The user has approved the call:
+// The entry of my_mcp requires approval (`always`). The next line runs the call after the user's approval.
 $results[] = $executor->execute($calls[1], ['approved' => [$results[1]->metadata['approval_id']]]);
-echo "No server listens at the URL of my_mcp's entry, so its call is meant to fail.\n";
+echo "No server listens at the URL of my_mcp's entry, so the approved call is expected to fail.\n";
 foreach ($results as $result) {
     echo $result->toolName, ' ', $result->success ? 'succeeded' : "failed ($result->errorCode): $result->error", "\n";
     echo '    ', json_encode($result->toMessageFormat(), JSON_UNESCAPED_SLASHES), "\n";

@@ -6,8 +6,9 @@
  *
  *   LLM_URL=http://127.0.0.1:11434/v1 LLM_MODEL=llama3.2 php -d extension=pillion.so chat.php
  *
- * LLM_KEY is the provider's key, if required. With a socket path as the argument, the chat runs in the
- * sidecar, with the sidecar's models and tools; this also works with the library in plain PHP.
+ * LLM_KEY is the provider's API key, if required. With a socket path as the argument, the chat runs
+ * in the sidecar, with the sidecar's models and tools. A chat in the sidecar also works with the
+ * library in plain PHP.
  */
 
 declare(strict_types=1);

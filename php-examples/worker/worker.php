@@ -3,7 +3,7 @@
 declare(strict_types=1);
 
 /*
- * Offers the tools of a shop to the sidecar: php worker.php [socket]
+ * A worker that offers the tools of a shop to the sidecar: php worker.php [socket]
  *
  * The extension is not needed: a worker is plain PHP. An application with Composer requires
  * vendor/autoload.php instead.
@@ -16,7 +16,7 @@ use Pillion\Worker\Call;
 
 require __DIR__ . '/../../php-ext/library/autoload.php';
 
-/** Fake data; a real shop has a database. */
+/** Sample data. A real shop reads orders from a database. */
 final class Shop
 {
     private const ORDERS = [
@@ -42,7 +42,7 @@ final class Shop
         return "Order $number is cancelled";
     }
 
-    /** Counts the stock. Takes a while. */
+    /** Counts the stock, which takes 0.3 seconds for each shelf. */
     #[AsTool(category: 'stock')]
     public function count_stock(int $shelves = 3): array
     {
@@ -64,5 +64,5 @@ $worker->setLogger(new class () {
         echo '[', getmypid(), "] $level: $message\n";
     }
 });
-$reason = $worker->run(maxCalls: 1_000);
-echo '[', getmypid(), "] ended: $reason->value\n";
+$stopReason = $worker->run(maxCalls: 1_000);
+echo '[', getmypid(), "] ended: $stopReason->value\n";

@@ -16,13 +16,15 @@ if (!is_array($request) || !isset($request['messages'])) {
     exit('{"error": {"message": "no messages"}}');
 }
 
-/** Returns the next step: a tool call, or an answer. */
-$nextStep = static function (array $request): string|array {
-    $last = end($request['messages']);
-    if ($last['role'] === 'tool') {
-        return 'I was told: ' . $last['content'];
+/**
+ * Returns the next step of the model: the name of a tool with arguments, or the text of a response.
+ */
+$chooseStep = static function (array $request): string|array {
+    $lastMessage = end($request['messages']);
+    if ($lastMessage['role'] === 'tool') {
+        return 'The tool returned: ' . $lastMessage['content'];
     }
-    $text = strtolower((string) $last['content']);
+    $text = strtolower((string) $lastMessage['content']);
     preg_match_all('/\d+/', $text, $matches);
     $numbers = array_map('intval', $matches[0]);
     $toolCall = match (true) {
@@ -31,15 +33,15 @@ $nextStep = static function (array $request): string|array {
         str_contains($text, 'sum') => ['everything_get-sum', ['a' => $numbers[0] ?? 0, 'b' => $numbers[1] ?? 0]],
         default => null,
     };
-    $offered = array_map(fn (array $tool) => $tool['function']['name'], $request['tools'] ?? []);
+    $offeredNames = array_map(fn (array $tool) => $tool['function']['name'], $request['tools'] ?? []);
     if ($toolCall === null) {
-        return $offered === [] ? 'I have no tools.' : 'I can use: ' . implode(', ', $offered) . '.';
+        return $offeredNames === [] ? 'I have no tools.' : 'I can use: ' . implode(', ', $offeredNames) . '.';
     }
-    return in_array($toolCall[0], $offered, true) ? $toolCall : "I have no tool $toolCall[0].";
+    return in_array($toolCall[0], $offeredNames, true) ? $toolCall : "I have no tool $toolCall[0].";
 };
 
-$step = $nextStep($request);
-$finish = is_string($step) ? 'stop' : 'tool_calls';
+$step = $chooseStep($request);
+$finishReason = is_string($step) ? 'stop' : 'tool_calls';
 $message = is_string($step)
     ? ['role' => 'assistant', 'content' => $step]
     : ['role' => 'assistant', 'content' => null, 'tool_calls' => [[
@@ -50,16 +52,16 @@ $message = is_string($step)
 $body = ['id' => 'chatcmpl-1', 'model' => $request['model'] ?? ''];
 if (!($request['stream'] ?? false)) {
     header('Content-Type: application/json');
-    echo json_encode($body + ['object' => 'chat.completion', 'choices' => [['index' => 0, 'message' => $message, 'finish_reason' => $finish]]]);
+    echo json_encode($body + ['object' => 'chat.completion', 'choices' => [['index' => 0, 'message' => $message, 'finish_reason' => $finishReason]]]);
     return;
 }
-// Streams an answer word by word, and a call in one piece.
+// Streams a text response word by word, and a tool call in one piece.
 $deltas = is_string($step)
     ? array_map(fn (string $word) => ['content' => $word], preg_split('/(?<= )/', $step))
     : [['tool_calls' => array_map(fn (array $call) => ['index' => 0] + $call, $message['tool_calls'])]];
 header('Content-Type: text/event-stream');
 foreach ([...$deltas, []] as $index => $delta) {
-    $choice = ['index' => 0, 'delta' => (object) $delta, 'finish_reason' => $index === count($deltas) ? $finish : null];
+    $choice = ['index' => 0, 'delta' => (object) $delta, 'finish_reason' => $index === count($deltas) ? $finishReason : null];
     echo 'data: ', json_encode($body + ['object' => 'chat.completion.chunk', 'choices' => [$choice]]), "\n\n";
     flush();
 }

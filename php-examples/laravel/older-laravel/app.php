@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /*
- * Only for Laravel 8 to 10, which lack Application::configure(): there, `run` copies this file over
- * bootstrap/app.php. The rest of the application is the same for each version of Laravel.
+ * Replaces bootstrap/app.php on Laravel 8 to 10, which lack Application::configure(): `run` copies this file.
+ * All other files of the application are the same for each version of Laravel.
  */
 
 use Illuminate\Contracts\Console\Kernel as ConsoleKernel;

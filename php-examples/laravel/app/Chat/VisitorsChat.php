@@ -12,16 +12,18 @@ use Pillion\Laravel\Chat\Chat;
 use Pillion\Laravel\Facades\Pillion;
 
 /**
- * The chat of one visitor with one model. The state is stored after each answer in the cache, where visitors
- * cannot change it (the session is saved before a stream begins).
+ * The chat of one visitor with one model. The state is stored in the cache after each answer. The
+ * state is not stored in the session, because Laravel saves the session before a stream begins.
+ * Visitors cannot change the cache.
  */
 final class VisitorsChat
 {
     private const STATE_TTL = 24 * 3600;
 
     /**
-     * In seconds. Longer than two answers may take: the answer after a decision, and the answer to the new
-     * message.
+     * Timeout of the lock in seconds. A request may wait for two responses of the model (one after
+     * an approval decision, and one to the new message), so the timeout is longer than the time for
+     * both.
      */
     private const LOCK_TIMEOUT = 270;
 
@@ -36,22 +38,22 @@ final class VisitorsChat
 
     /**
      * Returns the lock for continuing the visitor's chat. Hold the lock from before the chat is loaded until
-     * it is stored: two concurrent requests would run the same calls.
+     * the chat is stored: without the lock, two concurrent requests would run the same calls.
      */
     public static function lock(string $visitor): Lock
     {
         return Cache::lock("chat lock of $visitor", self::LOCK_TIMEOUT);
     }
 
-    /** Returns the visitor's chat, with any model; null if there is none. */
+    /** Returns the visitor's chat, whichever model it uses; null if the visitor has no chat. */
     public static function find(string $visitor): ?self
     {
-        $stored = Cache::get("chat of $visitor");
-        if (!is_array($stored)) {
+        $storedChat = Cache::get("chat of $visitor");
+        if (!is_array($storedChat)) {
             return null;
         }
-        $chat = new self($visitor, $stored['model']);
-        [$chat->state, $chat->approvals] = [$stored['state'], $stored['approvals']];
+        $chat = new self($visitor, $storedChat['model']);
+        [$chat->state, $chat->approvals] = [$storedChat['state'], $storedChat['approvals']];
         return $chat;
     }
 
@@ -79,7 +81,10 @@ final class VisitorsChat
         }
     }
 
-    /** Resumes the chat if its calls were decided elsewhere (for example in the console) or have expired. */
+    /**
+     * Resumes the chat if its calls were approved or denied elsewhere (for example in the console),
+     * or if their approvals have expired.
+     */
     public function resumeIfDecided(): void
     {
         if ($this->approvals !== [] && $this->waitingCalls() === []) {
@@ -90,12 +95,15 @@ final class VisitorsChat
     /** @return list<array{id: string, tool: string, arguments: mixed}> the calls that wait for a decision */
     public function waitingCalls(): array
     {
-        $waiting = array_filter($this->approvals, fn (array $call) => Pillion::approvals()->find($call['id'])?->isPending());
-        $visible = fn (array $call) => array_intersect_key($call, ['id' => 0, 'tool' => 0, 'arguments' => 0]);
-        return array_values(array_map($visible, $waiting));
+        $waitingCalls = array_filter($this->approvals, fn (array $call) => Pillion::approvals()->find($call['id'])?->isPending());
+        $selectMembers = fn (array $call) => array_intersect_key($call, ['id' => 0, 'tool' => 0, 'arguments' => 0]);
+        return array_values(array_map($selectMembers, $waitingCalls));
     }
 
-    /** Returns whether the chat waits for this call, decided or not. */
+    /**
+     * Returns whether the chat waits for this call, whether or not the call has been approved or
+     * denied.
+     */
     public function isWaitingFor(string $approval): bool
     {
         return in_array($approval, array_column($this->approvals, 'id'), true);
@@ -109,15 +117,15 @@ final class VisitorsChat
     /** @return array{denied?: list<string>} the expired approvals, which count as denied */
     private function deniedContext(): array
     {
-        $expired = array_filter(array_column($this->approvals, 'id'), fn (string $id) => Pillion::approvals()->find($id) === null);
-        return $expired === [] ? [] : ['denied' => array_values($expired)];
+        $expiredIds = array_filter(array_column($this->approvals, 'id'), fn (string $id) => Pillion::approvals()->find($id) === null);
+        return $expiredIds === [] ? [] : ['denied' => array_values($expiredIds)];
     }
 
-    /** Stores the chat, also after a failure of the model: a tool that has run must not run again. */
+    /** Stores the chat even if the model fails, because a tool that has run must not run again. */
     private function store(ChatAnswer $answer): void
     {
         [$this->state, $this->approvals] = [$answer->state, $answer->approvals];
-        $stored = ['model' => $this->model, 'state' => $this->state, 'approvals' => $this->approvals];
-        Cache::put("chat of $this->visitor", $stored, self::STATE_TTL);
+        $storedChat = ['model' => $this->model, 'state' => $this->state, 'approvals' => $this->approvals];
+        Cache::put("chat of $this->visitor", $storedChat, self::STATE_TTL);
     }
 }

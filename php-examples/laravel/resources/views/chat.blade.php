@@ -6,10 +6,10 @@
     <title>{{ config('app.name') }}</title>
     <style>
         body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 2rem auto; padding: 0 1rem; }
-        #talk p { padding: .5rem .8rem; border-radius: .5rem; background: #f2f2f2; white-space: pre-wrap; }
-        #talk p.user { background: #dcebff; margin-left: 20%; }
-        #talk p.tool { font: 13px/1.4 ui-monospace, monospace; background: none; border: 1px dashed #bbb; }
-        #talk p.waiting { background: #fff3cd; }
+        #messages p { padding: .5rem .8rem; border-radius: .5rem; background: #f2f2f2; white-space: pre-wrap; }
+        #messages p.user { background: #dcebff; margin-left: 20%; }
+        #messages p.tool { font: 13px/1.4 ui-monospace, monospace; background: none; border: 1px dashed #bbb; }
+        #messages p.waiting { background: #fff3cd; }
         form { display: flex; gap: .5rem; }
         input { flex: 1; padding: .5rem; }
     </style>
@@ -26,77 +26,78 @@
         </label>
         sees: <span id="tools"></span>
     </p>
-    <div id="talk" aria-live="polite"></div>
-    <form id="say">
+    <div id="messages" aria-live="polite"></div>
+    <form id="message-form">
         <input name="message" autocomplete="off" aria-label="Message"
                placeholder="Where is order 7? Refund order 7. What is the sum of 2 and 40?" required>
         <button>Send</button>
     </form>
     <script>
-        const talk = document.getElementById('talk');
-        const model = document.getElementById('model');
-        const show = (kind, text) => {
-            const p = document.createElement('p');
-            p.className = kind;
-            p.textContent = text;
-            talk.append(p);
-            return p;
+        const messageList = document.getElementById('messages');
+        const modelSelect = document.getElementById('model');
+        const showMessage = (className, text) => {
+            const paragraph = document.createElement('p');
+            paragraph.className = className;
+            paragraph.textContent = text;
+            messageList.append(paragraph);
+            return paragraph;
         };
-        // Shows events as they arrive: a response is a stream of events, or an error.
-        const post = async (path, body) => {
+        // Sends a request, and shows the events of the response as they arrive. The response is a stream of events, or
+        // an error.
+        const sendRequest = async (path, body) => {
             const response = await fetch(path, {
                 method: 'POST',
                 headers: {'Content-Type': 'application/json', 'Accept': 'application/json', 'X-CSRF-TOKEN': @json(csrf_token())},
                 body: JSON.stringify(body),
             });
             if (!response.headers.get('Content-Type').startsWith('text/event-stream')) {
-                const answer = await response.json();
-                return response.ok || show('waiting', answer.error ?? answer.message ?? response.statusText);
+                const result = await response.json();
+                return response.ok || showMessage('waiting', result.error ?? result.message ?? response.statusText);
             }
-            let words = null, rest = '';
-            const onEvent = {
-                delta: ({text}) => (words ??= show('assistant', '')).append(text),
-                tool_started: (call) => { words = null; show('tool', `${call.name} ${JSON.stringify(call.arguments)}`); },
-                tool_finished: ({content}) => show('tool', `→ ${content}`),
-                done: ({error, waiting}) => { if (error) show('waiting', error); showWaiting(waiting); },
+            let answerParagraph = null, incompleteEvent = '';
+            const handlers = {
+                delta: ({text}) => (answerParagraph ??= showMessage('assistant', '')).append(text),
+                tool_started: (call) => { answerParagraph = null; showMessage('tool', `${call.name} ${JSON.stringify(call.arguments)}`); },
+                tool_finished: ({content}) => showMessage('tool', `→ ${content}`),
+                done: ({error, waiting}) => { if (error) showMessage('waiting', error); showWaitingCalls(waiting); },
             };
             const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-            for (let piece; !(piece = await reader.read()).done;) {
-                const events = (rest + piece.value).split('\n\n');
-                rest = events.pop();
+            for (let chunk; !(chunk = await reader.read()).done;) {
+                const events = (incompleteEvent + chunk.value).split('\n\n');
+                incompleteEvent = events.pop();
                 for (const event of events) {
                     const [, type, data] = event.match(/^event: (\w+)\ndata: (.*)$/);
-                    onEvent[type]?.(JSON.parse(data));
+                    handlers[type]?.(JSON.parse(data));
                 }
             }
         };
-        const showWaiting = (waiting) => {
-            for (const call of waiting) {
-                const p = show('waiting', `May ${call.tool} run with ${JSON.stringify(call.arguments)}? `);
+        const showWaitingCalls = (waitingCalls) => {
+            for (const call of waitingCalls) {
+                const paragraph = showMessage('waiting', `May ${call.tool} run with ${JSON.stringify(call.arguments)}? `);
                 for (const [label, approve] of [['Yes', true], ['No', false]]) {
                     const button = document.createElement('button');
                     button.textContent = label;
                     button.onclick = () => {
-                        p.remove();
-                        post('/approvals/' + call.id, {approve});
+                        paragraph.remove();
+                        sendRequest('/approvals/' + call.id, {approve});
                     };
-                    p.append(button);
+                    paragraph.append(button);
                 }
             }
         };
         const showTools = async () => {
-            const names = await (await fetch('/tools?model=' + encodeURIComponent(model.value))).json();
+            const names = await (await fetch('/tools?model=' + encodeURIComponent(modelSelect.value))).json();
             document.getElementById('tools').textContent = names.join(', ') || 'no tools';
         };
-        model.onchange = showTools;
+        modelSelect.onchange = showTools;
         showTools();
-        showWaiting(@json($waiting));
-        document.getElementById('say').onsubmit = (event) => {
+        showWaitingCalls(@json($waiting));
+        document.getElementById('message-form').onsubmit = (event) => {
             event.preventDefault();
             const message = event.target.message.value;
             event.target.reset();
-            show('user', message);
-            post('/chat', {model: model.value, message});
+            showMessage('user', message);
+            sendRequest('/chat', {model: modelSelect.value, message});
         };
     </script>
 </body>

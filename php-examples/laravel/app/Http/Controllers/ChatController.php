@@ -26,7 +26,7 @@ class ChatController
 
     public function show(): View
     {
-        $chat = VisitorsChat::find(self::visitor());
+        $chat = VisitorsChat::find(self::visitorId());
         return view('chat', [
             'models' => $this->models->names(),
             'model' => $chat?->model,
@@ -34,10 +34,10 @@ class ChatController
         ]);
     }
 
-    /** Lists the tools that the model in the query sees. */
+    /** Lists the tools that a model may use. The query string contains the name of the model. */
     public function tools(Request $request): JsonResponse
     {
-        return response()->json(Pillion::forModel($this->model($request->query('model')))->names());
+        return response()->json(Pillion::forModel($this->requireModel($request->query('model')))->names());
     }
 
     /** Handles a message of the visitor. */
@@ -45,9 +45,9 @@ class ChatController
     {
         $message = $request->input('message');
         abort_unless(is_string($message) && $message !== '', 422, 'The message is missing.');
-        $model = $this->model($request->input('model'));
+        $model = $this->requireModel($request->input('model'));
         return self::withLock(function (Lock $lock) use ($message, $model): JsonResponse|StreamedResponse {
-            $chat = VisitorsChat::findOrCreate(self::visitor(), $model);
+            $chat = VisitorsChat::findOrCreate(self::visitorId(), $model);
             $chat->resumeIfDecided();
             return $chat->waitingCalls() === []
                 ? self::stream($chat, $message, $lock)
@@ -63,13 +63,14 @@ class ChatController
 
     private static function decideOn(string $id, bool $isApproved, Lock $lock): JsonResponse|StreamedResponse
     {
-        $chat = VisitorsChat::find(self::visitor());
+        $chat = VisitorsChat::find(self::visitorId());
         $approval = Pillion::approvals()->find($id);
         if ($approval === null && $chat?->isWaitingFor($id)) {
-            // An expired approval counts as denied.
+            // If the approval has expired, the call is denied.
             return self::stream($chat, null, $lock);
         }
-        // Only the visitor who made the call may decide on it.
+        // The call must belong to the visitor's own chat, because visitors must not approve or deny
+        // the calls of other visitors.
         if ($approval === null || $approval->user !== Visitor::id()) {
             return response()->json(['error' => 'The call does not exist.'], 404);
         }
@@ -84,13 +85,14 @@ class ChatController
     }
 
     /**
-     * Answers while no other request continues the visitor's chat. A stream releases the lock at its end.
+     * Calls `$respond` with the lock of the visitor's chat, so that no other request continues the
+     * chat. A streamed response releases the lock when the stream ends.
      *
      * @param Closure(Lock): (JsonResponse|StreamedResponse) $respond
      */
     private static function withLock(Closure $respond): JsonResponse|StreamedResponse
     {
-        $lock = VisitorsChat::lock(self::visitor());
+        $lock = VisitorsChat::lock(self::visitorId());
         if (!$lock->get()) {
             return response()->json(['error' => 'The previous message is still being answered.'], 409);
         }
@@ -107,8 +109,8 @@ class ChatController
     private static function stream(VisitorsChat $chat, ?string $message, Lock $lock): StreamedResponse
     {
         return response()->stream(function () use ($chat, $message, $lock): void {
-            // If the visitor leaves the page, the run still finishes, so the chat is up to date when the
-            // visitor returns.
+            // The chat runs to its end even if the visitor leaves the page, so that the chat is
+            // complete when the visitor returns.
             ignore_user_abort(true);
             try {
                 foreach ($chat->stream($message) as $event) {
@@ -132,20 +134,25 @@ class ChatController
             'status' => $event->answer->status,
             'text' => $event->answer->text,
             'limit' => $event->answer->limitReached,
-            // The reason of a failure belongs in the log and is not shown to visitors.
+            // The reason of a failure is written to the log only, because visitors should not see
+            // it.
             'error' => $event->answer->status === 'failed' ? 'The model cannot answer at the moment.' : null,
             'waiting' => $chat->waitingCalls(),
         ];
     }
 
     /** Returns the visitor's id. Visitors without an id would share one chat. */
-    private static function visitor(): string
+    private static function visitorId(): string
     {
         return Visitor::id() ?? throw new LogicException("The chat's routes need a session: add the middleware group 'web'");
     }
 
-    /** Allows only configured models: otherwise a request could choose the model's permissions. */
-    private function model(mixed $name): string
+    /**
+     * Returns the model named in the request, if it is configured. A request may contain only the
+     * name of a model, because a model array from the request could grant the model more
+     * permissions.
+     */
+    private function requireModel(mixed $name): string
     {
         abort_unless(is_string($name) && in_array($name, $this->models->names(), true), 422, 'The model does not exist.');
         return $name;
