@@ -170,7 +170,7 @@ fn l1_a_key_for_a_tool_without_keyed_provider_is_rejected_with_a_list() {
         ),
         (
             "get_time",
-            "There is no built-in tool with this name whose service needs an API key",
+            "There is no built-in tool 'get_time' whose service needs an API key",
         ),
     ] {
         let path = format!("/api/v1/tool-keys/{tool}");
@@ -213,7 +213,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
 
     // The error for a provider without keys differs from that for an unknown tool.
     let set_key = |tool: &str| stderr(&daemon.run(&["tools", "set-key", tool]));
-    assert_contains!(set_key("nope"), "no built-in tool with this name");
+    assert_contains!(set_key("nope"), "no built-in tool 'nope'");
     assert_contains!(
         set_key("get_weather"),
         "set tools.get_weather.provider (openweathermap)"

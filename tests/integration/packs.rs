@@ -478,7 +478,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
         "H\u{f6}hle 7/b: removed from tabletop scenes"
     );
     let error = failure(&packs(&daemon, &scene), 1);
-    assert_contains!(error, "stores no entry with this name");
+    assert_contains!(error, "stores no entry 'H\u{f6}hle 7/b'");
     let character = ["remove", "tabletop", "characters", "Aria Stone", "--json"];
     let removed = stdout_json(&packs(&daemon, &character));
     assert_eq!(removed, json!({"success": true, "removed": "Aria Stone"}));

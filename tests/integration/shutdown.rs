@@ -21,7 +21,7 @@ fn the_sidecar_exits_after_calls_in_flight() {
     });
     assert!(!call.is_finished());
     assert!(call.join().unwrap().unwrap().is_success());
-    assert_eq!(sidecar.end().cut_off, 0);
+    assert_eq!(sidecar.end().cut_off_connections, 0);
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn idle_connections_do_not_delay_the_shutdown() {
     let client = sidecar.client();
     client.fetch(route::HEALTH).unwrap();
     let started = Instant::now();
-    assert_eq!(sidecar.end().cut_off, 0);
+    assert_eq!(sidecar.end().cut_off_connections, 0);
     assert!(started.elapsed() < Duration::from_secs(10));
 }
 
@@ -44,7 +44,7 @@ fn after_the_grace_period_calls_are_aborted() {
     });
     sidecar.wait_for_sleeps(1);
     let started = Instant::now();
-    assert_eq!(sidecar.end().cut_off, 1);
+    assert_eq!(sidecar.end().cut_off_connections, 1);
     assert!(started.elapsed() < Duration::from_secs(10));
     let error = call.join().unwrap().unwrap_err();
     assert_matches!(error, ClientError::Disconnected { .. });

@@ -11,7 +11,7 @@ use pillion_core::tool::{
     FnTool, ParameterType, Tool, ToolDefinition, ToolFailure, ToolOutput, ToolParameter,
 };
 use pillion_sidecar::app::App;
-use pillion_sidecar::server::Drained;
+use pillion_sidecar::server::ShutdownOutcome;
 use pillion_sidecar::socket::Socket;
 use serde_json::json;
 use tempfile::TempDir;
@@ -27,7 +27,7 @@ pub struct Sidecar {
     /// The number of finished calls of `sleep`, whatever their outcome.
     pub sleeps_ended: Arc<AtomicUsize>,
     stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<Drained>>,
+    thread: Option<JoinHandle<ShutdownOutcome>>,
 }
 
 impl Sidecar {
@@ -93,7 +93,7 @@ impl Sidecar {
         }
     }
 
-    pub fn end(mut self) -> Drained {
+    pub fn end(mut self) -> ShutdownOutcome {
         self.stop();
         self.thread.take().unwrap().join().unwrap()
     }

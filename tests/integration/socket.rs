@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::Barrier;
 
 use nix::fcntl::{Flock, FlockArg};
-use pillion_config::Group;
+use pillion_config::SystemGroup;
 use pillion_sidecar::socket::{Socket, SocketError};
 
 use crate::prelude::*;
@@ -63,10 +63,10 @@ async fn an_existing_directory_is_checked_and_not_changed() {
         }
     }
     set_mode(directory.path(), 0o700);
-    let group = Group::Id(some_group().wrapping_add(1));
+    let group = SystemGroup::Id(some_group().wrapping_add(1));
     let error = Socket::bind(&path, Some(&group)).await.unwrap_err();
     assert_matches!(error, SocketError::GroupCannotEnter { .. });
-    let unknown = Group::Name("no-such-group".to_owned());
+    let unknown = SystemGroup::Name("no-such-group".to_owned());
     let error = Socket::bind(&path, Some(&unknown)).await.unwrap_err();
     assert_eq!(
         error.to_string(),

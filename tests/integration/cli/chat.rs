@@ -30,6 +30,6 @@ fn h7_an_empty_message_is_not_sent() {
     let daemon = Daemon::start();
     assert_eq!(
         failure(&chat(&daemon, &["  "], b""), 2),
-        "pillion: the message is empty\n"
+        "pillion: the message is empty: pass a text\n"
     );
 }

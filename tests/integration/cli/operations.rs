@@ -49,7 +49,7 @@ fn status_without_a_sidecar_reports_that_none_runs() {
 fn a_file_that_is_not_a_socket_is_not_reported_as_a_stopped_sidecar() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
-    let expected = format!("the sidecar at {path}: it is not a socket");
+    let expected = format!("the sidecar at {path}: the file is not a socket");
     for command in ["status", "mcp-stdio"] {
         let error = failure(&run(&[command, "--socket", path], &[]), 1);
         assert_contains!(error, &expected);

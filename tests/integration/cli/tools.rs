@@ -123,7 +123,7 @@ fn endless_arguments_are_not_read_to_the_end() {
                 .unwrap(),
             2
         ),
-        "pillion: cannot read the arguments from standard input: it is larger than 67108864 bytes\n"
+        "pillion: cannot read the arguments from standard input: the input is larger than 67108864 bytes\n"
     );
 }
 
@@ -234,7 +234,10 @@ fn a_failed_call_exits_with_1_and_prints_the_reason() {
     }
     for (wrong, expected) in [
         ("{", "the arguments are not a JSON object: EOF"),
-        ("[1]", "the arguments are JSON, but not an object"),
+        (
+            "[1]",
+            "the arguments must be a JSON object, but are another JSON value",
+        ),
         ("1+1", "'1+1' is neither KEY=VALUE nor a JSON object"),
         (
             "@/nowhere/a.json",

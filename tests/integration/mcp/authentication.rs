@@ -74,7 +74,8 @@ async fn e8_a_header_that_cannot_be_sent_is_an_error_before_any_request() {
     let mut config = config(&server.url, TransportKind::PostSse);
     config.authentication = Authentication::bearer("hush\r\nX-Evil: 1");
     let error = roll(&McpClient::new(config)).await.unwrap_err();
-    assert_eq!(error.to_string(), "Invalid header 'authorization'");
+    let message = error.to_string();
+    assert!(message.starts_with("Invalid header 'authorization': ") && !message.contains("hush"));
     assert!(server.requests.all().is_empty());
 }
 

@@ -13,7 +13,7 @@ async fn breaks_then_works(case: &str, faults: Vec<Fault>) {
     let server = faulty_once(faults).await;
     let client = client(&server.url, TransportKind::PostSse);
     let error = roll(&client).await.unwrap_err();
-    assert_matches!(error.kind(), McpErrorKind::Broken(_), "{case}");
+    assert_matches!(error.kind(), McpErrorKind::ConnectionBroken(_), "{case}");
     assert_eq!(error.class(), ErrorClass::Unavailable, "{case}");
     let text = error.to_string();
     let start = "MCP SSE request failed: the connection broke: ";
@@ -155,7 +155,7 @@ async fn a_refused_port_is_an_error_over_every_transport() {
     for transport in transports.into_iter().chain([TransportKind::Auto]) {
         let client = client(&url, transport);
         let error = roll(&client).await.unwrap_err();
-        assert_matches!(error.kind(), McpErrorKind::Connect(_));
+        assert_matches!(error.kind(), McpErrorKind::ConnectionFailed(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
         let text = error.to_string();
         assert_ends_with!(
@@ -173,7 +173,7 @@ async fn a_host_without_an_address_is_an_error() {
         let (first, second) = tokio::join!(roll(&client), client.list_tools());
         for error in [first.map(drop).unwrap_err(), second.map(drop).unwrap_err()] {
             assert_eq!(error.class(), ErrorClass::Unavailable, "{error:?}");
-            assert_matches!(error.kind(), McpErrorKind::Connect(_));
+            assert_matches!(error.kind(), McpErrorKind::ConnectionFailed(_));
         }
     }
 }
@@ -193,7 +193,7 @@ async fn an_untrusted_certificate_is_rejected() {
     let server = TlsServer::untrusted();
     for transport in [TransportKind::Auto, TransportKind::LegacySse] {
         let error = roll_error(&server.url, transport).await;
-        assert_matches!(error.kind(), McpErrorKind::Connect(_));
+        assert_matches!(error.kind(), McpErrorKind::ConnectionFailed(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
         assert_contains!(error.to_string(), "certificate");
     }

@@ -253,7 +253,7 @@ async fn a_server_that_is_down_is_backed_off_for_a_while() {
     let client = client(&format!("http://{address}/sse"), TransportKind::Auto);
     for _ in 0..3 {
         let error = roll(&client).await.unwrap_err();
-        assert_matches!(error.kind(), McpErrorKind::Connect(_));
+        assert_matches!(error.kind(), McpErrorKind::ConnectionFailed(_));
     }
     let error = roll(&client).await.unwrap_err();
     assert_matches!(error.kind(), McpErrorKind::KnownDown { .. });

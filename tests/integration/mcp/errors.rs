@@ -210,7 +210,9 @@ async fn e4_the_legacy_message_names_the_transport() {
         client.connect().await.unwrap();
         let mut options = RequestOptions::default();
         options.timeout = Some(Duration::from_millis(300));
-        let called = client.call_tool_with("roll", &json!({}), &options).await;
+        let called = client
+            .call_tool_with_options("roll", &json!({}), &options)
+            .await;
         let text =
             format!("MCP {name} request failed: tool 'roll' of server 'test' timed out after 0.3s");
         assert_eq!(called.unwrap_err().to_string(), text);

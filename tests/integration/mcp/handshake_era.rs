@@ -81,7 +81,9 @@ async fn a_dropped_call_sends_a_cancellation() {
             .start();
         let options = RequestOptions::default().timeout(Duration::from_millis(300));
         let client = client(&server.url, transport);
-        let error = client.call_tool_with("roll", &json!({}), &options).await;
+        let error = client
+            .call_tool_with_options("roll", &json!({}), &options)
+            .await;
         assert!(error.unwrap_err().is_timeout());
         received(&server.requests, "notifications/cancelled", 1).await;
         let call = server.requests.first("tools/call");
@@ -128,7 +130,9 @@ async fn a_server_request_during_a_call_is_answered() {
         assert_eq!(progress.progress, 0.5);
         counter.fetch_add(1, Ordering::SeqCst);
     });
-    let called = client.call_tool_with("roll", &json!({}), &options).await;
+    let called = client
+        .call_tool_with_options("roll", &json!({}), &options)
+        .await;
     assert_eq!(called.unwrap().result.get(), ROLLED);
     assert_eq!(halves.load(Ordering::SeqCst), 1);
     let initialize = server.requests.first("initialize");
@@ -271,7 +275,7 @@ async fn a_mismatch_with_the_output_schema_is_reported_with_the_result() {
         client.list_tools().await.unwrap();
         let options = RequestOptions::default();
         let called = client
-            .call_tool_with("roll", &json!({}), &options)
+            .call_tool_with_options("roll", &json!({}), &options)
             .await
             .unwrap();
         assert_eq!(called.result.get(), result.to_string());

@@ -242,7 +242,9 @@ async fn e8_a_late_response_is_not_given_to_another_call() {
             let client = client.clone();
             tokio::spawn(async move {
                 let options = RequestOptions::default().timeout(Duration::from_millis(300));
-                let error = client.call_tool_with("late", &json!({}), &options).await;
+                let error = client
+                    .call_tool_with_options("late", &json!({}), &options)
+                    .await;
                 assert!(error.unwrap_err().is_timeout());
             })
         });

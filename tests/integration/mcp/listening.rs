@@ -152,7 +152,9 @@ async fn a_stream_that_closes_at_once_is_reopened_with_pauses() {
     .await;
     let caller = client(&server.url, TransportKind::StreamableHttp);
     let options = RequestOptions::default().timeout(Duration::from_secs(3));
-    let error = caller.call_tool_with("roll", &json!({}), &options).await;
+    let error = caller
+        .call_tool_with_options("roll", &json!({}), &options)
+        .await;
     assert!(error.unwrap_err().is_timeout());
     let opened = gets(&server.requests.all());
     assert!((2..=10).contains(&opened), "{opened}");

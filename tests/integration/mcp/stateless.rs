@@ -253,7 +253,9 @@ async fn endless_rounds_end_at_the_overall_deadline() {
     let client = obliging(&server);
     let before = std::time::Instant::now();
     let options = RequestOptions::default().timeout(Duration::from_millis(450));
-    let error = client.call_tool_with("roll", &json!({}), &options).await;
+    let error = client
+        .call_tool_with_options("roll", &json!({}), &options)
+        .await;
     assert!(error.unwrap_err().is_timeout());
     assert!(before.elapsed() < Duration::from_millis(1500));
     let error = roll(&client).await.unwrap_err();
@@ -390,7 +392,7 @@ async fn progress_and_log_messages_come_before_the_result() {
     let options =
         RequestOptions::default().on_progress(move |step| seen.lock().unwrap().push(step));
     client
-        .call_tool_with("roll", &json!({}), &options)
+        .call_tool_with_options("roll", &json!({}), &options)
         .await
         .unwrap();
     let steps = steps.lock().unwrap();
@@ -454,7 +456,9 @@ async fn a_dropped_call_closes_its_connection_without_a_message() {
     let server = stateless().with_slow_calls(Duration::from_secs(60)).start();
     let options = RequestOptions::default().timeout(Duration::from_millis(200));
     let client = auto(&server);
-    let error = client.call_tool_with("roll", &json!({}), &options).await;
+    let error = client
+        .call_tool_with_options("roll", &json!({}), &options)
+        .await;
     assert_matches!(error.unwrap_err().kind(), McpErrorKind::Timeout { .. });
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(server.requests.calls("notifications/cancelled").is_empty());

@@ -19,7 +19,9 @@ fn server(output_schema: &Value, content: &Value) -> FakeMcp {
 
 async fn call(client: &McpClient, timeout: Duration) -> ToolCallResult {
     let options = RequestOptions::default().timeout(timeout);
-    let called = client.call_tool_with("roll", &json!({}), &options).await;
+    let called = client
+        .call_tool_with_options("roll", &json!({}), &options)
+        .await;
     called.unwrap()
 }
 

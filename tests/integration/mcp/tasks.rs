@@ -80,7 +80,9 @@ async fn a_task_is_polled_until_its_result() {
         counter.fetch_add(1, Ordering::SeqCst);
     });
     let client = obliging(&server.url).0;
-    let called = client.call_tool_with("roll", &json!({}), &options).await;
+    let called = client
+        .call_tool_with_options("roll", &json!({}), &options)
+        .await;
     assert_eq!(called.unwrap().result.get(), r#"{"n":7}"#);
     assert_eq!(received.load(Ordering::SeqCst), 1);
     let update = server.requests.first("tasks/update");
@@ -112,7 +114,9 @@ async fn failed_cancelled_and_abandoned_tasks_end_the_call() {
     let server = task(json!({"taskId": "t", "status": "working"}));
     let options = RequestOptions::default().timeout(Duration::from_millis(300));
     let client = auto(&server);
-    let error = client.call_tool_with("roll", &json!({}), &options).await;
+    let error = client
+        .call_tool_with_options("roll", &json!({}), &options)
+        .await;
     assert!(error.unwrap_err().is_timeout());
     received(&server.requests, "tasks/cancel", 1).await;
 }
@@ -144,7 +148,9 @@ async fn a_task_of_an_unreachable_server_ends_at_the_deadline() {
     let client = client(&server.url, TransportKind::Auto);
     let options = RequestOptions::default().timeout(Duration::from_secs(1));
     let before = std::time::Instant::now();
-    let error = client.call_tool_with("roll", &json!({}), &options).await;
+    let error = client
+        .call_tool_with_options("roll", &json!({}), &options)
+        .await;
     assert!(error.unwrap_err().is_timeout());
     assert!(before.elapsed() < Duration::from_secs(5));
     assert!(server.requests.count("tasks/get") > 2);

@@ -205,7 +205,7 @@ async fn e7_a_server_without_websocket_is_a_clear_error() {
             |kind| matches!(kind, McpErrorKind::Redirect),
         ),
         (vec![Fault::Close], |kind| {
-            matches!(kind, McpErrorKind::Broken(_))
+            matches!(kind, McpErrorKind::ConnectionBroken(_))
         }),
     ] {
         let server = FaultServer::start(move |_| faults.clone()).await;
@@ -220,7 +220,7 @@ async fn e8_an_untrusted_certificate_is_refused() {
     let server = TlsServer::untrusted();
     let url = server.url.replace("https://", "wss://");
     let error = client(&url).list_tools().await.unwrap_err();
-    assert_matches!(error.kind(), McpErrorKind::Connect(_));
+    assert_matches!(error.kind(), McpErrorKind::ConnectionFailed(_));
     assert_eq!(server.handshakes(), 0);
 }
 

@@ -128,7 +128,7 @@ fn a_body_over_the_limit() {
     let long = format!("{{\"a\": \"{}\"}}", "x".repeat(5_000_000));
     let reply = sidecar.post(EXECUTE, &long);
     let error = assert_rejected(&sidecar, &reply, 413, "invalid_input");
-    assert_eq!(error, "The body is longer than 1000 bytes");
+    assert_eq!(error, "The request body is longer than 1000 bytes");
 
     // Without a length, the limit holds while the body arrives.
     let mut chunked = format!(

@@ -49,7 +49,7 @@ fn a_wrong_method_is_json_and_names_the_right_one() {
         assert_eq!(reply.json()["error_code"], "invalid_input");
         assert_eq!(
             reply.json()["error"],
-            format!("The method {method} is not allowed for this route")
+            format!("The method {method} is not allowed for the route {target}")
         );
         assert_contains!(reply.head, &format!("allow: {allowed}"));
     }

@@ -95,7 +95,7 @@ fn f1_invalid_settings_are_rejected_by_key() {
         ),
         (
             odd("toolPrefix", "a b"),
-            "toolPrefix: must have at most 128",
+            "toolPrefix: a tool prefix must have at most 128",
         ),
         (
             odd("color", "red"),

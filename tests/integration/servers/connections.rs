@@ -93,7 +93,7 @@ fn f2_a_disabled_server_is_neither_connected_nor_read() {
         let (status, code, error) =
             rejection(&daemon, method, &format!("/far/{path}"), &Value::Null);
         assert_eq!((status, code.as_str()), (409, "unavailable"), "{path}");
-        assert_eq!(error, "Server 'far' is not in use: it is disabled");
+        assert_eq!(error, "Server 'far' is not in use: the server is disabled");
         let (status, _, error) = rejection(&daemon, method, &format!("/no/{path}"), &Value::Null);
         assert_eq!(
             (status, error.as_str()),

@@ -135,7 +135,7 @@ fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sid
     let failed = client.response_to(id);
     assert_json!(failed["error"]["code"], -32000);
     let reported = failed["error"]["message"].text();
-    assert_starts_with!(reported, "The sidecar stopped before it answered");
+    assert_starts_with!(reported, "The sidecar stopped before its response");
     // The request is sent while no sidecar runs; the next sidecar answers in the same session.
     let id = client.send_request("tools/list", &json!({}));
     let daemon = daemon.again();

@@ -30,7 +30,7 @@ async fn inner_connect_to_both() {
     assert_lacks!(error.to_string(), "certificate");
     for transport in [TransportKind::Auto, TransportKind::LegacySse] {
         let error = roll_error(&url("expired"), transport).await;
-        assert_matches!(error.kind(), McpErrorKind::Connect(_));
+        assert_matches!(error.kind(), McpErrorKind::ConnectionFailed(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
         assert_contains!(error.to_string(), "expired");
     }

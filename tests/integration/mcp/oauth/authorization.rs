@@ -201,7 +201,7 @@ async fn a_configured_client_is_used_with_one_authorization_server_only() {
     home.change(|rules| rules.other_issuer = Some(away.issuer.clone()));
     let error = roll(&client).await.unwrap_err();
     let expected = away.issuer.clone();
-    assert_matches!(oauth_error(&error), OAuthError::ForeignClient { found } if *found == expected);
+    assert_matches!(oauth_error(&error), OAuthError::ForeignClient { found_issuer } if *found_issuer == expected);
     assert_eq!(person.prompts(), 1);
     let seen = away.requests.all();
     assert!(

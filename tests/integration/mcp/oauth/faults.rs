@@ -134,14 +134,14 @@ async fn credentials_do_not_go_to_a_guessed_token_endpoint() {
     let error = roll(&McpClient::new(oauth(&server, &settings)))
         .await
         .unwrap_err();
-    assert_matches!(oauth_error(&error), OAuthError::Unpublished);
+    assert_matches!(oauth_error(&error), OAuthError::NoPublishedMetadata);
     assert!(server.requests_to("/token").is_empty());
     // The client secret is not sent with a user's consent either, if no issuer is configured.
     let settings = json!({"client_id": "me", "client_secret": "hush-mine"});
     let mut config = oauth(&server, &settings);
     config.authorization.prompt = Some(Consenting::new());
     let error = roll(&McpClient::new(config)).await.unwrap_err();
-    assert_matches!(oauth_error(&error), OAuthError::Unpublished);
+    assert_matches!(oauth_error(&error), OAuthError::NoPublishedMetadata);
     assert!(server.requests_to("/token").is_empty());
     // Without a configured client, the default endpoints of 2025-03-26 are tried.
     let person = Consenting::answering(super::redirect);

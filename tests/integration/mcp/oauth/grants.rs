@@ -158,10 +158,17 @@ async fn no_grant_sends_requests_to_another_issuer() {
         config.authorization.prompt = Some(std::sync::Arc::<Consenting>::clone(&person));
         let error = roll(&McpClient::new(config)).await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Denied);
-        let OAuthError::ForeignIssuer { found, configured } = oauth_error(&error) else {
+        let OAuthError::ForeignIssuer {
+            found_issuer,
+            configured_issuer,
+        } = oauth_error(&error)
+        else {
             panic!("{settings}: {error}");
         };
-        assert_eq!((found, configured), (&other.issuer, &server.issuer));
+        assert_eq!(
+            (found_issuer, configured_issuer),
+            (&other.issuer, &server.issuer)
+        );
         assert_eq!(person.prompts(), 0);
     }
     for fake in [&server, &other] {

@@ -75,7 +75,10 @@ async fn e7_a_program_that_cannot_start_fails_at_once() {
     assert_contains!(error, "'/no/such/directory/server' cannot be started");
     let directory = with_command(|command| command.cwd = Some("/no/such/directory".into()));
     let error = directory.list_tools().await.unwrap_err().to_string();
-    assert_contains!(error, "the working directory is not a directory");
+    assert_contains!(
+        error,
+        "the working directory '/no/such/directory' is not a directory"
+    );
     let null = with_command(|command| command.args.push("a\0b".into()));
     let error = null.list_tools().await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::InvalidInput);

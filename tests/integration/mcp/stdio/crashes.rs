@@ -58,8 +58,10 @@ async fn e9_a_program_that_crashes_repeatedly_is_backed_off_for_a_while() {
         let error = client.list_tools().await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Unavailable, "{error}");
         match error.kind() {
-            McpErrorKind::ProcessEnded { last_words, .. } => {
-                assert_eq!(last_words, "cannot find the configuration");
+            McpErrorKind::ProcessEnded {
+                last_stderr_line, ..
+            } => {
+                assert_eq!(last_stderr_line, "cannot find the configuration");
             }
             McpErrorKind::KnownDown { .. } => {
                 rejected = Some(error);

@@ -135,6 +135,6 @@ fn a_stream_does_not_delay_the_shutdown() {
     let sidecar = Sidecar::start();
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let mut stream = session.listen();
-    assert_eq!(sidecar.end().cut_off, 0);
+    assert_eq!(sidecar.end().cut_off_connections, 0);
     assert_eq!(stream.next(), None);
 }

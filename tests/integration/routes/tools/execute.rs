@@ -201,6 +201,6 @@ fn a_disconnect_cancels_the_call() {
     assert!(error.is_timeout(), "{error:?}");
     // A running call would delay the end of the sidecar.
     let started = Instant::now();
-    assert_eq!(sidecar.end().cut_off, 0);
+    assert_eq!(sidecar.end().cut_off_connections, 0);
     assert!(started.elapsed().as_secs() < 10);
 }

@@ -106,7 +106,7 @@ async fn perform(check: Check, client: &McpClient, offer: &Offer) -> Result<bool
     }
     let arguments = tool.arguments();
     let called = client
-        .call_tool_with(tool.name, &arguments, &options)
+        .call_tool_with_options(tool.name, &arguments, &options)
         .await?;
     contains(called.result.get(), tool.expected)?;
     let count = count.load(Ordering::Relaxed);

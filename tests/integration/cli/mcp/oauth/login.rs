@@ -230,7 +230,7 @@ async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
     for (name, expected) in [
         (
             "open",
-            "this server does not use OAuth with a user's consent",
+            "server 'open' does not use OAuth with a user's consent",
         ),
         ("missing", "Server not found: 'missing'"),
     ] {

@@ -127,7 +127,7 @@ async fn a_signal_ends_the_wait() {
         let output = running.output();
         assert_eq!(output.status.code(), Some(code));
         let reported = stderr(&output);
-        assert_ends_with!(reported, "\npillion: interrupted (cancelled)\n");
+        assert_ends_with!(reported, "\npillion: interrupted by a signal (cancelled)\n");
     }
 }
 
