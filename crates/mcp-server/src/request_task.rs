@@ -13,6 +13,7 @@ use pillion_gateway::calling_client::link::{ClientLink, ClientMessage, Question}
 #[cfg(test)]
 use pillion_gateway::calling_client::message;
 use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request};
+use pillion_gateway::client_text::truncate_input;
 
 /// A request in progress, in its own task.
 #[derive(Debug)]
@@ -115,7 +116,7 @@ impl RequestTask {
                     Ok(result) => self.result = Some(result),
                     Err(error) if error.is_cancelled() => return RequestEvent::Cancelled,
                     Err(_) => {
-                        let method = &self.request.method;
+                        let method = truncate_input(&self.request.method);
                         let reason =
                             format!("The sidecar failed unexpectedly while handling '{method}'");
                         let error = RpcError::new(INTERNAL_ERROR, reason);

@@ -58,8 +58,8 @@ pub(super) async fn subscribe(
     let charge = charge_result.ok_or_else(|| {
         let max_count = MAX_PER_PRINCIPAL.count;
         invalid_params(format!(
-            "The resource subscriptions of the caller have reached a limit, such as {max_count} \
-             subscriptions over all sessions: unsubscribe from other resources first"
+            "The caller may have at most {max_count} resource subscriptions over all sessions, and \
+             fewer if their URIs are long: unsubscribe from other resources first"
         ))
     })?;
     if let Some(local_result) = local::subscribe(caller, uri, notify.clone()) {

@@ -7,6 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 
 use super::error_response_without_id;
 use pillion_gateway::calling_client::message::INVALID_REQUEST;
+use pillion_gateway::client_text::truncate_input;
 
 pub(super) const SESSION_ID_HEADER: &str = "mcp-session-id";
 
@@ -22,8 +23,9 @@ pub(super) fn reject_origin(headers: &HeaderMap) -> Option<Response> {
     let host = uri.as_ref().and_then(Uri::host);
     let is_local = matches!(host, Some("localhost" | "127.0.0.1" | "[::1]"));
     (!is_local).then(|| {
-        let text = origin.to_str().unwrap_or_default();
-        let reason = format!("Requests from the origin '{text}' are not allowed: it is not local");
+        let origin = truncate_input(origin.to_str().unwrap_or_default());
+        let reason =
+            format!("Requests from the origin '{origin}' are not allowed: it is not local");
         error_response_without_id(StatusCode::FORBIDDEN, INVALID_REQUEST, &reason)
     })
 }
