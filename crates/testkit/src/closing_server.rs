@@ -204,6 +204,10 @@ fn run(listener: StdListener, state: Arc<State>) -> Running {
                 () = accept => {}
                 _ = stopped => {}
             }
+            // The listener closes first, as in a killed process: a client whose connection is closed
+            // cannot connect again and send a second call to a server that is ending.
+            drop(listener);
+            drop(connections);
         });
     });
     Running { stop, thread }
