@@ -155,16 +155,13 @@ impl Executor {
         config: ExecutorConfig,
         hooks: ExecutorHooks,
     ) -> Self {
-        let queue = FairQueue::new(config.bounds());
-        let checks = arguments::ArgumentChecks::new(&config);
-        let limiter = RateLimiter::new(config.rate_limits.clone());
         Self::from_shared(SharedExecutor {
             registry,
-            config,
-            queue,
-            checks,
-            limiter,
+            queue: FairQueue::new(config.bounds()),
+            checks: arguments::ArgumentChecks::new(&config),
+            limiter: RateLimiter::new(config.rate_limits.clone()),
             cache: Arc::default(),
+            config,
             hooks,
         })
     }
@@ -215,9 +212,7 @@ impl Executor {
     /// Returns whether calls of this tool need approval.
     #[must_use]
     pub fn requires_approval(&self, tool: &RegisteredTool) -> bool {
-        let SharedExecutor {
-            registry, config, ..
-        } = &*self.shared;
+        let (config, registry) = (&self.shared.config, &self.shared.registry);
         config.approvals.requires_approval(tool, registry)
     }
 
@@ -245,23 +240,15 @@ impl Executor {
     /// gone.
     #[must_use]
     pub fn reconfigured(&self, config: ExecutorConfig, hooks: ExecutorHooks) -> Self {
-        let SharedExecutor {
-            registry,
-            queue,
-            checks,
-            limiter,
-            ..
-        } = &*self.shared;
-        queue.set_bounds(config.bounds());
-        let checks = checks.reconfigured(&config);
-        let limiter = limiter.with_limits(config.rate_limits.clone());
+        let shared = &self.shared;
+        shared.queue.set_bounds(config.bounds());
         Self::from_shared(SharedExecutor {
-            registry: Arc::clone(registry),
-            config,
-            queue: Arc::clone(queue),
-            checks,
-            limiter,
+            registry: Arc::clone(&shared.registry),
+            queue: Arc::clone(&shared.queue),
+            checks: shared.checks.reconfigured(&config),
+            limiter: shared.limiter.with_limits(config.rate_limits.clone()),
             cache: Arc::default(),
+            config,
             hooks,
         })
     }
@@ -322,19 +309,17 @@ impl Executor {
     /// Looks up the tool that a call's name refers to.
     #[must_use]
     pub fn resolve(&self, call: ToolCall) -> ResolvedCall {
-        let tool = self.find(&call.name);
         ResolvedCall {
+            tool: self.find(&call.name),
             call,
-            tool,
             wait_time: Duration::ZERO,
         }
     }
 
     /// Runs one call. Dropping the future cancels the call.
     pub async fn execute_one(&self, call: ToolCall, context: &CallContext) -> ToolResult {
-        self.execute_resolved(self.resolve(call), context)
-            .await
-            .result
+        let resolved = self.resolve(call);
+        self.execute_resolved(resolved, context).await.result
     }
 
     /// Runs one call like [`execute_one`](Self::execute_one), without looking up its tool again.
@@ -346,23 +331,20 @@ impl Executor {
         let hooks = &self.shared.hooks;
         let span = record::create_span(&resolved.call, resolved.tool.as_deref(), context);
         let run = async {
-            let recorder = record::Recorder::start(&resolved.call);
+            let (call, tool) = (&resolved.call, resolved.tool.as_deref());
+            let recorder = record::Recorder::start(call);
             let tracer = hooks.tracer.as_deref();
-            let started_span = tracer.map(|tracer| {
-                start_span(tracer, resolved.tool.as_deref(), &resolved.call, context)
-            });
+            let started_span = tracer.map(|tracer| start_span(tracer, tool, call, context));
             let (trace_span, traced_context) = started_span.unzip();
             let context = traced_context.as_deref().unwrap_or(context);
             let observer = hooks.observer.as_deref();
             let call_observer = observer.map(|observer| {
-                CallObserver::start(observer, resolved.tool.clone(), &resolved.call, context)
+                CallObserver::start(observer, resolved.tool.clone(), call, context)
             });
             let journal = hooks.journal.as_ref();
-            let entry = journal
-                .map(|journal| journal.open(resolved.tool.as_deref(), &resolved.call, context));
+            let entry = journal.map(|journal| journal.open(tool, call, context));
             let mut open_call = OpenCall::new(call_observer, entry);
-            let max_bytes =
-                output::max_failure_bytes(&self.shared.config, resolved.tool.as_deref(), context);
+            let max_bytes = output::max_failure_bytes(&self.shared.config, tool, context);
             let mut has_tool_begun = false;
             let outcome = self
                 .run_pipeline(resolved, context, &mut open_call, &mut has_tool_begun)
@@ -399,13 +381,12 @@ impl Executor {
         calls: Vec<ToolCall>,
         context: &CallContext,
     ) -> Vec<ToolResult> {
-        let calls = calls
+        let resolve = |call| (self.resolve(call), context.clone());
+        let calls = calls.into_iter().map(resolve);
+        self.execute_parallel_resolved(calls)
+            .await
             .into_iter()
-            .map(|call| (self.resolve(call), context.clone()));
-        let completed_calls = self.execute_parallel_resolved(calls).await;
-        completed_calls
-            .into_iter()
-            .map(|completed_call| completed_call.result)
+            .map(|call| call.result)
             .collect()
     }
 
@@ -420,12 +401,10 @@ impl Executor {
     ) where
         F: Future<Output = ()>,
     {
-        let calls = calls
-            .into_iter()
-            .map(|call| (self.resolve(call), context.clone()));
-        let on_finished =
-            |index, completed_call: CompletedCall| on_finished(index, completed_call.result);
-        self.run_batch(calls, on_finished).await;
+        let resolve = |call| (self.resolve(call), context.clone());
+        let on_finished = |index, call: CompletedCall| on_finished(index, call.result);
+        self.run_batch(calls.into_iter().map(resolve), on_finished)
+            .await;
     }
 
     /// Runs calls like [`execute_parallel`](Self::execute_parallel), each with its own context, and
@@ -434,13 +413,10 @@ impl Executor {
         &self,
         calls: impl IntoIterator<Item = (ResolvedCall, CallContext)>,
     ) -> Vec<CompletedCall> {
-        let on_finished = |index, completed_call| std::future::ready((index, completed_call));
-        let mut completed_calls = self.run_batch(calls, on_finished).await;
-        completed_calls.sort_by_key(|(index, _)| *index);
-        completed_calls
-            .into_iter()
-            .map(|(_, completed_call)| completed_call)
-            .collect()
+        let on_finished = |index, call| std::future::ready((index, call));
+        let mut completed = self.run_batch(calls, on_finished).await;
+        completed.sort_by_key(|(index, _)| *index);
+        completed.into_iter().map(|(_, call)| call).collect()
     }
 
     /// Runs calls, and passes each finished call to `on_finished`, with its index. Returns what
@@ -451,35 +427,28 @@ impl Executor {
         on_finished: impl Fn(usize, CompletedCall) -> F,
     ) -> Vec<F::Output> {
         let calls = calls.into_iter().enumerate();
-        let mut calls_by_source = IndexMap::<_, Vec<_>>::new();
+        let mut by_source = IndexMap::<_, Vec<_>>::new();
         for (index, (call, context)) in calls {
             let tool = call.tool.as_deref();
             // A call of a tool with a concurrency limit takes no slot of this batch, because other
             // calls could not use the slot while the call waits for its tool. The queue limits
             // these calls instead.
-            let is_tool_limited = tool.is_some_and(|tool| self.is_limited(tool));
+            let is_limited = tool.is_some_and(|tool| self.is_limited(tool));
             let source = tool.map(|tool| ToolSource::from(tool.origin()));
-            let calls = calls_by_source
-                .entry(source.unwrap_or_default())
-                .or_default();
-            calls.push((index, call, context, is_tool_limited));
+            let calls = by_source.entry(source.unwrap_or_default()).or_default();
+            calls.push((index, call, context, is_limited));
         }
         let bounds = self.shared.config.bounds();
         let slots = Semaphore::new(bounds.max_running.min(Semaphore::MAX_PERMITS));
         let (slots, on_finished) = (&slots, &on_finished);
-        let sources = calls_by_source.into_iter().map(|(source, calls)| {
-            let limited_call_count = calls
-                .iter()
-                .filter(|(.., is_tool_limited)| *is_tool_limited)
-                .count();
-            let max_concurrent = bounds
-                .max_of_source(&source)
-                .saturating_add(limited_call_count);
+        let sources = by_source.into_iter().map(|(source, calls)| {
+            let limited_count = calls.iter().filter(|(.., is_limited)| *is_limited).count();
+            let max_concurrent = bounds.max_of_source(&source).saturating_add(limited_count);
             let calls = calls.into_iter();
-            let runs = calls.map(move |(index, call, context, is_tool_limited)| async move {
+            let runs = calls.map(move |(index, call, context, is_limited)| async move {
                 // A batch starts at most as many calls as may run at once, so that one batch does
                 // not fill the queue.
-                let _slot = if is_tool_limited {
+                let _slot = if is_limited {
                     None
                 } else {
                     slots.acquire().await.ok()

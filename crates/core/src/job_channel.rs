@@ -217,10 +217,8 @@ impl<P: JobPeer> JobChannel<P> {
             .map(|(index, PeerCall { call, .. })| (index, call))
             .unzip();
         let context = self.context(context, false);
-        let parallel_run =
-            executor.execute_parallel_each(parallel_calls, &context, |index, result| {
-                on_finished(indexes[index], result)
-            });
+        let on_ended = |index: usize, result| on_finished(indexes[index], result);
+        let parallel_run = executor.execute_parallel_each(parallel_calls, &context, on_ended);
         Box::pin(join(peer_run, parallel_run)).await;
     }
 }

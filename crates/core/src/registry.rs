@@ -171,10 +171,8 @@ impl ToolRegistry {
         may_replace: impl FnOnce(&RegisteredTool) -> bool,
     ) -> Result<Option<Arc<RegisteredTool>>, RegistryError> {
         let mut state = self.state.write();
-        let name_holder = state
-            .tools
-            .get(entry.name())
-            .filter(|name_holder| name_holder.is_offered() || !entry.is_offered());
+        let holder = state.tools.get(entry.name());
+        let name_holder = holder.filter(|holder| holder.is_offered() || !entry.is_offered());
         if name_holder.is_some_and(|name_holder| !may_replace(name_holder)) {
             return Err(RegistryError::AlreadyRegistered(entry.name().clone()));
         }
@@ -309,12 +307,9 @@ impl ToolRegistry {
             }
         }
         if !removed_names.is_empty() {
-            state
-                .tools
-                .retain(|name, _| !removed_names.contains(name.as_str()));
-            state
-                .aliases
-                .retain(|_, target| !removed_names.contains(target.as_str()));
+            let is_removed = |name: &ToolName| removed_names.contains(name.as_str());
+            state.tools.retain(|name, _| !is_removed(name));
+            state.aliases.retain(|_, target| !is_removed(target));
         }
     }
 
@@ -394,8 +389,7 @@ impl ToolRegistry {
     #[must_use]
     pub fn tools(&self, category: Option<&str>) -> Vec<Arc<RegisteredTool>> {
         self.filter_offered_tools(|entry| {
-            category
-                .is_none_or(|selected_category| entry.definition().category() == selected_category)
+            category.is_none_or(|selected| entry.definition().category() == selected)
         })
     }
 
@@ -425,10 +419,7 @@ impl ToolRegistry {
         self.with_offered_tools(|tools| {
             for entry in tools {
                 let category = entry.definition().category();
-                if !categories
-                    .iter()
-                    .any(|listed_category| listed_category == category)
-                {
+                if !categories.iter().any(|listed| listed == category) {
                     categories.push(category.to_owned());
                 }
             }

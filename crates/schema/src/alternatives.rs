@@ -75,11 +75,8 @@ impl<'s> SchemaReader<'s> {
     ) -> ValueLocation<'s> {
         self.descend(location, |reader, schema| {
             let items = schema.get("items");
-            let tuple_items = schema
-                .get("prefixItems")
-                .or(items)
-                .and_then(Value::as_array);
-            let item = tuple_items.and_then(|tuple_items| tuple_items.get(index));
+            let tuple_items = schema.get("prefixItems").or(items);
+            let item = tuple_items.and_then(|tuple_items| tuple_items.as_array()?.get(index));
             match item.or(items.filter(|items| !items.is_array())) {
                 Some(schema) => reader.expand(schema, 1),
                 None => any_value(),
@@ -109,10 +106,8 @@ impl<'s> SchemaReader<'s> {
         schema: &'s Map<String, Value>,
         name: &str,
     ) -> Alternatives<'s> {
-        let property = schema
-            .get("properties")
-            .and_then(|properties| properties.get(name));
-        if let Some(property) = property {
+        let properties = schema.get("properties");
+        if let Some(property) = properties.and_then(|properties| properties.get(name)) {
             return self.expand(property, 1);
         }
         let mut alternatives = match schema.get("additionalProperties") {
@@ -162,20 +157,14 @@ impl<'s> SchemaReader<'s> {
         alternatives
     }
 
-    /// Returns all combinations of an item of `left_alternatives` and an item of
-    /// `right_alternatives`.
-    fn combine(
-        &mut self,
-        left_alternatives: &Alternatives<'s>,
-        right_alternatives: &Alternatives<'s>,
-    ) -> Alternatives<'s> {
-        if left_alternatives.len() * right_alternatives.len() > MAX_ALTERNATIVES {
+    /// Returns all combinations of an item of `lefts` and an item of `rights`.
+    fn combine(&mut self, lefts: &Alternatives<'s>, rights: &Alternatives<'s>) -> Alternatives<'s> {
+        if lefts.len() * rights.len() > MAX_ALTERNATIVES {
             return any_value();
         }
-        let mut combinations =
-            Alternatives::with_capacity(left_alternatives.len() * right_alternatives.len());
-        for left in left_alternatives {
-            for right in right_alternatives {
+        let mut combinations = Alternatives::with_capacity(lefts.len() * rights.len());
+        for left in lefts {
+            for right in rights {
                 if !self.take_step() {
                     return any_value();
                 }
@@ -201,9 +190,8 @@ impl<'s> SchemaReader<'s> {
         }
         let mut matching_alternatives = location.0.clone();
         matching_alternatives.retain(|alternative| {
-            alternative
-                .iter()
-                .all(|schema| self.may_match(schema, value))
+            let mut schemas = alternative.iter();
+            schemas.all(|schema| self.may_match(schema, value))
         });
         if !matching_alternatives.is_empty() {
             location.0 = matching_alternatives;

@@ -60,13 +60,9 @@ struct SlotEntry {
 
 /// Stores a compiled schema in its slot, and drops other compiled schemas until their total size is
 /// within the limit.
-pub(super) fn insert(
-    account: &Arc<str>,
-    slot: &Arc<SchemaSlot>,
-    compiled_schema: Arc<CompiledSchema>,
-) {
-    let bytes = compiled_schema.bytes;
-    slot.compiled_schema.store(Some(compiled_schema));
+pub(super) fn insert(account: &Arc<str>, slot: &Arc<SchemaSlot>, schema: Arc<CompiledSchema>) {
+    let bytes = schema.bytes;
+    slot.compiled_schema.store(Some(schema));
     let mut evicted_schemas = Vec::new();
     let mut cache = SCHEMA_CACHE.lock();
     cache.bytes += bytes;
@@ -89,10 +85,8 @@ impl SchemaCache {
     /// Removes an entry of the account that uses the most bytes. Chooses the oldest entry whose
     /// schema was not used since the cache last looked at the entry.
     fn evict(&mut self) -> Option<Arc<CompiledSchema>> {
-        let heaviest_account = self
-            .accounts
-            .iter_mut()
-            .max_by_key(|(_, account)| account.bytes);
+        let accounts = self.accounts.iter_mut();
+        let heaviest_account = accounts.max_by_key(|(_, account)| account.bytes);
         let Some((account_name, account)) = heaviest_account else {
             self.bytes = 0;
             return None;

@@ -79,9 +79,8 @@ impl CompiledSize {
     ) -> Result<(), SchemaError> {
         // The length is checked against the limit before the pattern is parsed, because reading a
         // very long pattern takes too long.
-        self.translated_chars = self
-            .translated_chars
-            .saturating_add(translation_work(pattern));
+        let work = translation_work(pattern);
+        self.translated_chars = self.translated_chars.saturating_add(work);
         self.check()?;
         let bytes = sizes
             .compiled_bytes(pattern)
@@ -92,15 +91,13 @@ impl CompiledSize {
 
     fn check(&self) -> Result<(), SchemaError> {
         if self.pattern_bytes > MAX_SCHEMA_BYTES || self.translated_chars > MAX_TRANSLATED_CHARS {
-            return Err(too_large(
-                "the patterns of the schema take too much time and memory to compile",
-            ));
+            let reason = "the patterns of the schema take too much time and memory to compile";
+            return Err(too_large(reason));
         }
         if self.subschema_bytes > MAX_SCHEMA_BYTES {
-            return Err(too_large(&format!(
-                "the compiled schema would take more than {} MiB of memory",
-                MAX_SCHEMA_BYTES / 1024 / 1024
-            )));
+            let max = MAX_SCHEMA_BYTES / 1024 / 1024;
+            let reason = format!("the compiled schema would take more than {max} MiB of memory");
+            return Err(too_large(&reason));
         }
         Ok(())
     }

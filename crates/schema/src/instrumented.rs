@@ -60,7 +60,8 @@ struct SubschemaLocation {
 }
 
 impl SubschemaLocation {
-    /// Returns this location with the dialect that `schema` declares, if it declares one.
+    /// Returns this location with the dialect that `schema` declares, or with the same dialect if
+    /// `schema` declares none.
     fn with_dialect_of(self, schema: &Value) -> Self {
         match schema.get("$schema").and_then(Value::as_str) {
             Some(dialect) => Self {
@@ -96,14 +97,11 @@ impl SubschemaLocation {
 pub(super) fn instrument(schema: &Value) -> Result<InstrumentedSchema, SchemaError> {
     let mut counts = SchemaCounts::default();
     let mut instrumented_schema = schema.clone();
-    instrument_part(
-        &mut instrumented_schema,
-        SubschemaLocation::default(),
-        &mut counts,
-    )?;
+    let root = SubschemaLocation::default();
+    instrument_part(&mut instrumented_schema, root, &mut counts)?;
     // A reference can point to a value at a location where schemas do not normally occur. The
     // validator uses such a value as a schema, so the value gets step counters, too.
-    let location = SubschemaLocation::default().with_dialect_of(schema);
+    let location = root.with_dialect_of(schema);
     let mut has_unusual_targets = false;
     let mut next_reference = 0;
     while let Some(reference) = counts.references.get(next_reference) {
@@ -147,17 +145,13 @@ fn instrument_part(
     let is_string = |keyword| entries.get(keyword).is_some_and(Value::is_string);
     counts.has_named_subschemas |= location.level > 0 && (is_string("$id") || is_string("id"));
     for (keyword, value) in entries.iter_mut() {
-        match (
-            keyword.as_str(),
-            SubschemaKind::from_keyword(keyword),
-            value,
-        ) {
+        let kind = SubschemaKind::from_keyword(keyword);
+        match (keyword.as_str(), kind, value) {
             ("$ref" | "$dynamicRef" | "$recursiveRef", _, Value::String(reference)) => {
                 counts.references.push(reference.clone());
                 if counts.references.len() > MAX_REFERENCES {
-                    return Err(too_large(&format!(
-                        "the schema has more than {MAX_REFERENCES} references"
-                    )));
+                    let reason = format!("the schema has more than {MAX_REFERENCES} references");
+                    return Err(too_large(&reason));
                 }
             }
             // The compiler rejects a pattern that is not a string.
@@ -195,9 +189,8 @@ impl SchemaCounts {
     fn add_pattern(&mut self, pattern: &str) -> Result<(), SchemaError> {
         self.patterns.add(pattern);
         if self.patterns.count > MAX_PATTERNS {
-            return Err(too_large(&format!(
-                "the schema has more than {MAX_PATTERNS} patterns"
-            )));
+            let reason = format!("the schema has more than {MAX_PATTERNS} patterns");
+            return Err(too_large(&reason));
         }
         if self.counted_patterns.insert(pattern.to_owned()) {
             self.size.add_pattern(pattern, &mut self.pattern_sizes)?;
@@ -301,9 +294,8 @@ pub(super) fn remove_counters(part: &mut Value) {
 /// to the JSON Schema meta-schemas.
 fn unusual_target(reference: &str) -> Result<Option<String>, SchemaError> {
     let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-    let is_meta_schema = ["https://json-schema.org/", "http://json-schema.org/"]
-        .iter()
-        .any(|origin| document.starts_with(origin));
+    let mut origins = ["https://json-schema.org/", "http://json-schema.org/"].into_iter();
+    let is_meta_schema = origins.any(|origin| document.starts_with(origin));
     if is_meta_schema || !fragment.starts_with('/') {
         return Ok(None);
     }
@@ -329,9 +321,8 @@ fn instrument_unusual_target(
     counts: &mut SchemaCounts,
 ) -> Result<(), SchemaError> {
     let Some(target) = root.pointer_mut(pointer) else {
-        return Err(invalid(
-            "a $ref points to a location that the schema does not have",
-        ));
+        let reason = "a $ref points to a location that the schema does not have";
+        return Err(invalid(reason));
     };
     let all_of = target.get("allOf").and_then(Value::as_array);
     if all_of.is_some_and(|all| all.iter().any(|part| part.get(STEP_KEYWORD).is_some())) {
@@ -339,10 +330,8 @@ fn instrument_unusual_target(
     }
     // The validator compares `const` and `enum` with values, so these keywords must not contain
     // step counters.
-    if pointer
-        .split('/')
-        .any(|key| matches!(key, "const" | "enum"))
-    {
+    let mut keys = pointer.split('/');
+    if keys.any(|key| matches!(key, "const" | "enum")) {
         return Err(invalid("a $ref points to something that is not a schema"));
     }
     instrument_part(target, location, counts)

@@ -68,18 +68,16 @@ impl SubschemaKind {
 /// assert_eq!(subschemas("default", &value).count(), 0);
 /// ```
 pub fn subschemas<'s>(keyword: &str, value: &'s Value) -> impl Iterator<Item = &'s Value> {
-    let (schema, schemas, schemas_by_name) = match (SubschemaKind::from_keyword(keyword), value) {
+    let (schema, schemas, by_name) = match (SubschemaKind::from_keyword(keyword), value) {
         (SubschemaKind::NoSchema, _) => (None, None, None),
-        (SubschemaKind::Map, Value::Object(schemas_by_name)) => {
-            (None, None, Some(schemas_by_name.values()))
-        }
+        (SubschemaKind::Map, Value::Object(by_name)) => (None, None, Some(by_name.values())),
         (_, Value::Array(schemas)) => (None, Some(schemas.iter()), None),
         (_, schema) => (Some(schema), None, None),
     };
     schema
         .into_iter()
         .chain(schemas.into_iter().flatten())
-        .chain(schemas_by_name.into_iter().flatten())
+        .chain(by_name.into_iter().flatten())
 }
 
 /// Returns mutable references to the schemas in the value of a keyword; otherwise like
@@ -88,16 +86,14 @@ pub fn subschemas_mut<'s>(
     keyword: &str,
     value: &'s mut Value,
 ) -> impl Iterator<Item = &'s mut Value> {
-    let (schema, schemas, schemas_by_name) = match (SubschemaKind::from_keyword(keyword), value) {
+    let (schema, schemas, by_name) = match (SubschemaKind::from_keyword(keyword), value) {
         (SubschemaKind::NoSchema, _) => (None, None, None),
-        (SubschemaKind::Map, Value::Object(schemas_by_name)) => {
-            (None, None, Some(schemas_by_name.values_mut()))
-        }
+        (SubschemaKind::Map, Value::Object(by_name)) => (None, None, Some(by_name.values_mut())),
         (_, Value::Array(schemas)) => (None, Some(schemas.iter_mut()), None),
         (_, schema) => (Some(schema), None, None),
     };
     schema
         .into_iter()
         .chain(schemas.into_iter().flatten())
-        .chain(schemas_by_name.into_iter().flatten())
+        .chain(by_name.into_iter().flatten())
 }

@@ -91,10 +91,7 @@ impl LazySchema {
 
     /// Calls `check` with the compiled schema, if the schema is compiled.
     pub fn if_compiled<T>(&self, check: impl FnOnce(&CompiledSchema) -> T) -> Option<T> {
-        self.slot
-            .get()
-            .as_ref()
-            .map(|compiled_schema| check(compiled_schema))
+        self.slot.get().as_ref().map(|schema| check(schema))
     }
 
     /// Validates arguments like [`CompiledSchema::validate_briefly`]. Also returns `None` if the

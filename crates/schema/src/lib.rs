@@ -329,10 +329,8 @@ impl CompiledSchema {
             let pointer = error.instance_path().to_string();
             let path = if pointer.is_empty() { "/" } else { &pointer };
             // The message omits the value itself, which may be large or confidential.
-            Some(format!(
-                "at '{path}': {}",
-                violation::reason(&error, "value")
-            ))
+            let reason = violation::reason(&error, "value");
+            Some(format!("at '{path}': {reason}"))
         });
         Ok(message.unwrap_or_else(|_| Some("the value does not match its schema".to_owned())))
     }
@@ -406,9 +404,8 @@ impl Effort {
     }
 
     fn max_coercion_steps(&self) -> Option<u32> {
-        let steps = self.max_steps;
-        self.is_brief()
-            .then(|| u32::try_from(steps).unwrap_or(u32::MAX))
+        let steps = u32::try_from(self.max_steps).unwrap_or(u32::MAX);
+        self.is_brief().then_some(steps)
     }
 }
 

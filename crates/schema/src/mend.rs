@@ -58,23 +58,18 @@ pub fn coerce_defaults(schema: &mut Value) {
         let Some(subschema) = schema.pointer(&pointer) else {
             continue;
         };
-        let Some(mut coerced_default) = subschema.get("default").cloned() else {
+        let Some(mut default) = subschema.get("default").cloned() else {
             continue;
         };
         let mut reader = SchemaReader::new(schema, steps_left);
         let location = reader.root_location(subschema);
-        coerce_nested(
-            &mut reader,
-            location,
-            &mut coerced_default,
-            OptionalNull::Invalid,
-        );
+        coerce_nested(&mut reader, location, &mut default, OptionalNull::Invalid);
         steps_left = reader.steps_left();
         if reader.is_exhausted() {
             return;
         }
         if let Some(subschema) = schema.pointer_mut(&pointer) {
-            subschema["default"] = coerced_default;
+            subschema["default"] = default;
         }
     }
 }
@@ -133,9 +128,7 @@ fn contains_match(value: &Value, predicate: &impl Fn(&Value) -> bool) -> bool {
     predicate(value)
         || match value {
             Value::Array(items) => items.iter().any(|item| contains_match(item, predicate)),
-            Value::Object(members) => members
-                .values()
-                .any(|member| contains_match(member, predicate)),
+            Value::Object(members) => members.values().any(|item| contains_match(item, predicate)),
             _ => false,
         }
 }

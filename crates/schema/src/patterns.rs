@@ -98,18 +98,15 @@ impl Patterns {
 /// Returns whether a pattern may have look-around, back-references or atomic groups. Also returns
 /// `true` for named groups.
 pub(super) fn may_backtrack(pattern: &str) -> bool {
-    let has_possessive_quantifier = ["++", "*+", "?+", "}+"]
-        .iter()
-        .any(|quantifier| pattern.contains(quantifier));
+    let mut quantifiers = ["++", "*+", "?+", "}+"].into_iter();
+    let has_possessive_quantifier = quantifiers.any(|quantifier| pattern.contains(quantifier));
     let has_segment_with = |opening, is_special: fn(char) -> bool| {
         let mut segments = pattern.split(opening).skip(1);
         segments.any(|segment| segment.starts_with(is_special))
     };
     has_possessive_quantifier
-        || has_segment_with("(?", |segment| segment != ':')
-        || has_segment_with("\\", |segment| {
-            segment.is_ascii_digit() || "kKgG".contains(segment)
-        })
+        || has_segment_with("(?", |c| c != ':')
+        || has_segment_with("\\", |c| c.is_ascii_digit() || "kKgG".contains(c))
 }
 
 #[cfg(test)]

@@ -37,13 +37,11 @@ fn decide(model: &ModelConfig) -> (Vec<String>, Vec<String>) {
 fn h2_function_calling_without_mcp_gives_the_built_in_tools() {
     let (offered, dropped) = decide(&model(&json!({"function_calling": true})));
     assert_eq!(offered, ["calculator", "test_tool"]);
-    assert_eq!(
-        dropped,
-        [
-            "dmcp_roll_dice: model has no 'mcp' flag",
-            "homeless: model has no 'mcp' flag"
-        ]
-    );
+    let expected = [
+        "dmcp_roll_dice: model has no 'mcp' flag",
+        "homeless: model has no 'mcp' flag",
+    ];
+    assert_eq!(dropped, expected);
 }
 
 #[test]
@@ -52,13 +50,10 @@ fn h2_enabled_tools_leaves_only_the_tools_it_names() {
         "function_calling": true, "mcp": true, "enabled_tools": ["dmcp_roll_dice"],
     })));
     assert_eq!(offered, ["dmcp_roll_dice"]);
+    let expected = ["calculator", "test_tool", "homeless"];
     assert_eq!(
         dropped,
-        [
-            "calculator: not in enabled_tools",
-            "test_tool: not in enabled_tools",
-            "homeless: not in enabled_tools"
-        ]
+        expected.map(|name| format!("{name}: not in enabled_tools"))
     );
 }
 
@@ -82,10 +77,8 @@ fn h2_an_empty_list_means_all_and_a_server_without_a_url_is_skipped() {
 #[test]
 fn b4_the_filter_answers_for_one_tool_by_name_and_origin() {
     let capabilities = model(&json!({"function_calling": true})).tools;
-    assert_eq!(
-        capabilities.admit("x", &mcp("https://x.example")),
-        Err(DropReason::NoMcpFlag)
-    );
+    let admission = capabilities.admit("x", &mcp("https://x.example"));
+    assert_eq!(admission, Err(DropReason::NoMcpFlag));
     assert_eq!(capabilities.admit("x", &ToolOrigin::Native), Ok(()));
 }
 
@@ -104,10 +97,8 @@ fn h2_hawkis_model_lists_are_read_unchanged() {
         ]"#,
     )
     .unwrap();
-    assert_eq!(
-        models[0].label.as_deref(),
-        Some("GWDG Meta Llama 3.1 8B Instruct")
-    );
+    let label = models[0].label.as_deref();
+    assert_eq!(label, Some("GWDG Meta Llama 3.1 8B Instruct"));
     assert_eq!(decide(&models[0]).0, ["test_tool"]);
     for model in &models[1..] {
         assert!(decide(model).0.is_empty(), "{}", model.id);
@@ -200,22 +191,16 @@ fn h2_a_wrong_type_names_the_key() {
         let error = ModelConfig::list_from_value(&value).unwrap_err();
         assert_eq!(error.to_string(), message);
     }
-    assert_eq!(
-        ModelConfig::from_value(&json!([])).unwrap_err().to_string(),
-        "id: the key is required and must not be empty"
-    );
+    let error = ModelConfig::from_value(&json!([])).unwrap_err().to_string();
+    assert_eq!(error, "id: the key is required and must not be empty");
 }
 
 #[test]
 fn h2_malformed_and_deeply_nested_text_is_an_error() {
-    assert!(matches!(
-        ModelConfig::from_json("{\"id\":"),
-        Err(ModelConfigError::Json { .. })
-    ));
-    assert!(matches!(
-        ModelConfig::from_toml("id = "),
-        Err(ModelConfigError::Toml { .. })
-    ));
+    let error = ModelConfig::from_json("{\"id\":").unwrap_err();
+    assert!(matches!(error, ModelConfigError::Json { .. }));
+    let error = ModelConfig::from_toml("id = ").unwrap_err();
+    assert!(matches!(error, ModelConfigError::Toml { .. }));
     let deep = "[".repeat(10_000);
     assert!(ModelConfig::list_from_json(&deep).is_err());
     assert!(ModelConfig::list_from_toml(&format!("models = {deep}")).is_err());

@@ -40,28 +40,18 @@ pub(super) fn check(composition: &Composition) -> Result<(), ComposeError> {
         return Err(ComposeError::new("steps", reason));
     }
     let called_tools = composition.called_tools();
-    if let Some(uncalled_tool) = grants
-        .iter()
-        .find(|name| !called_tools.contains(&name.as_str()))
-    {
-        let reason = format!("no step calls the granted tool '{uncalled_tool}'");
+    let mut granted = grants.iter();
+    if let Some(tool) = granted.find(|name| !called_tools.contains(&name.as_str())) {
+        let reason = format!("no step calls the granted tool '{tool}'");
         return Err(ComposeError::new("grants", reason));
     }
     let check = CompositionCheck { step_names };
     let mut preceding_steps = PrecedingSteps::default();
     check.check_sequence(steps, "steps", &mut preceding_steps)?;
     if let CompositionOutput::Template(output) = &composition.output {
-        let mut fault = None;
-        output.for_each_reference(&mut |pointer, may_be_missing| {
-            fault = fault.take().or(check.find_reference_fault(
-                pointer,
-                may_be_missing,
-                &preceding_steps,
-            ));
-        });
-        if let Some(reason) = fault {
-            return Err(ComposeError::new("output", reason));
-        }
+        check.check_references("output", &preceding_steps, |mut visit| {
+            output.for_each_reference(&mut visit);
+        })?;
     }
     Ok(())
 }
@@ -87,18 +77,10 @@ impl<'a> CompositionCheck<'a> {
     ) -> Result<(), ComposeError> {
         match step {
             Step::Call(call) => {
-                let mut fault = None;
-                call.arguments
-                    .for_each_reference(&mut |pointer, may_be_missing| {
-                        fault = fault.take().or(self.find_reference_fault(
-                            pointer,
-                            may_be_missing,
-                            preceding_steps,
-                        ));
-                    });
-                if let Some(reason) = fault {
-                    return Err(ComposeError::new(format!("{path}.arguments"), reason));
-                }
+                let arguments_path = format!("{path}.arguments");
+                self.check_references(&arguments_path, preceding_steps, |mut visit| {
+                    call.arguments.for_each_reference(&mut visit);
+                })?;
                 preceding_steps.certain_steps.insert(&call.name);
             }
             Step::Sequence(steps) => {
@@ -120,30 +102,37 @@ impl<'a> CompositionCheck<'a> {
                 otherwise,
                 ..
             } => {
-                let mut fault = None;
-                condition.for_each_reference(&mut |pointer, may_be_missing| {
-                    fault = fault.take().or(self.find_reference_fault(
-                        pointer,
-                        may_be_missing,
-                        preceding_steps,
-                    ));
-                });
-                if let Some(reason) = fault {
-                    return Err(ComposeError::new(format!("{path}.if"), reason));
-                }
+                self.check_references(&format!("{path}.if"), preceding_steps, |mut visit| {
+                    condition.for_each_reference(&mut visit);
+                })?;
                 for (steps, key) in [(then, "then"), (otherwise, "else")] {
                     let mut branch = preceding_steps.clone();
                     self.check_sequence(steps, &format!("{path}.{key}"), &mut branch)?;
-                    let new_steps = branch
-                        .certain_steps
-                        .difference(&preceding_steps.certain_steps)
-                        .copied();
+                    let certain_steps = &preceding_steps.certain_steps;
+                    let new_steps = branch.certain_steps.difference(certain_steps).copied();
                     let possible_steps: Vec<_> = new_steps.chain(branch.possible_steps).collect();
                     preceding_steps.possible_steps.extend(possible_steps);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Checks the references that `for_each` visits, of a step at `path` that runs after
+    /// `preceding_steps`.
+    fn check_references(
+        &self,
+        path: &str,
+        preceding_steps: &PrecedingSteps<'_>,
+        for_each: impl FnOnce(&mut dyn FnMut(&Pointer, bool)),
+    ) -> Result<(), ComposeError> {
+        let mut fault = None;
+        for_each(&mut |pointer: &Pointer, may_be_missing| {
+            if fault.is_none() {
+                fault = self.find_reference_fault(pointer, may_be_missing, preceding_steps);
+            }
+        });
+        fault.map_or(Ok(()), |reason| Err(ComposeError::new(path, reason)))
     }
 
     /// Returns why a reference in a step that runs after `preceding_steps` is invalid; `None` for a
@@ -167,9 +156,8 @@ impl<'a> CompositionCheck<'a> {
             );
             (!may_be_missing).then_some(reason)
         } else if self.step_names.contains(name) {
-            Some(format!(
-                "'{pointer}': step '{name}' does not run before this step"
-            ))
+            let reason = format!("'{pointer}': step '{name}' does not run before this step");
+            Some(reason)
         } else {
             Some(format!("'{pointer}': there is no step '{name}'"))
         }

@@ -48,9 +48,8 @@ impl StepCondition {
 
     fn parse_nested(value: Value, depth: usize) -> Result<Self, String> {
         if depth > MAX_DEPTH {
-            return Err(format!(
-                "the condition is nested more than {MAX_DEPTH} levels deep"
-            ));
+            let reason = format!("the condition is nested more than {MAX_DEPTH} levels deep");
+            return Err(reason);
         }
         let form_error = || {
             format!(
@@ -103,9 +102,8 @@ impl StepCondition {
             Self::In(operands) => {
                 let (item, list) = (fill(&operands.0)?, fill(&operands.1)?);
                 let Value::Array(list) = list else {
-                    return Err(ConditionError::WrongType(
-                        "the second value of 'in' must be an array",
-                    ));
+                    let reason = "the second value of 'in' must be an array";
+                    return Err(ConditionError::WrongType(reason));
                 };
                 Ok(list.iter().any(|list_item| json_equal(&item, list_item)))
             }
@@ -150,23 +148,22 @@ impl StepCondition {
 }
 
 impl ComparisonOperator {
-    fn is_met(self, first_value: &Value, second_value: &Value) -> Result<bool, ConditionError> {
+    fn is_met(self, first: &Value, second: &Value) -> Result<bool, ConditionError> {
         match self {
-            Self::Equals => return Ok(json_equal(first_value, second_value)),
-            Self::NotEquals => return Ok(!json_equal(first_value, second_value)),
+            Self::Equals => return Ok(json_equal(first, second)),
+            Self::NotEquals => return Ok(!json_equal(first, second)),
             _ => {}
         }
-        let order = match (to_integer(first_value), to_integer(second_value)) {
-            (Some(first_value), Some(second_value)) => Some(first_value.cmp(&second_value)),
-            _ => match (first_value.as_f64(), second_value.as_f64()) {
-                (Some(first_value), Some(second_value)) => first_value.partial_cmp(&second_value),
+        let order = match (to_integer(first), to_integer(second)) {
+            (Some(first), Some(second)) => Some(first.cmp(&second)),
+            _ => match (first.as_f64(), second.as_f64()) {
+                (Some(first), Some(second)) => first.partial_cmp(&second),
                 _ => None,
             },
         };
         let Some(order) = order else {
-            return Err(ConditionError::WrongType(
-                "'less', 'greater', 'at_most' and 'at_least' compare numbers only",
-            ));
+            let reason = "'less', 'greater', 'at_most' and 'at_least' compare numbers only";
+            return Err(ConditionError::WrongType(reason));
         };
         Ok(match self {
             Self::Less => order.is_lt(),
@@ -186,14 +183,12 @@ fn to_integer(value: &Value) -> Option<i128> {
 }
 
 /// Returns whether two values are equal; 1 equals 1.0.
-fn json_equal(first_value: &Value, second_value: &Value) -> bool {
-    match (first_value.as_f64(), second_value.as_f64()) {
-        (Some(first_number), Some(second_number))
-            if first_value.is_f64() || second_value.is_f64() =>
-        {
+fn json_equal(first: &Value, second: &Value) -> bool {
+    match (first.as_f64(), second.as_f64()) {
+        (Some(first_number), Some(second_number)) if first.is_f64() || second.is_f64() => {
             first_number == second_number
         }
-        _ => first_value == second_value,
+        _ => first == second,
     }
 }
 
@@ -206,9 +201,7 @@ fn parse_pair(key: &str, value: Value) -> Result<Box<(Template, Template)>, Stri
         Template::parse(operand).map_err(|(path, reason)| format!("{key}{path}: {reason}"))
     });
     match (operands.next(), operands.next(), operands.next()) {
-        (Some(first_value), Some(second_value), None) => {
-            Ok(Box::new((first_value?, second_value?)))
-        }
+        (Some(first), Some(second), None) => Ok(Box::new((first?, second?))),
         _ => Err(form_error()),
     }
 }

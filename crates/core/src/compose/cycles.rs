@@ -13,30 +13,24 @@ use crate::tool::Nesting;
 /// a limit.
 pub fn check_cycles(compositions: &[Composition]) -> Result<(), ComposeError> {
     let name_of = |composition: &Composition| composition.definition().name().to_string();
-    let compositions_by_name: HashMap<_, _> = compositions
+    let by_name: HashMap<_, _> = compositions
         .iter()
         .map(|composition| (name_of(composition), composition))
         .collect();
     let mut sizes = HashMap::new();
     for composition in compositions {
-        let size = compute_size(
-            &name_of(composition),
-            &compositions_by_name,
-            &mut Vec::new(),
-            &mut sizes,
-        )?;
+        let name = name_of(composition);
+        let size = compute_size(&name, &by_name, &mut Vec::new(), &mut sizes)?;
         let (max_depth, max_calls) = (Nesting::MAX_DEPTH, Nesting::MAX_CALLS);
         let fault = if size.calls > max_calls {
-            format!(
-                "one call would make {} nested calls; the limit is {max_calls}",
-                size.calls
-            )
+            let calls = size.calls;
+            format!("one call would make {calls} nested calls; the limit is {max_calls}")
         } else if size.depth > max_depth {
             format!("composed tools call each other more than {max_depth} levels deep")
         } else {
             continue;
         };
-        return Err(ComposeError::new(name_of(composition), fault));
+        return Err(ComposeError::new(name, fault));
     }
     Ok(())
 }
@@ -63,10 +57,8 @@ fn compute_size(
     if let Some(cycle_start) = callers.iter().position(|tool| tool == name) {
         let mut cycle = callers.split_off(cycle_start);
         cycle.push(name.to_owned());
-        let reason = format!(
-            "composed tools call each other in a cycle: {}",
-            cycle.join(" -> ")
-        );
+        let path = cycle.join(" -> ");
+        let reason = format!("composed tools call each other in a cycle: {path}");
         return Err(ComposeError::new(name, reason));
     }
     callers.push(name.to_owned());
@@ -77,10 +69,8 @@ fn compute_size(
     let mut total = CompositionSize::default();
     for tool in tools {
         let inner_size = compute_size(tool, compositions, callers, sizes)?;
-        total.calls = total
-            .calls
-            .saturating_add(1)
-            .saturating_add(inner_size.calls);
+        let calls = total.calls.saturating_add(1);
+        total.calls = calls.saturating_add(inner_size.calls);
         total.depth = total.depth.max(inner_size.depth);
     }
     total.depth += 1;

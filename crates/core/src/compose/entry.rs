@@ -101,6 +101,7 @@ fn read_step(entry: Value, path: String, depth: usize) -> Result<Step, ComposeEr
         |steps: Vec<Value>, key: &str| read_steps(steps, &format!("{path}.{key}"), depth + 1);
     let branches = (entry.then, entry.r#else);
     let call_members = (entry.name, entry.arguments);
+    let is_group = branches == (None, None) && call_members == (None, None);
     match (entry.tool, entry.sequence, entry.parallel, entry.r#if) {
         (Some(tool), None, None, None) => {
             let ((None, None), (Some(name), arguments)) = (branches, call_members) else {
@@ -125,14 +126,10 @@ fn read_step(entry: Value, path: String, depth: usize) -> Result<Step, ComposeEr
                 arguments,
             }))
         }
-        (None, Some(steps), None, None)
-            if branches == (None, None) && call_members == (None, None) =>
-        {
+        (None, Some(steps), None, None) if is_group => {
             Ok(Step::Sequence(read_substeps(steps, "sequence")?))
         }
-        (None, None, Some(steps), None)
-            if branches == (None, None) && call_members == (None, None) =>
-        {
+        (None, None, Some(steps), None) if is_group => {
             Ok(Step::Parallel(read_substeps(steps, "parallel")?))
         }
         (None, None, None, Some(condition)) if call_members == (None, None) => {
@@ -141,9 +138,8 @@ fn read_step(entry: Value, path: String, depth: usize) -> Result<Step, ComposeEr
             let (Some(then), otherwise) = branches else {
                 return fail("an 'if' needs a 'then'");
             };
-            let otherwise = otherwise
-                .map(|steps| read_substeps(steps, "else"))
-                .transpose()?;
+            let else_steps = otherwise.map(|steps| read_substeps(steps, "else"));
+            let otherwise = else_steps.transpose()?;
             Ok(Step::If {
                 condition,
                 then: read_substeps(then, "then")?,

@@ -78,9 +78,8 @@ impl InputTemplate {
     pub fn arguments(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         self.0.for_each_reference(&mut |pointer, _| {
-            if let Some(name) = pointer
-                .first_segment()
-                .filter(|name| !names.iter().any(|known_name| known_name == name))
+            if let Some(name) = pointer.first_segment()
+                && !names.iter().any(|known_name| known_name == name)
             {
                 names.push(name.to_owned());
             }

@@ -30,11 +30,12 @@ impl Pointer {
                 escape ~ as ~0 and / as ~1"
             )
         };
-        let escaped_tokens = text
+        let unescaped_tokens: Option<Vec<_>> = text
             .strip_prefix('/')
             .ok_or_else(invalid_reference)?
-            .split('/');
-        let unescaped_tokens: Option<Vec<_>> = escaped_tokens.map(unescape).collect();
+            .split('/')
+            .map(unescape)
+            .collect();
         let mut tokens = unescaped_tokens.ok_or_else(invalid_reference)?.into_iter();
         let source = match tokens.next().as_deref() {
             Some("input") => PointerRoot::Input,
@@ -45,9 +46,9 @@ impl Pointer {
         if let (PointerRoot::Step(_), Some(part)) = (&source, path.first())
             && !STEP_MEMBERS.contains(&part.as_str())
         {
-            return Err(format!(
-                "'{text}': a step has 'result', 'data' and 'text', but no '{part}'"
-            ));
+            let reason =
+                format!("'{text}': a step has 'result', 'data' and 'text', but no '{part}'");
+            return Err(reason);
         }
         Ok(Self { source, path })
     }
@@ -105,8 +106,7 @@ impl fmt::Display for Pointer {
             PointerRoot::Input => f.write_str("/input")?,
             PointerRoot::Step(name) => write!(f, "/steps/{}", escape(name))?,
         }
-        self.path
-            .iter()
-            .try_for_each(|token| write!(f, "/{}", escape(token)))
+        let mut tokens = self.path.iter();
+        tokens.try_for_each(|token| write!(f, "/{}", escape(token)))
     }
 }

@@ -92,11 +92,9 @@ fn checkpoint_key(composition: &Composition, input: &Value, context: &CallContex
 
 impl RunState {
     fn from_checkpoint(checkpoint: Option<&StepCheckpoint>) -> Self {
-        let steps = checkpoint
-            .into_iter()
-            .flat_map(|checkpoint| checkpoint.steps.clone());
+        let steps = checkpoint.map(|checkpoint| checkpoint.steps.clone());
         Self {
-            values: steps.collect(),
+            values: steps.into_iter().flatten().collect(),
             step_reports: Vec::new(),
         }
     }
@@ -155,10 +153,8 @@ impl ComposedRun<'_> {
         let id = format!("{}/{}", self.context.call_id, call.name);
         let is_granted = self.composition.grants.contains(&call.tool);
         let tool_call = ToolCall::new(id, &call.tool, arguments);
-        let result = self
-            .calls
-            .run(tool_call, self.context.clone(), is_granted)
-            .await;
+        let context = self.context.clone();
+        let result = self.calls.run(tool_call, context, is_granted).await;
         if !result.success {
             return Err(step_failure(call, result));
         }
@@ -200,23 +196,20 @@ impl ComposedRun<'_> {
         output: ToolOutput,
         checkpoint: Option<&StepCheckpoint>,
     ) -> ToolOutput {
-        let output_with_steps =
-            output.with_metadata("steps", json!(self.state.lock().step_reports));
+        let with_steps = output.with_metadata("steps", json!(self.state.lock().step_reports));
         let Some(checkpoint) = checkpoint else {
-            return output_with_steps;
+            return with_steps;
         };
         let resumed_steps: Vec<_> = checkpoint.steps.keys().collect();
         let resumption = json!({"call": checkpoint.call, "steps": resumed_steps});
-        output_with_steps.with_metadata("resumed", resumption)
+        with_steps.with_metadata("resumed", resumption)
     }
 
     /// Returns whether a resumed call failed before any further step finished, and thus changed
     /// nothing.
     fn is_rejected_resume(&self, failure: &ToolFailure) -> bool {
-        let is_temporary = matches!(
-            failure.code,
-            ErrorCode::RateLimited | ErrorCode::Unavailable
-        );
+        let code = failure.code;
+        let is_temporary = matches!(code, ErrorCode::RateLimited | ErrorCode::Unavailable);
         is_temporary && self.state.lock().step_reports.is_empty()
     }
 
@@ -230,11 +223,10 @@ impl ComposedRun<'_> {
         failure: ToolFailure,
     ) -> ToolFailure {
         let values = std::mem::take(&mut self.state.lock().values);
+        let earlier_call = checkpoint.and_then(|checkpoint| checkpoint.call);
         let current_call = self.context.record.map(|record| record.to_string());
         let new_checkpoint = StepCheckpoint {
-            call: checkpoint
-                .and_then(|checkpoint| checkpoint.call)
-                .or(current_call),
+            call: earlier_call.or(current_call),
             steps: values.into_iter().collect(),
         };
         let save_outcome = checkpoints.save(key, new_checkpoint).await;

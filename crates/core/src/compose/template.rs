@@ -1,9 +1,10 @@
 use std::collections::HashMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::MAX_DEPTH;
 use super::pointer::{Pointer, PointerRoot};
+use crate::tool::JsonObject;
 
 /// A JSON template with references. An object with a key that begins with `$` is a directive:
 ///
@@ -49,11 +50,9 @@ impl Template {
 
     fn parse_nested(value: Value, depth: usize) -> Result<Self, (String, String)> {
         // Templates may be nested four times as deeply as step groups.
-        if depth > 4 * MAX_DEPTH {
-            let reason = format!(
-                "the value is nested more than {} levels deep",
-                4 * MAX_DEPTH
-            );
+        let max_depth = 4 * MAX_DEPTH;
+        if depth > max_depth {
+            let reason = format!("the value is nested more than {max_depth} levels deep");
             return Err((String::new(), reason));
         }
         let prefix_path = |path: String| {
@@ -167,50 +166,37 @@ impl Template {
 }
 
 /// Parses an object with a key that begins with `$`.
-fn parse_directive(
-    mut members: Map<String, Value>,
-    depth: usize,
-) -> Result<Template, (String, String)> {
-    let error_at_root = |reason: String| (String::new(), reason);
+fn parse_directive(mut members: JsonObject, depth: usize) -> Result<Template, (String, String)> {
+    let error_at_root = |reason: &str| (String::new(), reason.to_owned());
     if let Some(value) = members.remove("$literal") {
         if !members.is_empty() {
-            return Err(error_at_root(
-                "no other key is allowed beside '$literal'".to_owned(),
-            ));
+            return Err(error_at_root("no other key is allowed beside '$literal'"));
         }
         return Ok(Template::Literal(value));
     }
     if let Some(reference) = members.remove("$from") {
         let default = members.remove("default");
         let Value::String(reference) = reference else {
-            return Err(error_at_root("'$from' must be a string".to_owned()));
+            return Err(error_at_root("'$from' must be a string"));
         };
-        let pointer = Pointer::parse(&reference).map_err(error_at_root)?;
+        let pointer = Pointer::parse(&reference).map_err(|reason| error_at_root(&reason))?;
         if !members.is_empty() {
-            return Err(error_at_root(
-                "only 'default' is allowed beside '$from'".to_owned(),
-            ));
+            return Err(error_at_root("only 'default' is allowed beside '$from'"));
         }
         return Ok(Template::From { pointer, default });
     }
     if let Some(parts) = members.remove("$text") {
         if !members.is_empty() {
-            return Err(error_at_root(
-                "no other key is allowed beside '$text'".to_owned(),
-            ));
+            return Err(error_at_root("no other key is allowed beside '$text'"));
         }
         return match Template::parse_nested(parts, depth + 1)? {
             Template::Array(parts) => Ok(Template::Text(parts)),
-            _ => Err(error_at_root(
-                "'$text' must be an array of parts".to_owned(),
-            )),
+            _ => Err(error_at_root("'$text' must be an array of parts")),
         };
     }
-    let unknown_key = members
-        .keys()
-        .find(|key| key.starts_with('$'))
-        .map_or("$", String::as_str);
-    Err(error_at_root(format!(
+    let found_key = members.keys().find(|key| key.starts_with('$'));
+    let unknown_key = found_key.map_or("$", String::as_str);
+    Err(error_at_root(&format!(
         "unknown key '{unknown_key}': expected $from, $text, or $literal (whose value is used \
         unchanged)"
     )))

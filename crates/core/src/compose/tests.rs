@@ -117,10 +117,8 @@ fn p_invalid_declarations_are_rejected_with_the_path() {
     }
     let mut grants = declared(json!([call("a", json!({}))]));
     grants["grants"] = json!(["other"]);
-    assert_eq!(
-        fault(grants),
-        "grants: no step calls the granted tool 'other'"
-    );
+    let expected = "grants: no step calls the granted tool 'other'";
+    assert_eq!(fault(grants), expected);
     let mut nameless = declared(json!([call("a", json!({}))]));
     nameless["name"] = json!("");
     assert!(fault(nameless).contains("Invalid tool name"));
@@ -132,10 +130,8 @@ fn p_the_size_of_a_composition_is_limited() {
         .map(|number| call(&format!("s{number}"), json!({})))
         .collect();
     let error = fault(declared(json!(calls)));
-    assert!(
-        error.contains("the composed tool declares 65 calls"),
-        "{error}"
-    );
+    let expected = "the composed tool declares 65 calls";
+    assert!(error.contains(expected), "{error}");
     let mut deep = call("a", json!({}));
     for _ in 0..=MAX_DEPTH {
         deep = json!({"sequence": [deep]});
@@ -183,10 +179,9 @@ fn p_a_cycle_is_rejected_and_its_path_is_named() {
         composition("b", &["echo", "c"]),
         composition("c", &["a"]),
     ];
-    assert_eq!(
-        check_cycles(&round).unwrap_err().to_string(),
-        "a: composed tools call each other in a cycle: a -> b -> c -> a"
-    );
+    let error = check_cycles(&round).unwrap_err().to_string();
+    let expected = "a: composed tools call each other in a cycle: a -> b -> c -> a";
+    assert_eq!(error, expected);
     let own = check_cycles(&[composition("a", &["a"])]).unwrap_err();
     assert!(own.to_string().ends_with("a -> a"), "{own}");
 }
@@ -211,10 +206,8 @@ fn p_the_size_of_nested_compositions_is_limited() {
 
 fn fill(template: Value, input: &Value) -> Result<Value, String> {
     let template = Template::parse(template).map_err(|(path, reason)| format!("{path}{reason}"))?;
-    let steps = [(
-        "a".to_owned(),
-        json!({"result": 1, "data": {"n": [5, null]}, "text": "1"}),
-    )];
+    let values = json!({"result": 1, "data": {"n": [5, null]}, "text": "1"});
+    let steps = [("a".to_owned(), values)];
     let scope = ReferenceScope {
         input,
         steps: &steps.into(),

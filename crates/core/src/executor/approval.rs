@@ -158,13 +158,10 @@ pub(super) async fn check(
     let decision = if context.denied.contains(&id) {
         Decision::Denied
     } else if !needs_approval || context.approved.contains(&id) {
-        let edited_arguments = context
-            .approved_arguments
-            .get(&id)
-            .filter(|_| needs_approval);
-        edited_arguments.map_or(Decision::Approved, |edited_arguments| {
-            Decision::Edited(edited_arguments.clone())
-        })
+        match context.approved_arguments.get(&id) {
+            Some(arguments) if needs_approval => Decision::Edited(arguments.clone()),
+            _ => Decision::Approved,
+        }
     } else if let Some(approver) = approver {
         let mut request = ApprovalRequest {
             id: id.clone(),

@@ -128,7 +128,7 @@ impl ArgumentChecks {
     }
 
     /// Checks the arguments against the tool's schema and fills in the schema's defaults, within
-    /// the call's deadline. Repairs the arguments of a model.
+    /// the call's deadline. Repairs arguments that a model wrote.
     pub(super) async fn check(
         &self,
         config: &ExecutorConfig,
@@ -178,11 +178,9 @@ impl ArgumentChecks {
         let started_at = Instant::now();
         let limit = config.timeout_of(tool);
         let deadline = started_at + limit;
-        let request = PermitRequest::for_local_work(tool, context.quota_account());
-        let permit = self
-            .queue
-            .acquire(request, config.queue_timeout, deadline)
-            .await?;
+        let request = PermitRequest::for_local(tool, context.quota_account());
+        let max_wait = config.queue_timeout;
+        let permit = self.queue.acquire(request, max_wait, deadline).await?;
         let thread_tool = Arc::clone(tool);
         let is_by_model = context.is_by_model;
         let check = spawn_blocking(move || {
@@ -193,15 +191,14 @@ impl ArgumentChecks {
                 Ok(compiled_schema) => compiled_schema,
                 Err(failure) => return (arguments, Err(failure)),
             };
-            let remaining_time = deadline
+            let max_time = deadline
                 .saturating_duration_since(Instant::now())
                 .min(MAX_CHECK_TIME);
             let check_outcome = compiled_schema.map_or(Ok(Ok(false)), |schema| {
                 if is_by_model {
-                    return schema.repair_within(&mut arguments, NULL_HANDLING, remaining_time);
+                    return schema.repair_within(&mut arguments, NULL_HANDLING, max_time);
                 }
-                let validation =
-                    schema.validate_within(&mut arguments, NULL_HANDLING, remaining_time);
+                let validation = schema.validate_within(&mut arguments, NULL_HANDLING, max_time);
                 validation.map(|validation| validation.map(|()| false))
             });
             (arguments, Ok(check_outcome))
@@ -267,8 +264,7 @@ fn invalid_arguments_failure(
 /// Returns the compiled schema of a tool; `None` if only the tool's server validates the arguments,
 /// because the schema is invalid.
 fn compile_schema(tool: &RegisteredTool) -> Result<Option<Arc<CompiledSchema>>, ToolFailure> {
-    let schema = tool.schema().map_err(|error| schema_failure(tool, error))?;
-    let Some(schema) = schema else {
+    let Some(schema) = tool.schema().map_err(|error| schema_failure(tool, error))? else {
         return Ok(None);
     };
     let had_error = schema.error().is_some();
@@ -290,11 +286,8 @@ fn compile_schema(tool: &RegisteredTool) -> Result<Option<Arc<CompiledSchema>>, 
 }
 
 fn schema_failure(tool: &RegisteredTool, error: &SchemaError) -> ToolFailure {
-    let message = format!(
-        "The arguments of tool '{}' cannot be validated: {}",
-        tool.name(),
-        error.reason
-    );
+    let (name, reason) = (tool.name(), &error.reason);
+    let message = format!("The arguments of tool '{name}' cannot be validated: {reason}");
     ToolFailure::new(ErrorCode::Unavailable, message)
 }
 
@@ -341,13 +334,8 @@ mod tests {
     }
 
     async fn run(executor: &Executor, user: &str, tool: &str, a: &str) -> ToolResult {
-        call(
-            executor,
-            tool,
-            json!({ "a": a }),
-            &CallContext::for_user(user),
-        )
-        .await
+        let context = CallContext::for_user(user);
+        call(executor, tool, json!({ "a": a }), &context).await
     }
 
     #[tokio::test]
@@ -383,11 +371,8 @@ mod tests {
         };
         let executor = executor(config);
         let result = run(&executor, "mallory", "hard", "x").await;
-        assert_failure(
-            &result,
-            ErrorCode::Timeout,
-            "Tool 'hard' timed out after 0.2s",
-        );
+        let expected = "Tool 'hard' timed out after 0.2s";
+        assert_failure(&result, ErrorCode::Timeout, expected);
         // With a longer deadline, the check stops before the deadline.
         let executor = self::executor(ExecutorConfig::default());
         let result = run(&executor, "mallory", "hard", "x").await;

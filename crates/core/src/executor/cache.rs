@@ -82,6 +82,7 @@ impl<'a> Request<'a> {
             rule.scope = CacheScope::Private;
         }
         let may_be_cached = rule.is_some() || (config.honor_servers && tool.origin().is_mcp());
+        let acting_identity = context.acting_identity.as_ref();
         may_be_cached.then(|| Self {
             config,
             tool,
@@ -92,10 +93,7 @@ impl<'a> Request<'a> {
                 context.caller_identity()
             },
             variant: context.variant.clone(),
-            credential: context
-                .acting_identity
-                .as_ref()
-                .map(|acting_identity| acting_identity.credential.clone()),
+            credential: acting_identity.map(|identity| identity.credential.clone()),
             rule,
             deadline,
         })
@@ -112,9 +110,8 @@ impl<'a> Request<'a> {
             ToolOrigin::Native => None,
         };
         let caller = match scope {
-            CacheScope::Private => self.caller.clone(),
-            CacheScope::Public if self.credential.is_some() => self.caller.clone(),
-            CacheScope::Public => json!(null),
+            CacheScope::Public if self.credential.is_none() => json!(null),
+            CacheScope::Public | CacheScope::Private => self.caller.clone(),
         };
         let mut call = json!({
             "arguments": self.arguments,
@@ -213,11 +210,8 @@ impl ToolResultCache {
                 // again.
                 Ok(Ok(None) | Err(_)) => {}
                 Err(_) => {
-                    return Err(ToolFailure::timed_out(
-                        request.tool.name(),
-                        request.tool.origin(),
-                        limit,
-                    ));
+                    let tool = request.tool;
+                    return Err(ToolFailure::timed_out(tool.name(), tool.origin(), limit));
                 }
             }
         }
@@ -270,13 +264,9 @@ impl ToolResultCache {
         let output = run.await?;
         if let Some(rule) = hints::parse(&output) {
             let key = request.key(rule.scope);
+            let copy = Arc::new(output.without_response());
             let mut state = self.state.lock();
-            state.entries.put(
-                key,
-                Arc::new(output.without_response()),
-                rule.ttl,
-                request.config,
-            );
+            state.entries.put(key, copy, rule.ttl, request.config);
         }
         Ok(output)
     }

@@ -129,12 +129,7 @@ impl FairQueue {
         // A free permit can be taken without looking at the queue: a queued call that could use the
         // permit would already have received it.
         if state.may_run(&request) {
-            let counted_call = state.count(request);
-            let queue = Arc::clone(self);
-            return Ok(Ok(QueuePermit {
-                queue,
-                counted_call,
-            }));
+            return Ok(Ok(self.create_permit(state.count(request))));
         }
         let evicted_waiter = if state.queued_count < state.bounds.max_queued {
             None
@@ -159,12 +154,15 @@ impl FairQueue {
     /// Sends permits to the queued calls that were selected to run.
     fn hand_permits(self: &Arc<Self>, picked_calls: Vec<(Waiter, Box<CountedCall>)>) {
         for (waiter, counted_call) in picked_calls {
-            let queue = Arc::clone(self);
             // If the call no longer waits, dropping the permit releases it.
-            drop(waiter.sender.send(Ok(QueuePermit {
-                queue,
-                counted_call,
-            })));
+            drop(waiter.sender.send(Ok(self.create_permit(counted_call))));
+        }
+    }
+
+    fn create_permit(self: &Arc<Self>, counted_call: Box<CountedCall>) -> QueuePermit {
+        QueuePermit {
+            queue: Arc::clone(self),
+            counted_call,
         }
     }
 }
@@ -193,14 +191,12 @@ impl QueuedCall {
             // Receiving never fails, because the queue never drops a sender without sending a
             // message. If receiving did fail, the call would have no permit, so the call is
             // rejected.
-            Ok(Err(_)) | Err(_) => Err(ToolFailure::new(
-                ErrorCode::Unavailable,
-                format!(
-                    "Tool '{}' did not start within {}: no slot was free",
-                    self.request.tool,
-                    seconds_text(max_wait)
-                ),
-            )),
+            Ok(Err(_)) | Err(_) => {
+                let (tool, wait) = (&self.request.tool, seconds_text(max_wait));
+                let message =
+                    format!("Tool '{tool}' did not start within {wait}: no slot was free");
+                Err(ToolFailure::new(ErrorCode::Unavailable, message))
+            }
         }
     }
 }
@@ -213,9 +209,6 @@ impl Drop for QueuedCall {
 }
 
 fn queue_full_failure() -> ToolFailure {
-    ToolFailure::new(
-        ErrorCode::RateLimited,
-        "The queue of tool calls is full. Retry after 1 second.",
-    )
-    .with_retry_after(QUEUE_FULL_RETRY_INTERVAL)
+    let message = "The queue of tool calls is full. Retry after 1 second.";
+    ToolFailure::new(ErrorCode::RateLimited, message).with_retry_after(QUEUE_FULL_RETRY_INTERVAL)
 }

@@ -93,12 +93,12 @@ impl ExecutorConfig {
                 }
                 OptionError::Form { path, reason }
             })?;
-        let defaults = Self::default();
+        let base = Self::default();
         let read_time = |name, value: Option<f64>, default| {
             value.map_or(Ok(default), |value| parse_seconds(name, value))
         };
         Ok(Self {
-            timeout: read_time("timeout", options.timeout, defaults.timeout)?,
+            timeout: read_time("timeout", options.timeout, base.timeout)?,
             tool_timeouts: options
                 .tool_timeouts
                 .into_iter()
@@ -107,23 +107,15 @@ impl ExecutorConfig {
             max_concurrent_local: options.max_concurrent_local,
             server_concurrency: options.server_concurrency,
             tool_concurrency: options.tool_concurrency,
-            queue_timeout: read_time(
-                "queue_timeout",
-                options.queue_timeout,
-                defaults.queue_timeout,
-            )?,
-            max_output_bytes: options
-                .max_output_bytes
-                .unwrap_or(defaults.max_output_bytes),
+            queue_timeout: read_time("queue_timeout", options.queue_timeout, base.queue_timeout)?,
+            max_output_bytes: options.max_output_bytes.unwrap_or(base.max_output_bytes),
             cache: CacheConfig {
-                honor_servers: options
-                    .enable_caching
-                    .unwrap_or(defaults.cache.honor_servers),
-                ..defaults.cache
+                honor_servers: options.enable_caching.unwrap_or(base.cache.honor_servers),
+                ..base.cache
             },
             rate_limits: options.rate_limits.into(),
             approvals: options.approvals,
-            ..defaults
+            ..base
         }
         .with_concurrency(options.max_concurrent, options.max_concurrent_total))
     }

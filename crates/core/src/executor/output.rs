@@ -251,10 +251,8 @@ pub(super) fn json_len(value: &Value) -> usize {
         Value::String(text) => text.len() + 2,
         Value::Array(items) => 2 + items.iter().map(|item| json_len(item) + 1).sum::<usize>(),
         Value::Object(entries) => {
-            2 + entries
-                .iter()
-                .map(|(key, value)| key.len() + json_len(value) + 4)
-                .sum::<usize>()
+            let entry_len = |(key, value): (&String, &Value)| key.len() + json_len(value) + 4;
+            2 + entries.iter().map(entry_len).sum::<usize>()
         }
     }
 }

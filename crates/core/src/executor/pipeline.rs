@@ -92,18 +92,14 @@ impl Executor {
 
         let tool = require_tool(tool, &call.name)?;
         check_nesting(&tool, &call.name, &context)?;
-        let mut parsed_arguments = arguments::parse(call.arguments, &context).await?;
-        tool.restore_property_keys(&mut parsed_arguments.arguments);
-        let checked_arguments = checks
-            .check(config, &tool, parsed_arguments, &context)
-            .await?;
-        if checked_arguments.is_repaired {
-            open_call.record_repaired(&checked_arguments.arguments);
+        let mut parsed = arguments::parse(call.arguments, &context).await?;
+        tool.restore_property_keys(&mut parsed.arguments);
+        let checked = checks.check(config, &tool, parsed, &context).await?;
+        if checked.is_repaired {
+            open_call.record_repaired(&checked.arguments);
         }
-        let (mut arguments, mut elapsed_time) = (
-            checked_arguments.arguments,
-            wait_time + checked_arguments.elapsed,
-        );
+        let mut arguments = checked.arguments;
+        let mut elapsed_time = wait_time + checked.elapsed;
         let limit = config.timeout_of(&tool);
         if let Some(acting_identity) = tool.tool().acting_identity(&context) {
             let started_at = Instant::now();
@@ -116,7 +112,7 @@ impl Executor {
         let approver = hooks.approver.as_deref();
         let deadline = open_call.set_deadline(limit.saturating_sub(elapsed_time));
         let needs_approval = config.approvals.requires_approval(&tool, registry);
-        let mut granted_approval = if needs_approval || !context.denied.is_empty() {
+        let mut grant = if needs_approval || !context.denied.is_empty() {
             let (arguments, entry) = (&arguments, open_call.entry());
             Box::pin(approval::check(
                 needs_approval,
@@ -131,26 +127,22 @@ impl Executor {
         } else {
             None
         };
-        if let Some(granted_approval) = &granted_approval {
-            elapsed_time += granted_approval.elapsed;
-            context.approval_id = Some(granted_approval.id.clone());
+        if let Some(grant) = &grant {
+            elapsed_time += grant.elapsed;
+            context.approval_id = Some(grant.id.clone());
             // The tool does not get the trace context's `tracestate`, because it is free text that
             // the approver has not seen.
             context.trace = context.trace.map(TraceContext::without_state);
         }
-        if let Some(edited_arguments) = granted_approval
-            .as_mut()
-            .and_then(|granted_approval| granted_approval.edited_arguments.take())
+        if let Some(grant) = &mut grant
+            && let Some(edited_arguments) = grant.edited_arguments.take()
         {
-            let checked_arguments =
-                Box::pin(self.check_edited(&tool, edited_arguments, &context)).await?;
-            elapsed_time += checked_arguments.elapsed;
-            arguments = checked_arguments.arguments;
+            let checked = Box::pin(self.check_edited(&tool, edited_arguments, &context)).await?;
+            elapsed_time += checked.elapsed;
+            arguments = checked.arguments;
             open_call.record_edited(&arguments);
         }
-        let request = granted_approval
-            .as_ref()
-            .and_then(|granted_approval| granted_approval.request.as_deref());
+        let request = grant.as_ref().and_then(|grant| grant.request.as_deref());
         // The connection is removed, because the user may have removed the credential while the
         // approver decided. The tool reads the credential again.
         if let (Some(acting_identity), Some(_)) = (&mut context.acting_identity, request) {
@@ -161,9 +153,7 @@ impl Executor {
                 tool: Arc::clone(&tool),
                 arguments: arguments.clone(),
                 context: context.clone(),
-                approval: granted_approval
-                    .as_ref()
-                    .map(|granted_approval| granted_approval.id.clone()),
+                approval: grant.as_ref().map(|grant| grant.id.clone()),
             };
             if let Some(output) = gate.enter(ready_call).await? {
                 let size = output::size(&output);
@@ -179,7 +169,7 @@ impl Executor {
             cache::Request::for_call(&config.cache, &tool, &arguments, &context, deadline);
         let max_result_bytes = output::max_result_bytes(config, &tool, &context);
         let approval = approver.zip(request);
-        let ready_run = ReadyToolRun {
+        let ready = ReadyToolRun {
             tool: &tool,
             arguments,
             context,
@@ -188,12 +178,10 @@ impl Executor {
             clock: None,
         };
         // The future is boxed, because two branches hold it.
-        let tool_run =
-            Box::pin(self.run_tool(ready_run, approval, open_call, has_tool_begun, &reservation));
+        let run = Box::pin(self.run_tool(ready, approval, open_call, has_tool_begun, &reservation));
         let output = match cache_request {
             Some(request) => {
-                let output =
-                    Box::pin(cache.get_or_run(request, limit, &reservation, tool_run)).await?;
+                let output = Box::pin(cache.get_or_run(request, limit, &reservation, run)).await?;
                 if let (false, Some((approver, request))) = (*has_tool_begun, approval) {
                     // A call whose result comes from the cache uses up its approval, too, because
                     // the approver sees that the call has succeeded.
@@ -201,7 +189,7 @@ impl Executor {
                 }
                 output
             }
-            None => tool_run.await?,
+            None => run.await?,
         };
         let has_memory = !reservation.has_failed();
         let output = match output::Excess::for_output(&output, max_result_bytes, has_memory) {
@@ -249,9 +237,8 @@ impl Executor {
             is_by_model: false,
             ..context.clone()
         };
-        let check_outcome = checks
-            .check(config, tool, edited_arguments.into(), &context)
-            .await;
+        let edited = edited_arguments.into();
+        let check_outcome = checks.check(config, tool, edited, &context).await;
         check_outcome.map_err(|mut failure| {
             failure.message = format!("The arguments of the approver: {}", failure.message);
             failure
@@ -271,7 +258,7 @@ impl Executor {
         context: &CallContext,
     ) -> Result<JsonObject, ToolFailure> {
         let check_outcome = self.check_edited(tool, edited_arguments, context).await;
-        check_outcome.map(|checked_arguments| checked_arguments.arguments)
+        check_outcome.map(|checked| checked.arguments)
     }
 
     /// Runs the stages that follow if there is no cached result for the call.
@@ -286,26 +273,21 @@ impl Executor {
         let SharedExecutor { config, queue, .. } = &*self.shared;
         let queue = self.own_queue.as_ref().unwrap_or(queue);
         let tool = ready_run.tool;
-        let queue_timeout = config.queue_timeout;
+        let (queue_timeout, deadline) = (config.queue_timeout, ready_run.deadline);
         let makes_calls = tool.tool().makes_calls();
         // A call that waits for its nested calls must not hold a permit that they need.
         let _permit = if makes_calls {
             None
         } else {
             let request = PermitRequest::for_call(tool, ready_run.context.quota_account());
-            Some(
-                queue
-                    .acquire(request, queue_timeout, ready_run.deadline)
-                    .await?,
-            )
+            Some(queue.acquire(request, queue_timeout, deadline).await?)
         };
         if let Some((approver, request)) = approval {
-            approval::spend(approver, request, ready_run.deadline, open_call.entry()).await?;
+            approval::spend(approver, request, deadline, open_call.entry()).await?;
         }
         // The executor waits for the record only until the call's deadline, because the call log
         // may wait for a locked database.
-        let record_outcome =
-            tokio::time::timeout_at(ready_run.deadline, open_call.record_running()).await;
+        let record_outcome = tokio::time::timeout_at(deadline, open_call.record_running()).await;
         if let Some(record) = record_outcome.unwrap_or_else(|_| Err(record::late_failure()))? {
             ready_run.context.record = Some(record);
         }
@@ -355,17 +337,16 @@ fn check_nesting(
         // learn that the tool exists.
         return require_tool(None, name).map(drop);
     }
-    let limit_failure = |message: String| Err(ToolFailure::new(ErrorCode::InternalError, message));
+    let limit_failure = |limit: String| {
+        let message = format!("Nested tool calls are limited to {limit}");
+        Err(ToolFailure::new(ErrorCode::InternalError, message))
+    };
     let (max_depth, max_calls) = (Nesting::MAX_DEPTH, Nesting::MAX_CALLS);
     if nesting.depth > max_depth {
-        return limit_failure(format!(
-            "Nested tool calls are limited to {max_depth} levels"
-        ));
+        return limit_failure(format!("{max_depth} levels"));
     }
     if nesting.count() > max_calls {
-        return limit_failure(format!(
-            "Nested tool calls are limited to {max_calls} for one call"
-        ));
+        return limit_failure(format!("{max_calls} for one call"));
     }
     Ok(())
 }
@@ -403,9 +384,8 @@ async fn run_until_deadline(ready_run: ReadyToolRun<'_>) -> Result<ToolOutput, T
         Some(Ok(outcome)) => outcome,
         Some(Err(join_error)) if join_error.is_panic() => {
             tracing::error!(tool.name = %name, "Tool `{name}` panicked");
-            Err(ToolFailure::internal(format!(
-                "Tool '{name}' failed unexpectedly"
-            )))
+            let message = format!("Tool '{name}' failed unexpectedly");
+            Err(ToolFailure::internal(message))
         }
         Some(Err(_)) => Err(ToolFailure::new(
             ErrorCode::Cancelled,

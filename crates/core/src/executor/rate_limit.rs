@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{QuotaAccount, RateLimits, RateWindows};
 use crate::registry::{RegisteredTool, ToolRegistry};
-use crate::tool::{ErrorCode, ToolFailure, ToolOrigin, whole_seconds};
+use crate::tool::{ErrorCode, ToolFailure, whole_seconds};
 pub use past_calls::PastCallCount;
 use past_calls::PastCallCounts;
 use window::CallTimes;
@@ -136,18 +136,15 @@ impl RateLimiter {
             });
             let subject = LimitSubject::Tool(call.tool);
             let tool_limit = (subject, *windows, cooldown);
-            for (subject, windows, cooldown) in
-                [Some(tool_limit), server_limit].into_iter().flatten()
-            {
+            let call_limits = [Some(tool_limit), server_limit].into_iter().flatten();
+            for (subject, windows, cooldown) in call_limits {
                 let horizon = windows.max_length().max(cooldown);
                 if call.age >= horizon {
                     continue;
                 }
                 let account = call.account.clone();
-                let times = ledger
-                    .times
-                    .entry(LedgerKey { account, subject })
-                    .or_default();
+                let key = LedgerKey { account, subject };
+                let times = ledger.times.entry(key).or_default();
                 times.insert_past(admitted_at, horizon, windows.max_calls());
             }
         }
@@ -186,16 +183,11 @@ impl RateLimiter {
 
     fn has_limit(&self, tool: &RegisteredTool) -> bool {
         let windows = self.limits.tools.get(tool.name().as_str());
-        let server = match tool.origin() {
-            ToolOrigin::Mcp { server_label, .. } => self.limits.servers.get(server_label),
-            ToolOrigin::Native => None,
-        };
+        let label = tool.origin().server_label();
+        let server = label.and_then(|label| self.limits.servers.get(label));
         let windows = [Some(windows.unwrap_or(&self.limits.default)), server];
         !tool.definition().cooldown().is_zero()
-            || windows
-                .into_iter()
-                .flatten()
-                .any(|windows| windows.has_limit())
+            || windows.iter().flatten().any(|windows| windows.has_limit())
     }
 
     /// Admits and counts the call, or fails with the time after which the call may be repeated. A
@@ -208,31 +200,20 @@ impl RateLimiter {
         let cooldown = tool.definition().cooldown();
         let name = tool.name().as_str();
         let tool_windows = self.limits.tools.get(name).unwrap_or(&self.limits.default);
-        let server = match tool.origin() {
-            ToolOrigin::Mcp { server_label, .. } => {
-                let windows = self.limits.servers.get(server_label);
-                windows.map(|windows| (server_label, windows))
-            }
-            ToolOrigin::Native => None,
-        };
+        let label = tool.origin().server_label();
+        let server = label.and_then(|label| Some((label, self.limits.servers.get(label)?)));
         let create_key = |subject| LedgerKey {
             account: account.clone(),
             subject,
         };
         let mut checks = Vec::with_capacity(2);
         if !cooldown.is_zero() || tool_windows.has_limit() {
-            checks.push((
-                create_key(LimitSubject::Tool(name.to_owned())),
-                *tool_windows,
-                cooldown,
-            ));
+            let key = create_key(LimitSubject::Tool(name.to_owned()));
+            checks.push((key, *tool_windows, cooldown));
         }
         if let Some((label, windows)) = server.filter(|(_, windows)| windows.has_limit()) {
-            checks.push((
-                create_key(LimitSubject::Server(label.clone())),
-                *windows,
-                Duration::ZERO,
-            ));
+            let key = create_key(LimitSubject::Server(label.to_owned()));
+            checks.push((key, *windows, Duration::ZERO));
         }
         if checks.is_empty() {
             return Ok(());
@@ -265,17 +246,12 @@ impl RateLimitCounts {
     fn sweep(&mut self, now: Instant) {
         self.admissions_since_sweep = 0;
         self.times.retain(|_, times| !times.is_expired(now));
-        let calls =
-            |times: &HashMap<LedgerKey, CallTimes>| times.values().map(CallTimes::len).sum();
-        let mut calls: usize = calls(&self.times);
+        let mut calls: usize = self.times.values().map(CallTimes::len).sum();
         if self.times.len() <= MAX_ACCOUNTS && calls <= MAX_CALLS {
             return;
         }
-        let mut entries_by_age: Vec<_> = self
-            .times
-            .iter()
-            .map(|(key, times)| (times.last(), key.clone()))
-            .collect();
+        let to_entry = |(key, times): (&LedgerKey, &CallTimes)| (times.last(), key.clone());
+        let mut entries_by_age: Vec<_> = self.times.iter().map(to_entry).collect();
         entries_by_age.sort_unstable_by_key(|(last, _)| *last);
         tracing::warn!(
             accounts = entries_by_age.len(),
@@ -306,10 +282,8 @@ fn check_cooldown(
     if cooldown.is_zero() || wait.is_zero() {
         return Ok(());
     }
-    Err(rate_limited_failure(
-        &format!("Tool '{name}' is cooling down."),
-        wait,
-    ))
+    let reason = format!("Tool '{name}' is cooling down.");
+    Err(rate_limited_failure(&reason, wait))
 }
 
 fn check_windows(
@@ -320,10 +294,8 @@ fn check_windows(
     times.drop_expired(now);
     for (label, length, limit) in windows.limits() {
         if let Some(wait) = times.time_until_allowed(limit, length, now) {
-            return Err(rate_limited_failure(
-                &format!("Rate limit exceeded (per-{label})."),
-                wait,
-            ));
+            let reason = format!("Rate limit exceeded (per-{label}).");
+            return Err(rate_limited_failure(&reason, wait));
         }
     }
     Ok(())
@@ -332,9 +304,6 @@ fn check_windows(
 fn rate_limited_failure(reason: &str, wait: Duration) -> ToolFailure {
     let seconds = whole_seconds(wait);
     let unit = if seconds == 1 { "second" } else { "seconds" };
-    ToolFailure::new(
-        ErrorCode::RateLimited,
-        format!("{reason} Retry after {seconds} {unit}."),
-    )
-    .with_retry_after(wait)
+    let message = format!("{reason} Retry after {seconds} {unit}.");
+    ToolFailure::new(ErrorCode::RateLimited, message).with_retry_after(wait)
 }

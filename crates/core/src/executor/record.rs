@@ -183,9 +183,8 @@ impl<'a> OpenCall<'a> {
         // After a wait for a person, the deadline may be in the past, so the current time counts
         // instead.
         let end_at = self.deadline.map_or(now, |deadline| deadline.max(now));
-        *self
-            .response_deadline
-            .get_or_insert(end_at + RESPONSE_ALLOWANCE)
+        let response_deadline = end_at + RESPONSE_ALLOWANCE;
+        *self.response_deadline.get_or_insert(response_deadline)
     }
 
     /// Returns the call-log entry of the call, if there is a call log.
@@ -232,15 +231,11 @@ impl<'a> OpenCall<'a> {
         if let Some(entry) = &mut self.entry {
             entry.end(result, response_deadline).await;
         }
+        let repaired = self.repaired_arguments.take();
+        let approved = self.approved_arguments.take();
         for (key, arguments) in [
-            (
-                ToolResult::REPAIRED_ARGUMENTS,
-                self.repaired_arguments.take(),
-            ),
-            (
-                ToolResult::APPROVED_ARGUMENTS,
-                self.approved_arguments.take(),
-            ),
+            (ToolResult::REPAIRED_ARGUMENTS, repaired),
+            (ToolResult::APPROVED_ARGUMENTS, approved),
         ] {
             if let Some(arguments) = arguments {
                 result.metadata.insert(key.to_owned(), json!(arguments));
@@ -271,10 +266,7 @@ pub(super) fn create_span(
     tool: Option<&RegisteredTool>,
     context: &CallContext,
 ) -> Span {
-    let server = tool.and_then(|tool| match tool.origin() {
-        ToolOrigin::Mcp { server_label, .. } => Some(server_label.as_str()),
-        ToolOrigin::Native => None,
-    });
+    let server = tool.and_then(|tool| tool.origin().server_label());
     tracing::info_span!(
         "call",
         tool.name = %shortened_for_log(&call.name), call.id = %shortened_for_log(&call.id),
@@ -317,9 +309,8 @@ impl Recorder {
             }
         };
         let seconds = (elapsed.as_secs_f64() * 1e6).round() / 1e6;
-        result
-            .metadata
-            .insert("execution_time".to_owned(), json!(seconds));
+        let metadata = &mut result.metadata;
+        metadata.insert("execution_time".to_owned(), json!(seconds));
         log_end(&result, elapsed);
         (result, response)
     }
@@ -349,10 +340,8 @@ fn shortened_for_log(text: &str) -> &str {
 }
 
 fn log_end(result: &ToolResult, elapsed: Duration) {
-    let (name, id) = (
-        shortened_for_log(&result.tool_name),
-        shortened_for_log(&result.tool_call_id),
-    );
+    let name = shortened_for_log(&result.tool_name);
+    let id = shortened_for_log(&result.tool_call_id);
     let duration_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     match result.error_code {
         None => tracing::info!(
@@ -440,10 +429,8 @@ impl Journal {
         let name = tool.map_or(call.name.as_str(), |tool| tool.name().as_str());
         let arguments = self.writer.redaction.arguments(&call.arguments);
         let mut record = ToolCallRecord::begin(self.process.clone(), name, arguments);
-        record.server = tool.and_then(|tool| match tool.origin() {
-            ToolOrigin::Mcp { server_label, .. } => Some(server_label.clone()),
-            ToolOrigin::Native => None,
-        });
+        let server = tool.and_then(|tool| tool.origin().server_label());
+        record.server = server.map(str::to_owned);
         if let Some(id) = context.record {
             record.id = id;
         }

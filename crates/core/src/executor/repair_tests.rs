@@ -68,11 +68,8 @@ async fn c3_the_arguments_of_a_model_are_repaired_and_those_of_programs_are_not(
         assert_eq!(result.result, meant, "{arguments}: {result:?}");
         assert_eq!(result.metadata[ToolResult::REPAIRED_ARGUMENTS], meant);
         let result = run(&executor, arguments.clone(), false).await;
-        assert_eq!(
-            result.error_code,
-            Some(ErrorCode::InvalidInput),
-            "{arguments}"
-        );
+        let code = result.error_code;
+        assert_eq!(code, Some(ErrorCode::InvalidInput), "{arguments}");
         assert_eq!(result.metadata.get(ToolResult::REPAIRED_ARGUMENTS), None);
     }
 }
@@ -91,11 +88,8 @@ async fn c3_valid_and_unclear_arguments_of_a_model_stay() {
     ] {
         let result = run(&executor, arguments.clone(), true).await;
         assert!(result.success, "{arguments}: {result:?}");
-        assert_eq!(
-            result.metadata.get(ToolResult::REPAIRED_ARGUMENTS),
-            None,
-            "{arguments}"
-        );
+        let repaired = result.metadata.get(ToolResult::REPAIRED_ARGUMENTS);
+        assert_eq!(repaired, None, "{arguments}");
     }
     for (arguments, error) in [
         (json!("[1]"), "The arguments must be a JSON object"),

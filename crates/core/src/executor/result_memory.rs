@@ -73,9 +73,7 @@ impl Reservation {
 
     /// Changes the reservation to the memory that an output of `bytes` bytes needs.
     pub(super) async fn extend(&self, bytes: usize) {
-        let Some(memory) = &self.memory else {
-            return;
-        };
+        let Some(memory) = &self.memory else { return };
         let reserved_bytes = self.bytes.load(Ordering::Relaxed);
         if bytes < min_reserved_bytes(memory) || bytes <= reserved_bytes {
             self.keep(bytes);
@@ -136,10 +134,7 @@ fn min_reserved_bytes(memory: &ResultMemory) -> usize {
 }
 
 fn no_memory_failure() -> ToolFailure {
-    ToolFailure::new(
-        ErrorCode::RateLimited,
-        "Too many bytes of results wait for clients that read slowly. The tool has not run. Retry \
-         after 1 second.",
-    )
-    .with_retry_after(RETRY_INTERVAL)
+    let message = "Too many bytes of results wait for clients that read slowly. The tool has not \
+                   run. Retry after 1 second.";
+    ToolFailure::new(ErrorCode::RateLimited, message).with_retry_after(RETRY_INTERVAL)
 }

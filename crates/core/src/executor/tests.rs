@@ -25,36 +25,27 @@ fn with_numbers(name: &str, parameters: &[&str]) -> ToolDefinition {
 /// Returns a registry with the tools `add(a, b)`, `fail()`, `panic()`, `sleep(ms)` and `who()`.
 pub(super) fn registry() -> Arc<ToolRegistry> {
     let registry = ToolRegistry::new();
-    add(
-        &registry,
-        with_numbers("add", &["a", "b"]),
-        |arguments, _| async move {
-            let sum = arguments["a"].as_i64().unwrap() + arguments["b"].as_i64().unwrap();
-            Ok(ToolOutput::value(json!(sum)))
-        },
-    );
+    let adder = with_numbers("add", &["a", "b"]);
+    add(&registry, adder, |arguments, _| async move {
+        let sum = arguments["a"].as_i64().unwrap() + arguments["b"].as_i64().unwrap();
+        Ok(ToolOutput::value(json!(sum)))
+    });
     add(&registry, definition("fail"), |_, _| async {
         Err(ToolFailure::internal("division by zero"))
     });
     add(&registry, definition("panic"), |_, _| async {
         panic!("with a secret inside")
     });
-    add(
-        &registry,
-        with_numbers("sleep", &["ms"]),
-        |arguments, _| async move {
-            let pause = arguments["ms"].as_u64().unwrap();
-            tokio::time::sleep(Duration::from_millis(pause)).await;
-            Ok(ToolOutput::value(json!(pause)))
-        },
-    );
-    add(
-        &registry,
-        definition("who"),
-        |_, context: CallContext| async move {
-            Ok(ToolOutput::value(json!([context.user, context.call_id])))
-        },
-    );
+    let sleep = with_numbers("sleep", &["ms"]);
+    add(&registry, sleep, |arguments, _| async move {
+        let pause = arguments["ms"].as_u64().unwrap();
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        Ok(ToolOutput::value(json!(pause)))
+    });
+    let who = definition("who");
+    add(&registry, who, |_, context: CallContext| async move {
+        Ok(ToolOutput::value(json!([context.user, context.call_id])))
+    });
     Arc::new(registry)
 }
 
@@ -100,10 +91,8 @@ async fn arguments_with_too_many_values_are_an_error_before_they_are_parsed() {
         assert!(error.ends_with("more than 1000000 JSON values"), "{error}");
         // In the conversation, the arguments stay a text.
         let call = call("c", "add", arguments.clone());
-        assert_eq!(
-            call.arguments_object(),
-            json!({ "INVALID_JSON": arguments })
-        );
+        let expected = json!({ "INVALID_JSON": arguments });
+        assert_eq!(call.arguments_object(), expected);
     }
     // A long text within the limit is parsed on another thread.
     let arguments = format!(r#"{{"a":1,"b":2,"c":[{}0]}}"#, "0,".repeat(100_000));
@@ -197,19 +186,16 @@ async fn c1_parallel_keeps_order_and_runs_at_most_n_at_once() {
     let max_running = Arc::new(AtomicUsize::new(0));
     let (r, m) = (Arc::clone(&running), Arc::clone(&max_running));
     let registry = ToolRegistry::new();
-    add(
-        &registry,
-        with_numbers("track", &["ms"]),
-        move |arguments, _| {
-            let (running, max_running) = (Arc::clone(&r), Arc::clone(&m));
-            async move {
-                max_running.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                tokio::time::sleep(Duration::from_millis(arguments["ms"].as_u64().unwrap())).await;
-                running.fetch_sub(1, Ordering::SeqCst);
-                Ok(ToolOutput::value(arguments["ms"].clone()))
-            }
-        },
-    );
+    let track = with_numbers("track", &["ms"]);
+    add(&registry, track, move |arguments, _| {
+        let (running, max_running) = (Arc::clone(&r), Arc::clone(&m));
+        async move {
+            max_running.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(arguments["ms"].as_u64().unwrap())).await;
+            running.fetch_sub(1, Ordering::SeqCst);
+            Ok(ToolOutput::value(arguments["ms"].clone()))
+        }
+    });
     let config = ExecutorConfig {
         max_concurrent: NonZeroUsize::new(3).unwrap(),
         ..ExecutorConfig::default()
@@ -218,9 +204,8 @@ async fn c1_parallel_keeps_order_and_runs_at_most_n_at_once() {
     let calls = (0..20u64)
         .map(|n| call(&n.to_string(), "track", json!({"ms": 100 - n})))
         .collect();
-    let results = executor
-        .execute_parallel(calls, &CallContext::default())
-        .await;
+    let context = CallContext::default();
+    let results = executor.execute_parallel(calls, &context).await;
     assert_eq!(max_running.load(Ordering::SeqCst), 3);
     for (n, result) in (0..20u64).zip(&results) {
         assert_eq!(result.result, json!(100 - n));
@@ -232,19 +217,16 @@ async fn c1_a_tool_that_holds_the_only_permit_may_make_calls() {
     let executor: Arc<std::sync::OnceLock<Executor>> = Arc::default();
     let registry = registry();
     let own = Arc::clone(&executor);
-    add(
-        &registry,
-        definition("outer"),
-        move |_, context: CallContext| {
-            let own = own.get().unwrap().with_separate_permits();
-            async move {
-                let calls = ["a", "b"].map(|id| call(id, "who", json!({})));
-                let results = own.execute_parallel(calls.into(), &context).await;
-                let successes = results.iter().filter(|result| result.success).count();
-                Ok(ToolOutput::value(json!(successes)))
-            }
-        },
-    );
+    let outer = definition("outer");
+    add(&registry, outer, move |_, context: CallContext| {
+        let own = own.get().unwrap().with_separate_permits();
+        async move {
+            let calls = ["a", "b"].map(|id| call(id, "who", json!({})));
+            let results = own.execute_parallel(calls.into(), &context).await;
+            let successes = results.iter().filter(|result| result.success).count();
+            Ok(ToolOutput::value(json!(successes)))
+        }
+    });
     let config = ExecutorConfig {
         max_concurrent: NonZeroUsize::MIN,
         ..ExecutorConfig::default()

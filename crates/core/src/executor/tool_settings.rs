@@ -73,11 +73,11 @@ impl<T> ToolSettings<T> {
     /// of these settings.
     pub fn remove_in_any_case(&mut self, name: &str) -> Option<T> {
         let is_named = |tool_name: &String, _: &mut T| tool_name.eq_ignore_ascii_case(name);
-        let removed_settings = self
+        let last_setting = self
             .exact_settings
             .extract_if(is_named)
-            .map(|(_, setting)| setting);
-        let last_setting = removed_settings.last();
+            .map(|(_, setting)| setting)
+            .last();
         last_setting.or_else(|| self.in_any_case.remove(&name.to_ascii_lowercase()))
     }
 

@@ -94,11 +94,9 @@ impl<P: JobPeer> Observer for PeerHooks<P> {
 
 fn server_name(origin: &ToolOrigin) -> Option<String> {
     match origin {
-        ToolOrigin::Mcp {
-            server_label,
-            server_url,
-        } if server_label.is_empty() => Some(server_url.clone()),
-        ToolOrigin::Mcp { server_label, .. } => Some(server_label.clone()),
-        ToolOrigin::Native => None,
+        ToolOrigin::Mcp { server_url, .. } if origin.server_label() == Some("") => {
+            Some(server_url.clone())
+        }
+        _ => origin.server_label().map(str::to_owned),
     }
 }

@@ -101,9 +101,8 @@ async fn run(peer: FakePeer, calls: &[(&str, &str)]) -> (Vec<Option<ToolResult>>
     };
     let context = CallContext::default();
     let executor = executor();
-    channel
-        .run(&executor, calls.collect(), &context, finished)
-        .await;
+    let calls = calls.collect();
+    channel.run(&executor, calls, &context, finished).await;
     let jobs = channel.peer().jobs.lock().clone();
     (results.into_inner(), jobs)
 }
@@ -140,13 +139,11 @@ async fn a_job_of_a_peer_that_is_gone_is_cancelled() {
         let message = format!("{what} was cancelled");
         (Some(ErrorCode::Cancelled), Some(message))
     };
-    assert_eq!(
-        errors,
-        [
-            cancelled_failure("The approval request"),
-            cancelled_failure("The check before the call")
-        ]
-    );
+    let expected = [
+        cancelled_failure("The approval request"),
+        cancelled_failure("The check before the call"),
+    ];
+    assert_eq!(errors, expected);
 }
 
 #[tokio::test]
@@ -166,8 +163,6 @@ async fn a_tool_without_a_peer_is_unavailable() {
     let tool = Arc::clone(executor().registry().get("greet").unwrap().tool());
     let failure = tool.call(JsonObject::new(), context).await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::Unavailable);
-    assert_eq!(
-        failure.message,
-        "Tool 'greet' is PHP code, and no fake thread waits for this call"
-    );
+    let expected = "Tool 'greet' is PHP code, and no fake thread waits for this call";
+    assert_eq!(failure.message, expected);
 }

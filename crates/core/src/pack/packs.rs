@@ -79,10 +79,8 @@ impl PackContents {
     /// Returns the resource templates.
     #[must_use]
     pub fn templates(&self) -> Vec<ResourceTemplate> {
-        let providers = self.providers.iter();
-        providers
-            .flat_map(|provider| provider.templates())
-            .collect()
+        let templates = self.providers.iter().map(|provider| provider.templates());
+        templates.flatten().collect()
     }
 
     /// Returns the event streams.
@@ -140,11 +138,8 @@ impl Packs {
             return Err(PackError::NameTaken(name));
         }
         let streams = pack.streams();
-        let mut taken_names: HashSet<&str> = self.streams().map(|stream| stream.name()).collect();
-        if let Some(stream) = streams
-            .iter()
-            .find(|stream| !taken_names.insert(stream.name()))
-        {
+        let mut taken: HashSet<&str> = self.streams().map(|stream| stream.name()).collect();
+        if let Some(stream) = streams.iter().find(|stream| !taken.insert(stream.name())) {
             let stream = stream.name().to_owned();
             return Err(PackError::StreamTaken { pack: name, stream });
         }
@@ -267,8 +262,7 @@ fn find_invalid_kind(stored_items: &[Arc<dyn StoredItems>]) -> Option<String> {
 }
 
 fn is_valid_name(name: &str) -> bool {
-    let starts_with_letter =
-        name.starts_with(|first_character: char| first_character.is_ascii_lowercase());
+    let starts_with_letter = name.starts_with(|first: char| first.is_ascii_lowercase());
     let is_allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
     starts_with_letter && name.bytes().all(is_allowed) && name.len() <= 64
 }
@@ -371,14 +365,11 @@ mod tests {
         }
         packs.add(&pack("b", &["two"], "t"), &registry).unwrap();
         let kinds = |pack: &str| packs.get(pack).map(|pack| pack.stored_items().len());
-        assert_eq!(
-            [kinds("a"), kinds("b"), kinds("c")],
-            [Some(1), Some(1), None]
-        );
+        let counts = [kinds("a"), kinds("b"), kinds("c")];
+        assert_eq!(counts, [Some(1), Some(1), None]);
         let pack = packs.get("b").unwrap();
-        assert!(
-            pack.stored_items_of("scenes").is_some() && pack.stored_items_of("other").is_none()
-        );
+        assert!(pack.stored_items_of("scenes").is_some());
+        assert!(pack.stored_items_of("other").is_none());
         assert_eq!(packs.streams().count(), 2);
         assert!(packs.provider_of("events://t?x=1").is_some());
         assert!(packs.provider_of("events://u").is_none());

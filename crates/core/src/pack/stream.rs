@@ -149,24 +149,18 @@ impl EventStream {
         let ring = self.ring.lock();
         let end_number = *self.next_number.borrow();
         let first_number = ring.events.front().map_or(end_number, |event| event.number);
-        let resume_after = last_event_id.map(|last_event_id| {
-            self.parse_id(last_event_id)
-                .filter(|number| *number < end_number)
-        });
+        let is_past = |number: &u64| *number < end_number;
+        let resume_after = last_event_id.map(|id| self.parse_id(id).filter(is_past));
         let (next_number, first_message) = match resume_after {
-            None => (
-                end_number,
-                Some(StreamMessage::Ready {
-                    id: self.id(end_number - 1),
-                }),
-            ),
+            None => {
+                let id = self.id(end_number - 1);
+                (end_number, Some(StreamMessage::Ready { id }))
+            }
             Some(Some(number)) => (number + 1, None),
-            Some(None) => (
-                first_number,
-                Some(StreamMessage::Reset {
-                    id: self.id(first_number - 1),
-                }),
-            ),
+            Some(None) => {
+                let id = self.id(first_number - 1);
+                (first_number, Some(StreamMessage::Reset { id }))
+            }
         };
         drop(ring);
         StreamListener {
@@ -201,10 +195,8 @@ impl EventStream {
     }
 
     fn parse_id(&self, id: &str) -> Option<u64> {
-        id.strip_prefix(&self.epoch)?
-            .strip_prefix('-')?
-            .parse()
-            .ok()
+        let number = id.strip_prefix(&self.epoch)?.strip_prefix('-')?;
+        number.parse().ok()
     }
 }
 
@@ -256,7 +248,7 @@ impl StreamListener {
                 return message;
             }
             if self.updates.changed().await.is_err() {
-                // Cannot happen, because this listener holds a reference to the stream.
+                // Receiving cannot fail, because this listener holds a reference to the stream.
                 std::future::pending::<()>().await;
             }
         }
@@ -317,10 +309,8 @@ mod tests {
         for unknown in ["", "x-1", &format!("{}-99", stream.epoch)] {
             let mut listener = stream.listen(Some(unknown));
             let message = listener.next().await;
-            assert!(
-                matches!(message, StreamMessage::Reset { .. }),
-                "{message:?}"
-            );
+            let is_reset = matches!(message, StreamMessage::Reset { .. });
+            assert!(is_reset, "{message:?}");
             assert_eq!(&*event(&mut listener).await.data, "0");
         }
     }

@@ -79,10 +79,7 @@ impl RegisteredTool {
         let origin = tool.origin();
         let definition = tool.definition();
         let name = definition.name();
-        let account = match &origin {
-            ToolOrigin::Mcp { server_label, .. } => server_label,
-            ToolOrigin::Native => "",
-        };
+        let account = origin.server_label().unwrap_or_default();
         let schema = match check(definition.shared_input_schema(), account) {
             Ok(schema) => ArgumentSchema::Lazy(schema),
             Err(error) if origin.is_mcp() && error.exceeds_limit() => {

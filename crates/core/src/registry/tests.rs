@@ -111,10 +111,8 @@ fn b4_mcp_tools_are_listed_separately() {
 
     let native = FnTool::new(odd("n2"), |_, _| async { Ok(ToolOutput::text("")) });
     let error = registry.register(Arc::new(native)).unwrap_err();
-    assert!(
-        matches!(error, RegistryError::InvalidSchema { .. }),
-        "{error}"
-    );
+    let is_schema_error = matches!(error, RegistryError::InvalidSchema { .. });
+    assert!(is_schema_error, "{error}");
 }
 
 #[test]
@@ -201,9 +199,8 @@ fn b1_a_tool_waits_until_its_name_is_free() {
     assert_eq!(category().as_deref(), Some("second"));
     assert!(registry.contains("b"));
 
-    let third = registry
-        .put(tool("a", "third"), |it| Arc::ptr_eq(it, &second.entry))
-        .unwrap();
+    let is_second = |it: &Arc<RegisteredTool>| Arc::ptr_eq(it, &second.entry);
+    let third = registry.put(tool("a", "third"), is_second).unwrap();
     assert_eq!(third.outcome, RegistrationState::Replaced);
     // A replaced tool cannot be withdrawn.
     assert!(!registry.withdraw(&second.entry));

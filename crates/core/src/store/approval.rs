@@ -26,9 +26,8 @@ impl Verdict {
     /// Returns the decision with this JSON name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Approved, Self::Denied]
-            .into_iter()
-            .find(|verdict| verdict.as_str() == name)
+        let mut verdicts = [Self::Approved, Self::Denied].into_iter();
+        verdicts.find(|verdict| verdict.as_str() == name)
     }
 }
 

@@ -1,5 +1,7 @@
 use crate::tool::ErrorCode;
 
+type ErrorSource = Box<dyn std::error::Error + Send + Sync>;
+
 /// The kind of a [`StoreError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -29,7 +31,7 @@ pub struct StoreError {
     kind: StoreErrorKind,
     message: String,
     #[source]
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    source: Option<ErrorSource>,
 }
 
 impl StoreError {
@@ -74,10 +76,7 @@ impl StoreError {
 
     /// Adds the underlying error.
     #[must_use]
-    pub fn with_source(
-        mut self,
-        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-    ) -> Self {
+    pub fn with_source(mut self, source: impl Into<ErrorSource>) -> Self {
         self.source = Some(source.into());
         self
     }

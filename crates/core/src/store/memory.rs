@@ -31,9 +31,8 @@ impl MemoryCategory {
     /// Returns the category with this JSON name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|category| category.as_str() == name)
+        let mut categories = Self::ALL.into_iter();
+        categories.find(|category| category.as_str() == name)
     }
 }
 

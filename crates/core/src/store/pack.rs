@@ -5,8 +5,8 @@ use super::{StoreError, Timestamp};
 /// An entry of one of the append-only logs in which a [pack](crate::pack::Pack) stores data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
-    /// The number of the entry in its log, starting at 1, without gaps; removed entries keep their
-    /// numbers.
+    /// The number of the entry in its log. Entries are numbered from 1 in the order in which they
+    /// are added; the number of a removed entry is not used again.
     pub number: u64,
     /// The time at which the entry was added.
     pub added_at: Timestamp,

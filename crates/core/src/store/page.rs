@@ -37,7 +37,7 @@ pub struct PageRequest {
 }
 
 impl PageRequest {
-    /// Maximum number of records of a page.
+    /// Maximum number of records per page.
     pub const MAX_LIMIT: u32 = 1_000;
 
     /// Requests the first page.
@@ -55,8 +55,7 @@ impl PageRequest {
     pub fn after(cursor: Cursor, limit: u32) -> Self {
         Self {
             after: Some(cursor),
-            limit,
-            max_bytes: usize::MAX,
+            ..Self::first(limit)
         }
     }
 

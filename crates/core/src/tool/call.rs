@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::JsonObject;
 use crate::json_values;
 
 /// A tool call as the model requested it.
@@ -108,13 +109,12 @@ pub(crate) fn parse_arguments(text: &str) -> serde_json::Result<Value> {
 }
 
 fn parse_text(text: &str) -> serde_json::Result<Value> {
-    let empty_object = || Value::Object(Map::new());
     if text.trim().is_empty() {
-        return Ok(empty_object());
+        return Ok(json!({}));
     }
     Ok(match json_values::from_str(text)? {
-        Value::Null => empty_object(),
-        Value::Array(items) if items.is_empty() => empty_object(),
+        Value::Null => json!({}),
+        Value::Array(items) if items.is_empty() => json!({}),
         value => value,
     })
 }
@@ -123,9 +123,7 @@ fn parse_text(text: &str) -> serde_json::Result<Value> {
 #[must_use]
 pub fn arguments_text(arguments: &Value) -> String {
     match arguments {
-        Value::String(text) if json_values::from_str::<Map<String, Value>>(text).is_ok() => {
-            text.clone()
-        }
+        Value::String(text) if json_values::from_str::<JsonObject>(text).is_ok() => text.clone(),
         value => arguments_object(value).to_string(),
     }
 }
@@ -133,12 +131,11 @@ pub fn arguments_text(arguments: &Value) -> String {
 /// Returns arguments as an object, like [`ToolCall::arguments_object`].
 #[must_use]
 pub fn arguments_object(arguments: &Value) -> Value {
-    let empty_object = || Value::Object(Map::new());
     match arguments {
         Value::Object(_) => arguments.clone(),
-        Value::Null => empty_object(),
+        Value::Null => json!({}),
         // PHP encodes an empty object as `[]`.
-        Value::Array(items) if items.is_empty() => empty_object(),
+        Value::Array(items) if items.is_empty() => json!({}),
         Value::String(text) => match parse_arguments(text) {
             Ok(object @ Value::Object(_)) => object,
             _ => json!({ "INVALID_JSON": text }),

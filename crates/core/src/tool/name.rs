@@ -78,9 +78,8 @@ impl ToolName {
     /// contains a character other than ASCII letters, digits, `_` and `-`, or is too long.
     pub fn new(name: &str) -> Result<Self, InvalidToolName> {
         let mut bytes = name.bytes();
-        let has_valid_start = bytes
-            .next()
-            .is_some_and(|first_byte| first_byte.is_ascii_alphabetic() || first_byte == b'_');
+        let is_start = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+        let has_valid_start = bytes.next().is_some_and(is_start);
         let has_valid_rest =
             bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
         if has_valid_start && has_valid_rest && name.len() <= Self::MAX_LENGTH {
@@ -185,13 +184,9 @@ mod tests {
     fn a4_a_name_has_no_more_than_128_characters() {
         assert!(ToolName::new(&"x".repeat(128)).is_ok());
         let error = |name: &str| ToolName::new(name).unwrap_err().to_string();
-        assert_eq!(
-            error(&"x".repeat(129)),
-            format!(
-                "Invalid tool name '{}...': use no more than 128 characters",
-                "x".repeat(64)
-            )
-        );
+        let start = "x".repeat(64);
+        let expected = format!("Invalid tool name '{start}...': use no more than 128 characters");
+        assert_eq!(error(&"x".repeat(129)), expected);
         // The error is short, however long the name is.
         assert!(error(&"\u{e9}".repeat(100_000)).len() < 300);
     }

@@ -21,4 +21,13 @@ impl ToolOrigin {
     pub fn is_mcp(&self) -> bool {
         matches!(self, Self::Mcp { .. })
     }
+
+    /// Returns the label of the tool's MCP server.
+    #[must_use]
+    pub fn server_label(&self) -> Option<&str> {
+        match self {
+            Self::Mcp { server_label, .. } => Some(server_label),
+            Self::Native => None,
+        }
+    }
 }

@@ -112,14 +112,9 @@ impl ToolFailure {
     /// Creates the failure of a call that exceeded its time limit.
     pub(crate) fn timed_out(name: &ToolName, origin: &ToolOrigin, limit: Duration) -> Self {
         let limit = seconds_text(limit);
-        let message = match origin {
-            ToolOrigin::Mcp { server_label, .. } if !server_label.is_empty() => {
-                format!("Tool '{name}' of server '{server_label}' timed out after {limit}")
-            }
-            ToolOrigin::Mcp { .. } | ToolOrigin::Native => {
-                format!("Tool '{name}' timed out after {limit}")
-            }
-        };
+        let label = origin.server_label().filter(|label| !label.is_empty());
+        let server = label.map_or_else(String::new, |label| format!(" of server '{label}'"));
+        let message = format!("Tool '{name}'{server} timed out after {limit}");
         Self::new(ErrorCode::Timeout, message)
     }
 

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 /// The JSON type of a parameter. Parsed case-insensitively, serialized in lower case.
@@ -117,9 +117,7 @@ fn required_by_default() -> bool {
     true
 }
 
-fn null_as_empty<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<Value>, D::Error> {
+fn null_as_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Value>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 

@@ -47,10 +47,8 @@ impl PausableClock {
     /// Returns the total duration of all pauses.
     pub(crate) fn paused_time(&self) -> Duration {
         let state = self.state.lock();
-        state.paused_time
-            + state
-                .paused_since
-                .map_or(Duration::ZERO, |paused_since| paused_since.elapsed())
+        let current_pause = state.paused_since.map(|since| since.elapsed());
+        state.paused_time + current_pause.unwrap_or_default()
     }
 
     fn begin_wait(&self) {

@@ -42,14 +42,10 @@ pub struct ToolResult {
 impl ToolResult {
     /// Creates a successful result without data or metadata.
     #[must_use]
-    pub fn success(
-        tool_call_id: impl Into<String>,
-        tool_name: impl Into<String>,
-        result: Value,
-    ) -> Self {
+    pub fn success(call_id: impl Into<String>, tool: impl Into<String>, result: Value) -> Self {
         Self {
-            tool_call_id: tool_call_id.into(),
-            tool_name: tool_name.into(),
+            tool_call_id: call_id.into(),
+            tool_name: tool.into(),
             success: true,
             result,
             data: None,
@@ -219,15 +215,10 @@ mod tests {
     fn a8_both_message_forms() {
         let text = ToolResult::success("1", "t", json!("4"));
         assert_eq!(text.to_message(), "4");
-        assert_eq!(
-            text.to_message_format(),
-            json!({"role": "tool", "tool_call_id": "1", "content": "4"})
-        );
+        let message = json!({"role": "tool", "tool_call_id": "1", "content": "4"});
+        assert_eq!(text.to_message_format(), message);
         let mixed = ToolResult::success("1", "t", json!({"total": 15}));
-        assert_eq!(
-            mixed.to_message_format()["content"],
-            json!("{\"total\":15}")
-        );
+        assert_eq!(mixed.to_message_format()["content"], "{\"total\":15}");
         let failed = ToolResult::failure("1", "t", ErrorCode::InternalError, "boom");
         assert_eq!(failed.to_message(), "Error: boom");
         assert_eq!(
@@ -240,10 +231,8 @@ mod tests {
     fn e10_a_model_reads_the_text_of_an_mcp_result() {
         let says = |text: &str| json!({"content": [{"type": "text", "text": text}]});
         let result = ToolResult::success("1", "t", says("15"));
-        assert_eq!(
-            (result.to_message(), result.content()),
-            ("15".into(), "15".into())
-        );
+        assert_eq!(result.to_message(), "15");
+        assert_eq!(result.content(), "15");
 
         let structured = json!({"content": [], "structuredContent": {"total": 15}});
         let result = ToolResult::success("1", "t", structured);
@@ -258,10 +247,8 @@ mod tests {
             assert_eq!(failed.to_message(), "Error: no dice");
             assert_eq!(failed.content(), "{\"error\":\"no dice\"}");
         }
-        assert_eq!(
-            failure(says("no dice, but cards")).content(),
-            "no dice, but cards"
-        );
+        let says_more = failure(says("no dice, but cards"));
+        assert_eq!(says_more.content(), "no dice, but cards");
     }
 
     #[test]

@@ -83,13 +83,12 @@ impl TraceContext {
     /// Returns the values as entries of the `_meta` of an MCP request.
     #[must_use]
     pub fn to_meta(&self) -> Map<String, Value> {
-        let state = self.tracestate.as_ref().map(|state| ("tracestate", state));
-        let present_members = [("traceparent", &self.traceparent)]
-            .into_iter()
-            .chain(state);
-        let entries =
-            present_members.map(|(key, value)| (key.to_owned(), Value::from(value.as_str())));
-        entries.collect()
+        let parent = Value::from(self.traceparent.as_str());
+        let mut meta = Map::from_iter([("traceparent".to_owned(), parent)]);
+        if let Some(state) = &self.tracestate {
+            meta.insert("tracestate".to_owned(), state.as_str().into());
+        }
+        meta
     }
 }
 

@@ -58,10 +58,9 @@ async fn p_conditions_select_steps_and_the_output_is_filled_in() {
         assert_eq!(bench.run("choose", input).await.result, output);
     }
     let odd = bench.run("choose", json!({"n": "eleven"})).await;
-    assert_eq!(
-        odd.error.as_deref(),
-        Some("Step steps[0].if: 'less', 'greater', 'at_most' and 'at_least' compare numbers only")
-    );
+    let expected =
+        "Step steps[0].if: 'less', 'greater', 'at_most' and 'at_least' compare numbers only";
+    assert_eq!(odd.error.as_deref(), Some(expected));
 }
 
 #[tokio::test]
@@ -117,16 +116,11 @@ async fn p_a_failed_step_ends_the_call_with_its_name_and_code() {
     assert_eq!(result.metadata["step"]["tool"], json!("fail"));
     assert_eq!(bench.began(), 1);
 
-    bench.compose(
-        "later",
-        json!({"steps": [{"name": "a", "tool": "not_there_yet"}]}),
-    );
+    let steps = json!([{"name": "a", "tool": "not_there_yet"}]);
+    bench.compose("later", json!({"steps": steps}));
     let result = bench.run("later", json!({})).await;
-    assert_failure(
-        &result,
-        ErrorCode::NotFound,
-        "Step 'a': Unknown tool: not_there_yet",
-    );
+    let message = "Step 'a': Unknown tool: not_there_yet";
+    assert_failure(&result, ErrorCode::NotFound, message);
 }
 
 #[tokio::test]
@@ -153,17 +147,11 @@ async fn p_a_reference_to_a_missing_value_is_reported() {
                          echo("b", json!({"y": {"$from": "/steps/a/data/y"}}))]}),
     );
     let result = bench.run("asks", json!({})).await;
-    assert_failure(
-        &result,
-        ErrorCode::InvalidInput,
-        "Step 'a': no value at /input/x",
-    );
+    let message = "Step 'a': no value at /input/x";
+    assert_failure(&result, ErrorCode::InvalidInput, message);
     let result = bench.run("asks", json!({"x": 1})).await;
-    assert_failure(
-        &result,
-        ErrorCode::InternalError,
-        "Step 'b': no value at /steps/a/data/y",
-    );
+    let message = "Step 'b': no value at /steps/a/data/y";
+    assert_failure(&result, ErrorCode::InternalError, message);
 }
 
 #[tokio::test(start_paused = true)]
@@ -192,10 +180,8 @@ async fn p_outer_calls_that_hold_all_permits_do_not_deadlock() {
 async fn p_limits_of_a_tool_apply_to_its_steps() {
     let mut bench = Bench::new();
     bench.limit("echo", 2);
-    bench.compose(
-        "three",
-        json!({"steps": [echo("a", json!({})), echo("b", json!({})), echo("c", json!({}))]}),
-    );
+    let steps = ["a", "b", "c"].map(|name| echo(name, json!({})));
+    bench.compose("three", json!({"steps": steps}));
     let result = bench.run("three", json!({})).await;
     assert_eq!(result.error_code, Some(ErrorCode::RateLimited));
     assert!(result.error.unwrap().starts_with("Step 'c': "));
@@ -208,10 +194,8 @@ async fn p_a_step_runs_in_the_callers_name() {
     let bench = Bench::new();
     bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
     let result = bench.run("ask", json!({})).await;
-    assert_eq!(
-        result.result,
-        json!({"user": "alice", "call": "c/me", "is_verified": false})
-    );
+    let who = json!({"user": "alice", "call": "c/me", "is_verified": false});
+    assert_eq!(result.result, who);
 }
 
 #[tokio::test]
@@ -220,10 +204,8 @@ async fn l3_a_composed_tool_gives_no_access_to_hidden_tools() {
     let steps = json!([{"name": "me", "tool": "who"}]);
     bench.compose("asks", json!({"steps": steps}));
     bench.compose("grants", json!({"steps": steps, "grants": ["who"]}));
-    bench.compose(
-        "grants_the_asker",
-        json!({"steps": [{"name": "a", "tool": "asks"}], "grants": ["asks"]}),
-    );
+    let grants_the_asker = json!({"steps": [{"name": "a", "tool": "asks"}], "grants": ["asks"]});
+    bench.compose("grants_the_asker", grants_the_asker);
     let executor = bench.executor();
     let few = CallContext {
         may_use: Some(ToolFilter::new("not who", |name, _| name != "who")),
@@ -231,11 +213,8 @@ async fn l3_a_composed_tool_gives_no_access_to_hidden_tools() {
     };
     let run = async |name: &str| call(&executor, name, json!({}), &few).await;
     let rejected = run("asks").await;
-    assert_failure(
-        &rejected,
-        ErrorCode::NotFound,
-        "Step 'me': Unknown tool: who",
-    );
+    let message = "Step 'me': Unknown tool: who";
+    assert_failure(&rejected, ErrorCode::NotFound, message);
     assert!(run("grants").await.success);
     // A composed tool that runs through `grants` does not pass on its own grants.
     let rejected = run("grants_the_asker").await;
@@ -245,18 +224,13 @@ async fn l3_a_composed_tool_gives_no_access_to_hidden_tools() {
 #[tokio::test(start_paused = true)]
 async fn p_deadline_and_cancellation_of_the_outer_call_cancel_its_steps() {
     let mut bench = Bench::new();
-    bench
-        .config
-        .tool_timeouts
-        .insert("slow".to_owned(), Duration::from_secs(2));
+    let timeouts = &mut bench.config.tool_timeouts;
+    timeouts.insert("slow".to_owned(), Duration::from_secs(2));
     let pause = json!({"name": "a", "tool": "pause", "arguments": {"ms": 10_000}});
     bench.compose("slow", json!({"steps": [pause, echo("b", json!({}))]}));
     let result = bench.run("slow", json!({})).await;
-    assert_failure(
-        &result,
-        ErrorCode::Timeout,
-        "Tool 'slow' timed out after 2.0s",
-    );
+    let message = "Tool 'slow' timed out after 2.0s";
+    assert_failure(&result, ErrorCode::Timeout, message);
     let ended = |count| {
         let ended = Arc::clone(&bench.ended);
         async move {
@@ -265,15 +239,12 @@ async fn p_deadline_and_cancellation_of_the_outer_call_cancel_its_steps() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(1), ended(1))
-        .await
-        .unwrap();
+    let second = Duration::from_secs(1);
+    tokio::time::timeout(second, ended(1)).await.unwrap();
 
     let given_up = tokio::time::timeout(Duration::from_millis(500), bench.run("slow", json!({})));
     assert!(given_up.await.is_err());
-    tokio::time::timeout(Duration::from_secs(1), ended(2))
-        .await
-        .unwrap();
+    tokio::time::timeout(second, ended(2)).await.unwrap();
     assert_eq!(bench.began(), 2);
 }
 

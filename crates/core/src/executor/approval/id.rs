@@ -2,7 +2,7 @@ use serde_json::json;
 
 use crate::digest::sha256_hex;
 use crate::registry::RegisteredTool;
-use crate::tool::{CallContext, ForwardedParameters, JsonObject, ToolOrigin};
+use crate::tool::{CallContext, ForwardedParameters, JsonObject};
 
 /// Computes the id of an approval: SHA-256, in hexadecimal digits, of the JSON
 /// `{"arguments":{...},"definition":[...],"digest":...,"server":...,"tool":...,"user":...}` with
@@ -24,15 +24,11 @@ pub(super) fn compute(
     context: &CallContext,
     forwarded: Option<&ForwardedParameters>,
 ) -> String {
-    let server = match tool.origin() {
-        ToolOrigin::Mcp { server_label, .. } => Some(server_label.as_str()),
-        ToolOrigin::Native => None,
-    };
     let mut call = json!({
         "arguments": arguments,
         "definition": [tool.definition().description(), tool.definition().input_schema()],
         "digest": tool.tool().digest(),
-        "server": server,
+        "server": tool.origin().server_label(),
         "tool": tool.name().as_str(),
         "user": context.user,
     });

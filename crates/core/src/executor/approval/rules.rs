@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::executor::ToolSettings;
 use crate::registry::{RegisteredTool, ToolRegistry};
-use crate::tool::{ApprovalPolicy, ToolOrigin};
+use crate::tool::ApprovalPolicy;
 
 /// Determines which tools need approval. By default, only tools whose definition sets
 /// `requires_confirmation` need approval.
@@ -34,10 +34,7 @@ impl ApprovalRules {
         if tool.definition().requires_confirmation() {
             return true;
         }
-        let server_policy = || match tool.origin() {
-            ToolOrigin::Mcp { server_label, .. } => self.servers.get(server_label).copied(),
-            ToolOrigin::Native => None,
-        };
+        let server_policy = || self.servers.get(tool.origin().server_label()?).copied();
         let tool_policy = || tool.tool().approval_policy();
         let matching_policies = self.tools.matching(|name, is_in_any_case| {
             if is_in_any_case {

@@ -112,10 +112,7 @@ fn id_in(result: &ToolResult) -> String {
 async fn g1_each_policy_requires_approval_as_documented() {
     let cases = [
         (json!({"default": "auto"}), [true, true, false, true]),
-        (
-            json!({"default": "always-ask"}),
-            [false, false, false, false],
-        ),
+        (json!({"default": "always-ask"}), [false; 4]),
         (
             json!({"default": "trusted-only", "trusted_tools": ["roll", "delete"]}),
             [true, false, false, false],
@@ -195,10 +192,8 @@ async fn g3_an_approval_for_a_claimed_user_is_valid_only_for_its_principal() {
     // A verified user has one id, whichever principal verified the user.
     assert_eq!(verified, id("uid:33", alice, true).await);
     // Calls without a user are separate for each principal, too.
-    assert_ne!(
-        id("token:a", None, false).await,
-        id("token:b", None, false).await
-    );
+    let other = id("token:b", None, false).await;
+    assert_ne!(id("token:a", None, false).await, other);
 }
 
 /// A tool with a fixed acting identity and a new credential for each call. The tool returns the
@@ -288,10 +283,8 @@ async fn g3_the_approval_id_depends_on_the_tool_that_would_run() {
     // printf '{"arguments":{"what":"all"},"definition":["A test",{"properties":{"what":{"default":
     // "all","type":"string"}},"required":[],"type":"object"}],"digest":null,"server":null,
     // "tool":"roll","user":null}' | sha256sum, all in one line
-    assert_eq!(
-        id(json!({})).await,
-        "786c4e7c36a7ed9dfbf6167fd84d690d1e8a18aa123114e9c0f6c9cb0519a376"
-    );
+    let expected = "786c4e7c36a7ed9dfbf6167fd84d690d1e8a18aa123114e9c0f6c9cb0519a376";
+    assert_eq!(id(json!({})).await, expected);
 }
 
 #[tokio::test]
@@ -434,23 +427,14 @@ async fn g2_the_tools_own_policy_ranks_between_rules_and_the_default() {
 async fn g1_a_rule_may_use_an_alias_and_the_strictest_rule_wins() {
     let registry = registry();
     registry.set_alias("dice", "roll").unwrap();
+    let ask_for = |name: &str| json!({"default": "auto", "tools": {name: "always-ask"}});
+    let both = json!({"default": "auto", "tools": {"dice": "always-ask", "roll": "auto"}});
+    let trusted = json!({"default": "trusted-only", "trusted_tools": ["dice"]});
     let cases = [
-        (
-            json!({"default": "auto", "tools": {"dice": "always-ask"}}),
-            false,
-        ),
-        (
-            json!({"default": "auto", "tools": {"dice": "always-ask", "roll": "auto"}}),
-            false,
-        ),
-        (
-            json!({"default": "auto", "tools": {"echo": "always-ask"}}),
-            true,
-        ),
-        (
-            json!({"default": "trusted-only", "trusted_tools": ["dice"]}),
-            true,
-        ),
+        (ask_for("dice"), false),
+        (both, false),
+        (ask_for("echo"), true),
+        (trusted, true),
     ];
     for (policy, runs) in cases {
         let executor = Executor::new(Arc::clone(&registry), config(&policy));
@@ -480,10 +464,8 @@ impl Approver for Once {
 }
 
 fn once(spent: Result<(), ToolFailure>) -> Arc<Once> {
-    Arc::new(Once {
-        used: Mutex::default(),
-        spent,
-    })
+    let used = Mutex::default();
+    Arc::new(Once { used, spent })
 }
 
 #[tokio::test]
@@ -569,10 +551,8 @@ async fn g3_an_approval_is_valid_for_the_channel_and_the_forwarded_parameters() 
         context.approved.insert(id.clone());
         let result = run(&executor, "pass", &context).await.result;
         // The approver has not seen the tracestate.
-        assert_eq!(
-            result,
-            json!({"approval": id, "trace": {"traceparent": parent}})
-        );
+        let seen = json!({"approval": id, "trace": {"traceparent": parent}});
+        assert_eq!(result, seen);
     }
     let unclear = CallContext {
         variant: Some("unclear".to_owned()),
@@ -622,10 +602,8 @@ async fn g3_a_call_runs_with_the_arguments_of_the_approver_if_they_are_valid() {
             Ok(arguments) => assert_eq!(result.result, arguments),
             Err(error) => {
                 assert_failure(&result, ErrorCode::InvalidInput, error);
-                assert!(
-                    edits.1.lock().is_empty(),
-                    "an approval was spent for nothing"
-                );
+                let is_unspent = edits.1.lock().is_empty();
+                assert!(is_unspent, "an approval was spent for nothing");
             }
         }
     }

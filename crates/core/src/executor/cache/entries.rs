@@ -72,16 +72,15 @@ impl CacheEntries {
         bounds: &CacheConfig,
     ) {
         self.remove(&key);
-        let metadata_bytes: usize = output
+        let metadata_sizes = output
             .metadata
             .iter()
-            .map(|(key, value)| key.len() + json_len(value))
-            .sum();
+            .map(|(key, value)| key.len() + json_len(value));
         let bytes = ENTRY_OVERHEAD_BYTES
             + key.len()
             + json_len(&output.result)
             + output.data.as_ref().map_or(0, json_len)
-            + metadata_bytes;
+            + metadata_sizes.sum::<usize>();
         if bytes > bounds.max_bytes || bounds.max_entries == 0 {
             return;
         }

@@ -212,15 +212,13 @@ async fn concurrent_callers_share_one_call() {
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_or_failed_call_does_not_affect_callers_that_wait_for_it() {
     let (executor, runs) = with_scope(CacheScope::Public);
-    let leader = {
+    let spawn_call = |user: &'static str| {
         let executor = executor.clone();
-        tokio::spawn(async move { ask(&executor, "a", json!({"output": 1})).await })
+        tokio::spawn(async move { ask(&executor, user, json!({"output": 1})).await })
     };
+    let leader = spawn_call("a");
     tokio::task::yield_now().await;
-    let follower = {
-        let executor = executor.clone();
-        tokio::spawn(async move { ask(&executor, "b", json!({"output": 1})).await })
-    };
+    let follower = spawn_call("b");
     tokio::time::sleep(Duration::from_millis(50)).await;
     leader.abort();
     assert!(follower.await.unwrap().success);
@@ -240,10 +238,8 @@ async fn c2_a_caller_that_waits_for_a_shared_call_has_its_own_deadline() {
     let calls = (0..20).map(|_| ask(&executor, "a", json!({"output": "fail"})));
     // Ten calls of 100 ms each do not exceed the one-second timeout of each call.
     let results = futures_util::future::join_all(calls).await;
-    let timeouts = results
-        .iter()
-        .filter(|result| result.error_code == Some(ErrorCode::Timeout));
-    assert!(timeouts.count() >= 9);
+    let is_timeout = |result: &&ToolResult| result.error_code == Some(ErrorCode::Timeout);
+    assert!(results.iter().filter(is_timeout).count() >= 9);
 }
 
 #[tokio::test(start_paused = true)]

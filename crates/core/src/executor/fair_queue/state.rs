@@ -75,14 +75,10 @@ impl PermitRequest {
 
     /// Returns the request for local work that precedes the run of a tool, such as a check of
     /// arguments.
-    pub(in crate::executor) fn for_local_work(
-        tool: &RegisteredTool,
-        account: QuotaAccount,
-    ) -> Self {
+    pub(in crate::executor) fn for_local(tool: &RegisteredTool, account: QuotaAccount) -> Self {
         Self {
             source: ToolSource::Local,
-            tool: tool.name().clone(),
-            account,
+            ..Self::for_call(tool, account)
         }
     }
 }
@@ -108,12 +104,7 @@ impl State {
     }
 
     fn has_source_permit(&self, source: &ToolSource) -> bool {
-        let count_running = |source| {
-            self.running_by_source
-                .get(source)
-                .copied()
-                .unwrap_or_default()
-        };
+        let count_running = |source: &ToolSource| count_of(&self.running_by_source, source);
         let running_of_servers = || self.running_count - count_running(&ToolSource::Local);
         self.running_count < self.bounds.max_running
             && count_running(source) < self.bounds.max_of_source(source)
@@ -123,13 +114,8 @@ impl State {
 
     /// Returns whether the limits of the tool and of the account allow one more call.
     fn has_permit(&self, tool: &ToolName, account: &QuotaAccount) -> bool {
-        let running_by_tool = || self.running_by_tool.get(tool).copied().unwrap_or_default();
-        let running_by_account = || {
-            self.running_by_account
-                .get(account)
-                .copied()
-                .unwrap_or_default()
-        };
+        let running_by_tool = || count_of(&self.running_by_tool, tool);
+        let running_by_account = || count_of(&self.running_by_account, account);
         let max_of_tool = self.bounds.max_of_tool(tool);
         let max_per_account = self.bounds.max_per_account;
         max_of_tool.is_none_or(|max| running_by_tool() < max)
@@ -140,18 +126,15 @@ impl State {
     /// Counts a call as running.
     pub(super) fn count(&mut self, request: PermitRequest) -> Box<CountedCall> {
         self.running_count += 1;
-        *self
-            .running_by_source
-            .entry(request.source.clone())
-            .or_default() += 1;
+        increment(&mut self.running_by_source, request.source.clone());
         let tool = self.bounds.max_of_tool(&request.tool).map(|_| request.tool);
         if let Some(tool) = &tool {
-            *self.running_by_tool.entry(tool.clone()).or_default() += 1;
+            increment(&mut self.running_by_tool, tool.clone());
         }
         let account =
             (self.bounds.max_per_account < self.bounds.max_running).then_some(request.account);
         if let Some(account) = &account {
-            *self.running_by_account.entry(account.clone()).or_default() += 1;
+            increment(&mut self.running_by_account, account.clone());
         }
         Box::new(CountedCall {
             source: request.source,
@@ -181,14 +164,8 @@ impl State {
         let id = self.next_id;
         self.next_id += 1;
         self.queued_count += 1;
-        *self
-            .queued_by_account
-            .entry(request.account.clone())
-            .or_default() += 1;
-        let position = self
-            .sources
-            .iter()
-            .position(|(source, _)| *source == request.source);
+        increment(&mut self.queued_by_account, request.account.clone());
+        let position = self.position_of(&request.source);
         let index = position.unwrap_or_else(|| {
             let queue = SourceQueue::default();
             self.sources.push_back((request.source, queue));
@@ -224,10 +201,7 @@ impl State {
         let sources = self.sources.iter().enumerate();
         let mut order: Vec<_> = sources
             .filter(|(_, (source, _))| self.has_source_permit(source))
-            .map(|(index, (source, _))| {
-                let running_count = self.running_by_source.get(source).copied();
-                (running_count.unwrap_or_default(), index)
-            })
+            .map(|(index, (source, _))| (count_of(&self.running_by_source, source), index))
             .collect();
         order.sort_unstable();
         for (_, index) in order {
@@ -258,12 +232,11 @@ impl State {
     /// with the most queued calls has at least two more queued calls than the account of `request`,
     /// removes that account's newest call. Otherwise applies the same rule to sources.
     pub(super) fn evict_call(&mut self, request: &PermitRequest) -> Result<Waiter, QueueFull> {
-        let own_count = self.queued_by_account.get(&request.account).copied();
-        let busiest_account = self
-            .queued_by_account
-            .iter()
+        let own_count = count_of(&self.queued_by_account, &request.account);
+        let accounts = self.queued_by_account.iter();
+        let busiest_account = accounts
             .max_by_key(|(_, queued_count)| **queued_count)
-            .filter(|(_, queued_count)| **queued_count > own_count.unwrap_or_default() + 1);
+            .filter(|(_, queued_count)| **queued_count > own_count + 1);
         if let Some(account) = busiest_account.map(|(account, _)| account.clone()) {
             let queues = self.sources.iter().enumerate();
             let newest_call = queues
@@ -292,13 +265,14 @@ impl State {
 
     /// Removes a queued call. Does nothing if the call already has its permit.
     pub(super) fn remove_queued(&mut self, source: &ToolSource, account: &QuotaAccount, id: u64) {
-        let index = self
-            .sources
-            .iter()
-            .position(|(queued_source, _)| queued_source == source);
-        if let Some(index) = index {
+        if let Some(index) = self.position_of(source) {
             drop(self.remove(index, account, id));
         }
+    }
+
+    fn position_of(&self, source: &ToolSource) -> Option<usize> {
+        let mut sources = self.sources.iter();
+        sources.position(|(queued_source, _)| queued_source == source)
     }
 
     fn remove(&mut self, index: usize, account: &QuotaAccount, id: u64) -> Option<Waiter> {
@@ -333,9 +307,8 @@ impl SourceQueue {
         for turn in 0..self.turns.len() {
             let account = self.turns.get(turn)?;
             let waiters = self.waiters_by_account.get_mut(account)?;
-            let index = waiters
-                .iter()
-                .position(|waiter| may_run(&waiter.tool, account));
+            let mut candidates = waiters.iter();
+            let index = candidates.position(|waiter| may_run(&waiter.tool, account));
             let Some(waiter) = index.and_then(|index| waiters.remove(index)) else {
                 continue;
             };
@@ -378,6 +351,14 @@ impl SourceQueue {
         self.queued_count -= 1;
         Some(waiter)
     }
+}
+
+fn count_of<K: std::hash::Hash + Eq>(counts: &HashMap<K, usize>, key: &K) -> usize {
+    counts.get(key).copied().unwrap_or_default()
+}
+
+fn increment<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: K) {
+    *counts.entry(key).or_default() += 1;
 }
 
 /// Decrements a count, and removes the entry when the count is 0.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::json;
+use tokio::task::JoinHandle;
 
 use crate::executor::{Executor, ExecutorConfig, ExecutorHooks, QueueLoad, ToolSettings};
 use crate::registry::ToolRegistry;
@@ -20,17 +21,14 @@ fn workshop(config: ExecutorConfig) -> (Executor, Arc<Mutex<Vec<String>>>) {
     let order = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&order);
     let registry = ToolRegistry::new();
-    add(
-        &registry,
-        definition("work"),
-        move |_, context: CallContext| {
-            seen.lock().push(context.user.unwrap_or_default());
-            async {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                Ok(ToolOutput::text("done"))
-            }
-        },
-    );
+    let work = definition("work");
+    add(&registry, work, move |_, context: CallContext| {
+        seen.lock().push(context.user.unwrap_or_default());
+        async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            Ok(ToolOutput::text("done"))
+        }
+    });
     (Executor::new(Arc::new(registry), config), order)
 }
 
@@ -43,11 +41,11 @@ fn config(max_concurrent: usize, max_queued: usize) -> ExecutorConfig {
 }
 
 /// Starts a call of a tool. When this function returns, the call is running or queued.
-async fn begin_call(
-    executor: &Executor,
-    user: &str,
-    tool: &'static str,
-) -> tokio::task::JoinHandle<ToolResult> {
+fn load(running: usize, queued: usize) -> QueueLoad {
+    QueueLoad { running, queued }
+}
+
+async fn begin_call(executor: &Executor, user: &str, tool: &'static str) -> JoinHandle<ToolResult> {
     let (executor, user) = (executor.clone(), user.to_owned());
     let running = tokio::spawn(async move { call_for(&executor, &user, tool).await });
     for _ in 0..10 {
@@ -56,7 +54,7 @@ async fn begin_call(
     running
 }
 
-async fn begin(executor: &Executor, user: &str) -> tokio::task::JoinHandle<ToolResult> {
+async fn begin(executor: &Executor, user: &str) -> JoinHandle<ToolResult> {
     begin_call(executor, user, "work").await
 }
 
@@ -70,11 +68,7 @@ async fn c1_users_take_turns_however_many_calls_one_user_queues() {
     for user in ["alice", "bob", "alice"] {
         calls.push(begin(&executor, user).await);
     }
-    let load = QueueLoad {
-        running: 1,
-        queued: 52,
-    };
-    assert_eq!(executor.load(), load);
+    assert_eq!(executor.load(), load(1, 52));
     for call in calls {
         assert!(call.await.unwrap().success);
     }
@@ -151,17 +145,14 @@ fn one_press_at_a_time(
     let registry = ToolRegistry::new();
     for name in ["press", "read"] {
         let began = Arc::clone(&began);
-        add(
-            &registry,
-            definition(name),
-            move |_, context: CallContext| {
-                began.lock().push(format!("{name} {}", context.call_id));
-                async {
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                    Ok(ToolOutput::text("done"))
-                }
-            },
-        );
+        let tool = definition(name);
+        add(&registry, tool, move |_, context: CallContext| {
+            began.lock().push(format!("{name} {}", context.call_id));
+            async {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                Ok(ToolOutput::text("done"))
+            }
+        });
     }
     let config = ExecutorConfig {
         tool_concurrency: ToolSettings::from([("press".to_owned(), NonZeroUsize::MIN)]),
@@ -206,11 +197,7 @@ async fn c1_a_full_queue_of_a_tool_with_one_permit_leaves_other_tools_free() {
         tokio::spawn(press)
     };
     tokio::time::sleep(Duration::from_millis(1)).await;
-    let queued = QueueLoad {
-        running: 1,
-        queued: 2,
-    };
-    assert_eq!(executor.load(), queued);
+    assert_eq!(executor.load(), load(1, 2));
     let read = calls(&["read"]).remove(0);
     let bob = CallContext::for_user("bob");
     assert!(executor.execute_one(read, &bob).await.success);
@@ -310,11 +297,7 @@ async fn time_of(executor: &Executor, user: &str, tool: &str) -> u128 {
 async fn c1_a_slow_server_delays_neither_other_servers_nor_local_tools() {
     let (executor, _) = two_servers(ExecutorConfig::default());
     flood(&executor, "ada", "slow", 20).await;
-    let load = QueueLoad {
-        running: 5,
-        queued: 15,
-    };
-    assert_eq!(executor.load(), load);
+    assert_eq!(executor.load(), load(5, 15));
     // Calls of the user who made the slow calls are not delayed either.
     for user in ["ada", "bob"] {
         assert_eq!(time_of(&executor, user, "here").await, 10);
@@ -354,11 +337,7 @@ async fn c1_a_server_has_the_configured_number_of_permits() {
     };
     let batches = [batch("slow"), batch("other")];
     tokio::time::sleep(Duration::from_millis(1)).await;
-    let load = QueueLoad {
-        running: 4,
-        queued: 0,
-    };
-    assert_eq!(executor.load(), load);
+    assert_eq!(executor.load(), load(4, 0));
     let began = began.lock().clone();
     let count = |tool: &str| began.iter().filter(|call| call.ends_with(tool)).count();
     assert_eq!((count("slow"), count("other")), (1, 3));

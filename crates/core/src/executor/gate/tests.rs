@@ -82,15 +82,13 @@ async fn a_gate_is_called_only_for_calls_that_are_about_to_run() {
         .map(|ready| (ready.context.call_id.as_str(), ready.approval.as_deref()))
         .collect();
     let id = Some(id.as_str());
-    assert_eq!(
-        entered,
-        [
-            ("1", None),
-            ("0", id),
-            ("6", None),
-            ("7", None),
-            ("8", None)
-        ]
-    );
+    let expected = [
+        ("1", None),
+        ("0", id),
+        ("6", None),
+        ("7", None),
+        ("8", None),
+    ];
+    assert_eq!(entered, expected);
     assert_eq!(calls[0].arguments["b"], json!(2));
 }

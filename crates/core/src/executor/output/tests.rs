@@ -62,10 +62,8 @@ async fn a_result_that_is_too_large_is_offloaded_and_its_start_returned() {
     let text = large.result.as_str().unwrap();
     let beginning = "\u{e9}".repeat(500);
     assert!(text.starts_with(&beginning) && text.len() < 1_200, "{text}");
-    assert_eq!(
-        large.metadata["stored_result"],
-        json!({"id": "7", "bytes": 5000, "mediaType": "text/plain", "url": "/results/7"})
-    );
+    let entry = json!({"id": "7", "bytes": 5000, "mediaType": "text/plain", "url": "/results/7"});
+    assert_eq!(large.metadata["stored_result"], entry);
     assert_eq!(large.metadata["source"], json!("s"));
     let stored = shelf.results.lock();
     assert_eq!(stored.len(), 1);

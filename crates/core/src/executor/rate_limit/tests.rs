@@ -81,13 +81,11 @@ async fn c6_a_cooldown_survives_a_restart() {
 async fn c6_the_cooldown_of_a_tool_registered_later_survives_a_restart() {
     let executor = executor(Duration::from_secs(600), None);
     assert_eq!(executor.rate_limit_lookback(), Duration::from_secs(600));
-    let ping = executor.registry().get("ping").unwrap();
-    executor.registry().unregister("ping");
+    let registry = executor.registry();
+    let ping = registry.get("ping").unwrap();
+    registry.unregister("ping");
     executor.count_past_calls([past("alice", 200), past("bob", 301)]);
-    executor
-        .registry()
-        .register(Arc::clone(ping.tool()))
-        .unwrap();
+    registry.register(Arc::clone(ping.tool())).unwrap();
     assert_eq!(wait_of(&executor, "alice").await, Some(400));
     assert_eq!(wait_of(&executor, "bob").await, None);
 }

@@ -15,8 +15,8 @@ impl RateWindows {
         self.limits().next().is_some()
     }
 
-    /// Returns the limits that are set as name, window length and number of calls, shortest window
-    /// first.
+    /// Returns the configured limits, shortest window first, each as the window's name, the
+    /// window's length and the maximum number of calls.
     pub(super) fn limits(&self) -> impl Iterator<Item = (&'static str, Duration, u32)> {
         [
             ("minute", MINUTE, self.per_minute),

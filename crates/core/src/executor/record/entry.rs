@@ -147,10 +147,8 @@ impl Entry {
             self.separate();
             outcome = self.write().await;
         }
-        self.may_have_begun = outcome
-            .as_ref()
-            .err()
-            .is_none_or(StoreError::is_unavailable);
+        let error = outcome.as_ref().err();
+        self.may_have_begun = error.is_none_or(StoreError::is_unavailable);
         self.is_rejected = outcome.is_err();
         if outcome.is_ok()
             && let Some(repeated) = self.writer.failures.record_success()
@@ -223,13 +221,10 @@ impl Entry {
         }
         let is_repeated = outcome.as_ref().is_err_and(StoreError::is_unavailable);
         self.is_closed = !(is_repeated && self.needs_end());
-        match outcome {
-            Ok(()) => true,
-            Err(error) => {
-                self.log_write_error(&error);
-                false
-            }
+        if let Err(error) = &outcome {
+            self.log_write_error(error);
         }
+        outcome.is_ok()
     }
 
     /// Returns whether the log still shows the call as unfinished. Dropping this entry then tries
@@ -239,9 +234,8 @@ impl Entry {
     }
 
     async fn write(&self) -> Result<(), StoreError> {
-        self.writer
-            .write(self.record.clone(), self.use_of_record())
-            .await
+        let record_use = self.use_of_record();
+        self.writer.write(self.record.clone(), record_use).await
     }
 
     fn use_of_record(&self) -> RecordUse {
@@ -338,9 +332,8 @@ impl Drop for Entry {
                 );
             }
         };
-        self.writer
-            .background
-            .spawn_on(write_in_background, &runtime);
+        let background = &self.writer.background;
+        background.spawn_on(write_in_background, &runtime);
     }
 }
 

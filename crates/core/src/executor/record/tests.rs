@@ -122,8 +122,7 @@ impl Written {
         let known = records.iter().rfind(|known| known.id == call.id);
         match known.filter(|known| known.status.is_final()) {
             None => records.push(call),
-            Some(known)
-                if known.status == call.status && known.completed_at == call.completed_at => {}
+            Some(old) if old.status == call.status && old.completed_at == call.completed_at => {}
             Some(_) => return Err(StoreError::conflict("The call has another end")),
         }
         Ok(())
@@ -258,14 +257,12 @@ async fn f4_a_call_that_does_not_run_is_recorded_with_its_reason() {
         .iter()
         .map(|record| (record.tool.as_str(), record.status, record.error_code))
         .collect();
-    assert_eq!(
-        seen,
-        [
-            ("unknown", CallStatus::Error, Some(ErrorCode::NotFound)),
-            ("fails", CallStatus::Running, None),
-            ("fails", CallStatus::Denied, Some(ErrorCode::Denied)),
-        ]
-    );
+    let expected = [
+        ("unknown", CallStatus::Error, Some(ErrorCode::NotFound)),
+        ("fails", CallStatus::Running, None),
+        ("fails", CallStatus::Denied, Some(ErrorCode::Denied)),
+    ];
+    assert_eq!(seen, expected);
     assert_eq!(records[0].arguments, r#"{"unreadable_bytes":4}"#);
 }
 

@@ -104,11 +104,8 @@ impl ToolDefinitionBuilder {
             return Err(DefinitionError::EmptyDescription { tool: name });
         }
         let mut seen_names = std::collections::HashSet::new();
-        if !self
-            .parameters
-            .iter()
-            .all(|parameter| seen_names.insert(&parameter.name))
-        {
+        let mut names = self.parameters.iter().map(|parameter| &parameter.name);
+        if !names.all(|name| seen_names.insert(name)) {
             return Err(DefinitionError::DuplicateParameters { tool: name });
         }
         let mut input_schema = match self.schema {
@@ -135,16 +132,11 @@ impl ToolDefinitionBuilder {
 }
 
 fn build_schema(parameters: &[ToolParameter]) -> Value {
-    let properties: serde_json::Map<_, _> = parameters
-        .iter()
-        .map(|parameter| (parameter.name.clone(), parameter.to_property()))
-        .collect();
-    let required: Vec<_> = parameters
-        .iter()
-        .filter(|parameter| parameter.required)
-        .map(|parameter| parameter.name.as_str())
-        .collect();
-    json!({"type": "object", "properties": properties, "required": required})
+    let to_member = |parameter: &ToolParameter| (parameter.name.clone(), parameter.to_property());
+    let properties: JsonObject = parameters.iter().map(to_member).collect();
+    let required = parameters.iter().filter(|parameter| parameter.required);
+    let names: Vec<_> = required.map(|parameter| parameter.name.as_str()).collect();
+    json!({"type": "object", "properties": properties, "required": names})
 }
 
 /// Converts a repaired schema to an object schema: adds missing `type` and `properties`. `[]` is
@@ -155,19 +147,11 @@ fn to_object_schema(schema: Value) -> Option<Value> {
         Value::Array(items) if items.is_empty() => serde_json::Map::new(),
         _ => return None,
     };
-    match schema.get("type") {
-        None => {
-            schema.insert("type".to_owned(), json!("object"));
-        }
-        Some(Value::String(kind)) if kind == "object" => {}
-        Some(_) => return None,
+    if *schema.entry("type").or_insert(json!("object")) != "object" {
+        return None;
     }
-    match schema.get("properties") {
-        Some(Value::Object(_)) => {}
-        None => {
-            schema.insert("properties".to_owned(), json!({}));
-        }
-        Some(_) => return None,
+    if !schema.entry("properties").or_insert(json!({})).is_object() {
+        return None;
     }
     Some(Value::Object(schema))
 }

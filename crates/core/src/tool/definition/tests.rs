@@ -28,10 +28,8 @@ fn a3_falsy_defaults_are_written_and_required_is_always_present() {
         .unwrap();
     let parameters = definition.input_schema();
     assert_eq!(parameters["required"], json!([]));
-    assert_eq!(
-        parameters["properties"]["n"],
-        json!({"type": "integer", "default": 0})
-    );
+    let number = json!({"type": "integer", "default": 0});
+    assert_eq!(parameters["properties"]["n"], number);
     assert_eq!(parameters["properties"]["b"]["default"], json!(false));
     assert_eq!(parameters["properties"]["s"]["default"], json!(""));
     assert_eq!(parameters["properties"]["x"], json!({"type": "string"}));
@@ -43,10 +41,8 @@ fn a4_bad_definitions_are_rejected() {
         .parameter(ToolParameter::new("a", ParameterType::String))
         .parameter(ToolParameter::new("a", ParameterType::String))
         .build();
-    assert_eq!(
-        twice.unwrap_err().to_string(),
-        "X: Duplicate parameter names found"
-    );
+    let error = twice.unwrap_err().to_string();
+    assert_eq!(error, "X: Duplicate parameter names found");
     assert!(ToolDefinition::builder("", "d").build().is_err());
     assert!(ToolDefinition::builder("t", " ").build().is_err());
     assert!(build(json!({"type": "string"})).is_err());

@@ -74,9 +74,8 @@ impl<'a> Media<'a> {
     /// image whose declared media type is that of another format.
     #[must_use]
     pub fn media_type(&self) -> String {
-        let detected_format = MAGIC_NUMBERS
-            .iter()
-            .find(|(start, _)| self.data.starts_with(start));
+        let mut formats = MAGIC_NUMBERS.iter();
+        let detected_format = formats.find(|(start, _)| self.data.starts_with(start));
         if let Some((_, media_type)) = detected_format {
             return (*media_type).to_owned();
         }
@@ -248,10 +247,8 @@ fn to_line(text: &str) -> Cow<'_, str> {
 
 /// Returns the size of data in Base64, in bytes.
 fn decoded_len(base64: &str) -> usize {
-    let digits = base64
-        .bytes()
-        .filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=');
-    digits.count() * 3 / 4
+    let is_digit = |byte: &u8| !byte.is_ascii_whitespace() && *byte != b'=';
+    base64.bytes().filter(is_digit).count() * 3 / 4
 }
 
 #[cfg(test)]

@@ -22,27 +22,21 @@ pub(crate) fn extract_reading(result: &Value) -> Cow<'_, Value> {
         });
         return Cow::Owned(texts.collect::<Vec<_>>().join("\n").into());
     }
-    let envelope = result
-        .as_object()
-        .filter(|object| is_call_tool_result(object));
-    envelope
-        .and_then(text_blocks)
-        .unwrap_or_else(|| media::without_data(result))
+    let envelope = result.as_object().filter(|map| is_call_tool_result(map));
+    let text = envelope.and_then(text_blocks);
+    text.unwrap_or_else(|| media::without_data(result))
 }
 
 /// Returns the parts of an MCP result with images, audio or resources; `None` for any other result.
 pub(super) fn parse_parts(result: &Value) -> Option<Vec<ResultPart<'_>>> {
-    let envelope = result
-        .as_object()
-        .filter(|object| is_call_tool_result(object))?;
+    let envelope = result.as_object().filter(|map| is_call_tool_result(map))?;
     let blocks = envelope.get("content")?.as_array()?;
     media::parse_parts(blocks, structured_content(envelope))
 }
 
 fn structured_content(envelope: &Map<String, Value>) -> Option<&Value> {
-    envelope
-        .get("structuredContent")
-        .filter(|structured_content| !structured_content.is_null())
+    let content = envelope.get("structuredContent");
+    content.filter(|content| !content.is_null())
 }
 
 /// The members of a `CallToolResult` (MCP 2025-11-25), and `resultType`, which every result has
@@ -105,10 +99,8 @@ mod tests {
         ] {
             assert_eq!(*extract_reading(&result), json!({"a": 1.0}));
         }
-        assert_eq!(
-            *extract_reading(&json!({"structuredContent": false, "content": []})),
-            false
-        );
+        let flag = json!({"structuredContent": false, "content": []});
+        assert_eq!(*extract_reading(&flag), false);
         for nothing in [
             json!({"content": []}),
             json!({"content": [], "structuredContent": null}),

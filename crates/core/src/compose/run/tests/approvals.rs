@@ -32,11 +32,8 @@ async fn p_after_an_approval_the_call_continues_without_repeating_steps() {
         call(&executor, "tidy", json!({"n": n}), context).await
     };
     let stopped = run(&alice, 7).await;
-    assert_failure(
-        &stopped,
-        ErrorCode::ApprovalRequired,
-        "Step 'gone': The call to tool 'delete' needs approval",
-    );
+    let message = "Step 'gone': The call to tool 'delete' needs approval";
+    assert_failure(&stopped, ErrorCode::ApprovalRequired, message);
     assert_eq!(stopped.metadata["arguments"], json!({"what": 7}));
     assert_eq!(stopped.metadata["steps_kept"], json!(true));
     assert_eq!(bench.began(), 1);
@@ -79,10 +76,8 @@ async fn p_a_resumed_call_that_is_rejected_can_be_resumed_again() {
     let mut bench = Bench::new();
     bench.ask_before("delete");
     bench.limit("delete", 1);
-    bench.compose(
-        "tidy",
-        json!({"steps": [echo("a", json!({})), {"name": "gone", "tool": "delete"}]}),
-    );
+    let steps = json!([echo("a", json!({})), {"name": "gone", "tool": "delete"}]);
+    bench.compose("tidy", json!({"steps": steps}));
     let run = async |executor: &Executor, name: &str, context: &CallContext| {
         call(executor, name, json!({}), context).await
     };
@@ -128,10 +123,8 @@ async fn g3_waiting_for_an_approval_of_a_step_does_not_count_for_the_outer_call(
         let arguments = json!({"ms": {"$from": "/input/ms"}});
         json!({"name": name, "tool": tool, "arguments": arguments})
     };
-    bench.compose(
-        "inner",
-        json!({"steps": [pause("a", "delete"), pause("b", "delete")]}),
-    );
+    let steps = [pause("a", "delete"), pause("b", "delete")];
+    bench.compose("inner", json!({"steps": steps}));
     bench.compose("outer", json!({"steps": [pause("all", "inner")]}));
     let hooks = ExecutorHooks {
         approver: Some(Arc::new(Slowly(Duration::from_secs(600)))),
@@ -153,10 +146,8 @@ async fn g3_waiting_for_an_approval_of_a_step_does_not_count_for_the_outer_call(
 async fn l3_stored_steps_are_only_for_callers_with_the_same_tools() {
     let mut bench = Bench::new();
     bench.ask_before("delete");
-    bench.compose(
-        "tidy",
-        json!({"steps": [{"name": "me", "tool": "who"}, {"name": "gone", "tool": "delete"}]}),
-    );
+    let steps = json!([{"name": "me", "tool": "who"}, {"name": "gone", "tool": "delete"}]);
+    bench.compose("tidy", json!({"steps": steps}));
     let executor = bench.executor();
     let run = async |context: &CallContext| call(&executor, "tidy", json!({}), context).await;
     let stopped = run(&alice_with(&["tidy", "who", "delete"])).await;
@@ -165,9 +156,6 @@ async fn l3_stored_steps_are_only_for_callers_with_the_same_tools() {
     let mut few = alice_with(&["tidy", "delete"]);
     few.approved.insert(id.to_owned());
     let rejected = run(&few).await;
-    assert_failure(
-        &rejected,
-        ErrorCode::NotFound,
-        "Step 'me': Unknown tool: who",
-    );
+    let message = "Step 'me': Unknown tool: who";
+    assert_failure(&rejected, ErrorCode::NotFound, message);
 }

@@ -129,10 +129,8 @@ impl Bench {
             per_minute: Some(per_minute),
             ..RateWindows::default()
         };
-        self.config
-            .rate_limits
-            .tools
-            .insert(name.to_owned(), windows);
+        let tools = &mut self.config.rate_limits.tools;
+        tools.insert(name.to_owned(), windows);
     }
 
     pub(super) fn began(&self) -> usize {

@@ -11,10 +11,8 @@ use crate::tool::{CallContext, ErrorCode};
 async fn p_a_step_may_use_a_cached_result() {
     let mut bench = Bench::new();
     bench.cache("echo", CacheScope::Private);
-    bench.compose(
-        "same",
-        json!({"steps": [echo("a", json!({"x": 1})), echo("b", json!({"x": 1}))]}),
-    );
+    let steps = ["a", "b"].map(|name| echo(name, json!({"x": 1})));
+    bench.compose("same", json!({"steps": steps}));
     assert!(bench.run("same", json!({})).await.success);
     assert_eq!(bench.began(), 1);
 }
@@ -42,11 +40,8 @@ async fn h2_l3_a_cached_result_is_only_for_callers_with_the_same_tools() {
     let many = alice_with(&["ask", "who"]);
     assert!(run(&many).await.success);
     let rejected = run(&alice_with(&["ask"])).await;
-    assert_eq!(
-        rejected.error_code,
-        Some(ErrorCode::NotFound),
-        "{rejected:?}"
-    );
+    let code = rejected.error_code;
+    assert_eq!(code, Some(ErrorCode::NotFound), "{rejected:?}");
     // A call with an equal tool filter shares the cached result; a call in another channel does
     // not.
     assert!(run(&alice_with(&["ask", "who"])).await.success);
@@ -90,11 +85,8 @@ async fn l1_cached_results_of_claimed_and_verified_users_are_separate() {
             };
             let result = call(&executor, called_tool, json!({}), &context).await;
             assert_eq!(result.result["is_verified"], json!(is_user_verified));
-            assert_eq!(
-                executor.cache_counts().hits,
-                hits,
-                "{cached_tool}, {called_tool}"
-            );
+            let hit_count = executor.cache_counts().hits;
+            assert_eq!(hit_count, hits, "{cached_tool}, {called_tool}");
         }
     }
 }

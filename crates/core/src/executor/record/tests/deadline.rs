@@ -79,11 +79,7 @@ struct Uses {
     result_store: bool,
 }
 
-fn executor_with(
-    log: &Arc<Written>,
-    uses: Uses,
-    person_takes: Duration,
-) -> (Executor, Arc<AtomicBool>) {
+fn executor_with(log: &Arc<Written>, uses: Uses, takes: Duration) -> (Executor, Arc<AtomicBool>) {
     let plain = executor(log);
     let mut config = ExecutorConfig {
         timeout: TIMEOUT,
@@ -114,7 +110,7 @@ fn executor_with(
     let is_spent = Arc::new(AtomicBool::new(false));
     let store = Arc::new(Store {
         log: Arc::clone(log),
-        person_takes,
+        person_takes: takes,
         waiting,
         is_spent: Arc::clone(&is_spent),
     });
@@ -148,10 +144,8 @@ async fn a_call_ends_in_time_whichever_operation_of_a_store_hangs() {
             let result = call(&executor, "echo", arguments.clone()).await;
             let took = began.elapsed();
             let what = format!("{uses:?}, operation {first}: {took:?}, {result:?}");
-            assert!(
-                took <= TIMEOUT + RESPONSE_ALLOWANCE + Duration::from_millis(50),
-                "{what}"
-            );
+            let max_time = TIMEOUT + RESPONSE_ALLOWANCE + Duration::from_millis(50);
+            assert!(took <= max_time, "{what}");
             let has_run = log.statuses().contains(&CallStatus::Running);
             let is_stored = !uses.result_store || result.metadata.contains_key("stored_result");
             assert_eq!(result.success, has_run && is_stored, "{what}");
@@ -195,11 +189,8 @@ async fn the_time_of_a_person_does_not_count_but_that_of_the_store_does() {
     let (executor, _) = executor_with(&log, uses, Duration::from_secs(600));
     let began = Instant::now();
     let result = call(&executor, "echo", json!({})).await;
-    assert_eq!(
-        result.error_code,
-        Some(ErrorCode::Unavailable),
-        "{result:?}"
-    );
+    let code = result.error_code;
+    assert_eq!(code, Some(ErrorCode::Unavailable), "{result:?}");
     let took = began.elapsed() - Duration::from_secs(600);
     assert!(took <= TIMEOUT + Duration::from_millis(150), "{took:?}");
 }
@@ -226,8 +217,6 @@ async fn the_end_of_a_call_is_written_although_the_log_rejects_it_at_first() {
     tokio::time::sleep(Duration::from_secs(20)).await;
     *log.is_full.lock() = false;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(
-        log.statuses(),
-        [CallStatus::Running, CallStatus::from_result(&result)]
-    );
+    let expected = [CallStatus::Running, CallStatus::from_result(&result)];
+    assert_eq!(log.statuses(), expected);
 }

@@ -81,10 +81,8 @@ impl Approver for Shared {
             let was_spent = this.is_spent.swap(true, Ordering::Relaxed);
             this.numbers.pause().await;
             if was_spent {
-                return Err(ToolFailure::new(
-                    ErrorCode::ApprovalRequired,
-                    "It is used up",
-                ));
+                let code = ErrorCode::ApprovalRequired;
+                return Err(ToolFailure::new(code, "It is used up"));
             }
             this.close_unless(call).await;
             Ok(())
@@ -162,11 +160,8 @@ async fn each_record_ends_whichever_of_the_waiting_calls_runs() {
         let successes = results
             .iter()
             .flat_map(|(_, result)| result)
-            .filter(|result| result.success);
-        assert_eq!(
-            ends.values().filter(succeeded).count(),
-            successes.count(),
-            "{what}"
-        );
+            .filter(|result| result.success)
+            .count();
+        assert_eq!(ends.values().filter(succeeded).count(), successes, "{what}");
     }
 }
