@@ -75,12 +75,8 @@ impl ProviderApi for Anthropic {
     /// there are no beta features.
     fn turn_headers(&self, turn: &ModelTurn<'_>) -> HeaderMap {
         let extra = &turn.options.extra;
-        let beta_list = extra.get(BETAS_MEMBER).and_then(Value::as_array);
-        let mut betas: Vec<_> = beta_list
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
+        let list = extra.get(BETAS_MEMBER).and_then(Value::as_array);
+        let mut betas = Vec::from_iter(list.into_iter().flatten().filter_map(Value::as_str));
         let has_connector_beta = betas.iter().any(|beta| beta.starts_with("mcp-client-"));
         if extra.contains_key("mcp_servers") && !has_connector_beta {
             betas.push(MCP_CONNECTOR_BETA);
@@ -238,11 +234,8 @@ fn forbid_tools_of_history(body: &mut Map<String, Value>, messages: &[Value]) {
     if names.is_empty() {
         return;
     }
-    let tools: Vec<_> = names
-        .into_iter()
-        .map(|name| json!({"name": name, "input_schema": {"type": "object"}}))
-        .collect();
-    body.insert("tools".to_owned(), json!(tools));
+    let to_tool = |name: &&str| json!({"name": name, "input_schema": {"type": "object"}});
+    body.insert("tools".to_owned(), names.iter().map(to_tool).collect());
     body.insert("tool_choice".to_owned(), json!({"type": "none"}));
 }
 

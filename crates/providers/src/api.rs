@@ -125,13 +125,9 @@ pub trait ProviderApi: ToolFormat {
 
     /// Creates the error for an invalid response or stream.
     fn malformed(&self, problem: &str) -> ModelError {
-        ModelError::new(
-            ModelErrorKind::Malformed,
-            format!(
-                "The response of the provider '{}' is invalid: {problem}",
-                self.provider()
-            ),
-        )
+        let provider = self.provider();
+        let message = format!("The response of the provider '{provider}' is invalid: {problem}");
+        ModelError::new(ModelErrorKind::Malformed, message)
     }
 }
 

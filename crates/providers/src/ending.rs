@@ -35,25 +35,25 @@ pub(crate) type ParseEnding = fn(&str) -> Option<Ending>;
 /// Returns the finish reason in a member of a response or a chunk. `None` if the member is absent,
 /// not a string, blank, or a placeholder.
 pub(crate) fn reason(member: Option<&Value>) -> Option<&str> {
-    let reason_text = member?.as_str()?.trim();
-    let is_placeholder = |placeholder: &&str| reason_text.eq_ignore_ascii_case(placeholder);
-    (!reason_text.is_empty() && !PLACEHOLDERS.iter().any(is_placeholder)).then_some(reason_text)
+    let text = member?.as_str()?.trim();
+    let is_placeholder = |placeholder: &&str| text.eq_ignore_ascii_case(placeholder);
+    (!text.is_empty() && !PLACEHOLDERS.iter().any(is_placeholder)).then_some(text)
 }
 
 /// Returns why a complete response with this finish reason ended. A response without a finish
 /// reason is complete. If the provider does not document the finish reason, the last call of the
 /// response may have lost arguments, as in a response that reached its maximum length.
 pub(crate) fn finish(reason: Option<&str>, parse_ending: ParseEnding, has_calls: bool) -> Finish {
-    let Some(reason_text) = reason else {
+    let Some(text) = reason else {
         return complete_finish(has_calls);
     };
-    match parse_ending(reason_text) {
+    match parse_ending(text) {
         Some(Ending::Complete) => complete_finish(has_calls),
         Some(Ending::Length) => Finish::Length,
         Some(Ending::Filtered) => Finish::Filtered,
-        Some(Ending::Paused) => Finish::Other(reason_text.to_owned()),
+        Some(Ending::Paused) => Finish::Other(text.to_owned()),
         Some(Ending::Failed) | None if has_calls => Finish::Length,
-        Some(Ending::Failed) | None => Finish::Other(reason_text.to_owned()),
+        Some(Ending::Failed) | None => Finish::Other(text.to_owned()),
     }
 }
 
@@ -90,10 +90,8 @@ impl StreamedReason {
     /// Records the finish reason in `member` of an event. Must be called after the content of the
     /// event was recorded.
     pub(crate) fn add(&mut self, parse_ending: ParseEnding, member: Option<&Value>) {
-        let Some(reason_text) = reason(member) else {
-            return;
-        };
-        let ending = parse_ending(reason_text);
+        let Some(text) = reason(member) else { return };
+        let ending = parse_ending(text);
         self.is_current |= ending.is_some();
         // A documented finish reason replaces an undocumented one. `Complete` is also replaced by
         // any other documented finish reason, because a response that lost content stays
@@ -104,15 +102,13 @@ impl StreamedReason {
             None => false,
         };
         if !is_final {
-            self.reason = Some((reason_text.to_owned(), ending));
+            self.reason = Some((text.to_owned(), ending));
         }
     }
 
     /// Returns the finish reason, whether or not the provider documents it.
     pub(crate) fn reason(&self) -> Option<&str> {
-        self.reason
-            .as_ref()
-            .map(|(reason_text, _)| reason_text.as_str())
+        self.reason.as_ref().map(|(text, _)| text.as_str())
     }
 
     /// Returns whether a documented finish reason arrived together with the last content or later.
@@ -130,8 +126,8 @@ impl StreamedReason {
     /// Formats why the stream of a response without a documented finish reason is invalid.
     pub(crate) fn format_early_end_message(&self) -> String {
         match &self.reason {
-            Some((reason_text, None)) => {
-                let excerpt: String = reason_text.chars().take(64).collect();
+            Some((text, None)) => {
+                let excerpt: String = text.chars().take(64).collect();
                 format!("the finish reason '{excerpt}' is unknown, and the stream ended early")
             }
             _ => "the stream ended early".to_owned(),

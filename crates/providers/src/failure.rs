@@ -76,10 +76,8 @@ impl ProviderFailure<'_> {
 }
 
 fn is_too_long_message(message: &str) -> bool {
-    let lower_case_message = message.to_ascii_lowercase();
-    TOO_LONG_PHRASES
-        .iter()
-        .any(|phrase| lower_case_message.contains(phrase))
+    let text = message.to_ascii_lowercase();
+    TOO_LONG_PHRASES.iter().any(|phrase| text.contains(phrase))
 }
 
 /// Returns the kind of failure for an HTTP status.

@@ -161,15 +161,15 @@ fn requires_signatures(model: &str) -> bool {
 
 /// Adds a signature to the first call of a model's message, where the API requires one.
 fn sign_first_call(content: &mut Value) {
-    let parts = content.get_mut("parts").and_then(Value::as_array_mut);
-    let mut calls = parts
+    let mut parts = content
+        .get_mut("parts")
+        .and_then(Value::as_array_mut)
         .into_iter()
-        .flatten()
-        .filter(|part| part.get("functionCall").is_some());
-    if let Some(Value::Object(first_call)) = calls.next() {
-        first_call
-            .entry("thoughtSignature")
-            .or_insert_with(|| json!(PLACEHOLDER_SIGNATURE));
+        .flatten();
+    let first_call = parts.find(|part| part.get("functionCall").is_some());
+    if let Some(Value::Object(call)) = first_call {
+        let signature = json!(PLACEHOLDER_SIGNATURE);
+        call.entry("thoughtSignature").or_insert(signature);
     }
 }
 

@@ -59,11 +59,7 @@ impl RoleMessages {
     /// Returns the content of the last message if its role is `role`, or else the content of a new
     /// message.
     pub(crate) fn content_for_role(&mut self, role: &'static str) -> &mut Vec<Value> {
-        if self
-            .0
-            .last()
-            .is_none_or(|(last_role, _)| *last_role != role)
-        {
+        if self.0.last().is_none_or(|(last, _)| *last != role) {
             self.0.push((role, Vec::new()));
         }
         let last_index = self.0.len() - 1;
@@ -79,10 +75,9 @@ impl RoleMessages {
 
     /// Returns the messages; `member` is the name of the member for their content.
     pub(crate) fn into_values(self, member: &str) -> Vec<Value> {
-        let messages = self.0.into_iter();
-        messages
-            .map(|(role, content)| json!({"role": role, member: content}))
-            .collect()
+        let to_message =
+            |(role, content): (&str, Vec<Value>)| json!({"role": role, member: content});
+        self.0.into_iter().map(to_message).collect()
     }
 }
 
@@ -112,10 +107,9 @@ fn parse_all_messages(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, Json
     for (index, value) in messages.iter().enumerate() {
         let message = parse_message(&Node::new(value, format!("messages[{index}]")), &tool_names)?;
         if let ParsedMessage::Assistant { calls, .. } = &message {
-            let names = calls
-                .iter()
-                .map(|call| (call.id.clone(), call.name.clone()));
-            tool_names.extend(names);
+            for call in calls {
+                tool_names.insert(call.id.clone(), call.name.clone());
+            }
         }
         parsed_messages.push(message);
     }
@@ -195,17 +189,15 @@ fn parse_call(call: &Node<'_>) -> Result<ToolCall, JsonFault> {
         return Err(kind.invalid("must be 'function'"));
     }
     let function = call.required("function")?;
+    let is_blank = |value: &Value| value.as_str().is_some_and(|text| text.trim().is_empty());
     let arguments = match function.optional("arguments")? {
-        Some(arguments) => arguments.value().clone(),
-        None => Value::Null,
+        Some(node) if !is_blank(node.value()) => node.value().clone(),
+        _ => Value::Null,
     };
-    let is_blank = arguments
-        .as_str()
-        .is_some_and(|text| text.trim().is_empty());
     Ok(ToolCall::new(
         call.required("id")?.text()?,
         function.required("name")?.text()?,
-        if is_blank { Value::Null } else { arguments },
+        arguments,
     ))
 }
 

@@ -34,21 +34,18 @@ pub(crate) struct OpenAiTool<'a> {
 
 impl<'a> OpenAiTool<'a> {
     pub(crate) fn new(tool: &'a ToolDefinition) -> Self {
-        let OfferedTool {
-            mut description,
-            mut schema,
-            ..
-        } = OfferedTool::new(tool);
-        add_items(schema.to_mut());
-        if let Some((end, _)) = description.char_indices().nth(MAX_DESCRIPTION_CHARS) {
-            let (beginning, rest) = split_at_space(&description, end);
-            describe_root(schema.to_mut(), rest);
-            description = beginning.to_owned().into();
+        let mut offered = OfferedTool::new(tool);
+        add_items(offered.schema.to_mut());
+        let mut char_indices = offered.description.char_indices();
+        if let Some((end, _)) = char_indices.nth(MAX_DESCRIPTION_CHARS) {
+            let (beginning, rest) = split_at_space(&offered.description, end);
+            describe_root(offered.schema.to_mut(), rest);
+            offered.description = beginning.to_owned().into();
         }
-        let strict_schema = tool.strict().then(|| strict(&schema)).flatten();
+        let strict_schema = tool.strict().then(|| strict(&offered.schema)).flatten();
         let is_strict = strict_schema.is_some();
         let parameters = strict_schema.unwrap_or_else(|| {
-            let mut schema = schema.into_owned();
+            let mut schema = offered.schema.into_owned();
             if !schema["required"].is_array() {
                 schema["required"] = json!([]);
             }
@@ -56,7 +53,7 @@ impl<'a> OpenAiTool<'a> {
         });
         Self {
             name: tool.name().short(),
-            description,
+            description: offered.description,
             parameters,
             is_strict,
         }
@@ -81,9 +78,8 @@ pub(crate) fn tool_choice(
 fn split_at_space(text: &str, end_index: usize) -> (&str, &str) {
     const MAX_WORD_BYTES: usize = 100;
     let space_index = text[..end_index].rfind(char::is_whitespace);
-    let split_index = space_index
-        .filter(|space_index| end_index - space_index <= MAX_WORD_BYTES)
-        .unwrap_or(end_index);
+    let is_near = |index: &usize| end_index - index <= MAX_WORD_BYTES;
+    let split_index = space_index.filter(is_near).unwrap_or(end_index);
     (&text[..split_index], text[split_index..].trim_start())
 }
 

@@ -148,10 +148,8 @@ impl ProviderApi for OpenAiChat {
             message: match error {
                 Value::String(message) => Some(message),
                 error => error["message"].as_str().or_else(|| {
-                    let messages = MESSAGE_POINTERS
-                        .iter()
-                        .filter_map(|pointer| body.pointer(pointer));
-                    messages.filter_map(Value::as_str).next()
+                    let mut pointers = MESSAGE_POINTERS.iter();
+                    pointers.find_map(|pointer| body.pointer(pointer)?.as_str())
                 }),
             },
             ..ProviderFailure::default()
@@ -183,11 +181,10 @@ impl ProviderApi for OpenAiChat {
             usage => usage,
         };
         let input_tokens = read_token_count(usage, "/prompt_tokens");
-        let non_input_tokens =
-            read_token_count(usage, "/total_tokens").saturating_sub(input_tokens);
+        let other_tokens = read_token_count(usage, "/total_tokens").saturating_sub(input_tokens);
         Usage {
             input_tokens,
-            output_tokens: read_token_count(usage, "/completion_tokens").max(non_input_tokens),
+            output_tokens: read_token_count(usage, "/completion_tokens").max(other_tokens),
             cached_tokens: read_token_count(usage, "/prompt_tokens_details/cached_tokens"),
         }
     }
@@ -197,10 +194,7 @@ impl ProviderApi for OpenAiChat {
         self.check_error(&body)?;
         let response_id = body["id"].as_str().map(str::to_owned);
         let other_choice_calls = take_calls_of_other_choices(&mut body);
-        let choice = body
-            .pointer_mut("/choices/0")
-            .and_then(Value::as_object_mut);
-        let Some(choice) = choice else {
+        let Some(Value::Object(choice)) = body.pointer_mut("/choices/0") else {
             return Err(failure_without_choices(&body));
         };
         check_choice(choice)?;
@@ -233,13 +227,11 @@ impl ProviderApi for OpenAiChat {
 /// reject `max_tokens`, and many compatible servers only accept `max_tokens`.
 fn choose_length_member(base_url: &Url) -> &'static str {
     let host = base_url.host_str().unwrap_or_default();
-    let is_openai = OPENAI_HOSTS
-        .iter()
-        .any(|openai_host| match openai_host.strip_prefix('.') {
-            Some(_) => host.ends_with(openai_host),
-            None => host == *openai_host,
-        });
-    if is_openai {
+    let is_host = |name: &&str| match name.strip_prefix('.') {
+        Some(_) => host.ends_with(*name),
+        None => host == *name,
+    };
+    if OPENAI_HOSTS.iter().any(is_host) {
         "max_completion_tokens"
     } else {
         "max_tokens"
@@ -270,12 +262,9 @@ fn take_calls_of_other_choices(body: &mut Value) -> Option<Value> {
 
 /// Returns the error that a choice reports if the response broke off.
 fn check_choice(choice: &mut Map<String, Value>) -> Result<(), ModelError> {
-    match choice
-        .remove("error")
-        .filter(|error| !is_blank_error(error))
-    {
-        Some(error) => OpenAiChat.check_error(&json!({"error": error})),
-        None => Ok(()),
+    match choice.remove("error") {
+        Some(error) if !is_blank_error(&error) => OpenAiChat.check_error(&json!({"error": error})),
+        _ => Ok(()),
     }
 }
 
@@ -301,19 +290,18 @@ fn add_call_id(call: &mut Value, response_id: Option<&str>, index: usize) {
 /// Generates a call id. The response's id is part of the call id, so that the ids of two responses
 /// differ.
 fn generate_call_id(response_id: Option<&str>, index: usize) -> String {
-    let bytes = response_id.unwrap_or_default().bytes();
-    let name: String = bytes
-        .filter(u8::is_ascii_alphanumeric)
+    let name: String = response_id
+        .unwrap_or_default()
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
         .take(32)
-        .map(char::from)
         .collect();
     format!("call_{name}_{index}")
 }
 
 fn choice_calls(choice: &Map<String, Value>) -> &[Value] {
-    let calls = choice
-        .get("message")
-        .and_then(|message| message["tool_calls"].as_array());
+    let message = choice.get("message").unwrap_or(&Value::Null);
+    let calls = message["tool_calls"].as_array();
     calls.map(Vec::as_slice).unwrap_or_default()
 }
 
@@ -336,18 +324,13 @@ fn parse_ending(reason: &str) -> Option<Ending> {
 /// Returns the kind of failure for OpenAI's error codes and types; for other values, the HTTP
 /// status decides.
 fn kind_for_code(code: &str) -> Option<ModelErrorKind> {
+    use ModelErrorKind::{ContextTooLong, Exhausted, RateLimited, Unauthorized, Unavailable};
     Some(match code {
-        "context_length_exceeded" | "string_above_max_length" => ModelErrorKind::ContextTooLong,
-        "insufficient_quota" | "billing_hard_limit_reached" | "billing_not_active" => {
-            ModelErrorKind::Exhausted
-        }
-        "invalid_api_key" | "authentication_error" | "permission_error" => {
-            ModelErrorKind::Unauthorized
-        }
-        "rate_limit_exceeded" | "rate_limit_error" | "requests" | "tokens" => {
-            ModelErrorKind::RateLimited
-        }
-        "server_error" | "overloaded_error" | "service_unavailable" => ModelErrorKind::Unavailable,
+        "context_length_exceeded" | "string_above_max_length" => ContextTooLong,
+        "insufficient_quota" | "billing_hard_limit_reached" | "billing_not_active" => Exhausted,
+        "invalid_api_key" | "authentication_error" | "permission_error" => Unauthorized,
+        "rate_limit_exceeded" | "rate_limit_error" | "requests" | "tokens" => RateLimited,
+        "server_error" | "overloaded_error" | "service_unavailable" => Unavailable,
         _ => return None,
     })
 }

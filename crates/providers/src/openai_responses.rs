@@ -106,9 +106,8 @@ impl ProviderApi for OpenAiResponses {
     fn parse_response(&self, body: Value) -> Result<TurnResponse, ModelError> {
         let response = read_turn(self, body)?;
         assistant_text(self.provider(), &response.body)?;
-        if let Some(status @ ("in_progress" | "queued")) =
-            ending::reason(response.body.get("status"))
-        {
+        let status = ending::reason(response.body.get("status"));
+        if let Some(status @ ("in_progress" | "queued")) = status {
             let problem = format!("the response is not complete: its status is '{status}'");
             return Err(self.malformed(&problem));
         }
@@ -154,14 +153,9 @@ fn parse_error_object(error: &Value) -> ProviderFailure<'_> {
 fn is_reasoning_model(model: &str) -> bool {
     let model_name = model.rsplit('/').next().unwrap_or_default();
     let name = model_name.strip_prefix("ft:").unwrap_or(model_name);
-    let is_o_series = name
-        .strip_prefix('o')
-        .and_then(parse_leading_number)
-        .is_some();
-    let is_gpt_5_or_later = name
-        .strip_prefix("gpt-")
-        .and_then(parse_leading_number)
-        .is_some_and(|generation| generation >= 5);
+    let number_after = |prefix: &str| name.strip_prefix(prefix).and_then(parse_leading_number);
+    let is_o_series = number_after("o").is_some();
+    let is_gpt_5_or_later = number_after("gpt-").is_some_and(|generation| generation >= 5);
     (is_o_series || is_gpt_5_or_later || name.starts_with("codex-")) && !name.contains("-chat")
 }
 

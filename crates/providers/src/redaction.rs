@@ -34,20 +34,16 @@ pub(crate) fn redact(text: &str) -> Option<String> {
 
 fn redact_word(word: &str) -> String {
     if let Some((prefix, remainder)) = word.split_once("://") {
-        let scheme_start = prefix
-            .trim_end_matches(|c: char| c.is_ascii_alphanumeric())
-            .len();
+        let before_scheme = prefix.trim_end_matches(|c: char| c.is_ascii_alphanumeric());
         let authority = remainder.split(['/', '?', '#']).next().unwrap_or_default();
         // The text before an `@` may contain a password.
         let host_and_port = authority.rsplit('@').next().unwrap_or_default();
-        let host: String = host_and_port
-            .chars()
-            .take_while(|c| c.is_ascii_alphanumeric() || ".-:[]".contains(*c))
-            .collect();
-        return if looks_like_key(&prefix[..scheme_start]) {
+        let is_host_char = |c: &char| c.is_ascii_alphanumeric() || ".-:[]".contains(*c);
+        let host: String = host_and_port.chars().take_while(is_host_char).collect();
+        return if looks_like_key(before_scheme) {
             format!("[…]{host}")
         } else {
-            format!("{}{host}", &prefix[..scheme_start])
+            format!("{before_scheme}{host}")
         };
     }
     if looks_like_key(word) {
@@ -64,11 +60,9 @@ fn looks_like_key(word: &str) -> bool {
         return true;
     }
     word.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)))
-        .any(|key_candidate| {
-            KEY_PREFIXES
-                .iter()
-                .any(|prefix| key_candidate.starts_with(prefix))
-                || key_candidate.split(['-', '.']).any(|part| {
+        .any(|key| {
+            KEY_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
+                || key.split(['-', '.']).any(|part| {
                     part.len() >= MIN_KEY_CHARS && part.bytes().any(|byte| byte.is_ascii_digit())
                 })
         })
@@ -100,9 +94,7 @@ mod tests {
             assert_eq!(redact(message).as_deref(), Some(redacted));
         }
         assert_eq!(redact(" \n "), None);
-        assert_eq!(
-            redact(&"ä".repeat(100_000)).map(|s| s.chars().count()),
-            Some(301)
-        );
+        let shortened_text = redact(&"ä".repeat(100_000)).unwrap();
+        assert_eq!(shortened_text.chars().count(), 301);
     }
 }

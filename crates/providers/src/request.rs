@@ -34,12 +34,9 @@ pub(crate) fn put_secret(
     value: Option<&str>,
 ) -> Result<(), ModelError> {
     if let Some(value) = value {
-        let mut header = HeaderValue::from_str(value).map_err(|_| {
-            ModelError::new(
-                ModelErrorKind::Unauthorized,
-                "The API key has characters that are not allowed in an HTTP header",
-            )
-        })?;
+        let problem = "The API key has characters that are not allowed in an HTTP header";
+        let to_error = |_| ModelError::new(ModelErrorKind::Unauthorized, problem);
+        let mut header = HeaderValue::from_str(value).map_err(to_error)?;
         header.set_sensitive(true);
         headers.insert(name, header);
     }
@@ -91,21 +88,18 @@ pub(crate) fn put_tools(
     api: &impl ProviderApi,
 ) {
     put(body, "tools", format_turn_tools(turn, api));
-    let choice = turn.options.tool_choice.as_ref();
-    put(
-        body,
-        "tool_choice",
-        choice.map(|choice| api.tool_choice(choice)),
-    );
+    let choice = turn
+        .options
+        .tool_choice
+        .as_ref()
+        .map(|choice| api.tool_choice(choice));
+    put(body, "tool_choice", choice);
 }
 
 /// Returns the tools of a turn in the provider's format, or `None` if the turn has no tools.
-pub(crate) fn format_turn_tools(
-    turn: &ModelTurn<'_>,
-    format: &impl ToolFormat,
-) -> Option<Vec<Value>> {
+pub(crate) fn format_turn_tools(turn: &ModelTurn<'_>, api: &impl ToolFormat) -> Option<Vec<Value>> {
     let tools = turn.tools.iter().map(AsRef::as_ref);
-    (!turn.tools.is_empty()).then(|| format_all(format, tools, StrictFlag::WhenTrue))
+    (!turn.tools.is_empty()).then(|| format_all(api, tools, StrictFlag::WhenTrue))
 }
 
 /// Removes members about tools from a request without tools, because the providers reject them.

@@ -88,9 +88,7 @@ fn prepare_result<'a>(
         let provider_part = match part {
             ResultPart::Text(text) => ProviderPart::Text(text),
             ResultPart::Media(media) => match to_provider_media(format, media) {
-                Some(provider_media) if budget.take(provider_media.base64.len()) => {
-                    ProviderPart::Media(provider_media)
-                }
+                Some(item) if budget.take(item.base64.len()) => ProviderPart::Media(item),
                 _ => ProviderPart::Text(media.marker().into()),
             },
         };
@@ -135,9 +133,8 @@ pub(crate) fn format_result_content<'a>(
 /// with items of this media type.
 fn to_provider_media<'a>(format: &impl ToolFormat, media: Media<'a>) -> Option<ProviderMedia<'a>> {
     let media_type = media.media_type();
-    let base64 = media
-        .base64()
-        .filter(|_| format.accepts_media(&media_type))?;
+    let is_accepted = format.accepts_media(&media_type);
+    let base64 = media.base64().filter(|_| is_accepted)?;
     Some(ProviderMedia {
         media,
         media_type,

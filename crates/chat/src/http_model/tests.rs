@@ -83,14 +83,10 @@ async fn h6_a_streamed_answer_equals_the_plain_one() {
     assert!(deltas.is_empty());
     let (streamed, deltas) = ask(config(&llm), true).await;
     let (plain, streamed) = (plain.unwrap(), streamed.unwrap());
-    assert_eq!(
-        plain.body["choices"][0]["message"],
-        streamed.body["choices"][0]["message"]
-    );
-    assert_eq!(
-        (plain.usage, plain.finish),
-        (streamed.usage, streamed.finish)
-    );
+    let message = |response: &TurnResponse| response.body["choices"][0]["message"].clone();
+    assert_eq!(message(&plain), message(&streamed));
+    assert_eq!(plain.usage, streamed.usage);
+    assert_eq!(plain.finish, streamed.finish);
     let usage = plain.usage;
     assert_eq!((usage.input_tokens, usage.output_tokens), (11, 7));
     assert_eq!(usage.cached_tokens, 0);
@@ -100,11 +96,8 @@ async fn h6_a_streamed_answer_equals_the_plain_one() {
 
 #[tokio::test]
 async fn h4_a_wrong_key_is_not_retried_and_not_shown() {
-    let rejection = LlmResponse::rejection(
-        "401 Unauthorized",
-        "invalid_api_key",
-        &format!("Bad key {KEY}"),
-    );
+    let message = format!("Bad key {KEY}");
+    let rejection = LlmResponse::rejection("401 Unauthorized", "invalid_api_key", &message);
     let llm = FakeLlm::start([rejection]).await;
     let config = config(&llm).with_key(SecretString::from(KEY));
     assert!(!format!("{config:?}").contains(KEY));
@@ -315,15 +308,11 @@ async fn h4_dropping_the_future_ends_the_request() {
 #[test]
 fn h1_an_endpoint_is_below_the_base_and_keeps_its_query() {
     let below = |base: &str, path| super::join_url(&base.parse().unwrap(), path).to_string();
-    assert_eq!(
-        below("https://x.example/v1", "chat/completions"),
-        "https://x.example/v1/chat/completions"
-    );
+    let completions = below("https://x.example/v1", "chat/completions");
+    assert_eq!(completions, "https://x.example/v1/chat/completions");
     assert_eq!(below("https://x.example", "a"), "https://x.example/a");
-    assert_eq!(
-        below("https://x.example/v1/?v=2", "a?alt=sse"),
-        "https://x.example/v1/a?v=2&alt=sse"
-    );
+    let with_query = below("https://x.example/v1/?v=2", "a?alt=sse");
+    assert_eq!(with_query, "https://x.example/v1/a?v=2&alt=sse");
 }
 
 #[test]

@@ -24,10 +24,8 @@ pub(super) fn convert(messages: &[Value]) -> Result<ProviderConversation, ModelE
                 role_messages.add("assistant", text_blocks.chain(calls).collect());
             }
             ParsedMessage::Tool { call_id, parts, .. } => {
-                add_result(
-                    role_messages.content_for_role("user"),
-                    format_tool_result(call_id, &parts),
-                );
+                let content = role_messages.content_for_role("user");
+                add_result(content, format_tool_result(call_id, &parts));
             }
         }
     }
@@ -48,9 +46,8 @@ fn add_result(content: &mut Vec<Value>, block: Value) {
 /// Returns the content block for a part, or `None` for blank text, which the API rejects.
 fn format_block(part: &Part<'_>) -> Option<Value> {
     match part {
-        Part::Text(text) | Part::Refusal(text) => {
-            (!text.trim().is_empty()).then(|| format_text(text))
-        }
+        Part::Text(text) | Part::Refusal(text) if text.trim().is_empty() => None,
+        Part::Text(text) | Part::Refusal(text) => Some(format_text(text)),
         Part::Image(image) => Some(format_image(image)),
     }
 }

@@ -19,11 +19,9 @@ pub(super) fn members(server: &NativeMcpServer) -> Option<JsonObject> {
     }
     let mut toolset = json!({"type": "mcp_toolset", "mcp_server_name": server.label});
     if let Some(names) = &server.allowed_tools {
-        let enabled_tools = names
-            .iter()
-            .map(|name| (name.clone(), json!({"enabled": true})));
+        let to_config = |name: &String| (name.clone(), json!({"enabled": true}));
         toolset["default_config"] = json!({"enabled": false});
-        toolset["configs"] = Value::Object(enabled_tools.collect());
+        toolset["configs"] = Value::Object(names.iter().map(to_config).collect());
     }
     Some(Map::from_iter([
         ("mcp_servers".to_owned(), json!([connection])),
@@ -41,9 +39,7 @@ pub(super) fn parse_calls(body: &Node<'_>) -> Result<NativeCalls, JsonFault> {
             "mcp_tool_use" => open_calls.push(NativeCall::parse(&block, "server_name", "input")?),
             "mcp_tool_result" => {
                 let id = block.required("tool_use_id")?.text()?;
-                let index = open_calls
-                    .iter()
-                    .position(|open_call| open_call.call.id == id);
+                let index = open_calls.iter().position(|open| open.call.id == id);
                 let Some(call) = index.map(|index| open_calls.swap_remove(index)) else {
                     continue;
                 };

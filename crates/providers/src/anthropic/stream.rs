@@ -41,27 +41,27 @@ struct ContentBlock {
 
 impl TurnStream for MessageStream {
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
-        let Some(mut event_data) = event::parse_typed_data(&Anthropic, event)? else {
+        let Some(mut data) = event::parse_typed_data(&Anthropic, event)? else {
             return Ok(());
         };
-        match event_data.get("type").and_then(Value::as_str) {
-            Some("message_start") => self.start_message(event_data["message"].take(), deltas),
-            Some("content_block_start") => self.start_block(&mut event_data, deltas),
-            Some("content_block_delta") => self.add_delta(&event_data, deltas),
+        match data.get("type").and_then(Value::as_str) {
+            Some("message_start") => self.start_message(data["message"].take(), deltas),
+            Some("content_block_start") => self.start_block(&mut data, deltas),
+            Some("content_block_delta") => self.add_delta(&data, deltas),
             Some("content_block_stop") => {
-                if let Some(position) = self.find_block(&event_data) {
+                if let Some(position) = self.find_block(&data) {
                     self.close_block(position, deltas);
                 }
                 Ok(())
             }
-            Some("message_delta") => self.apply_message_delta(event_data),
+            Some("message_delta") => self.apply_message_delta(data),
             Some("message_stop") => {
                 self.message_mut()?;
                 self.is_complete = true;
                 Ok(())
             }
             // `ping` and unknown events report no error.
-            _ => Anthropic.check_error(&event_data),
+            _ => Anthropic.check_error(&data),
         }
     }
 
@@ -126,17 +126,13 @@ impl MessageStream {
         }
     }
 
-    fn start_block(
-        &mut self,
-        event_data: &mut Value,
-        deltas: &mut Vec<Delta>,
-    ) -> Result<(), ModelError> {
+    fn start_block(&mut self, data: &mut Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         self.message_mut()?;
         self.stop_reason.add_content();
-        if let Some(index) = event_data["index"].as_u64() {
+        if let Some(index) = data["index"].as_u64() {
             self.positions_by_index.insert(index, self.blocks.len());
         }
-        self.open_block(event_data["content_block"].take(), deltas)
+        self.open_block(data["content_block"].take(), deltas)
     }
 
     fn open_block(&mut self, value: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
@@ -168,8 +164,8 @@ impl MessageStream {
         Ok(())
     }
 
-    fn add_delta(&mut self, event_data: &Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
-        let position = self.find_block(event_data).ok_or_else(|| {
+    fn add_delta(&mut self, data: &Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        let position = self.find_block(data).ok_or_else(|| {
             Anthropic.malformed("an event refers to a content block that has not started")
         })?;
         self.stop_reason.add_content();
@@ -177,7 +173,7 @@ impl MessageStream {
         if block.is_closed {
             return Err(Anthropic.malformed("a content_block_delta follows the end of its block"));
         }
-        let delta = &event_data["delta"];
+        let delta = &data["delta"];
         let read_piece = |key: &str| match delta.get(key) {
             Some(Value::String(text)) => Ok(text.as_str()),
             Some(Value::Null) => Ok(""),
@@ -238,10 +234,8 @@ impl MessageStream {
         let block = &self.blocks[position];
         if block.value["type"] == "mcp_tool_result" {
             let id = &block.value["tool_use_id"];
-            let mut calls = self.blocks.iter();
-            let call =
-                calls.find(|call| call.value["type"] == "mcp_tool_use" && call.value["id"] == *id);
-            if let Some(call) = call {
+            let is_call = |value: &Value| value["type"] == "mcp_tool_use" && value["id"] == *id;
+            if let Some(call) = self.blocks.iter().find(|call| is_call(&call.value)) {
                 let content = [call, block].map(|block| block.clone().into_value());
                 deltas.push(Delta::Native(json!({ "content": content })));
             }
@@ -257,13 +251,13 @@ impl MessageStream {
 
     /// Applies the members of `message_delta` to the message. The token counts are totals for the
     /// whole message.
-    fn apply_message_delta(&mut self, event_data: Value) -> Result<(), ModelError> {
+    fn apply_message_delta(&mut self, data: Value) -> Result<(), ModelError> {
         self.message_mut()?;
-        let reason = event_data["delta"].get("stop_reason");
+        let reason = data["delta"].get("stop_reason");
         self.has_final_reason |= ending::reason(reason).is_some();
         self.stop_reason.add(parse_ending, reason);
         let message = self.message_mut()?;
-        let Value::Object(members) = event_data else {
+        let Value::Object(members) = data else {
             return Ok(());
         };
         for (key, value) in members {
@@ -298,8 +292,8 @@ impl MessageStream {
 
     /// Returns the position of the block that an event refers to: the newest block with the event's
     /// index, or the newest block if the event has no index.
-    fn find_block(&self, event_data: &Value) -> Option<usize> {
-        match event_data["index"].as_u64() {
+    fn find_block(&self, data: &Value) -> Option<usize> {
+        match data["index"].as_u64() {
             Some(index) => self.positions_by_index.get(&index).copied(),
             None => self.blocks.len().checked_sub(1),
         }
@@ -309,10 +303,8 @@ impl MessageStream {
 impl ContentBlock {
     /// Returns whether the block is a call that did not end and of which no arguments arrived.
     fn lacks_arguments(&self) -> bool {
-        let has_input = self.value["input"]
-            .as_object()
-            .is_some_and(|input| !input.is_empty());
-        self.call_index.is_some() && !self.is_closed && self.input.is_empty() && !has_input
+        let lacks_input = self.value["input"].as_object().is_none_or(Map::is_empty);
+        self.call_index.is_some() && !self.is_closed && self.input.is_empty() && lacks_input
     }
 
     /// Returns the block in the form of an unstreamed message. An `input` that is invalid JSON

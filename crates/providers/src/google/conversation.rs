@@ -23,10 +23,8 @@ pub(super) fn convert(messages: &[Value]) -> Result<ProviderConversation, ModelE
             }
             ParsedMessage::Assistant { parts, calls } => {
                 let text_parts = parts.iter().map(format_part);
-                contents.add_message(
-                    "model",
-                    text_parts.chain(calls.iter().map(format_call)).collect(),
-                );
+                let call_parts = calls.iter().map(format_call);
+                contents.add_message("model", text_parts.chain(call_parts).collect());
                 contents.expect_results(&calls);
             }
             ParsedMessage::Tool {

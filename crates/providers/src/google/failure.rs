@@ -32,22 +32,18 @@ pub(super) fn parse(body: &Value) -> ProviderFailure<'_> {
 
 /// Returns the kind of failure for a `google.rpc.Code`.
 fn kind_for_error(error: &Value) -> Option<ModelErrorKind> {
-    match error.get("status").and_then(Value::as_str) {
-        Some("INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE") => {
-            Some(kind_for_status(400))
-        }
-        Some("UNAUTHENTICATED") => Some(kind_for_status(401)),
-        Some("PERMISSION_DENIED") => Some(kind_for_status(403)),
-        Some("NOT_FOUND" | "UNIMPLEMENTED") => Some(kind_for_status(404)),
-        Some("RESOURCE_EXHAUSTED") => Some(kind_for_status(429)),
-        Some("INTERNAL" | "UNKNOWN" | "ABORTED" | "DATA_LOSS") => Some(kind_for_status(500)),
-        Some("UNAVAILABLE") => Some(kind_for_status(503)),
-        Some("DEADLINE_EXCEEDED" | "CANCELLED") => Some(kind_for_status(504)),
-        _ => {
-            let code = error.get("code").and_then(Value::as_u64)?;
-            u16::try_from(code).ok().map(kind_for_status)
-        }
-    }
+    let status = match error.get("status").and_then(Value::as_str) {
+        Some("INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE") => 400,
+        Some("UNAUTHENTICATED") => 401,
+        Some("PERMISSION_DENIED") => 403,
+        Some("NOT_FOUND" | "UNIMPLEMENTED") => 404,
+        Some("RESOURCE_EXHAUSTED") => 429,
+        Some("INTERNAL" | "UNKNOWN" | "ABORTED" | "DATA_LOSS") => 500,
+        Some("UNAVAILABLE") => 503,
+        Some("DEADLINE_EXCEEDED" | "CANCELLED") => 504,
+        _ => u16::try_from(error.get("code")?.as_u64()?).ok()?,
+    };
+    Some(kind_for_status(status))
 }
 
 /// Reads the delay of a `google.rpc.RetryInfo`: seconds with a fraction, such as `47.5s`.

@@ -55,10 +55,7 @@ impl ToolFormat for Google {
             let Some(call) = part.optional("functionCall")? else {
                 continue;
             };
-            let id = match call.optional("id")? {
-                Some(id) => id.text()?,
-                None => "",
-            };
+            let id = call.optional("id")?.map_or(Ok(""), |id| id.text())?;
             calls.push(ToolCall::new(
                 find_or_generate_id(id, response_id, calls.len()),
                 call.required("name")?.text()?,
@@ -86,11 +83,7 @@ impl ToolFormat for Google {
         let mut model_parts = Vec::new();
         for part in parts(body)? {
             let mut part_value = part.value().clone();
-            if let Some(call) = part_value
-                .get_mut("functionCall")
-                .and_then(Value::as_object_mut)
-                && let Some(args) = call.get_mut("args")
-            {
+            if let Some(args) = part_value.pointer_mut("/functionCall/args") {
                 *args = arguments_object(args);
             }
             model_parts.push(part_value);
@@ -140,19 +133,11 @@ impl ToolFormat for Google {
     }
 
     fn accepts_media(&self, media_type: &str) -> bool {
-        let is_google_type = matches!(
-            media_type,
-            "image/heic"
-                | "image/heif"
-                | "audio/wav"
-                | "audio/mp3"
-                | "audio/mpeg"
-                | "audio/aiff"
-                | "audio/aac"
-                | "audio/ogg"
-                | "audio/flac"
-        );
-        is_common_type(media_type) || is_google_type
+        match media_type.split_once('/') {
+            Some(("image", "heic" | "heif")) => true,
+            Some(("audio", "wav" | "mp3" | "mpeg" | "aiff" | "aac" | "ogg" | "flac")) => true,
+            _ => is_common_type(media_type),
+        }
     }
 
     fn media_pointers(&self, message: &Value) -> Vec<String> {
@@ -181,9 +166,7 @@ impl ToolFormat for Google {
 pub(super) fn find_or_generate_id(id: &str, response_id: Option<&str>, index: usize) -> String {
     match response_id {
         _ if !id.is_empty() => id.to_owned(),
-        Some(response_id)
-            if !response_id.is_empty() && response_id.len() <= MAX_RESPONSE_ID_BYTES =>
-        {
+        Some(response_id) if (1..=MAX_RESPONSE_ID_BYTES).contains(&response_id.len()) => {
             format!("{GENERATED_ID_PREFIX}{response_id}_{index}")
         }
         _ => format!("{GENERATED_ID_PREFIX}{index}"),
@@ -223,12 +206,10 @@ fn parts<'a>(body: &Node<'a>) -> Result<Vec<Node<'a>>, JsonFault> {
         None if body.optional("promptFeedback")?.is_some() => return Ok(Vec::new()),
         None => body.required("candidates")?,
     };
-    let parts = match candidates.first()?.optional("content")? {
-        Some(content) => content.optional("parts")?,
-        None => None,
-    };
-    match parts {
-        Some(parts) => Ok(parts.items()?.collect()),
-        None => Ok(Vec::new()),
+    if let Some(content) = candidates.first()?.optional("content")?
+        && let Some(parts) = content.optional("parts")?
+    {
+        return Ok(parts.items()?.collect());
     }
+    Ok(Vec::new())
 }

@@ -120,19 +120,17 @@ impl<'s> SchemaConversion<'s> {
         let description = node.get("description").filter(|text| text.is_string());
         let mut converted_branches = Vec::with_capacity(branches.len());
         for branch in branches {
-            let mut converted_branch = self.convert(branch, depth + 1);
-            let is_union = converted_branch.contains_key("anyOf");
+            let mut output = self.convert(branch, depth + 1);
+            let is_union = output.contains_key("anyOf");
             if !is_union && is_nullable {
-                converted_branch.insert("nullable".to_owned(), json!(true));
+                output.insert("nullable".to_owned(), json!(true));
             }
             if let Some(text) =
                 description.filter(|text| !is_union && self.resolver.spend_budget(text))
             {
-                converted_branch
-                    .entry("description")
-                    .or_insert_with(|| (*text).clone());
+                output.entry("description").or_insert_with(|| text.clone());
             }
-            converted_branches.push(converted_branch);
+            converted_branches.push(output);
         }
         create_any_of(converted_branches)
     }
@@ -186,16 +184,13 @@ impl<'s> SchemaConversion<'s> {
         if properties.is_empty() {
             return;
         }
-        for (key, names) in [
+        for (key, mut names) in [
             ("required", node.required()),
             ("propertyOrdering", node.ordering()),
         ] {
-            let existing_names: Vec<_> = names
-                .into_iter()
-                .filter(|name| properties.contains_key(*name))
-                .collect();
-            if !existing_names.is_empty() {
-                output.insert(key.to_owned(), json!(existing_names));
+            names.retain(|name| properties.contains_key(*name));
+            if !names.is_empty() {
+                output.insert(key.to_owned(), json!(names));
             }
         }
         output.insert("properties".to_owned(), properties.into());

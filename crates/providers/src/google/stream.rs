@@ -23,14 +23,12 @@ pub(super) struct ContentStream {
 
 impl TurnStream for ContentStream {
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
-        let Some(event_data) = event::parse_data(&Google, event)? else {
-            return Ok(());
-        };
-        match event_data {
-            Value::Array(responses) => responses
+        match event::parse_data(&Google, event)? {
+            None => Ok(()),
+            Some(Value::Array(responses)) => responses
                 .into_iter()
                 .try_for_each(|response| self.add_response(response, deltas)),
-            response => self.add_response(response, deltas),
+            Some(response) => self.add_response(response, deltas),
         }
     }
 
@@ -88,10 +86,9 @@ impl ContentStream {
                 (_, Value::Null) => {}
                 ("candidates", Value::Array(candidates)) => {
                     // Ignores all candidates except the first.
-                    let first_candidate = candidates
-                        .into_iter()
-                        .find(|candidate| candidate["index"].as_u64().unwrap_or(0) == 0);
-                    if let Some(candidate) = first_candidate {
+                    let is_first =
+                        |candidate: &Value| candidate["index"].as_u64().unwrap_or(0) == 0;
+                    if let Some(candidate) = candidates.into_iter().find(is_first) {
                         self.add_candidate(candidate, deltas)?;
                     }
                 }
@@ -109,12 +106,8 @@ impl ContentStream {
         find_block_reason(self.response.get("promptFeedback")).is_some()
     }
 
-    fn add_candidate(
-        &mut self,
-        candidate: Value,
-        deltas: &mut Vec<Delta>,
-    ) -> Result<(), ModelError> {
-        let Value::Object(members) = candidate else {
+    fn add_candidate(&mut self, value: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        let Value::Object(members) = value else {
             return Err(Google.malformed("candidates[0] is not an object"));
         };
         let mut candidate_members = self.candidate.take().unwrap_or_default();
@@ -211,11 +204,8 @@ impl ContentStream {
             return false;
         };
         match self.parts.last_mut() {
-            Some(last_part)
-                if find_plain_text(last_part).is_some()
-                    && last_part["thought"] == part["thought"] =>
-            {
-                if let Value::String(previous_text) = &mut last_part["text"] {
+            Some(last) if find_plain_text(last).is_some() && last["thought"] == part["thought"] => {
+                if let Value::String(previous_text) = &mut last["text"] {
                     previous_text.push_str(text);
                 }
                 true

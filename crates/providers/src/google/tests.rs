@@ -13,26 +13,15 @@ fn conversation(messages: &Value) -> Result<ProviderConversation, ModelError> {
 #[test]
 fn h1_the_model_is_one_segment_of_the_path() {
     for (model, path) in [
-        (
-            "gemini-2.5-flash",
-            "models/gemini-2.5-flash:generateContent",
-        ),
-        (
-            "models/gemini-2.5-flash",
-            "models/gemini-2.5-flash:generateContent",
-        ),
-        ("tunedModels/mine-1", "tunedModels/mine-1:generateContent"),
-        (
-            "../v1/x?key=1#",
-            "models/..%2Fv1%2Fx%3Fkey%3D1%23:generateContent",
-        ),
+        ("gemini-2.5-flash", "models/gemini-2.5-flash"),
+        ("models/gemini-2.5-flash", "models/gemini-2.5-flash"),
+        ("tunedModels/mine-1", "tunedModels/mine-1"),
+        ("../v1/x?key=1#", "models/..%2Fv1%2Fx%3Fkey%3D1%23"),
     ] {
-        assert_eq!(Google.path(model, false), path);
+        assert_eq!(Google.path(model, false), format!("{path}:generateContent"));
     }
-    assert_eq!(
-        Google.path("m", true),
-        "models/m:streamGenerateContent?alt=sse"
-    );
+    let streamed_path = Google.path("m", true);
+    assert_eq!(streamed_path, "models/m:streamGenerateContent?alt=sse");
 }
 
 #[test]
@@ -76,12 +65,9 @@ fn h5_results_are_in_the_order_of_their_calls() {
         result("1", "hail"),
         result("2", "snow"),
     ]));
-    let converted_messages = converted.unwrap().messages;
+    let messages = converted.unwrap().messages;
     let results = |index: usize| -> Vec<_> {
-        let parts = converted_messages[index]["parts"]
-            .as_array()
-            .unwrap()
-            .iter();
+        let parts = messages[index]["parts"].as_array().unwrap().iter();
         parts
             .map(|part| match part.get("text") {
                 Some(text) => text.clone(),
@@ -102,10 +88,8 @@ fn h1_an_image_as_a_result_is_rejected() {
     ]))
     .unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Rejected);
-    assert_eq!(
-        error.message,
-        "messages[1].content has an image, but a tool result must be text"
-    );
+    let expected = "messages[1].content has an image, but a tool result must be text";
+    assert_eq!(error.message, expected);
 }
 
 /// Gemini 3 rejects a call without a signature; earlier models have no signatures.
@@ -170,11 +154,8 @@ fn h4_the_delay_of_an_error_is_read() {
     assert_eq!(streamed, error);
     for delay in ["-1s", "NaNs", "1e400s", "x"] {
         let body = body(429, "X", "", json!([{"retryDelay": delay}]));
-        assert_eq!(
-            Google.parse_response(body).unwrap_err().retry_after,
-            None,
-            "{delay}"
-        );
+        let error = Google.parse_response(body).unwrap_err();
+        assert_eq!(error.retry_after, None, "{delay}");
     }
 }
 
@@ -212,9 +193,7 @@ fn h6_parts_with_signatures_are_not_merged() {
             {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
         ])
     );
-    let words: Vec<_> = ["c", "d", "e", "f"]
-        .map(|text| Delta::Text(text.to_owned()))
-        .into();
+    let words = ["c", "d", "e", "f"].map(|text| Delta::Text(text.to_owned()));
     assert_eq!(deltas[2..], words);
     assert_eq!(deltas[0], Delta::Thought("a".to_owned()));
 }
@@ -223,8 +202,7 @@ fn h6_parts_with_signatures_are_not_merged() {
 #[test]
 fn h6_streamed_calls_without_ids_get_the_same_ids_as_in_a_response() {
     let part = json!({"functionCall": {"name": "roll"}});
-    let with_id = |chunk: Value, id: &str| {
-        let mut chunk = chunk;
+    let with_id = |mut chunk: Value, id: &str| {
         chunk["responseId"] = json!(id);
         chunk
     };
@@ -237,18 +215,15 @@ fn h6_streamed_calls_without_ids_get_the_same_ids_as_in_a_response() {
         let (response, deltas) = stream(&chunks).unwrap();
         let calls = parse_tool_calls(Provider::Google, &response.body).unwrap();
         assert_eq!(response.finish, Finish::ToolCalls);
-        let ids: Vec<_> = deltas
-            .iter()
-            .map(|delta| match delta {
-                Delta::ToolCall { id, arguments, .. } => {
-                    assert_eq!(arguments, "{}");
-                    id.clone().unwrap()
-                }
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        let whole: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
-        assert_eq!(ids, whole);
+        let ids = deltas.iter().map(|delta| match delta {
+            Delta::ToolCall { id, arguments, .. } => {
+                assert_eq!(arguments, "{}");
+                id.as_ref().unwrap()
+            }
+            other => panic!("{other:?}"),
+        });
+        let whole = calls.iter().map(|call| &call.id);
+        assert_eq!(Vec::from_iter(ids), Vec::from_iter(whole));
     }
 }
 

@@ -79,10 +79,10 @@ fn parse_part<'a>(part: &Node<'a>) -> Result<Part<'a>, JsonFault> {
 fn parse_image<'a>(image: &Node<'a>) -> Result<Part<'a>, JsonFault> {
     let url_node = image.required("url")?;
     let url = url_node.text()?;
-    let detail = match image.optional("detail")? {
-        Some(detail) => Some(detail.text()?),
-        None => None,
-    };
+    let detail = image
+        .optional("detail")?
+        .map(|node| node.text())
+        .transpose()?;
     let source = match parse_scheme(url).as_deref() {
         Some("https" | "http") => ImageSource::Url,
         Some("data") => parse_data_url(url)
@@ -108,10 +108,8 @@ fn parse_data_url(url: &str) -> Option<ImageSource<'_>> {
     let mut parameters = media_type_and_parameters.split(';');
     let media_type = parameters.next()?.trim().to_ascii_lowercase();
     let is_base64 = parameters.any(|parameter| parameter.trim().eq_ignore_ascii_case("base64"));
-    let has_valid_data = !data.is_empty()
-        && data
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"+/=-_".contains(&byte));
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=-_".contains(&byte);
+    let has_valid_data = !data.is_empty() && data.bytes().all(is_valid);
     (is_base64 && has_valid_data && media_type.starts_with("image/"))
         .then_some(ImageSource::Inline { media_type, data })
 }

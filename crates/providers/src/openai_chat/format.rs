@@ -81,12 +81,9 @@ impl ToolFormat for OpenAiChat {
         let mut message = restore_empty_object(find_message(body)?.value());
         if let Some(message) = message.as_object_mut() {
             message.entry("role").or_insert(json!("assistant"));
-            let is_filled_list =
-                |calls: &Value| calls.as_array().is_some_and(|calls| !calls.is_empty());
-            let has_calls = message.get("tool_calls").is_some_and(is_filled_list);
-            let has_content = message
-                .get("content")
-                .is_some_and(|content| !content.is_null());
+            let is_filled = |calls: &Value| calls.as_array().is_some_and(|calls| !calls.is_empty());
+            let has_calls = message.get("tool_calls").is_some_and(is_filled);
+            let has_content = message.get("content").is_some_and(|value| !value.is_null());
             if !has_calls && !has_content {
                 // Adds an empty content, because the API requires content or calls in a message.
                 message.insert("content".to_owned(), json!(""));
@@ -151,10 +148,8 @@ fn parse_call(call: &Node<'_>) -> Result<ToolCall, JsonFault> {
         function.required("name")?.text()?,
         arguments(function.optional("arguments")?),
     );
-    tool_call.index = call
-        .optional("index")?
-        .and_then(|index| index.value().as_u64())
-        .and_then(|index| u32::try_from(index).ok());
+    let index = call.optional("index")?;
+    tool_call.index = index.and_then(|index| u32::try_from(index.value().as_u64()?).ok());
     Ok(tool_call)
 }
 
@@ -188,9 +183,8 @@ pub(super) fn is_blank_error(error: &Value) -> bool {
 
 fn copy_members(value: Option<&Value>, is_included: impl Fn(&str) -> bool) -> Map<String, Value> {
     let all_members = value.and_then(Value::as_object).into_iter().flatten();
-    let included_members =
-        all_members.filter(|(name, value)| is_included(name) && !value.is_null());
-    included_members
+    let included = all_members.filter(|(name, value)| is_included(name) && !value.is_null());
+    included
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }

@@ -199,12 +199,10 @@ impl ChunkStream {
 
 /// Merges a member of a delta into the message. Text and lists are appended; other values are
 /// replaced.
-fn merge_member(existing_value: &mut Value, addition: Value) {
-    match (existing_value, addition) {
-        (Value::String(existing_value), Value::String(addition)) => {
-            existing_value.push_str(&addition);
-        }
-        (Value::Array(existing_value), Value::Array(addition)) => existing_value.extend(addition),
-        (existing_value, addition) => *existing_value = addition,
+fn merge_member(existing: &mut Value, addition: Value) {
+    match (existing, addition) {
+        (Value::String(existing), Value::String(addition)) => existing.push_str(&addition),
+        (Value::Array(existing), Value::Array(addition)) => existing.extend(addition),
+        (existing, addition) => *existing = addition,
     }
 }

@@ -78,9 +78,8 @@ fn h4_openai_and_azure_are_known_by_their_hosts() {
 
 #[test]
 fn h4_a_message_without_role_is_rejected_with_its_path() {
-    let error = OpenAiChat
-        .conversation(&[json!({"role": "user"}), json!("hello")])
-        .unwrap_err();
+    let messages = [json!({"role": "user"}), json!("hello")];
+    let error = OpenAiChat.conversation(&messages).unwrap_err();
     assert_eq!(error.kind, Rejected);
     assert_eq!(error.message, "messages[1] must be an object with a role");
 }
@@ -125,13 +124,11 @@ fn h6_compatible_servers_may_omit_indexes_and_ids() {
         json!({"tool_calls": [{"function": {"name": "roll", "arguments": "{}"}}]}),
         json!({"tool_calls": [{"function": {"name": "roll", "arguments": {"dice": "1d4"}}}]}),
     ]);
-    assert_eq!(
-        calls(&response),
-        [
-            call("call_c1_0", "roll", "{}"),
-            call("call_c1_1", "roll", "{\"dice\":\"1d4\"}")
-        ]
-    );
+    let expected = [
+        call("call_c1_0", "roll", "{}"),
+        call("call_c1_1", "roll", "{\"dice\":\"1d4\"}"),
+    ];
+    assert_eq!(calls(&response), expected);
     // Every call of this server has index 0.
     let (response, _) = streamed(&[
         json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "roll", "arguments": "{}"}}]}),
@@ -147,10 +144,8 @@ fn h6_compatible_servers_may_omit_indexes_and_ids() {
         json!({"tool_calls": [{"id": "b", "function": {"name": "time", "arguments": "{}"}}]}),
         json!({"tool_calls": [{"id": "a", "function": {"arguments": ":1}"}}]}),
     ]);
-    assert_eq!(
-        calls(&response),
-        [call("a", "roll", "{\"x\":1}"), call("b", "time", "{}")]
-    );
+    let expected = [call("a", "roll", "{\"x\":1}"), call("b", "time", "{}")];
+    assert_eq!(calls(&response), expected);
 }
 
 #[test]
@@ -206,9 +201,8 @@ fn h6_usage_in_a_choice_counts() {
         };
         assert_eq!(response.unwrap().usage, expected, "{chunks:?}");
     }
-    let response = OpenAiChat
-        .parse_response(json!({"choices": [choice(5)]}))
-        .unwrap();
+    let body = json!({"choices": [choice(5)]});
+    let response = OpenAiChat.parse_response(body).unwrap();
     assert_eq!(response.usage.input_tokens, 5);
 }
 
@@ -285,6 +279,7 @@ fn h4_a_stream_that_breaks_off_or_fails_is_an_error() {
     assert_eq!(response.unwrap_err().kind, Malformed);
 
     let too_long = json!({"error": {"code": "context_length_exceeded", "message": "x"}});
+    let invalid_call = json!({"choices": [{"delta": {"tool_calls": [7]}}]});
     for (event, kind) in [
         (json!({"error": {"message": "boom"}}), Malformed),
         (too_long, ContextTooLong),
@@ -294,10 +289,7 @@ fn h4_a_stream_that_breaks_off_or_fails_is_an_error() {
         (json!({"error": "Rate limit", "choices": 3}), Malformed),
         (json!(["no", "object"]), Malformed),
         (json!({"choices": [{"delta": []}]}), Malformed),
-        (
-            json!({"choices": [{"delta": {"tool_calls": [7]}}]}),
-            Malformed,
-        ),
+        (invalid_call, Malformed),
     ] {
         let (response, _) = read_stream(&events(&[start.clone(), event.clone()]));
         assert_eq!(response.unwrap_err().kind, kind, "{event}");

@@ -6,32 +6,26 @@ use crate::{ModelError, ProviderConversation};
 /// Converts messages to items, one for each message, call and result. Leading system messages
 /// become `instructions`; later system messages stay in place.
 pub(super) fn convert(messages: &[Value]) -> Result<ProviderConversation, ModelError> {
-    let mut instruction_texts = Vec::new();
+    let mut system_texts = Vec::new();
     let mut items = Vec::new();
     for message in parse_messages(messages)? {
         match message {
             ParsedMessage::System(text) if text.is_empty() => {}
-            ParsedMessage::System(text) if items.is_empty() => instruction_texts.push(text),
+            ParsedMessage::System(text) if items.is_empty() => system_texts.push(text),
             ParsedMessage::System(text) => {
-                items.push(format_message_item(
-                    "system",
-                    vec![json!({"type": "input_text", "text": text})],
-                ));
+                let part = json!({"type": "input_text", "text": text});
+                items.push(format_message_item("system", [part]));
             }
             ParsedMessage::User(parts) => {
                 if !parts.is_empty() {
-                    items.push(format_message_item(
-                        "user",
-                        parts.iter().map(format_input_part),
-                    ));
+                    let content = parts.iter().map(format_input_part);
+                    items.push(format_message_item("user", content));
                 }
             }
             ParsedMessage::Assistant { parts, calls } => {
                 if !parts.is_empty() {
-                    items.push(format_message_item(
-                        "assistant",
-                        parts.iter().map(format_output_part),
-                    ));
+                    let content = parts.iter().map(format_output_part);
+                    items.push(format_message_item("assistant", content));
                 }
                 items.extend(calls.iter().map(|call| {
                     json!({
@@ -49,8 +43,7 @@ pub(super) fn convert(messages: &[Value]) -> Result<ProviderConversation, ModelE
             })),
         }
     }
-    let instructions =
-        (!instruction_texts.is_empty()).then(|| json!(instruction_texts.join("\n\n")));
+    let instructions = (!system_texts.is_empty()).then(|| json!(system_texts.join("\n\n")));
     ProviderConversation::new(instructions, items)
 }
 

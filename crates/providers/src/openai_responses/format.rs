@@ -72,10 +72,8 @@ impl ToolFormat for OpenAiResponses {
             }
             items.push(item_value);
         }
-        while items
-            .last()
-            .is_some_and(|item| item["type"] == REASONING_TYPE)
-        {
+        let is_reasoning = |item: &Value| item["type"] == REASONING_TYPE;
+        while items.last().is_some_and(is_reasoning) {
             items.pop();
         }
         Ok(items)

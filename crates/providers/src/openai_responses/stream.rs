@@ -20,49 +20,44 @@ pub(super) struct ResponseStream {
 
 impl TurnStream for ResponseStream {
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
-        let Some(mut event_data) = event::parse_typed_data(&OpenAiResponses, event)? else {
+        let Some(mut data) = event::parse_typed_data(&OpenAiResponses, event)? else {
             return Ok(());
         };
-        let output_index = event_data["output_index"].as_u64();
-        let text_key = |is_refusal: bool| TextKey {
+        let output_index = data["output_index"].as_u64();
+        let text_key = TextKey {
             output_index,
-            is_refusal,
+            is_refusal: false,
         };
-        match event_data["type"].as_str() {
-            Some("response.output_text.delta") => {
-                self.add_piece(text_key(false), &event_data["delta"], deltas);
-            }
-            Some("response.refusal.delta") => {
-                self.add_piece(text_key(true), &event_data["delta"], deltas);
-            }
-            Some("response.output_text.done") => {
-                self.add_text(text_key(false), &event_data["text"], deltas);
-            }
-            Some("response.refusal.done") => {
-                self.add_text(text_key(true), &event_data["refusal"], deltas);
-            }
+        let refusal_key = TextKey {
+            is_refusal: true,
+            ..text_key
+        };
+        match data["type"].as_str() {
+            Some("response.output_text.delta") => self.add_piece(text_key, &data["delta"], deltas),
+            Some("response.refusal.delta") => self.add_piece(refusal_key, &data["delta"], deltas),
+            Some("response.output_text.done") => self.add_text(text_key, &data["text"], deltas),
+            Some("response.refusal.done") => self.add_text(refusal_key, &data["refusal"], deltas),
             Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") => {
-                let piece = non_empty_text(&event_data["delta"]);
+                let piece = non_empty_text(&data["delta"]);
                 deltas.extend(piece.map(|piece| Delta::Thought(piece.to_owned())));
             }
             Some("response.reasoning_summary_part.added")
-                if event_data["summary_index"].as_u64().unwrap_or(0) > 0 =>
+                if data["summary_index"].as_u64().unwrap_or(0) > 0 =>
             {
                 deltas.push(Delta::Thought("\n\n".to_owned()));
             }
             Some("response.output_item.added") => {
-                self.calls
-                    .start_call(output_index, &event_data["item"], deltas);
+                self.calls.start_call(output_index, &data["item"], deltas);
             }
             Some("response.function_call_arguments.delta") => {
-                if let Some(piece) = non_empty_text(&event_data["delta"]) {
-                    let item_id = non_empty_text(&event_data["item_id"]);
+                if let Some(piece) = non_empty_text(&data["delta"]) {
+                    let item_id = non_empty_text(&data["item_id"]);
                     self.calls
                         .add_arguments(output_index, item_id, piece, deltas);
                 }
             }
             Some("response.output_item.done") => {
-                let item = event_data["item"].take();
+                let item = data["item"].take();
                 if let Some(position) = self.calls.start_call(output_index, &item, deltas) {
                     self.calls.finish_call(position, &item, deltas);
                 }
@@ -81,16 +76,16 @@ impl TurnStream for ResponseStream {
                     "response.done" => "completed".to_owned(),
                     kind => kind.trim_start_matches("response.").to_owned(),
                 };
-                let mut response = event_data["response"].take();
+                let mut response = data["response"].take();
                 OpenAiResponses.check_error(&response)?;
                 put_status(&mut response, status);
                 self.response = Some(response);
             }
             Some("error") => {
-                let error = OpenAiResponses.error(&event_data).unwrap_or(&event_data);
+                let error = OpenAiResponses.error(&data).unwrap_or(&data);
                 return Err(parse_error_object(error).into_error(OpenAiResponses.provider()));
             }
-            None => OpenAiResponses.check_error(&event_data)?,
+            None => OpenAiResponses.check_error(&data)?,
             // Ignores events that repeat complete values, events of the provider's own tools, and
             // unknown events.
             _ => {}
@@ -106,11 +101,8 @@ impl TurnStream for ResponseStream {
         let Some(Value::Object(mut response)) = self.response else {
             return Err(OpenAiResponses.malformed("the stream ended early"));
         };
-        let has_output = response
-            .get("output")
-            .and_then(Value::as_array)
-            .is_some_and(|output| !output.is_empty());
-        if !has_output {
+        let output = response.get("output").and_then(Value::as_array);
+        if output.is_none_or(Vec::is_empty) {
             let items = self.output.into_items();
             let is_call = |item: &&Value| item["type"] == "function_call";
             let lacks_calls = items.iter().filter(is_call).count() < self.calls.len();

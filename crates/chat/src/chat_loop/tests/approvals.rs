@@ -21,17 +21,11 @@ async fn g3_a_chat_waits_for_an_approval_after_all_other_calls_ran() {
     assert_eq!((bench.tools.wiped(), bench.tools.echoed()), (0, 1));
     assert_eq!(waiting.len(), 1);
     assert_eq!(waiting[0].call.name, "wipe");
-    assert_eq!(
-        waiting[0].result.metadata["arguments"],
-        json!({"text": "disk"})
-    );
+    let arguments = &waiting[0].result.metadata["arguments"];
+    assert_eq!(*arguments, json!({"text": "disk"}));
     assert!(waiting[0].approval_id.is_some());
-    assert!(
-        bench
-            .events
-            .iter()
-            .any(|event| matches!(event, ChatEvent::ToolWaiting(_)))
-    );
+    let is_waiting = |event: &ChatEvent| matches!(event, ChatEvent::ToolWaiting(_));
+    assert!(bench.events.iter().any(is_waiting));
     assert!(results(state.messages()).is_empty());
 
     // Without a decision, the chat keeps waiting and sends no request.
@@ -46,10 +40,8 @@ async fn g3_a_chat_waits_for_an_approval_after_all_other_calls_ran() {
 async fn g3_an_approved_call_runs_and_another_process_continues_the_chat() {
     let (mut bench, state, waiting) = waiting().await;
     let mut state = reloaded(&state);
-    bench
-        .context
-        .approved
-        .extend(waiting[0].approval_id.clone());
+    let id = waiting[0].approval_id.clone();
+    bench.context.approved.extend(id);
     assert_eq!(bench.respond(&mut state).await, "Done.");
     assert_eq!((bench.tools.wiped(), bench.tools.echoed()), (1, 1));
     assert_eq!(results(state.messages()), ["wiped", "a"]);

@@ -96,18 +96,14 @@ impl Bench {
         let tools = Arc::new(Tools::default());
         let registry = Arc::new(ToolRegistry::new());
         register(&registry, &tools);
-        let shown = registry
-            .names()
-            .into_iter()
-            .filter(|name| name.as_str() != "hidden")
-            .map(|name| {
-                let tool = registry.get(name.as_str()).unwrap();
-                Arc::new(tool.definition().clone())
-            })
-            .collect();
+        let all_tools = registry.tools(None);
+        let visible = all_tools
+            .iter()
+            .filter(|tool| tool.name().as_str() != "hidden");
+        let shown = visible.map(|tool| Arc::new(tool.definition().clone()));
         let executor = Executor::new(registry, ExecutorConfig::default());
         let model = model(&llm, provider, |_| {});
-        let chat = ChatLoop::new(model, Arc::new(executor.clone())).with_tools(shown);
+        let chat = ChatLoop::new(model, Arc::new(executor.clone())).with_tools(shown.collect());
         Self {
             llm,
             chat,

@@ -39,10 +39,8 @@ async fn h4_old_results_are_omitted_first_to_fit_the_context() {
     assert_eq!(last[0], NOTE);
     assert_eq!(last[2], long("six"));
     // The chat's own state keeps all results.
-    assert_eq!(
-        results(state.messages()),
-        [long("one"), long("two"), long("six")]
-    );
+    let all = [long("one"), long("two"), long("six")];
+    assert_eq!(results(state.messages()), all);
 }
 
 #[tokio::test]
@@ -50,10 +48,8 @@ async fn h4_a_conversation_beyond_the_context_is_not_sent() {
     let mut bench = Bench::new([echo(&long("one")), LlmResponse::text("Done.")]).await;
     bench.chat.limits.context_tokens = Some(1_000);
     let mut state = bench.begin();
-    assert_eq!(
-        bench.error_kind(&mut state).await,
-        ModelErrorKind::ContextTooLong
-    );
+    let kind = bench.error_kind(&mut state).await;
+    assert_eq!(kind, ModelErrorKind::ContextTooLong);
     assert_eq!(bench.llm.bodies().len(), 1);
     assert_eq!(results(state.messages()), [long("one")]);
 }
@@ -81,10 +77,8 @@ async fn h4_a_request_that_the_provider_finds_too_long_is_retried_without_old_re
     ] {
         let mut bench = Bench::new(responses).await;
         let mut state = bench.begin();
-        assert_eq!(
-            bench.error_kind(&mut state).await,
-            ModelErrorKind::ContextTooLong
-        );
+        let kind = bench.error_kind(&mut state).await;
+        assert_eq!(kind, ModelErrorKind::ContextTooLong);
         assert_eq!(bench.llm.bodies().len(), requests);
     }
 }
@@ -102,10 +96,8 @@ async fn h6_a_context_error_in_the_middle_of_a_stream_is_not_retried() {
     let mut bench = Bench::new(responses).await;
     bench.chat.is_streamed = true;
     let mut state = bench.begin();
-    assert_eq!(
-        bench.error_kind(&mut state).await,
-        ModelErrorKind::ContextTooLong
-    );
+    let kind = bench.error_kind(&mut state).await;
+    assert_eq!(kind, ModelErrorKind::ContextTooLong);
     assert_eq!(bench.llm.bodies().len(), 3);
     let is_text = |event: &&ChatEvent| matches!(event, ChatEvent::Delta(Delta::Text(_)));
     assert!(bench.events.iter().any(|event| is_text(&event)));
@@ -164,11 +156,8 @@ fn h4_results_are_found_in_the_format_of_every_provider() {
         assert_eq!(trim::trim(provider, &mut messages, 0), 0);
         assert_eq!(messages[1], message);
         assert!(trim::trim(provider, &mut messages, 1) > 1_000, "{provider}");
-        assert_eq!(
-            messages[1].pointer(pointer),
-            Some(&json!(NOTE)),
-            "{provider}"
-        );
+        let trimmed = messages[1].pointer(pointer);
+        assert_eq!(trimmed, Some(&json!(NOTE)), "{provider}");
         assert_eq!(messages[0], question);
         // The messages have no other result that can be omitted.
         assert_eq!(trim::trim(provider, &mut messages, 1), 0, "{provider}");

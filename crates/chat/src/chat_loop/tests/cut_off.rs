@@ -43,11 +43,8 @@ async fn h5_a_call_with_truncated_arguments_does_not_run() {
             let mut bench = Bench::at(provider, responses).await;
             bench.chat.is_streamed = stream;
             let mut state = bench.begin();
-            assert_eq!(
-                bench.respond(&mut state).await,
-                "Done.",
-                "{provider} {word}"
-            );
+            let text = bench.respond(&mut state).await;
+            assert_eq!(text, "Done.", "{provider} {word}");
             // The call before the cut-off call is complete.
             assert_eq!(bench.tools.echoed(), 1, "{provider} {word} {stream}");
             let codes: Vec<_> = bench.ended().map(|ended| ended.result.error_code).collect();

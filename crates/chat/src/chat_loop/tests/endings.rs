@@ -36,8 +36,7 @@ async fn h4_an_answer_that_ends_before_its_first_text_is_an_error_and_is_retried
         // A single turn fails in the same way.
         let bench = Bench::at(provider, [nothing(word)]).await;
         let mut state = bench.begin();
-        let turn = bench.turn(&mut state).await;
-        let error = turn.unwrap_err();
+        let error = bench.turn(&mut state).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::Unavailable, "{provider}");
     }
 }
@@ -78,10 +77,8 @@ async fn h4_a_prompt_that_google_blocks_gives_a_filtered_answer() {
     let mut bench = Bench::at(Google, [response]).await;
     let mut state = bench.begin();
     assert_eq!(bench.respond(&mut state).await, "");
-    assert_eq!(
-        state.final_response().map(|response| &response.finish),
-        Some(&Finish::Filtered)
-    );
+    let response = state.final_response().unwrap();
+    assert_eq!(response.finish, Finish::Filtered);
     assert_eq!(state.usage().input_tokens, 4);
 }
 

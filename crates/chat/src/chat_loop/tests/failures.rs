@@ -12,6 +12,10 @@ use crate::{ChatError, ChatEvent, ChatListener, ChatState, ModelErrorKind};
 
 #[tokio::test]
 async fn h4_a_chat_continues_after_any_fault_of_the_provider() {
+    let broken_text = |fault| LlmResponse::text("a b c d").with(fault);
+    let error = LlmFault::Error(json!({"error": {"message": "no"}}));
+    let ok = |body: &str| LlmResponse::error_response("200 OK", body);
+    let invalid_call = "{\"choices\": [{\"message\": {\"tool_calls\": [{\"id\": \"1\"}]}}]}";
     let failures = [
         (
             LlmResponse::error_response("500 Internal Server Error", "{}"),
@@ -25,29 +29,14 @@ async fn h4_a_chat_continues_after_any_fault_of_the_provider() {
             LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "No"),
             ModelErrorKind::RateLimited,
         ),
+        (broken_text(LlmFault::Truncated), ModelErrorKind::Malformed),
+        (broken_text(LlmFault::Broken), ModelErrorKind::Unavailable),
         (
-            LlmResponse::text("a b c d").with(LlmFault::Truncated),
+            LlmResponse::text("x").with(error),
             ModelErrorKind::Malformed,
         ),
-        (
-            LlmResponse::text("a b c d").with(LlmFault::Broken),
-            ModelErrorKind::Unavailable,
-        ),
-        (
-            LlmResponse::text("x").with(LlmFault::Error(json!({"error": {"message": "no"}}))),
-            ModelErrorKind::Malformed,
-        ),
-        (
-            LlmResponse::error_response("200 OK", "{\"choices\": []}"),
-            ModelErrorKind::Malformed,
-        ),
-        (
-            LlmResponse::error_response(
-                "200 OK",
-                "{\"choices\": [{\"message\": {\"tool_calls\": [{\"id\": \"1\"}]}}]}",
-            ),
-            ModelErrorKind::Malformed,
-        ),
+        (ok("{\"choices\": []}"), ModelErrorKind::Malformed),
+        (ok(invalid_call), ModelErrorKind::Malformed),
     ];
     for stream in [false, true] {
         for (failure, kind) in failures.clone() {
@@ -195,25 +184,17 @@ async fn h4_a_call_starts_only_after_the_chat_is_stored() {
         room: 0,
         states: Vec::new(),
     };
-    let error = bench
-        .chat
-        .run(&mut state, &bench.context, &mut recorder)
-        .await
-        .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the chat could not be saved: the disk is full"
-    );
+    let run = bench.chat.run(&mut state, &bench.context, &mut recorder);
+    let error = run.await.unwrap_err();
+    let expected = "the chat could not be saved: the disk is full";
+    assert_eq!(error.to_string(), expected);
     assert_eq!(error.code(), ErrorCode::Unavailable);
     assert_eq!(bench.tools.echoed(), 0);
 
     // With room for more states, the chat continues, and the last saved state has the response.
     recorder.room = 10;
-    bench
-        .chat
-        .run(&mut state, &bench.context, &mut recorder)
-        .await
-        .unwrap();
+    let run = bench.chat.run(&mut state, &bench.context, &mut recorder);
+    run.await.unwrap();
     assert_eq!(bench.tools.echoed(), 1);
     let last: ChatState = serde_json::from_str(recorder.states.last().unwrap()).unwrap();
     assert_eq!(last, state);

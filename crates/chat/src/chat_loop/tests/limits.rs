@@ -21,17 +21,13 @@ async fn h4_five_rounds_of_one_call_make_six_requests_and_five_tool_messages() {
     for (index, body) in bodies.iter().enumerate() {
         assert_eq!(body.get("tools").is_some(), index < 5, "{index}");
     }
-    assert_eq!(
-        results(state.messages()),
-        ["round 1", "round 2", "round 3", "round 4", "round 5"]
-    );
+    let expected = ["round 1", "round 2", "round 3", "round 4", "round 5"];
+    assert_eq!(results(state.messages()), expected);
     assert_eq!(bodies[5]["messages"].as_array().unwrap().len(), 1 + 2 * 5);
     assert_eq!(bench.statuses().last(), Some(&REACHED));
     assert!(state.final_response().unwrap().limit_reached.is_some());
-    assert_eq!(
-        (state.requests(), state.rounds(), state.tool_calls()),
-        (6, 5, 5)
-    );
+    let counts = (state.requests(), state.rounds(), state.tool_calls());
+    assert_eq!(counts, (6, 5, 5));
 }
 
 #[tokio::test]
@@ -181,10 +177,8 @@ async fn h4_the_token_limit_holds_for_answers_that_break_off() {
             }
         }
         let error = bench.run(&mut state).await.unwrap_err();
-        assert!(
-            matches!(error, ChatError::TokenLimit { .. }),
-            "{label}: {error}"
-        );
+        let is_token_limit = matches!(error, ChatError::TokenLimit { .. });
+        assert!(is_token_limit, "{label}: {error}");
         assert!(bench.llm.bodies().len() < 7, "{label}");
     }
 }

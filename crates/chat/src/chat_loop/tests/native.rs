@@ -83,9 +83,8 @@ async fn bench(
         permits: executor(),
     };
     bench.chat.runner = Arc::new(runner);
-    bench.chat = bench
-        .chat
-        .with_native_servers(vec![server(require_approval)]);
+    let servers = vec![server(require_approval)];
+    bench.chat = bench.chat.with_native_servers(servers);
     bench
 }
 
@@ -149,10 +148,8 @@ async fn h1_native_servers_are_sent_and_their_calls_are_reported_and_sent_back()
         }
         let input = bodies[1]["input"].as_array().unwrap();
         assert!(input.contains(&called("roll", "4")), "{input:?}");
-        assert_eq!(
-            tool_events(&bench),
-            ["dmcp_roll begins", "dmcp_roll: 4", "echo begins", "echo: a"]
-        );
+        let expected = ["dmcp_roll begins", "dmcp_roll: 4", "echo begins", "echo: a"];
+        assert_eq!(tool_events(&bench), expected);
         assert_eq!(state.tool_calls(), 2);
     }
 }
@@ -170,20 +167,17 @@ async fn h1_anthropic_calls_servers_with_its_beta() {
     let mut bench = bench(Provider::Anthropic, NativeApproval::Never, responses).await;
     let mut state = bench.begin();
     assert_eq!(bench.respond(&mut state).await, "You rolled a 4.");
-    assert_eq!(
-        tool_events(&bench)[..2],
-        ["dmcp_roll begins", "dmcp_roll: 4"]
-    );
+    let events = tool_events(&bench);
+    assert_eq!(events[..2], ["dmcp_roll begins", "dmcp_roll: 4"]);
     let requests = bench.llm.requests.all();
     for request in &requests {
         assert_eq!(request.header("anthropic-beta"), "mcp-client-2025-11-20");
         let body = request.json();
         assert_eq!(body["mcp_servers"][0]["url"], "https://dmcp.example/mcp");
     }
-    assert_eq!(
-        requests[1].json()["messages"][1]["content"][1]["type"],
-        "mcp_tool_result"
-    );
+    let body = requests[1].json();
+    let block = &body["messages"][1]["content"][1];
+    assert_eq!(block["type"], "mcp_tool_result");
 }
 
 #[tokio::test]
@@ -298,11 +292,8 @@ async fn h4_the_last_request_contains_the_servers_and_forbids_calls() {
         let bodies = bench.llm.bodies();
         assert!(bodies[0].get("tool_choice").is_none(), "{provider}");
         assert_eq!(bodies[1]["tool_choice"], none, "{provider}");
-        assert_eq!(
-            bodies[1]["tools"].as_array().unwrap().len(),
-            1,
-            "{provider}"
-        );
+        let tools = bodies[1]["tools"].as_array().unwrap();
+        assert_eq!(tools.len(), 1, "{provider}");
     }
 }
 
@@ -310,12 +301,8 @@ async fn h4_the_last_request_contains_the_servers_and_forbids_calls() {
 async fn l1_no_error_contains_the_token_of_a_server() {
     let rejection =
         LlmResponse::rejection("400 Bad Request", "invalid_request_error", "no t0ken here");
-    let mut bench = bench(
-        Provider::OpenAiResponses,
-        NativeApproval::Never,
-        [rejection],
-    )
-    .await;
+    let provider = Provider::OpenAiResponses;
+    let mut bench = bench(provider, NativeApproval::Never, [rejection]).await;
     let mut native = server(NativeApproval::Never);
     native.server.token = Some("t0ken".into());
     bench.chat = bench.chat.with_native_servers(vec![native]);
@@ -323,10 +310,8 @@ async fn l1_no_error_contains_the_token_of_a_server() {
     let error = bench.run(&mut state).await.unwrap_err().to_string();
     assert!(error.ends_with("no (token) here"), "{error}");
     let body = &bench.llm.bodies()[0];
-    assert_eq!(
-        body["tools"].as_array().unwrap().last().unwrap()["authorization"],
-        "t0ken"
-    );
+    let tool = body["tools"].as_array().unwrap().last().unwrap();
+    assert_eq!(tool["authorization"], "t0ken");
     assert!(!serde_json::to_string(&state).unwrap().contains("t0ken"));
 }
 
@@ -341,10 +326,8 @@ async fn h4_a_provider_that_keeps_requesting_approval_is_stopped() {
     // The last permission request is denied: the conversation has no open request.
     let items = state.messages();
     let last = &items[items.len() - 1];
-    assert_eq!(
-        (&last["type"], &last["approve"]),
-        (&json!("mcp_approval_response"), &json!(false))
-    );
+    assert_eq!(last["type"], "mcp_approval_response");
+    assert_eq!(last["approve"], false);
 }
 
 /// Returns a chat whose provider was permitted to call `wipe`, with the responses that follow.
@@ -355,10 +338,8 @@ async fn allowed(then: impl IntoIterator<Item = LlmResponse>) -> (Bench, ChatSta
     bench.configure_model(|config| config.max_retries = 2);
     let mut state = bench.begin();
     let waiting = bench.waiting(&mut state).await;
-    bench
-        .context
-        .approved
-        .extend(waiting[0].approval_id.clone());
+    let id = waiting[0].approval_id.clone();
+    bench.context.approved.extend(id);
     (bench, state)
 }
 
@@ -395,10 +376,8 @@ async fn g3_an_allowed_call_is_made_once_even_if_its_answer_is_lost() {
             assert_eq!(response["approval_request_id"], "mcpr_1");
             let reason = response["reason"].as_str().unwrap();
             assert!(reason.contains("was interrupted"), "{reason}");
-            assert!(
-                tool_events(&bench)[0].contains("was interrupted"),
-                "{label}"
-            );
+            let events = tool_events(&bench);
+            assert!(events[0].contains("was interrupted"), "{label}");
         }
     }
 }
@@ -477,10 +456,8 @@ async fn h4_a_request_with_native_calls_is_not_retried() {
         let mut bench = bench(provider, NativeApproval::Never, [failing]).await;
         bench.configure_model(|config| config.max_retries = 2);
         let mut state = bench.begin();
-        assert_eq!(
-            bench.error_kind(&mut state).await,
-            ModelErrorKind::Unavailable
-        );
+        let kind = bench.error_kind(&mut state).await;
+        assert_eq!(kind, ModelErrorKind::Unavailable);
         assert_eq!(bench.llm.bodies().len(), 1, "{provider}");
         // Without native servers, the request is repeated at once.
         bench.chat = bench.chat.with_native_servers(Vec::new());

@@ -39,11 +39,8 @@ async fn h5_a_chat_runs_at_every_provider() {
                 cached_tokens: 0,
             };
             assert_eq!(state.usage(), usage, "{label}");
-            assert_eq!(
-                bench.streamed_text(),
-                if stream { "Done." } else { "" },
-                "{label}"
-            );
+            let streamed_text = if stream { "Done." } else { "" };
+            assert_eq!(bench.streamed_text(), streamed_text, "{label}");
         }
     }
 }

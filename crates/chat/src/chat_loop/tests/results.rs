@@ -26,20 +26,13 @@ async fn h5_each_call_of_an_answer_has_its_result_in_order() {
         assert_eq!(call["id"], expected["id"]);
         assert_eq!(call["function"], expected["function"]);
     }
-    assert_eq!(
-        messages[2..4],
-        [result("call_1", "slow"), result("call_2", "fast")]
-    );
-    assert_eq!(
-        bench.llm.bodies()[1]["messages"].as_array().unwrap()[..],
-        messages[..4]
-    );
+    let expected = [result("call_1", "slow"), result("call_2", "fast")];
+    assert_eq!(messages[2..4], expected);
+    let body = &bench.llm.bodies()[1];
+    assert_eq!(body["messages"].as_array().unwrap()[..], messages[..4]);
     // Both calls ran concurrently.
-    let ended: Vec<_> = bench
-        .ended()
-        .map(|ended| ended.call.name.as_str())
-        .collect();
-    assert_eq!(ended, ["echo", "late"]);
+    let ended = bench.ended().map(|ended| ended.call.name.as_str());
+    assert_eq!(Vec::from_iter(ended), ["echo", "late"]);
 }
 
 #[tokio::test]
@@ -91,13 +84,11 @@ async fn h2_a_hidden_tool_does_not_run() {
     let mut bench = Bench::new([calls, LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
     bench.respond(&mut state).await;
-    assert_eq!(
-        results(state.messages()),
-        [
-            "{\"error\":\"Unknown tool: hidden\"}",
-            "{\"error\":\"Unknown tool: lurk\"}"
-        ]
-    );
+    let expected = [
+        "{\"error\":\"Unknown tool: hidden\"}",
+        "{\"error\":\"Unknown tool: lurk\"}",
+    ];
+    assert_eq!(results(state.messages()), expected);
     assert_eq!(bench.tools.echoed(), 0);
     assert!(bench.statuses().is_empty());
 }
@@ -145,21 +136,18 @@ async fn h6_events_of_a_streamed_chat_arrive_in_order() {
     bench.chat.is_streamed = true;
     let mut state = bench.begin();
     assert_eq!(bench.respond(&mut state).await, "It is done.");
-    let mut kinds: Vec<_> = bench
-        .events
-        .iter()
-        .map(|event| match event {
-            ChatEvent::Delta(Delta::Text(text)) => text.as_str(),
-            ChatEvent::Delta(Delta::Thought(_)) => "thought",
-            ChatEvent::Delta(_) => "call",
-            ChatEvent::Status(status) => status.as_str(),
-            ChatEvent::Usage { .. } => "usage",
-            ChatEvent::ToolStarted(_) => "started",
-            ChatEvent::ToolFinished(_) => "finished",
-            ChatEvent::ToolWaiting(_) => "waiting",
-            ChatEvent::Done(_) => "done",
-        })
-        .collect();
+    let all_kinds = bench.events.iter().map(|event| match event {
+        ChatEvent::Delta(Delta::Text(text)) => text.as_str(),
+        ChatEvent::Delta(Delta::Thought(_)) => "thought",
+        ChatEvent::Delta(_) => "call",
+        ChatEvent::Status(status) => status.as_str(),
+        ChatEvent::Usage { .. } => "usage",
+        ChatEvent::ToolStarted(_) => "started",
+        ChatEvent::ToolFinished(_) => "finished",
+        ChatEvent::ToolWaiting(_) => "waiting",
+        ChatEvent::Done(_) => "done",
+    });
+    let mut kinds = Vec::from_iter(all_kinds);
     kinds.dedup();
     let expected = [
         "thought",
@@ -175,20 +163,13 @@ async fn h6_events_of_a_streamed_chat_arrive_in_order() {
         "done",
     ];
     assert_eq!(kinds, expected);
-    let dones = bench
-        .events
-        .iter()
-        .filter(|event| matches!(event, ChatEvent::Done(_)));
-    assert_eq!(dones.count(), 1);
-    let usages: Vec<_> = bench
-        .events
-        .iter()
-        .filter_map(|event| match event {
-            ChatEvent::Usage { request, total, .. } => Some((*request, total.total())),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(usages, [(1, 12), (2, 35)]);
+    let is_done = |event: &&ChatEvent| matches!(event, ChatEvent::Done(_));
+    assert_eq!(bench.events.iter().filter(is_done).count(), 1);
+    let usages = bench.events.iter().filter_map(|event| match event {
+        ChatEvent::Usage { request, total, .. } => Some((*request, total.total())),
+        _ => None,
+    });
+    assert_eq!(Vec::from_iter(usages), [(1, 12), (2, 35)]);
     let usage = Usage {
         input_tokens: 30,
         output_tokens: 5,

@@ -15,10 +15,8 @@ async fn h4_a_state_of_another_format_is_rejected() {
     assert_eq!(state["messages"], json!([user("Go")]));
     state["format"] = json!(2);
     let error = serde_json::from_value::<ChatState>(state).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the chat's format 2 is not supported: expected format 1"
-    );
+    let expected = "the chat's format 2 is not supported: expected format 1";
+    assert_eq!(error.to_string(), expected);
 }
 
 #[tokio::test]
@@ -27,11 +25,9 @@ async fn h4_a_chat_cannot_continue_with_another_provider() {
     let mut state = bench.begin();
     bench.configure_model(|config| config.provider = Provider::Anthropic);
     let error = bench.run(&mut state).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the chat is stored in the format of the provider 'openai', but the model uses the format \
-         of 'anthropic'"
-    );
+    let expected = "the chat is stored in the format of the provider 'openai', but the model uses \
+                    the format of 'anthropic'";
+    assert_eq!(error.to_string(), expected);
     assert!(bench.llm.bodies().is_empty());
 }
 
@@ -51,10 +47,8 @@ async fn h7_a_conversation_continues_after_an_answer() {
     let roles: Vec<_> = messages
         .map(|message| message["role"].as_str().unwrap())
         .collect();
-    assert_eq!(
-        roles.join(" "),
-        "user assistant user assistant tool assistant"
-    );
+    let expected = "user assistant user assistant tool assistant";
+    assert_eq!(roles.join(" "), expected);
     let bodies = bench.llm.bodies();
     assert_eq!(bodies[1]["messages"][1]["content"], "Hello.");
 }
@@ -102,10 +96,8 @@ async fn h7_the_system_prompt_stays_that_of_the_start() {
     ] {
         let responses = [LlmResponse::text("Hello."), LlmResponse::text("Bye.")];
         let mut bench = Bench::at(provider, responses).await;
-        let mut state = bench
-            .chat
-            .begin(&[system("Be short."), user("Hi")])
-            .unwrap();
+        let messages = [system("Be short."), user("Hi")];
+        let mut state = bench.chat.begin(&messages).unwrap();
         bench.respond(&mut state).await;
         let before = state.clone();
         let more = [system("Be long."), user("And now?")];
@@ -121,10 +113,8 @@ async fn h7_the_system_prompt_stays_that_of_the_start() {
     let mut bench = Bench::new([LlmResponse::text("Hello.")]).await;
     let mut state = bench.begin();
     bench.respond(&mut state).await;
-    bench
-        .chat
-        .add(&mut state, &[system("Be long."), user("Hi")])
-        .unwrap();
+    let more = [system("Be long."), user("Hi")];
+    bench.chat.add(&mut state, &more).unwrap();
     assert_eq!(state.messages()[2], system("Be long."));
 }
 
@@ -160,10 +150,8 @@ async fn h7_deep_nesting_does_not_make_a_chat_unreadable() {
     let mut state = bench.begin();
     let before = state.clone();
     let error = bench.run(&mut state).await.unwrap_err();
-    assert!(
-        error.to_string().contains("more than 100 levels deep"),
-        "{error}"
-    );
+    let message = error.to_string();
+    assert!(message.contains("more than 100 levels deep"), "{message}");
     assert_eq!(state.messages(), before.messages());
     bench.run(&mut state).await.unwrap();
 

@@ -39,10 +39,8 @@ async fn h4_a_single_turn_keeps_the_token_limit() {
     bench.chat.limits.max_total_tokens = Some(1);
     let mut state = bench.begin();
     let turn = bench.turn(&mut state).await;
-    assert!(
-        matches!(turn, Err(ChatError::TokenLimit { limit: 1, .. })),
-        "{turn:?}"
-    );
+    let is_limited = matches!(turn, Err(ChatError::TokenLimit { limit: 1, .. }));
+    assert!(is_limited, "{turn:?}");
     assert!(bench.llm.bodies().is_empty());
 }
 
@@ -91,10 +89,8 @@ async fn h5_a_single_turn_returns_what_has_to_go_back_to_the_provider() {
     assert_eq!(ids, ["2", "3"]);
     let ProviderMembers { message, calls } = turn.provider_members;
     assert_eq!(json!(message), json!({"reasoning_content": "Hm."}));
-    assert_eq!(
-        json!(calls),
-        json!([{"extra_content": {"google": "a"}}, {}])
-    );
+    let expected = json!([{"extra_content": {"google": "a"}}, {}]);
+    assert_eq!(json!(calls), expected);
 }
 
 #[tokio::test]

@@ -166,10 +166,9 @@ fn h1_every_node_has_a_type() {
 
 #[test]
 fn h1_exclusive_bounds_become_inclusive() {
-    let exclusive_bounds =
-        json!({"type": "integer", "exclusiveMinimum": 0, "exclusiveMaximum": 10});
+    let exclusive = json!({"type": "integer", "exclusiveMinimum": 0, "exclusiveMaximum": 10});
     let inclusive = json!({"type": "integer", "minimum": 1, "maximum": 9});
-    assert_eq!(property(&exclusive_bounds), inclusive);
+    assert_eq!(property(&exclusive), inclusive);
     let extreme = json!({"type": "integer", "exclusiveMaximum": i64::MIN});
     let unchanged = json!({"type": "integer", "maximum": i64::MIN});
     assert_eq!(property(&extreme), unchanged);
@@ -207,10 +206,8 @@ fn h1_references_are_resolved() {
                "required": ["city"], "properties": city})
     );
     assert_eq!(properties["via"]["required"], json!(["city"]));
-    assert_eq!(
-        properties["via"]["properties"]["night"],
-        json!({"type": "boolean"})
-    );
+    let night = &properties["via"]["properties"]["night"];
+    assert_eq!(*night, json!({"type": "boolean"}));
     assert_eq!(properties["gone"], json!({"type": "object"}));
 }
 
@@ -240,10 +237,8 @@ fn h1_an_endlessly_expanding_schema_is_truncated() {
     let mut definitions = serde_json::Map::new();
     for level in 0..60 {
         let next = json!({"$ref": format!("#/$defs/{}", level + 1)});
-        definitions.insert(
-            level.to_string(),
-            json!({"type": "object", "properties": {"a": next, "b": next}}),
-        );
+        let object = json!({"type": "object", "properties": {"a": next, "b": next}});
+        definitions.insert(level.to_string(), object);
     }
     definitions.insert("60".to_owned(), json!({"type": "string"}));
     let bomb = json!({"$defs": definitions, "type": "object",

@@ -66,11 +66,8 @@ pub(super) fn infer_type(node: &ResolvedNode<'_>) -> ParameterType {
 
 /// Returns the type that all values have in common; `String` if their types differ.
 fn find_common_type(values: &[&Value]) -> ParameterType {
-    let all_match = |is_match: ValueCheck| {
-        values
-            .iter()
-            .all(|value| value.is_null() || is_match(value))
-    };
+    let all_match =
+        |is_type: ValueCheck| values.iter().all(|value| value.is_null() || is_type(value));
     if all_match(Value::is_string) {
         ParameterType::String
     } else if all_match(is_integer) {
@@ -86,11 +83,8 @@ fn find_common_type(values: &[&Value]) -> ParameterType {
 
 /// Returns the type of a node that is reduced to its type.
 pub(super) fn find_truncated_type(schema: &Value) -> ParameterType {
-    schema
-        .get("type")
-        .and_then(Value::as_str)
-        .and_then(|name| name.parse().ok())
-        .unwrap_or(ParameterType::Object)
+    let name = schema["type"].as_str().unwrap_or_default();
+    name.parse().unwrap_or(ParameterType::Object)
 }
 
 fn is_integer(value: &Value) -> bool {

@@ -116,18 +116,17 @@ impl StreamedCalls {
     /// Returns the position of the call that a piece belongs to, which may be a new call.
     fn find_or_add(&mut self, piece: &CallDelta) -> usize {
         let existing_position = match (piece.index, &piece.id) {
-            (Some(index), id) => self
-                .positions_by_index
-                .get(&index)
-                .copied()
-                .filter(|position| {
+            (Some(index), id) => {
+                let position = self.positions_by_index.get(&index).copied();
+                position.filter(|position| {
                     let call = &self.calls[*position];
                     match (id, &piece.name) {
                         (_, None) => true,
                         (Some(id), Some(_)) => call.has_generated_id || *id == call.id,
                         (None, Some(name)) => !call.is_followed_by(name, &piece.arguments),
                     }
-                }),
+                })
+            }
             (None, Some(id)) => self.positions_by_id.get(id).copied(),
             (None, None) if piece.name.is_none() => self.calls.len().checked_sub(1),
             (None, None) => None,
@@ -177,10 +176,8 @@ impl StreamedCall {
 
     /// Returns whether the arguments are complete and a piece repeats the whole arguments.
     fn is_repeated_by(&self, piece: &str) -> bool {
-        let trimmed_piece = piece.trim();
-        !trimmed_piece.is_empty()
-            && self.scan.is_complete()
-            && self.arguments.trim() == trimmed_piece
+        let text = piece.trim();
+        !text.is_empty() && self.scan.is_complete() && self.arguments.trim() == text
     }
 
     /// Returns whether the call is complete and a piece with this name begins another call. Some

@@ -21,15 +21,9 @@ pub(super) fn add(
             let list = convert_to_list(content)?;
             for part in parts {
                 push_deltas(&part, deltas);
-                match plain_text_part(&part).map(str::to_owned) {
-                    Some(text)
-                        if list
-                            .last()
-                            .is_some_and(|last_part| plain_text_part(last_part).is_some()) =>
-                    {
-                        append_to_last(list, &text);
-                    }
-                    _ => list.push(part),
+                let text = plain_text_part(&part);
+                if !text.is_some_and(|text| append_to_last(list, text)) {
+                    list.push(part);
                 }
             }
             Ok(())
@@ -43,14 +37,11 @@ fn add_text(content: &mut Value, text: String) -> Result<(), ModelError> {
         Value::Null => *content = Value::String(text),
         Value::String(previous_text) => previous_text.push_str(&text),
         Value::Array(_) if text.is_empty() => {}
-        Value::Array(list)
-            if list
-                .last()
-                .is_some_and(|last_part| plain_text_part(last_part).is_some()) =>
-        {
-            append_to_last(list, &text);
+        Value::Array(list) => {
+            if !append_to_last(list, &text) {
+                list.push(text_part(&text));
+            }
         }
-        Value::Array(list) => list.push(text_part(&text)),
         _ => return Err(invalid_content()),
     }
     Ok(())
@@ -79,12 +70,15 @@ fn plain_text_part(part: &Value) -> Option<&str> {
     members.get("text")?.as_str()
 }
 
-fn append_to_last(list: &mut [Value], text: &str) {
-    if let Some(Value::String(previous_text)) = list
-        .last_mut()
-        .and_then(|last_part| last_part.get_mut("text"))
-    {
-        previous_text.push_str(text);
+fn append_to_last(list: &mut [Value], text: &str) -> bool {
+    match list.last_mut() {
+        Some(last_part) if plain_text_part(last_part).is_some() => {
+            if let Value::String(previous_text) = &mut last_part["text"] {
+                previous_text.push_str(text);
+            }
+            true
+        }
+        _ => false,
     }
 }
 

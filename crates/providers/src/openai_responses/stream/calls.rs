@@ -14,7 +14,7 @@ pub(super) struct PartialCalls {
     /// The positions of the calls, by their `call_id` and by the `id` of their item.
     positions_by_id: HashMap<String, usize>,
     /// The positions of the newest calls, by their `output_index`.
-    positions_by_output_index: HashMap<u64, usize>,
+    positions_by_index: HashMap<u64, usize>,
 }
 
 /// A call whose first event has arrived, and whose last event may still be missing.
@@ -42,10 +42,8 @@ impl PartialCalls {
         if item["type"] != "function_call" {
             return None;
         }
-        let (id, call_id) = (
-            non_empty_text(&item["id"]),
-            non_empty_text(&item["call_id"]),
-        );
+        let id = non_empty_text(&item["id"]);
+        let call_id = non_empty_text(&item["call_id"]);
         let position = self
             .find_call(output_index, id, call_id)
             .unwrap_or_else(|| self.add_call(item, deltas));
@@ -53,8 +51,7 @@ impl PartialCalls {
             self.positions_by_id.insert(id.to_owned(), position);
         }
         if let Some(output_index) = output_index {
-            self.positions_by_output_index
-                .insert(output_index, position);
+            self.positions_by_index.insert(output_index, position);
         }
         Some(position)
     }
@@ -133,7 +130,7 @@ impl PartialCalls {
     /// has no index.
     fn find_newest_call(&self, output_index: Option<u64>) -> Option<usize> {
         match output_index {
-            Some(output_index) => self.positions_by_output_index.get(&output_index).copied(),
+            Some(output_index) => self.positions_by_index.get(&output_index).copied(),
             None => self.calls.len().checked_sub(1),
         }
     }

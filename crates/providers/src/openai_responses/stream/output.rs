@@ -59,10 +59,10 @@ impl StreamedOutput {
     /// `output_index`. If no item is a message, the streamed texts become messages.
     pub(super) fn into_items(mut self) -> Vec<Value> {
         if !self.items.iter().any(|(_, item)| item["type"] == "message") {
-            let texts = self.texts.into_iter();
-            self.items.extend(
-                texts.map(|(key, text)| (key.output_index, format_message_item(key, &text))),
-            );
+            for (key, text) in self.texts {
+                self.items
+                    .push((key.output_index, format_message_item(key, &text)));
+            }
         }
         if self.items.iter().all(|(index, _)| index.is_some()) {
             self.items.sort_by_key(|(index, _)| *index);
