@@ -141,9 +141,8 @@ impl EgressClient {
         };
         let clients = create_clients(Route::Environment)?;
         let has_proxy = !proxies.is_empty();
-        let direct_clients = has_proxy
-            .then(|| create_clients(Route::Direct))
-            .transpose()?;
+        let created = has_proxy.then(|| create_clients(Route::Direct));
+        let direct_clients = created.transpose()?;
         let shared = SharedEgressClients {
             clients,
             limited_clients: RwLock::default(),
@@ -240,14 +239,10 @@ impl EgressClient {
         let runtime = current_runtime_id().filter(|_| !max_idle.is_zero());
         let shared = &self.shared;
         let (_, route) = self.clients(url);
+        let key = (runtime, route, max_idle);
+        let fits = |client: &&LimitedClient| (client.runtime, client.route, client.max_idle) == key;
         let find = |clients: &[LimitedClient]| {
-            let matching_client = clients.iter().find(|limited_client| {
-                (
-                    limited_client.runtime,
-                    limited_client.route,
-                    limited_client.max_idle,
-                ) == (runtime, route, max_idle)
-            });
+            let matching_client = clients.iter().find(fits);
             matching_client.map(|limited_client| limited_client.client.clone())
         };
         if let Some(client) = find(&shared.limited_clients.read()) {

@@ -82,9 +82,8 @@ impl Proxies {
             }
             Ok(None)
         };
-        let exceptions = NO_PROXY_VARIABLES
-            .iter()
-            .find_map(|name| variable(name)?.ok());
+        let mut exception_names = NO_PROXY_VARIABLES.iter();
+        let exceptions = exception_names.find_map(|name| variable(name)?.ok());
         Ok(Self {
             http: find_proxy(HTTP_VARIABLES)?,
             https: find_proxy(HTTPS_VARIABLES)?,
@@ -162,9 +161,7 @@ mod tests {
     fn proxies(variables: &[(&str, &str)]) -> Result<Proxies, InvalidProxy> {
         Proxies::from_variables(|name| {
             let mut variables = variables.iter();
-            let value = variables
-                .find(|(variable_name, _)| *variable_name == name)?
-                .1;
+            let &(_, value) = variables.find(|(variable_name, _)| *variable_name == name)?;
             Some(Ok(value.to_owned()))
         })
     }

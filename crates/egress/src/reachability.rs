@@ -84,10 +84,8 @@ impl Reachability {
             // closed connections.
             tokio::task::yield_now().await;
         }
-        let idle_time = self
-            .last_response
-            .lock()
-            .map(|last_response| last_response.received_at.elapsed());
+        let last_response = *self.last_response.lock();
+        let idle_time = last_response.map(|response| response.received_at.elapsed());
         match self.keep_alive.max_idle(idle_time, choice) {
             Some(max_idle) => PoolUse::Pooled {
                 max_idle,
@@ -108,13 +106,11 @@ impl Reachability {
             return;
         }
         let connection = local_address(response);
-        let received_at = Instant::now();
-        let previous_response = self.last_response.lock().replace(LastResponse {
-            received_at,
+        let previous = self.last_response.lock().replace(LastResponse {
+            received_at: Instant::now(),
             connection,
         });
-        let previous_connection =
-            previous_response.and_then(|previous_response| previous_response.connection);
+        let previous_connection = previous.and_then(|response| response.connection);
         if previous_connection.is_some() && previous_connection == connection {
             self.keep_alive.note_reused();
         }
@@ -167,7 +163,7 @@ pub enum SendFailure {
     ConnectionRefused,
     /// The connection broke, and the server may have received the request.
     Broken,
-    /// The request failed with another error, after which it is not sent again.
+    /// The request failed with an error after which it is not sent again.
     Other,
 }
 
@@ -214,18 +210,13 @@ impl<'a> Attempts<'a> {
     /// Waits until the request may be sent again. Returns `false` if the request must not be sent
     /// again.
     pub async fn wait_after(&mut self, failure: SendFailure) -> bool {
-        let Reachability {
-            restarts,
-            keep_alive,
-            ..
-        } = self.reachability;
         match failure {
             SendFailure::ConnectionRefused => {
-                let can_retry = restarts.wait_to_reconnect().await;
+                let can_retry = self.reachability.restarts.wait_to_reconnect().await;
                 if can_retry {
                     // A restart closes every connection, and does not show how long the server
                     // keeps idle connections open.
-                    keep_alive.forget_closes();
+                    self.reachability.keep_alive.forget_closes();
                 }
                 can_retry
             }

@@ -19,7 +19,7 @@ pub(super) fn same_origin_only() -> Policy {
         let leaves_origin = attempt
             .previous()
             .first()
-            .is_none_or(|first| first.origin() != attempt.url().origin());
+            .is_none_or(|url| url.origin() != attempt.url().origin());
         if leaves_origin || attempt.previous().len() > MAX_REDIRECTS {
             attempt.error(RedirectRejected)
         } else if keeps_method(attempt.status()) {

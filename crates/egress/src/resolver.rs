@@ -39,9 +39,7 @@ impl Resolve for CheckingResolver {
             if let Some(policy) = policy {
                 addresses = filter_addresses(&policy, host, addresses)?;
             }
-            let socket_addresses = addresses
-                .into_iter()
-                .map(|address| SocketAddr::new(address, 0));
+            let socket_addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, 0));
             Ok(Box::new(socket_addresses) as Addrs)
         })
     }

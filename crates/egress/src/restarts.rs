@@ -102,9 +102,8 @@ impl Restarts {
             let now = Instant::now();
             if crashes.next_start_at.is_none_or(|start_at| start_at <= now) {
                 crashes.failed_starts = crashes.failed_starts.saturating_add(1);
-                let max_backoff = self.pace.max_responding_backoff;
-                crashes.next_start_at =
-                    Some(now + self.backoff(crashes.failed_starts, max_backoff));
+                let max = self.pace.max_responding_backoff;
+                crashes.next_start_at = Some(now + self.backoff(crashes.failed_starts, max));
             }
             if crashes.failed_starts > self.max_awaited_failures(&crashes) {
                 return false;
@@ -177,19 +176,15 @@ impl Restarts {
             (STABLE_RUN_TIME, MAX_BACKOFF)
         };
         let starts_new_series = run_time >= stable_run_time;
-        let increment = |count: u32| {
-            if starts_new_series {
-                1
-            } else {
-                count.saturating_add(1)
-            }
-        };
-        crashes.consecutive_crashes = increment(crashes.consecutive_crashes);
+        if starts_new_series {
+            (crashes.consecutive_crashes, crashes.failed_starts) = (0, 0);
+        }
+        crashes.consecutive_crashes = crashes.consecutive_crashes.saturating_add(1);
         if has_responded {
             crashes.failed_starts = 0;
             crashes.has_responded = true;
         } else {
-            crashes.failed_starts = increment(crashes.failed_starts);
+            crashes.failed_starts = crashes.failed_starts.saturating_add(1);
         }
         // The backoff depends either on the crashes after a response, or on the failed starts,
         // which are counted separately.
@@ -232,10 +227,8 @@ mod tests {
             let before = Instant::now();
             restarts.wait().await.unwrap();
             let waited = before.elapsed().as_millis();
-            assert!(
-                (max_millis / 2..=max_millis + 1).contains(&waited),
-                "{crash}: {waited}"
-            );
+            let expected = max_millis / 2..=max_millis + 1;
+            assert!(expected.contains(&waited), "{crash}: {waited}");
         }
         restarts.record_crash(Duration::ZERO, false);
         let Err(KnownDown { retry_after }) = restarts.wait().await else {
@@ -296,11 +289,8 @@ mod tests {
         // A server that has never responded is probably not running.
         let started_at = Instant::now();
         while restarts.wait_to_reconnect().await {}
-        assert!(
-            started_at.elapsed() <= Duration::from_millis(100),
-            "{:?}",
-            started_at.elapsed()
-        );
+        let took = started_at.elapsed();
+        assert!(took <= Duration::from_millis(100), "{took:?}");
         restarts.note_response();
         let started_at = Instant::now();
         let caller = async || {

@@ -122,13 +122,12 @@ impl DirectClient {
             return None;
         }
         let authority = &url[Position::BeforeHost..Position::AfterPort];
+        let target = &url[Position::BeforePath..Position::AfterQuery];
         Some(Arc::new(Self {
             policy: policy.clone(),
             lookup: resolver::system_lookup(),
             url: url.clone(),
-            target: url[Position::BeforePath..Position::AfterQuery]
-                .parse()
-                .ok()?,
+            target: target.parse().ok()?,
             host_header: HeaderValue::from_str(authority).ok()?,
             idle_connections: Mutex::default(),
             keep_alive: KeepAliveEstimate::default(),
@@ -187,14 +186,10 @@ impl DirectClient {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.target.clone();
-        let request_headers = request.headers_mut();
-        request_headers.clone_from(headers);
-        request_headers
-            .entry(HOST)
-            .or_insert_with(|| self.host_header.clone());
-        request_headers
-            .entry(USER_AGENT)
-            .or_insert(USER_AGENT_PRODUCT);
+        let sent = request.headers_mut();
+        sent.clone_from(headers);
+        sent.entry(HOST).or_insert_with(|| self.host_header.clone());
+        sent.entry(USER_AGENT).or_insert(USER_AGENT_PRODUCT);
         request
     }
 
@@ -273,9 +268,8 @@ impl DirectClient {
             let connections = &mut idle_connections.get_mut(runtime)?.idle_connections;
             let idle_time = connections.last()?.idle_since.elapsed();
             if self.keep_alive.allows(idle_time, choice) {
-                return connections
-                    .pop()
-                    .map(|idle_connection| (idle_connection.connection, idle_time));
+                let idle_connection = connections.pop()?;
+                return Some((idle_connection.connection, idle_time));
             }
             if !self.keep_alive.is_expired(idle_time) {
                 return None;
@@ -291,32 +285,28 @@ impl DirectClient {
     /// connections, or if enough connections are idle. Always returns `None`, because the caller no
     /// longer has a connection.
     fn release(self: &Arc<Self>, connection: DrivenConnection) -> Option<DrivenConnection> {
-        let max_connections = match (
-            self.keep_alive.keeps_connections(),
-            self.keep_alive.is_proven(),
-        ) {
+        let keep_alive = &self.keep_alive;
+        let max_connections = match (keep_alive.keeps_connections(), keep_alive.is_proven()) {
             (false, _) => return None,
             (true, false) => MAX_UNPROVEN_CONNECTIONS,
             (true, true) => MAX_IDLE_CONNECTIONS,
         };
-        let (idle_since, runtime) = (Instant::now(), connection.runtime);
+        let runtime = connection.runtime;
+        let idle_connection = IdleConnection {
+            connection,
+            idle_since: Instant::now(),
+        };
         let mut idle_connections = self.idle_connections.lock();
         match idle_connections.get_mut(runtime) {
             Some(connections) if connections.idle_connections.len() >= max_connections => {
                 return None;
             }
-            Some(connections) => connections.idle_connections.push(IdleConnection {
-                connection,
-                idle_since,
-            }),
+            Some(connections) => connections.idle_connections.push(idle_connection),
             None => idle_connections
                 .connections_by_runtime
                 .push(RuntimeConnections {
                     runtime,
-                    idle_connections: vec![IdleConnection {
-                        connection,
-                        idle_since,
-                    }],
+                    idle_connections: vec![idle_connection],
                 }),
         }
         let sweeper = idle_connections.sweeper.as_ref();
@@ -357,18 +347,14 @@ impl DirectClient {
         let addresses = match host {
             Host::Ipv4(address) => vec![address.into()],
             Host::Ipv6(address) => vec![address.into()],
-            Host::Domain(name) => match (self.lookup)(name.to_owned()).await {
-                Ok(addresses) => {
-                    resolver::filter_addresses(&self.policy, HostName::from_name(name), addresses)
-                        .unwrap_or_default()
-                }
-                Err(_) => Vec::new(),
-            },
+            Host::Domain(name) => {
+                let found = (self.lookup)(name.to_owned()).await.unwrap_or_default();
+                let host = HostName::from_name(name);
+                resolver::filter_addresses(&self.policy, host, found).unwrap_or_default()
+            }
         };
-        addresses
-            .into_iter()
-            .map(|address| SocketAddr::new(address, port))
-            .collect()
+        let socket_addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, port));
+        socket_addresses.collect()
     }
 }
 

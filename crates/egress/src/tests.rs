@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 
 fn policy(value: serde_json::Value) -> EgressPolicy {
@@ -68,11 +70,8 @@ fn an_address_that_embeds_a_denied_address_is_denied() {
         assert_eq!(checked, Err(AddressClass::LinkLocal), "{form}");
     }
     for fine in ["64:ff9b::1.1.1.1", "2002:101:101::1", "2606:4700::1111"] {
-        assert_eq!(
-            policy.check_address(fine.parse().unwrap()),
-            Ok(()),
-            "{fine}"
-        );
+        let checked = policy.check_address(fine.parse().unwrap());
+        assert_eq!(checked, Ok(()), "{fine}");
     }
     let strict = policy_without_private();
     let wrapped = "64:ff9b::10.0.0.1".parse().unwrap();
@@ -81,7 +80,7 @@ fn an_address_that_embeds_a_denied_address_is_denied() {
 }
 
 fn policy_without_private() -> EgressPolicy {
-    policy(serde_json::json!({"allow_private": false, "allow_loopback": false}))
+    policy(json!({"allow_private": false, "allow_loopback": false}))
 }
 
 #[test]
@@ -125,7 +124,7 @@ fn addresses_in_urls_are_recognized_in_every_notation() {
 
 #[test]
 fn plain_http_is_allowed_only_for_loopback_and_listed_hosts() {
-    let named = policy(serde_json::json!({"allow_http": ["MCP.internal", "10.0.0.7", "fd12::1"]}));
+    let named = policy(json!({"allow_http": ["MCP.internal", "10.0.0.7", "fd12::1"]}));
     for url in [
         "http://mcp.internal/",
         "http://MCP.internal.:8000/x",
@@ -157,17 +156,15 @@ fn plain_http_is_allowed_only_for_loopback_and_listed_hosts() {
     ] {
         assert_eq!(check(&named, url), Err(EgressError::Scheme), "{url}");
     }
-    let metadata = policy(serde_json::json!({"allow_http": ["169.254.169.254"]}));
+    let metadata = policy(json!({"allow_http": ["169.254.169.254"]}));
     let checked = check(&metadata, "http://169.254.169.254/").unwrap_err();
-    assert_eq!(
-        checked.to_string(),
-        "connections to the link-local address 169.254.169.254 are not allowed"
-    );
+    let expected = "connections to the link-local address 169.254.169.254 are not allowed";
+    assert_eq!(checked.to_string(), expected);
 }
 
 #[test]
 fn the_most_specific_network_decides() {
-    let policy = policy(serde_json::json!({
+    let policy = policy(json!({
         "allow_private": false,
         "allow_networks": ["10.1.0.0/16", "10.1.2.3", "fd12::/16", "169.254.0.0/16", "10.9.0.0/16"],
         "deny_networks": ["10.1.2.0/24", "0.0.0.0/0", "10.9.0.0/16", "2a00::/16"],
@@ -196,25 +193,13 @@ fn the_most_specific_network_decides() {
 #[test]
 fn a_setting_without_effect_is_an_error() {
     for (value, part) in [
-        (
-            serde_json::json!({"allow_http": ["http://x"]}),
-            "without scheme",
-        ),
-        (
-            serde_json::json!({"allow_http": ["x:80"]}),
-            "without scheme",
-        ),
-        (serde_json::json!({"allow_http": [""]}), "without scheme"),
-        (
-            serde_json::json!({"deny_networks": ["10.0.0.0/33"]}),
-            "10.1.0.0/16",
-        ),
-        (serde_json::json!({"deny_networks": ["x"]}), "10.1.0.0/16"),
-        (
-            serde_json::json!({"deny_networks": ["::ffff:10.0.0.0/104"]}),
-            "in IPv4",
-        ),
-        (serde_json::json!({"allow_privat": true}), "allow_privat"),
+        (json!({"allow_http": ["http://x"]}), "without scheme"),
+        (json!({"allow_http": ["x:80"]}), "without scheme"),
+        (json!({"allow_http": [""]}), "without scheme"),
+        (json!({"deny_networks": ["10.0.0.0/33"]}), "10.1.0.0/16"),
+        (json!({"deny_networks": ["x"]}), "10.1.0.0/16"),
+        (json!({"deny_networks": ["::ffff:10.0.0.0/104"]}), "in IPv4"),
+        (json!({"allow_privat": true}), "allow_privat"),
     ] {
         let error = serde_json::from_value::<EgressPolicy>(value).unwrap_err();
         assert!(error.to_string().contains(part), "{error}");

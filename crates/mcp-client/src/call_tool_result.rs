@@ -84,27 +84,22 @@ fn text_block(text: &str) -> Value {
 /// any member was removed.
 fn repair_members(result: &mut Map<String, Value>, version: ProtocolVersion) -> bool {
     let allows_any_type = version.supports(Feature::AnyStructuredContent);
-    let invalid_structured_content = result
-        .get("structuredContent")
-        .filter(|value| !allows_any_type && !value.is_object());
+    let is_allowed = |value: &Value| allows_any_type || value.is_object();
     // The value is kept as text, because a client that reads only `content` would lose it
     // otherwise.
     let has_no_content = matches!(result.get("content"), None | Some(Value::Null))
         || result["content"].as_array().is_some_and(Vec::is_empty);
-    let content = invalid_structured_content
-        .filter(|value| has_no_content && !value.is_null())
+    let content = result
+        .get("structuredContent")
+        .filter(|value| has_no_content && !is_allowed(value) && !value.is_null())
         .map(|value| json!([text_block(&value.to_string())]));
     if let Some(content) = content {
         result.insert("content".to_owned(), content);
     }
-    [
-        remove_unless(result, "structuredContent", |value| {
-            allows_any_type || value.is_object()
-        }),
-        remove_unless(result, "isError", Value::is_boolean),
-        remove_unless(result, "_meta", Value::is_object),
-    ]
-    .contains(&true)
+    let mut is_changed = remove_unless(result, "structuredContent", is_allowed);
+    is_changed |= remove_unless(result, "isError", Value::is_boolean);
+    is_changed |= remove_unless(result, "_meta", Value::is_object);
+    is_changed
 }
 
 /// Repairs a content block, or converts the block to text. Returns whether the block was changed.

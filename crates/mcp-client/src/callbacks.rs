@@ -1,5 +1,5 @@
 use std::fmt;
-use std::future::Future;
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -125,9 +125,7 @@ impl Callbacks {
             .map(|(uri, name)| json!({"uri": uri.into(), "name": name.into()}))
             .collect();
         let result = json!({ "roots": roots });
-        self.roots_callback = Some(Arc::new(move |_| {
-            Box::pin(std::future::ready(Ok(result.clone())))
-        }));
+        self.roots_callback = Some(Arc::new(move |_| Box::pin(ready(Ok(result.clone())))));
         self
     }
 
@@ -186,7 +184,7 @@ impl Callbacks {
     /// handler is set for the method.
     pub(super) fn respond(&self, method: &str, params: Option<Box<RawValue>>) -> CallbackFuture {
         let callback = match method {
-            "ping" => return Box::pin(std::future::ready(Ok(json!({})))),
+            "ping" => return Box::pin(ready(Ok(json!({})))),
             "sampling/createMessage" => &self.sampling_callback,
             "elicitation/create" => &self.elicitation_callback,
             "roots/list" => &self.roots_callback,
@@ -194,10 +192,7 @@ impl Callbacks {
         };
         match callback {
             Some(callback) => callback(params.unwrap_or_else(empty_object)),
-            None => {
-                let rejection = RpcError::new(-32601, "Method not found");
-                Box::pin(std::future::ready(Err(rejection)))
-            }
+            None => Box::pin(ready(Err(RpcError::new(-32601, "Method not found")))),
         }
     }
 
@@ -307,10 +302,8 @@ mod tests {
     #[tokio::test]
     async fn unsupported_requests_are_rejected_and_ping_is_answered() {
         let callbacks = Callbacks::new().roots([("file:///a", "a")]);
-        assert_eq!(
-            Value::Object(callbacks.capabilities()),
-            json!({"roots": {}})
-        );
+        let capabilities = Value::Object(callbacks.capabilities());
+        assert_eq!(capabilities, json!({"roots": {}}));
         assert_eq!(callbacks.respond("ping", None).await.unwrap(), json!({}));
         let roots = callbacks.respond("roots/list", None).await.unwrap();
         assert_eq!(roots, json!({"roots": [{"uri": "file:///a", "name": "a"}]}));

@@ -76,9 +76,8 @@ impl McpClient {
     /// Creates a client with handlers for the server's requests. Does not connect.
     #[must_use]
     pub fn with_callbacks(config: ServerConfig, callbacks: Callbacks) -> Self {
-        Self {
-            sender: Arc::new(RequestSender::new(config, callbacks)),
-        }
+        let sender = Arc::new(RequestSender::new(config, callbacks));
+        Self { sender }
     }
 
     /// Returns the configuration of the server.
@@ -203,12 +202,11 @@ impl McpClient {
     /// authorization request, is an error, or the authorization server issues no token.
     pub async fn finish_authorization(
         &self,
-        pending_authorization: PendingAuthorization,
+        pending: PendingAuthorization,
         response: AuthorizationResponse,
     ) -> Result<(), McpError> {
         let connections = &self.sender.connections;
-        let finish_operation =
-            Box::pin(connections.finish_authorization(pending_authorization, response));
+        let finish_operation = Box::pin(connections.finish_authorization(pending, response));
         let name = || format!("the authorization for server '{}'", self.config().label);
         run_in_time(&self.sender, None, name, finish_operation).await
     }
@@ -237,10 +235,8 @@ impl McpClient {
         arguments: &A,
     ) -> Result<Box<RawValue>, McpError> {
         let options = RequestOptions::default();
-        let call_result = self
-            .call_tool_with_options(name, arguments, &options)
-            .await?;
-        Ok(call_result.result)
+        let call_operation = self.call_tool_with_options(name, arguments, &options);
+        Ok(call_operation.await?.result)
     }
 
     /// Calls a tool like [`call_tool`](Self::call_tool), with options. Also returns why structured
@@ -485,12 +481,8 @@ impl McpClient {
 
     /// Returns the entries of all pages of a list.
     async fn list(&self, kind: ListKind) -> Result<Vec<Box<RawValue>>, McpError> {
-        let list_operation = async {
-            let (entries, _) = self.sender.read_list(kind).await?;
-            Ok(entries)
-        };
-        self.run_operation(kind.method, Box::pin(list_operation))
-            .await
+        let list_operation = Box::pin(async { Ok(self.sender.read_list(kind).await?.0) });
+        self.run_operation(kind.method, list_operation).await
     }
 }
 

@@ -254,13 +254,11 @@ impl ServerConfig {
             }
             Endpoint::Url(_) => self.egress.check_url(&self.request_url()?)?,
         }
-        let has_own_endpoint =
-            |kind| matches!(kind, TransportKind::Stdio | TransportKind::WebSocket);
-        let (configured_transport, supported_transport) =
-            (self.transport, self.endpoint.transport());
-        if configured_transport != TransportKind::Auto
-            && configured_transport != supported_transport
-            && (has_own_endpoint(configured_transport) || has_own_endpoint(supported_transport))
+        let is_channel = |kind| matches!(kind, TransportKind::Stdio | TransportKind::WebSocket);
+        let (configured, supported) = (self.transport, self.endpoint.transport());
+        if configured != TransportKind::Auto
+            && configured != supported
+            && (is_channel(configured) || is_channel(supported))
         {
             return Err(ServerConfigError::Transport);
         }
@@ -347,15 +345,12 @@ impl ServerConfig {
     /// [`ServerConfigError::Url`] for a server without a URL.
     pub(crate) fn request_url(&self) -> Result<Url, ServerConfigError> {
         let mut url = self.url().ok_or(ServerConfigError::Url)?.clone();
-        let http_scheme = match url.scheme() {
-            "ws" => Some("http"),
-            "wss" => Some("https"),
-            _ => None,
+        let outcome = match url.scheme() {
+            "ws" => url.set_scheme("http"),
+            "wss" => url.set_scheme("https"),
+            _ => Ok(()),
         };
-        if let Some(scheme) = http_scheme {
-            url.set_scheme(scheme)
-                .map_err(|()| ServerConfigError::Url)?;
-        }
+        outcome.map_err(|()| ServerConfigError::Url)?;
         if let (true, Authentication::Bearer { token }) =
             (self.token_in_query, &self.authentication)
         {

@@ -95,12 +95,7 @@ impl HttpConnector {
     /// Returns the configured transport and revision, if both are configured and nothing has to be
     /// detected.
     fn configured_dialect(&self) -> Option<ServerDialect> {
-        let dialect = |transport, session_start| {
-            Some(ServerDialect {
-                transport,
-                session_start,
-            })
-        };
+        let dialect = |transport, start| Some(ServerDialect::new(transport, start));
         let configured_start = SessionStart::from_config(&self.config);
         let session_start =
             configured_start.unwrap_or(SessionStart::Handshake(self.requested_version()));
@@ -132,24 +127,14 @@ impl HttpConnector {
         steps: &mut ProbeSteps,
     ) -> Result<Session, McpErrorKind> {
         let outcome = self.try_open(dialect, steps).await;
-        let (Err(error), SessionStart::Handshake(_), None) = (
-            &outcome,
-            dialect.session_start,
-            self.config.protocol_version,
-        ) else {
-            return outcome;
-        };
-        match rpc_error(error).and_then(find_stateless_version) {
+        let is_default = matches!(dialect.session_start, SessionStart::Handshake(_))
+            && self.config.protocol_version.is_none();
+        let error = outcome.as_ref().err().filter(|_| is_default);
+        match error.and_then(rpc_error).and_then(find_stateless_version) {
             Some(version) => {
-                let session_start = SessionStart::Stateless(version);
-                self.try_open(
-                    ServerDialect {
-                        session_start,
-                        ..dialect
-                    },
-                    steps,
-                )
-                .await
+                let start = SessionStart::Stateless(version);
+                let stateless = ServerDialect::new(dialect.transport, start);
+                self.try_open(stateless, steps).await
             }
             None => outcome,
         }
@@ -175,20 +160,16 @@ impl HttpConnector {
             let (discover_outcome, session) = self.discover(&mut steps).await?;
             match discover_outcome {
                 DiscoverOutcome::Stateless(version) => {
-                    return Ok((
-                        steps.into_opened_session(session, stateless_dialect(version)),
-                        true,
-                    ));
+                    let stateless = stateless_dialect(version);
+                    return Ok((steps.into_opened_session(session, stateless), true));
                 }
                 DiscoverOutcome::Handshake(version) => requested_version = version,
                 DiscoverOutcome::OtherRevision(_) | DiscoverOutcome::Unsupported => {}
                 DiscoverOutcome::NoResponse => has_timed_out = true,
             }
         }
-        let dialect = |transport| ServerDialect {
-            transport,
-            session_start: SessionStart::Handshake(requested_version),
-        };
+        let start = SessionStart::Handshake(requested_version);
+        let dialect = |transport| ServerDialect::new(transport, start);
         let streamable_http = dialect(TransportKind::StreamableHttp);
         let error = match self.try_dialect(streamable_http, &mut steps).await {
             Ok(session) => return Ok((steps.into_opened_session(session, streamable_http), true)),
@@ -197,55 +178,36 @@ impl HttpConnector {
         let mut is_certain = true;
         if let Some(response_error) = rpc_error(&error).filter(|_| has_timed_out) {
             if let Some(version) = find_stateless_version(response_error) {
-                let session = self
-                    .try_open(stateless_dialect(version), &mut steps)
-                    .await?;
-                return Ok((
-                    steps.into_opened_session(session, stateless_dialect(version)),
-                    true,
-                ));
+                let stateless = stateless_dialect(version);
+                let session = self.try_open(stateless, &mut steps).await?;
+                return Ok((steps.into_opened_session(session, stateless), true));
             }
             // `server/discover` is sent again, because the server may have no handshake, and may
             // have been too slow for the first request.
             match self.discover(&mut steps).await? {
                 (DiscoverOutcome::Stateless(version), session) => {
-                    return Ok((
-                        steps.into_opened_session(session, stateless_dialect(version)),
-                        true,
-                    ));
+                    let stateless = stateless_dialect(version);
+                    return Ok((steps.into_opened_session(session, stateless), true));
                 }
                 (DiscoverOutcome::NoResponse, _) => is_certain = false,
                 _ => {}
             }
         }
-        let post_sse = ServerDialect {
-            transport: TransportKind::PostSse,
-            session_start: SessionStart::None,
-        };
-        let fallback_dialect = match &error {
+        let post_sse = ServerDialect::new(TransportKind::PostSse, SessionStart::None);
+        let fallback = match &error {
             McpErrorKind::Rpc(_) => post_sse,
-            McpErrorKind::HttpStatus {
-                rpc_error: Some(rpc_error),
-                ..
-            } if rpc_error.code == METHOD_NOT_FOUND => post_sse,
+            _ if rpc_error(&error).is_some_and(|error| error.code == METHOD_NOT_FOUND) => post_sse,
             McpErrorKind::NoResponse => dialect(TransportKind::GetSse),
-            error if has_status(error, &NOT_STREAMABLE_STATUSES) => {
-                dialect(TransportKind::LegacySse)
-            }
+            _ if has_status(&error, &NOT_STREAMABLE_STATUSES) => dialect(TransportKind::LegacySse),
             _ => return Err(error),
         };
-        match self.try_open(fallback_dialect, &mut steps).await {
-            Ok(session) => Ok((
-                steps.into_opened_session(session, fallback_dialect),
-                is_certain,
-            )),
+        match self.try_open(fallback, &mut steps).await {
+            Ok(session) => Ok((steps.into_opened_session(session, fallback), is_certain)),
             // The error of `initialize` is returned, because it explains more than the missing GET
             // stream.
-            Err(fallback_error) if has_status(&fallback_error, &NOT_STREAMABLE_STATUSES) => {
-                Err(error)
-            }
+            Err(other) if has_status(&other, &NOT_STREAMABLE_STATUSES) => Err(error),
             Err(McpErrorKind::ContentType { .. }) => Err(error),
-            Err(fallback_error) => Err(fallback_error),
+            Err(other) => Err(other),
         }
     }
 
@@ -255,22 +217,15 @@ impl HttpConnector {
         &self,
         steps: &mut ProbeSteps,
     ) -> Result<(DiscoverOutcome, Session), McpErrorKind> {
-        match self
-            .discover_in_revision(ProtocolVersion::LATEST, steps)
-            .await?
-        {
-            (DiscoverOutcome::OtherRevision(version), _) => {
-                match self.discover_in_revision(version, steps).await? {
-                    (DiscoverOutcome::OtherRevision(version), _) => {
-                        Err(McpErrorKind::NoCommonVersion {
-                            supported_versions: version.to_string(),
-                        })
-                    }
-                    outcome => Ok(outcome),
-                }
+        let mut version = ProtocolVersion::LATEST;
+        for _ in 0..2 {
+            match self.discover_in_revision(version, steps).await? {
+                (DiscoverOutcome::OtherRevision(other), _) => version = other,
+                outcome => return Ok(outcome),
             }
-            outcome => Ok(outcome),
         }
+        let supported_versions = version.to_string();
+        Err(McpErrorKind::NoCommonVersion { supported_versions })
     }
 
     async fn discover_in_revision(
@@ -301,11 +256,8 @@ impl HttpConnector {
         steps: &mut ProbeSteps,
     ) -> Result<Session, McpErrorKind> {
         let timeout = self.config.timeout / 2;
-        if let Some(outcome) = self
-            .link
-            .run_in_time(timeout, self.try_open(dialect, steps))
-            .await
-        {
+        let open_operation = self.try_open(dialect, steps);
+        if let Some(outcome) = self.link.run_in_time(timeout, open_operation).await {
             return outcome;
         }
         let error = McpErrorKind::timeout(timeout);
@@ -370,8 +322,8 @@ impl HttpConnector {
 
 /// Returns the transport Streamable HTTP without a handshake, with the given revision.
 fn stateless_dialect(version: ProtocolVersion) -> ServerDialect {
-    ServerDialect {
-        transport: TransportKind::StreamableHttp,
-        session_start: SessionStart::Stateless(version),
-    }
+    ServerDialect::new(
+        TransportKind::StreamableHttp,
+        SessionStart::Stateless(version),
+    )
 }

@@ -62,10 +62,7 @@ impl DialectKey {
     fn for_config(config: &ServerConfig) -> Self {
         static HASH_STATE: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         let header_map = config.build_header_map().unwrap_or_default();
-        let headers: Vec<(&str, &[u8])> = header_map
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_bytes()))
-            .collect();
+        let headers: Vec<_> = header_map.iter().collect();
         // The cache key contains the configuration of the authentication and the address of the
         // token store, because they identify the owner of a token that is obtained at run time.
         let credential = format!("{:?}", config.authentication);
@@ -81,6 +78,13 @@ impl DialectKey {
 }
 
 impl ServerDialect {
+    pub(super) fn new(transport: TransportKind, session_start: SessionStart) -> Self {
+        Self {
+            transport,
+            session_start,
+        }
+    }
+
     /// Returns the cached transport and revision of the server; `None` if the cache does not
     /// contain the server.
     pub(super) fn find_cached(config: &ServerConfig) -> Option<Self> {
@@ -91,13 +95,12 @@ impl ServerDialect {
     }
 
     pub(super) fn remember(self, config: &ServerConfig) {
-        let Some(mut cache) = DIALECT_CACHE.try_lock() else {
-            return;
-        };
-        if cache.len() >= MAX_CACHED_DIALECTS {
-            cache.clear();
+        if let Some(mut cache) = DIALECT_CACHE.try_lock() {
+            if cache.len() >= MAX_CACHED_DIALECTS {
+                cache.clear();
+            }
+            cache.insert(DialectKey::for_config(config), self);
         }
-        cache.insert(DialectKey::for_config(config), self);
     }
 
     pub(super) fn forget(config: &ServerConfig) {
@@ -121,10 +124,7 @@ mod tests {
             config
         };
         let first = config("https://dialects.example/mcp?tenant=1", "a");
-        let dialect = ServerDialect {
-            transport: TransportKind::StreamableHttp,
-            session_start: SessionStart::None,
-        };
+        let dialect = ServerDialect::new(TransportKind::StreamableHttp, SessionStart::None);
         dialect.remember(&first);
         assert_eq!(ServerDialect::find_cached(&first), Some(dialect));
         for other in [

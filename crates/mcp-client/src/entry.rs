@@ -144,18 +144,17 @@ impl EntryKind {
         let unreadable_error = |error: serde_json::Error| EntryError::Unreadable {
             reason: error.to_string(),
         };
-        let whole_value: WholeValue =
-            serde_json::from_str(entry.get()).map_err(unreadable_error)?;
+        let whole: WholeValue = serde_json::from_str(entry.get()).map_err(unreadable_error)?;
         let mut repairs = draft.repairs;
-        if whole_value.is_ambiguous {
-            entry = to_raw_value(&whole_value.value).map_err(unreadable_error)?;
+        if whole.is_ambiguous {
+            entry = to_raw_value(&whole.value).map_err(unreadable_error)?;
             repairs
                 .push("members of the same name were removed, except for the last one".to_owned());
         }
         Ok(CheckedEntry {
             id,
             entry,
-            value: whole_value.value,
+            value: whole.value,
             repairs,
         })
     }
@@ -219,11 +218,9 @@ fn set_missing_name(entry: &mut ObjectDraft, id: &str) {
     if entry.required_text("name").is_ok() {
         return;
     }
-    let title = entry
-        .required_text("title")
-        .ok()
-        .filter(|title| !title.trim().is_empty());
-    if let Ok(name) = to_raw_value(title.as_deref().unwrap_or(id)) {
+    let title = entry.required_text("title").unwrap_or_default();
+    let text = if title.trim().is_empty() { id } else { &title };
+    if let Ok(name) = to_raw_value(text) {
         let repair = "`name` is not a string and was taken from the title or the URI";
         entry.set("name", name, Some(repair));
     }
@@ -254,10 +251,8 @@ fn check_prompt(prompt: &mut ObjectDraft) -> Result<(), EntryError> {
         draft.remove_null("required");
         // An invalid `required` is an error and not removed, because a required argument would
         // become optional.
-        if draft
-            .parsed_member("required")
-            .is_some_and(|value| !value.is_boolean())
-        {
+        let required = draft.parsed_member("required");
+        if required.is_some_and(|value| !value.is_boolean()) {
             return Err(draft.unexpected_member("required", "a boolean"));
         }
         Ok(Some(draft))
@@ -313,20 +308,14 @@ pub(super) fn is_timestamp(value: &Value) -> bool {
         return false;
     };
     let matches_pattern = |text: &str, pattern: &str| {
-        text.len() == pattern.len()
-            && text
-                .bytes()
-                .zip(pattern.bytes())
-                .all(|(byte, pattern_byte)| match pattern_byte {
-                    b'0' => byte.is_ascii_digit(),
-                    literal => byte == literal,
-                })
+        let fits = |(byte, pattern_byte): (u8, u8)| match pattern_byte {
+            b'0' => byte.is_ascii_digit(),
+            literal => byte == literal,
+        };
+        text.len() == pattern.len() && text.bytes().zip(pattern.bytes()).all(fits)
     };
-    let Some((date_time, offset)) = text
-        .find(['Z', '+'])
-        .or_else(|| text.rfind('-'))
-        .and_then(|position| text.split_at_checked(position))
-    else {
+    let position = text.find(['Z', '+']).or_else(|| text.rfind('-'));
+    let Some((date_time, offset)) = position.and_then(|index| text.split_at_checked(index)) else {
         return false;
     };
     let (whole_seconds, fraction) = date_time.split_once('.').unwrap_or((date_time, "0"));
@@ -334,18 +323,13 @@ pub(super) fn is_timestamp(value: &Value) -> bool {
         !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
     let has_valid_offset =
         offset == "Z" || (offset.starts_with(['+', '-']) && matches_pattern(&offset[1..], "00:00"));
-    let has_valid_form = matches_pattern(whole_seconds, "0000-00-00T00:00:00")
+    let fits_form = matches_pattern(whole_seconds, "0000-00-00T00:00:00")
         || (matches_pattern(whole_seconds, "0000-00-00T00:00") && !date_time.contains('.'));
     let is_at_most = |range: std::ops::Range<usize>, max: u8| {
-        let number = whole_seconds
-            .get(range)
-            .and_then(|number| number.parse::<u8>().ok());
+        let digits = whole_seconds.get(range);
+        let number = digits.and_then(|digits| digits.parse::<u8>().ok());
         number.is_none_or(|number| number <= max)
     };
     let has_valid_date = is_at_most(5..7, 12) && is_at_most(8..10, 31) && is_at_most(11..13, 23);
-    has_valid_form
-        && has_valid_fraction
-        && has_valid_offset
-        && has_valid_date
-        && is_at_most(14..16, 59)
+    fits_form && has_valid_fraction && has_valid_offset && has_valid_date && is_at_most(14..16, 59)
 }

@@ -126,12 +126,10 @@ impl McpError {
     /// credential.
     #[must_use]
     pub fn challenge(&self) -> Option<AuthorizationChallenge> {
-        match &self.kind {
-            McpErrorKind::HttpStatus { challenge, .. } => challenge
-                .as_deref()
-                .map(AuthorizationChallenge::from_header),
-            _ => None,
-        }
+        let McpErrorKind::HttpStatus { challenge, .. } = &self.kind else {
+            return None;
+        };
+        Some(AuthorizationChallenge::from_header(challenge.as_deref()?))
     }
 
     /// Returns how long to wait before a retry: the time that the server sent, or the remaining
@@ -158,7 +156,7 @@ impl McpError {
             McpErrorKind::Config(_) | McpErrorKind::UnserializableParams(_) => {
                 ErrorClass::InvalidInput
             }
-            McpErrorKind::Egress(_) => ErrorClass::Denied,
+            McpErrorKind::Egress(_) | McpErrorKind::InputRequired { .. } => ErrorClass::Denied,
             McpErrorKind::Timeout { .. } => ErrorClass::Timeout,
             McpErrorKind::Authorization(error) => error.class(),
             McpErrorKind::Rpc(error) => match error.code {
@@ -187,7 +185,6 @@ impl McpError {
             | McpErrorKind::NoCommonVersion { .. }
             | McpErrorKind::KnownDown { .. }
             | McpErrorKind::Disconnected => ErrorClass::Unavailable,
-            McpErrorKind::InputRequired { .. } => ErrorClass::Denied,
             McpErrorKind::TaskCancelled { .. } => ErrorClass::Cancelled,
             McpErrorKind::ContentType { .. }
             | McpErrorKind::ContentEncoding { .. }
@@ -233,9 +230,8 @@ impl fmt::Display for UnlimitedMessage<'_> {
                 write!(f, "MCP {transport} request failed with HTTP {status}")
             }
             (McpErrorKind::HttpStatus { status, .. }, MessageStyle::Http) => {
-                let reason = http::StatusCode::from_u16(*status)
-                    .ok()
-                    .and_then(|status| status.canonical_reason());
+                let code = http::StatusCode::from_u16(*status).ok();
+                let reason = code.and_then(|code| code.canonical_reason());
                 write!(f, "HTTP {status}: {}", reason.unwrap_or("Unknown"))
             }
             (McpErrorKind::NoResponse, MessageStyle::Sse) if error.transport_name() == "SSE" => {
@@ -252,29 +248,21 @@ impl fmt::Display for UnlimitedMessage<'_> {
     }
 }
 
+/// Writes the message without credentials, shortened to [`MAX_ERROR_TEXT_BYTES`].
 impl fmt::Display for McpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_shortened(f, format_args!("{}", UnlimitedMessage(self)), &self.secrets)?;
+        let mut text = LimitedText(String::new());
+        let outcome = write!(text, "{}", UnlimitedMessage(self));
+        if text.0.len() <= MAX_ERROR_TEXT_BYTES {
+            outcome?;
+        }
+        let short_text = shortened(&text.0, MAX_ERROR_TEXT_BYTES);
+        f.write_str(&self.secrets.redacted(&short_text))?;
         if self.needs_may_have_run_note() {
             f.write_str("; the tool may have run")?;
         }
         Ok(())
     }
-}
-
-/// Writes an error message without credentials, shortened to [`MAX_ERROR_TEXT_BYTES`].
-fn write_shortened(
-    f: &mut fmt::Formatter<'_>,
-    message: fmt::Arguments<'_>,
-    secrets: &Secrets,
-) -> fmt::Result {
-    let mut text = LimitedText(String::new());
-    let outcome = text.write_fmt(message);
-    if text.0.len() <= MAX_ERROR_TEXT_BYTES {
-        outcome?;
-    }
-    let short_text = shortened(&text.0, MAX_ERROR_TEXT_BYTES);
-    f.write_str(&secrets.redacted(&short_text))
 }
 
 /// A text buffer that rejects everything beyond [`MAX_ERROR_TEXT_BYTES`], except for one more

@@ -204,7 +204,7 @@ impl HttpLink {
     /// connection. Most servers end the stream with the response. For a server that does not, later
     /// calls do not wait for the end, and the connection is closed after a while.
     pub(super) async fn finish_stream(&self, mut reader: Box<ResponseReader>) {
-        const CLOSE_GRACE_TIMEOUT: Duration = Duration::from_millis(2);
+        const GRACE_TIMEOUT: Duration = Duration::from_millis(2);
         const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
         // The stream is first polled without a timer: usually the end of the stream has already
         // arrived, and the connection's task reads it when it runs next.
@@ -212,18 +212,12 @@ impl HttpLink {
             return;
         }
         let may_end_stream = !self.keeps_streams_open.load(Ordering::Relaxed);
-        if may_end_stream
-            && timeout(CLOSE_GRACE_TIMEOUT, reader.skip_rest())
-                .await
-                .is_ok()
-        {
+        if may_end_stream && timeout(GRACE_TIMEOUT, reader.skip_rest()).await.is_ok() {
             return;
         }
         let keeps_streams_open = Arc::clone(&self.keeps_streams_open);
         tokio::spawn(async move {
-            let has_ended = timeout(CLOSE_GRACE_TIMEOUT, reader.skip_rest())
-                .await
-                .is_ok();
+            let has_ended = timeout(GRACE_TIMEOUT, reader.skip_rest()).await.is_ok();
             keeps_streams_open.store(!has_ended, Ordering::Relaxed);
             if !has_ended {
                 let _ = timeout(DRAIN_TIMEOUT, reader.skip_rest()).await;
@@ -232,12 +226,9 @@ impl HttpLink {
     }
 
     /// Opens an event stream.
-    pub(super) async fn get_stream(
-        &self,
-        mut extra_headers: HeaderMap,
-    ) -> Result<EventBody, McpErrorKind> {
-        extra_headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        let response = check_status(self.get(extra_headers).await?).await?;
+    pub(super) async fn get_stream(&self, mut extra: HeaderMap) -> Result<EventBody, McpErrorKind> {
+        extra.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let response = check_status(self.get(extra).await?).await?;
         read_event_body(response, &self.content_type_warning).await
     }
 
@@ -282,7 +273,7 @@ impl HttpLink {
     }
 
     /// Runs `work` with a time limit. The limit restarts after each authorization that `work` waits
-    /// for, because the user's time does not count. Returns `None` if the limit passes.
+    /// for, because the user's time does not count. Returns `None` if the limit is exceeded.
     pub(super) async fn run_in_time<T>(
         &self,
         timeout: Duration,
@@ -315,9 +306,8 @@ impl HttpLink {
         choice: ConnectionChoice,
     ) -> Result<reqwest::Response, McpErrorKind> {
         let pool_use = self.reachability.pool_use(choice).await;
-        let mut request = self
-            .client
-            .request_over_pool(pool_use, method, url, headers)?;
+        let client = &self.client;
+        let mut request = client.request_over_pool(pool_use, method, url, headers)?;
         if !body.is_empty() {
             request = request.body(body);
         }
@@ -339,17 +329,15 @@ impl HttpLink {
 /// work is ready by then.
 async fn poll_twice<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut pinned_work = pin!(work);
-    let mut remaining_turns = 1;
-    poll_fn(
-        |context| match (pinned_work.as_mut().poll(context), remaining_turns) {
-            (Poll::Ready(outcome), _) => Poll::Ready(Some(outcome)),
-            (Poll::Pending, 0) => Poll::Ready(None),
-            (Poll::Pending, _) => {
-                remaining_turns -= 1;
-                context.waker().wake_by_ref();
-                Poll::Pending
-            }
-        },
-    )
+    let mut was_polled = false;
+    poll_fn(|context| match pinned_work.as_mut().poll(context) {
+        Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+        Poll::Pending if was_polled => Poll::Ready(None),
+        Poll::Pending => {
+            was_polled = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
     .await
 }

@@ -282,10 +282,8 @@ fn parse_strict_error(raw_error: &RawValue) -> Option<RpcError> {
 fn parse_lenient_error(raw_error: &RawValue) -> RpcError {
     const MISSING_ERROR_CODE: i64 = -1;
     if let Err(error) = json_values::check(raw_error.get().as_bytes()) {
-        return RpcError::new(
-            MISSING_ERROR_CODE,
-            format!("the server's error has {error}"),
-        );
+        let message = format!("the server's error has {error}");
+        return RpcError::new(MISSING_ERROR_CODE, message);
     }
     if let Some(error) = parse_strict_error(raw_error) {
         return error;
@@ -305,22 +303,18 @@ fn parse_lenient_error(raw_error: &RawValue) -> RpcError {
         Value::String(code) => code.trim().parse().ok(),
         #[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]
         code => code.as_i64().or_else(|| {
-            let code_number = code
-                .as_f64()
-                .filter(|code_number| code_number.abs() < 1e15)?;
-            Some(code_number as i64)
+            let number = code.as_f64().filter(|number| number.abs() < 1e15)?;
+            Some(number as i64)
         }),
     };
     let message = ["message", "data"]
         .iter()
         .find_map(|key| to_text(&error[key]))
-        .or_else(|| to_text(&error).filter(|_| error.get("code").is_none()));
+        .or_else(|| to_text(&error).filter(|_| error.get("code").is_none()))
+        .unwrap_or_else(|| "Unknown MCP error".to_owned());
     RpcError {
         data: Some(raw_error.to_owned()),
-        ..RpcError::new(
-            code.unwrap_or(MISSING_ERROR_CODE),
-            message.unwrap_or_else(|| "Unknown MCP error".to_owned()),
-        )
+        ..RpcError::new(code.unwrap_or(MISSING_ERROR_CODE), message)
     }
 }
 
@@ -415,7 +409,7 @@ pub(super) type MirroredHeaders = Vec<(HeaderName, HeaderValue)>;
 pub(super) struct RequestMetadata<'a> {
     params: Params<'a>,
     meta: IndexMap<String, Box<RawValue>>,
-    shared_metadata: Option<&'a SharedMetadata>,
+    shared: Option<&'a SharedMetadata>,
 }
 
 /// Entries of `_meta` that many requests share, serialized once.
@@ -444,7 +438,7 @@ impl<'a> RequestMetadata<'a> {
         Ok(Self {
             params,
             meta,
-            shared_metadata: None,
+            shared: None,
         })
     }
 
@@ -461,7 +455,7 @@ impl<'a> RequestMetadata<'a> {
     /// Adds entries to `_meta` that other requests share, without replacing existing or later
     /// [added](Self::add) ones.
     pub(super) fn add_shared(&mut self, entries: &'a SharedMetadata) {
-        self.shared_metadata = Some(entries);
+        self.shared = Some(entries);
     }
 
     /// Adds the headers that mirror the message: `Mcp-Method`, and `Mcp-Name` for methods that
@@ -495,9 +489,8 @@ impl<'a> Params<'a> {
     /// Returns the last member with this name, which is the effective one.
     fn get(&self, name: &str) -> Option<&'a RawValue> {
         let mut entries = self.0.iter().rev();
-        entries
-            .find(|(key, _)| key == name)
-            .map(|(_, raw_value)| *raw_value)
+        let (_, raw_value) = entries.find(|(key, _)| key == name)?;
+        Some(raw_value)
     }
 
     fn take(&mut self, name: &str) -> Option<&'a RawValue> {
@@ -536,17 +529,13 @@ impl Serialize for RequestMetadata<'_> {
         struct Meta<'a>(&'a RequestMetadata<'a>);
         impl Serialize for Meta<'_> {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let RequestMetadata {
-                    meta,
-                    shared_metadata,
-                    ..
-                } = self.0;
-                if let (true, Some(shared_metadata)) = (meta.is_empty(), shared_metadata) {
-                    return shared_metadata.object.serialize(serializer);
+                let RequestMetadata { meta, shared, .. } = self.0;
+                if let (true, Some(shared)) = (meta.is_empty(), shared) {
+                    return shared.object.serialize(serializer);
                 }
-                let shared_entries = shared_metadata
+                let shared_entries = shared
                     .iter()
-                    .flat_map(|shared_metadata| &shared_metadata.entries)
+                    .flat_map(|shared| &shared.entries)
                     .filter(|(key, _)| !meta.contains_key(*key));
                 serializer.collect_map(meta.iter().chain(shared_entries))
             }
@@ -615,10 +604,8 @@ pub(super) fn encode_header_value(text: &str) -> HeaderValue {
     match plain_value.filter(|_| is_printable && !is_padded && !looks_encoded) {
         Some(value) => value,
         None => {
-            let encoded_text = format!(
-                "{BASE64_PREFIX}{}{BASE64_SUFFIX}",
-                BASE64_STANDARD.encode(text)
-            );
+            let base64 = BASE64_STANDARD.encode(text);
+            let encoded_text = format!("{BASE64_PREFIX}{base64}{BASE64_SUFFIX}");
             // Base64 consists of printable ASCII characters, so the conversion cannot fail.
             HeaderValue::try_from(encoded_text).unwrap_or_else(|_| HeaderValue::from_static(""))
         }

@@ -43,11 +43,10 @@ impl ConnectionOpener {
                 }
                 ChannelLink::WebSocket(Box::new(link))
             }
-            Endpoint::Command(command) => ChannelLink::Stdio(StdioLink::new(
-                command.clone(),
-                &config.label,
-                config.limits,
-            )),
+            Endpoint::Command(command) => {
+                let link = StdioLink::new(command.clone(), &config.label, config.limits);
+                ChannelLink::Stdio(link)
+            }
         };
         let (config, peer) = (Arc::clone(config), Arc::clone(peer));
         Ok(Self::Channel(ChannelConnector::new(config, link, peer)))
@@ -73,7 +72,7 @@ impl ConnectionOpener {
     /// Completes an authorization that another client started.
     pub(super) async fn finish_authorization(
         &self,
-        pending_authorization: PendingAuthorization,
+        pending: PendingAuthorization,
         response: AuthorizationResponse,
     ) -> Result<(), McpErrorKind> {
         let link = match self {
@@ -81,10 +80,7 @@ impl ConnectionOpener {
             Self::Channel(connector) => connector.http_link(),
         };
         match link {
-            Some(link) => {
-                link.finish_authorization(pending_authorization, response)
-                    .await
-            }
+            Some(link) => link.finish_authorization(pending, response).await,
             None => Err(not_oauth_error()),
         }
     }

@@ -59,10 +59,8 @@ fn collect_headers(
         _ => return Ok(()),
     };
     if let Some(annotation) = entries.get(HEADER_ANNOTATION) {
-        let property_path = path
-            .as_deref()
-            .filter(|path| !path.is_empty())
-            .ok_or(ParamHeaderError::MisplacedAnnotation)?;
+        let nested_path = path.as_deref().filter(|path| !path.is_empty());
+        let property_path = nested_path.ok_or(ParamHeaderError::MisplacedAnnotation)?;
         let header = parse_header(annotation, entries.get("type"), property_path, headers)?;
         headers.push(header);
     }
@@ -108,27 +106,19 @@ fn parse_header(
         return Err(ParamHeaderError::TooManyHeaders);
     }
     let invalid_name = || ParamHeaderError::InvalidName(path.join("."));
-    let name = annotation
-        .as_str()
-        .filter(|name| !name.is_empty())
-        .ok_or_else(invalid_name)?;
-    let header_name =
-        HeaderName::try_from(format!("mcp-param-{name}")).map_err(|_| invalid_name())?;
-    if !matches!(
-        parameter_type.and_then(Value::as_str),
-        Some("string" | "integer" | "boolean")
-    ) {
+    let text = annotation.as_str().filter(|name| !name.is_empty());
+    let name = text.ok_or_else(invalid_name)?;
+    let header = HeaderName::try_from(format!("mcp-param-{name}")).map_err(|_| invalid_name())?;
+    let type_name = parameter_type.and_then(Value::as_str);
+    if !matches!(type_name, Some("string" | "integer" | "boolean")) {
         return Err(ParamHeaderError::UnsupportedType(path.join(".")));
     }
-    if earlier_headers
-        .iter()
-        .any(|earlier_header| earlier_header.name == header_name)
-    {
+    if earlier_headers.iter().any(|earlier| earlier.name == header) {
         return Err(ParamHeaderError::DuplicateHeader(name.to_owned()));
     }
     Ok(ParamHeader {
         path: path.to_vec(),
-        name: header_name,
+        name: header,
     })
 }
 
@@ -156,9 +146,8 @@ pub fn param_header_mismatch(
     let mut mismatches = required_headers.into_iter().filter(|required_header| {
         header(required_header.name.as_str()) != format_argument(required_header, arguments)
     });
-    mismatches
-        .next()
-        .map(|mismatch| mismatch.name.as_str().to_owned())
+    let mismatch = mismatches.next()?;
+    Some(mismatch.name.as_str().to_owned())
 }
 
 /// Returns the text of the argument that a header mirrors.
@@ -180,10 +169,7 @@ fn format_argument(header: &ParamHeader, arguments: &Value) -> Option<String> {
 
 /// Returns the headers for one call. A value that is absent, null or of the wrong type has no
 /// header; the server rejects a value of the wrong type anyway.
-pub(super) fn build_mirrored_headers(
-    headers: &[ParamHeader],
-    arguments: &Value,
-) -> MirroredHeaders {
+pub(super) fn mirror_headers(headers: &[ParamHeader], arguments: &Value) -> MirroredHeaders {
     let mut mirrored_headers = MirroredHeaders::new();
     for header in headers {
         if let Some(text) = format_argument(header, arguments) {
@@ -210,7 +196,7 @@ mod tests {
             "x-mcp-header": {"type": "string"},
         }});
         let headers = from_schema(&schema).unwrap();
-        let mirrored = |arguments: Value| build_mirrored_headers(&headers, &arguments);
+        let mirrored = |arguments: Value| mirror_headers(&headers, &arguments);
         let map: HeaderMap =
             mirrored(json!({"region": "süd", "limits": {"rows": 42.0, "dry": false}}))
                 .into_iter()
@@ -233,35 +219,17 @@ mod tests {
     #[test]
     fn invalid_annotations_are_rejected() {
         let string = json!({"type": "string", "x-mcp-header": "A"});
+        let bad_name = || ParamHeaderError::InvalidName("a".into());
+        let bad_type = || ParamHeaderError::UnsupportedType("a".into());
+        let misplaced = || ParamHeaderError::MisplacedAnnotation;
         for (property, error) in [
-            (
-                json!({"type": "string", "x-mcp-header": ""}),
-                ParamHeaderError::InvalidName("a".into()),
-            ),
-            (
-                json!({"type": "string", "x-mcp-header": "a b"}),
-                ParamHeaderError::InvalidName("a".into()),
-            ),
-            (
-                json!({"type": "string", "x-mcp-header": 3}),
-                ParamHeaderError::InvalidName("a".into()),
-            ),
-            (
-                json!({"type": "number", "x-mcp-header": "A"}),
-                ParamHeaderError::UnsupportedType("a".into()),
-            ),
-            (
-                json!({"x-mcp-header": "A"}),
-                ParamHeaderError::UnsupportedType("a".into()),
-            ),
-            (
-                json!({"type": "array", "items": string}),
-                ParamHeaderError::MisplacedAnnotation,
-            ),
-            (
-                json!({"not": string}),
-                ParamHeaderError::MisplacedAnnotation,
-            ),
+            (json!({"type": "string", "x-mcp-header": ""}), bad_name()),
+            (json!({"type": "string", "x-mcp-header": "a b"}), bad_name()),
+            (json!({"type": "string", "x-mcp-header": 3}), bad_name()),
+            (json!({"type": "number", "x-mcp-header": "A"}), bad_type()),
+            (json!({"x-mcp-header": "A"}), bad_type()),
+            (json!({"type": "array", "items": string}), misplaced()),
+            (json!({"not": string}), misplaced()),
         ] {
             let schema = json!({"properties": {"a": property}});
             assert_eq!(from_schema(&schema), Err(error), "{schema}");
@@ -271,18 +239,12 @@ mod tests {
                 json!({"properties": {"a": string, "b": {"type": "string", "x-mcp-header": "a"}}}),
                 ParamHeaderError::DuplicateHeader("a".into()),
             ),
-            (
-                json!({"x-mcp-header": "A", "type": "string"}),
-                ParamHeaderError::MisplacedAnnotation,
-            ),
+            (json!({"x-mcp-header": "A", "type": "string"}), misplaced()),
             (
                 json!({"anyOf": [{"properties": {"a": string}}]}),
-                ParamHeaderError::MisplacedAnnotation,
+                misplaced(),
             ),
-            (
-                json!({"$defs": {"a": string}}),
-                ParamHeaderError::MisplacedAnnotation,
-            ),
+            (json!({"$defs": {"a": string}}), misplaced()),
         ] {
             assert_eq!(from_schema(&schema), Err(error), "{schema}");
         }

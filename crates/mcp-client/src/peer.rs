@@ -4,7 +4,6 @@ mod limits;
 mod server_requests;
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -154,9 +153,8 @@ impl Peer {
                 ),
             )),
         };
-        let message = Box::pin(std::future::ready(Some(message::encode_response(
-            id, outcome,
-        ))));
+        let response = message::encode_response(id, outcome);
+        let message = Box::pin(std::future::ready(Some(response)));
         Some(PendingResponse { capacity, message })
     }
 
@@ -275,13 +273,11 @@ pub(super) struct OutgoingResponses(Option<JoinSet<()>>);
 
 impl OutgoingResponses {
     /// Sends a response when it is ready, without blocking the caller.
-    pub(super) fn send<F>(
+    pub(super) fn send<F: Future<Output = Result<(), McpErrorKind>> + Send>(
         &mut self,
         response: PendingResponse,
         send_message: impl FnOnce(Bytes) -> F + Send + 'static,
-    ) where
-        F: Future<Output = Result<(), McpErrorKind>> + Send,
-    {
+    ) {
         let tasks = self.0.get_or_insert_default();
         // Removes the tasks that have finished.
         while tasks.try_join_next().is_some() {}

@@ -23,12 +23,7 @@ pub(super) struct ProbeSteps(Arc<Mutex<Vec<ProbeStep>>>);
 
 impl ProbeSteps {
     /// Records a step, and logs the step.
-    pub(super) fn record(
-        &mut self,
-        attempt: impl Into<String>,
-        outcome: Result<String, &McpErrorKind>,
-    ) {
-        let attempt = attempt.into();
+    pub(super) fn record(&mut self, attempt: String, outcome: Result<String, &McpErrorKind>) {
         let outcome = outcome.map_err(ToString::to_string);
         match &outcome {
             Ok(agreed) => tracing::debug!(attempt, agreed, "Connecting"),

@@ -112,13 +112,8 @@ impl ProtocolVersion {
     }
 
     /// Returns the newest of the offered revisions that this client supports.
-    pub(crate) fn newest_supported<'a>(
-        offered_names: impl IntoIterator<Item = &'a str>,
-    ) -> Option<Self> {
-        let supported_versions = offered_names
-            .into_iter()
-            .filter_map(|text| text.parse().ok());
-        supported_versions.max()
+    pub(crate) fn newest_supported(offered: &[String]) -> Option<Self> {
+        offered.iter().filter_map(|text| text.parse().ok()).max()
     }
 }
 
@@ -132,9 +127,8 @@ impl FromStr for ProtocolVersion {
     type Err = UnknownProtocolVersion;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let version = Self::ALL
-            .into_iter()
-            .find(|version| version.as_str() == text);
+        let mut versions = Self::ALL.into_iter();
+        let version = versions.find(|version| version.as_str() == text);
         version.ok_or_else(|| UnknownProtocolVersion(text.to_owned()))
     }
 }

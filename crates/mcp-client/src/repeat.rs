@@ -87,11 +87,8 @@ mod tests {
             "tools/list",
             "notifications/initialized",
         ] {
-            assert_eq!(
-                RepeatSafety::for_method(method),
-                RepeatSafety::Harmless,
-                "{method}"
-            );
+            let safety = RepeatSafety::for_method(method);
+            assert_eq!(safety, RepeatSafety::Harmless, "{method}");
         }
         for method in [
             "tools/call",
@@ -101,11 +98,8 @@ mod tests {
             "vendor/thing",
             "tools/list ",
         ] {
-            assert_eq!(
-                RepeatSafety::for_method(method),
-                RepeatSafety::Never,
-                "{method}"
-            );
+            let safety = RepeatSafety::for_method(method);
+            assert_eq!(safety, RepeatSafety::Never, "{method}");
         }
     }
 }

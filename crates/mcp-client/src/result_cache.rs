@@ -91,10 +91,7 @@ impl McpResultCache {
         let Ok(hints) = serde_json::from_str::<CachingHints<'_>>(result.get()) else {
             return;
         };
-        if hints
-            .result_type
-            .is_some_and(|result_type| result_type != "complete")
-        {
+        if hints.result_type.is_some_and(|name| name != "complete") {
             return;
         }
         let ttl = Duration::try_from_secs_f64(hints.ttl_ms / 1000.0).unwrap_or_default();
@@ -115,22 +112,16 @@ impl McpResultCache {
         cache.bytes += bytes;
         let expires_at = Instant::now() + ttl.min(MAX_TTL);
         let result = result.to_owned();
-        cache
-            .results
-            .insert(key, CachedResult { result, expires_at });
+        let entry = CachedResult { result, expires_at };
+        cache.results.insert(key, entry);
     }
 
     /// Removes all pages of a list.
     pub(super) fn forget(&self, method: &'static str) {
         let mut cache = self.results.lock();
         *cache.generations.entry(method).or_default() += 1;
-        let stale_keys: Vec<_> = cache
-            .results
-            .keys()
-            .filter(|key| key.0 == method)
-            .cloned()
-            .collect();
-        for key in stale_keys {
+        let stale_keys = cache.results.keys().filter(|key| key.0 == method);
+        for key in stale_keys.cloned().collect::<Vec<_>>() {
             cache.remove(&key);
         }
     }

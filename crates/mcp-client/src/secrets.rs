@@ -48,11 +48,10 @@ impl Secrets {
         min_bytes: usize,
     ) -> Self {
         let mut secrets = Self::default();
+        let credentials = &mut secrets.configured_credentials;
         let mut add = |text: &str| {
             if text.len() >= min_bytes {
-                secrets
-                    .configured_credentials
-                    .extend(generate_notations(text));
+                credentials.extend(generate_notations(text));
             }
         };
         values.into_iter().for_each(&mut add);
@@ -65,9 +64,7 @@ impl Secrets {
             add(strip_scheme(&value));
         }
         // The longest credentials are removed first, because one may contain another.
-        secrets
-            .configured_credentials
-            .sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
+        credentials.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
         secrets
     }
 
@@ -118,15 +115,11 @@ impl Secrets {
             self.add_sent(credential);
             // The id and secret in an HTTP Basic header are also added in decoded form, because
             // OAuth clients percent-encode both (RFC 6749, section 2.3.1).
-            let credentials = value
-                .starts_with("Basic ")
-                .then(|| BASE64_STANDARD.decode(credential))
-                .and_then(Result::ok)
-                .and_then(|bytes| String::from_utf8(bytes).ok());
-            if let Some((_, secret)) = credentials
-                .as_deref()
-                .and_then(|credentials| credentials.split_once(':'))
-            {
+            let is_basic = value.starts_with("Basic ");
+            let decoded = BASE64_STANDARD.decode(credential).ok().filter(|_| is_basic);
+            let credentials = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+            let pair = credentials.as_deref().and_then(|text| text.split_once(':'));
+            if let Some((_, secret)) = pair {
                 let decoded_pair = form_urlencoded::parse(secret.as_bytes()).next();
                 self.add_sent(&decoded_pair.map_or(secret.into(), |(decoded, _)| decoded));
             }
@@ -153,10 +146,8 @@ impl Secrets {
         }
         if let Some(start) = redacted_text.strip_suffix(SHORTENED_MARK) {
             let secret_texts = secrets().map(ExposeSecret::expose_secret);
-            if let Some(cut_off_bytes) = secret_texts
-                .filter_map(|secret| find_cut_off_length(start, secret))
-                .max()
-            {
+            let lengths = secret_texts.filter_map(|secret| find_cut_off_length(start, secret));
+            if let Some(cut_off_bytes) = lengths.max() {
                 let safe_start = &start[..start.len() - cut_off_bytes];
                 redacted_text = Cow::Owned(format!("{safe_start}{MASK}{SHORTENED_MARK}"));
             }

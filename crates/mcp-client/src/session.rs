@@ -172,9 +172,8 @@ impl Session {
     /// Sends a notification to the server on behalf of a caller.
     pub(super) async fn notify(&self, method: &str, params: &RawValue) -> Result<(), McpErrorKind> {
         let message = message::encode_notification(method, Some(params));
-        let notify_operation = self
-            .transport
-            .notify(message, RepeatSafety::for_method(method));
+        let repeat_safety = RepeatSafety::for_method(method);
+        let notify_operation = self.transport.notify(message, repeat_safety);
         self.close_signal.run_until_closed(notify_operation).await?
     }
 
@@ -229,17 +228,12 @@ impl Session {
             .filter(|version| version.supports(Feature::RequestMetadata));
         let mut mirrored_headers = MirroredHeaders::new();
         let message = if stateless_version.is_some() || !extras.meta.is_empty() {
-            let mut request =
-                RequestMetadata::from_params(params).map_err(McpErrorKind::UnserializableParams)?;
-            request
-                .add(extras.meta)
-                .map_err(McpErrorKind::UnserializableParams)?;
+            let to_error = McpErrorKind::UnserializableParams;
+            let mut request = RequestMetadata::from_params(params).map_err(to_error)?;
+            request.add(extras.meta).map_err(to_error)?;
             if let Some(version) = stateless_version {
                 mirrored_headers = extras.mirrored_headers;
-                request.add_shared(
-                    self.shared_metadata(version)
-                        .map_err(McpErrorKind::UnserializableParams)?,
-                );
+                request.add_shared(self.shared_metadata(version).map_err(to_error)?);
                 request.add_mirrored_headers(method, &mut mirrored_headers);
             }
             message::encode_request(&id, method, &request)
@@ -291,9 +285,8 @@ impl Session {
             "clientInfo": message::client_info(),
         });
         let raw_params = to_raw_value(&params).map_err(McpErrorKind::UnserializableParams)?;
-        let result = self
-            .send_opening_request("initialize", &raw_params)
-            .await??;
+        let request = self.send_opening_request("initialize", &raw_params);
+        let result = request.await??;
         #[derive(serde::Deserialize)]
         struct InitializeResult {
             #[serde(rename = "protocolVersion", default)]
@@ -305,10 +298,8 @@ impl Session {
                 McpErrorKind::UnexpectedResult { method, source }
             })?;
         let server_version = initialize_result.protocol_version.as_deref();
-        self.set_version(server_version.map_or(
-            requested_version,
-            ProtocolVersion::closest_handshake_revision,
-        ));
+        let find_closest = ProtocolVersion::closest_handshake_revision;
+        self.set_version(server_version.map_or(requested_version, find_closest));
         self.set_handshake_result(result);
         let notification = message::encode_notification::<Value>("notifications/initialized", None);
         let notify_operation = self.transport.notify(notification, RepeatSafety::Harmless);

@@ -211,7 +211,7 @@ async fn play(case: Case) -> Option<String> {
     let Err(error) = called else {
         return Some(format!("{case:?}: the call succeeded"));
     };
-    let text = error.to_string();
+    let (text, class) = (error.to_string(), error.class());
     let sent = requests.calls("tools/call").len();
     let is_right = sent == 1
         && error.may_have_run()
@@ -219,10 +219,7 @@ async fn play(case: Case) -> Option<String> {
         && error.http_status().is_none()
         && error.retry_after().is_none()
         && error.rpc_error().is_none()
-        && matches!(
-            error.class(),
-            ErrorClass::Unavailable | ErrorClass::Internal
-        );
+        && matches!(class, ErrorClass::Unavailable | ErrorClass::Internal);
     (!is_right).then(|| format!("{case:?}: sent {sent} times: {text}"))
 }
 

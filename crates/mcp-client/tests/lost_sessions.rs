@@ -49,7 +49,7 @@ enum Form {
     /// An event stream whose content type is JSON, with a JSON-RPC error with the id null.
     MislabeledEvent,
     /// `{"error": TEXT}`.
-    PlainJson,
+    Json,
     Text,
     Html,
     Empty,
@@ -62,7 +62,7 @@ const FORMS: [Form; 10] = [
     Form::OtherId,
     Form::Event,
     Form::MislabeledEvent,
-    Form::PlainJson,
+    Form::Json,
     Form::Text,
     Form::Html,
     Form::Empty,
@@ -70,32 +70,21 @@ const FORMS: [Form; 10] = [
 
 impl Form {
     fn is_json_rpc(self) -> bool {
-        !matches!(
-            self,
-            Self::PlainJson | Self::Text | Self::Html | Self::Empty
-        )
+        !matches!(self, Self::Json | Self::Text | Self::Html | Self::Empty)
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ServerTransport {
-    /// Streamable HTTP, with `Mcp-Session-Id`.
-    Streamable,
-    /// Streamable HTTP, which the client detects.
-    Detected,
-    /// HTTP+SSE, where the endpoint names the session.
-    LegacySse,
-}
-
-const TRANSPORTS: [ServerTransport; 3] = [
-    ServerTransport::Streamable,
-    ServerTransport::Detected,
-    ServerTransport::LegacySse,
+/// Streamable HTTP with `Mcp-Session-Id`, configured or detected, and HTTP+SSE, where the endpoint
+/// names the session.
+const TRANSPORTS: [TransportKind; 3] = [
+    TransportKind::StreamableHttp,
+    TransportKind::Auto,
+    TransportKind::LegacySse,
 ];
 
 #[derive(Debug, Clone, Copy)]
 struct Case {
-    transport: ServerTransport,
+    transport: TransportKind,
     status: u16,
     form: Form,
     code: i64,
@@ -156,7 +145,7 @@ impl Case {
             Form::Response | Form::Error | Form::OtherId => (JSON, message.to_string()),
             Form::ResponseEvent | Form::Event => (EVENT_STREAM, event()),
             Form::MislabeledEvent => (JSON, event()),
-            Form::PlainJson => (JSON, json!({"error": self.text}).to_string()),
+            Form::Json => (JSON, json!({"error": self.text}).to_string()),
             Form::Text => ("text/plain", self.text.to_owned()),
             Form::Html => ("text/html", format!("<p>{}</p>", self.text)),
             Form::Empty => ("text/plain", String::new()),
@@ -189,7 +178,7 @@ struct Server {
 impl Server {
     fn respond(&self, request: &Recorded) -> Vec<Fault> {
         let (id, method) = (request.rpc_id(), request.rpc_method());
-        let is_legacy = self.case.transport == ServerTransport::LegacySse;
+        let is_legacy = self.case.transport == TransportKind::LegacySse;
         let success = |reply: Reply, session: Option<String>| {
             let mut headers = vec![("Content-Type", JSON)];
             if let Some(session) = &session {
@@ -205,16 +194,13 @@ impl Server {
             let event = Fault::Send(event.into_bytes());
             return vec![Fault::head(EVENT_STREAM), event, Fault::Hang];
         }
-        if request.method != "POST" {
+        if request.method != "POST" || is_legacy && request.path == "/sse" {
             return vec![Fault::text("405 Method Not Allowed", "")];
         }
         if method == "initialize" && !is_legacy {
             self.has_forgotten.store(false, Ordering::SeqCst);
             let session = 1 + self.session.fetch_add(1, Ordering::SeqCst);
             return success(Reply::result(&json!({})), Some(session.to_string()));
-        }
-        if is_legacy && request.path == "/sse" {
-            return vec![Fault::text("405 Method Not Allowed", "")];
         }
         if method == "server/discover" {
             return success(Reply::error(-32601, "Method not found"), None);
@@ -263,11 +249,7 @@ async fn start(case: Case, scenario: Scenario) -> (FaultServer, Arc<Server>, Mcp
     let listening = FaultServer::start(move |request| script.respond(request)).await;
     let mut config = ServerConfig::new("forgetful", &listening.url).unwrap();
     config.timeout = Duration::from_secs(20);
-    config.transport = match case.transport {
-        ServerTransport::Streamable => TransportKind::StreamableHttp,
-        ServerTransport::Detected => TransportKind::Auto,
-        ServerTransport::LegacySse => TransportKind::LegacySse,
-    };
+    config.transport = case.transport;
     let client = McpClient::new(config);
     if scenario == Scenario::ToolFails {
         client.connect().await.unwrap();
@@ -320,18 +302,15 @@ async fn a_tool_that_reports_its_own_session_runs_once_whatever_it_says() {
 #[tokio::test]
 async fn a_call_that_may_have_run_before_its_session_ended_is_sent_once() {
     let case = |form, text| Case {
-        transport: ServerTransport::Streamable,
+        transport: TransportKind::StreamableHttp,
         status: 200,
         form,
         code: -32001,
         text,
     };
     // A tool that reports progress has run.
-    let (listening, server, client) = start(
-        case(Form::Response, "Session not found"),
-        Scenario::ForgetsDuringCall,
-    )
-    .await;
+    let not_found = case(Form::Response, "Session not found");
+    let (listening, server, client) = start(not_found, Scenario::ForgetsDuringCall).await;
     let error = client.call_tool("work", &json!({})).await.unwrap_err();
     assert_eq!(error.rpc_error().unwrap().code, -32001);
     assert_eq!(server.runs.load(Ordering::SeqCst), 2);
@@ -342,11 +321,8 @@ async fn a_call_that_may_have_run_before_its_session_ended_is_sent_once() {
 
     // If a session has ended and the server has read the call, the session may have ended during
     // the call.
-    let (listening, server, client) = start(
-        case(Form::Response, "Session terminated"),
-        Scenario::Forgets,
-    )
-    .await;
+    let terminated = case(Form::Response, "Session terminated");
+    let (listening, server, client) = start(terminated, Scenario::Forgets).await;
     server.has_forgotten.store(true, Ordering::SeqCst);
     let error = client.call_tool("work", &json!({})).await.unwrap_err();
     assert_eq!(error.rpc_error().unwrap().message, "Session terminated");
@@ -354,11 +330,9 @@ async fn a_call_that_may_have_run_before_its_session_ended_is_sent_once() {
     client.call_tool("work", &json!({})).await.unwrap();
     // A rejection of the call means the same for a session that ended before the call.
     for status in [400, 500] {
-        let case = Case {
-            status,
-            ..case(Form::Error, "Session terminated")
-        };
-        let (listening, server, client) = start(case, Scenario::Forgets).await;
+        let mut rejected = case(Form::Error, "Session terminated");
+        rejected.status = status;
+        let (listening, server, client) = start(rejected, Scenario::Forgets).await;
         server.has_forgotten.store(true, Ordering::SeqCst);
         client.call_tool("work", &json!({})).await.unwrap();
         assert_eq!(server.runs.load(Ordering::SeqCst), 2);

@@ -1,11 +1,7 @@
 //! An MCP server lies about its authorization server, in every known way, with every grant. No
 //! secret reaches another host than the honest authorization server.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -186,10 +182,8 @@ impl Case {
         let is_bound = self.grant.settings.contains(r#""issuer""#);
         for request in self.server.hostile_requests() {
             let is_resource = request.path.starts_with("/resource");
-            assert!(
-                !is_bound || is_resource && request.method == "GET",
-                "{context}: {request:?}"
-            );
+            let is_allowed = !is_bound || is_resource && request.method == "GET";
+            assert!(is_allowed, "{context}: {request:?}");
         }
     }
 }
@@ -228,12 +222,8 @@ async fn no_secret_leaves_the_issuer_when_a_server_lies_at_first_use() {
         case.server.lie(&lie);
         let outcome = roll(&case.client()).await;
         case.check(&lie, "first use");
-        assert!(
-            lie.is_harmless || outcome.is_err(),
-            "{}: {} is believed",
-            grant.name,
-            lie.name
-        );
+        let message = format!("{}: {} is believed", grant.name, lie.name);
+        assert!(lie.is_harmless || outcome.is_err(), "{message}");
     })
     .await;
 }
@@ -294,10 +284,7 @@ async fn no_secret_leaves_the_issuer_when_the_client_is_unknown_there() {
         let body = r#"{"error":"invalid_client"}"#;
         let unknown = Fault::response("401 X", "application/json", body);
         server.honest.change(|rules| {
-            rules
-                .faults
-                .entry("/token".to_owned())
-                .or_insert_with(|| vec![unknown]);
+            rules.faults.entry("/token".into()).or_insert(vec![unknown]);
         });
     })
     .await;
@@ -337,8 +324,6 @@ async fn the_hosts_of_these_tests_notice_secrets() {
     config.authorization.prompt = Some(Careful::new(trusted, false));
     let _ = roll(&McpClient::new(config)).await;
     let leaks = case.server.leaks();
-    assert!(
-        leaks.iter().any(|leak| leak.contains("code_verifier")),
-        "{leaks:?}"
-    );
+    let has_leak = leaks.iter().any(|leak| leak.contains("code_verifier"));
+    assert!(has_leak, "{leaks:?}");
 }

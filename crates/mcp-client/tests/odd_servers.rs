@@ -1,11 +1,7 @@
 //! Servers that break the rules of HTTP, of content types, of lists or of stdio. Where the meaning
 //! is clear, the client reads the response; otherwise, the error says what is wrong.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::time::Duration;
 
@@ -19,6 +15,8 @@ use serde_json::{Value, json};
 
 const RESULT: &str = r#"{"content":[{"type":"text","text":"fine"}]}"#;
 
+const GZIP_START: &[u8] = b"\x1f\x8b\x08";
+
 const TYPES: [Option<&str>; 7] = [
     Some("application/json"),
     Some("text/event-stream"),
@@ -30,34 +28,27 @@ const TYPES: [Option<&str>; 7] = [
 ];
 
 /// Returns the body of a JSON-RPC response.
-type MakeBody = fn(&str) -> String;
+fn make_body((name, before, after): Form, json: &str) -> String {
+    if name != "indented JSON" {
+        return format!("{before}{json}{after}");
+    }
+    let value: Value = serde_json::from_str(json).unwrap();
+    format!("{before}{value:#}{after}")
+}
+
+type Form = (&'static str, &'static str, &'static str);
 
 /// The forms of a response in a body.
-const FORMS: [(&str, MakeBody); 9] = [
-    ("JSON", str::to_owned),
-    ("indented JSON", |json| {
-        let value: Value = serde_json::from_str(json).unwrap();
-        format!("\r\n{}\n", serde_json::to_string_pretty(&value).unwrap())
-    }),
-    ("JSON after a byte order mark", |json| {
-        format!("\u{feff}{json}")
-    }),
-    ("a batch", |json| format!("[{json}]")),
-    ("an event", |json| {
-        format!("event: message\ndata: {json}\n\n")
-    }),
-    ("data without space and with CR", |json| {
-        format!("data:{json}\r\r")
-    }),
-    ("a comment first", |json| {
-        format!(": ping\n\nid: 1\ndata: {json}\n\n")
-    }),
-    ("an event after a byte order mark", |json| {
-        format!("\u{feff}data: {json}\n\n")
-    }),
-    ("blank lines and retry first", |json| {
-        format!("\n\nretry: 5\ndata: {json}\n\n")
-    }),
+const FORMS: [Form; 9] = [
+    ("JSON", "", ""),
+    ("indented JSON", "\r\n", "\n"),
+    ("JSON after a byte order mark", "\u{feff}", ""),
+    ("a batch", "[", "]"),
+    ("an event", "event: message\ndata: ", "\n\n"),
+    ("data without space and with CR", "data:", "\r\r"),
+    ("a comment first", ": ping\n\nid: 1\ndata: ", "\n\n"),
+    ("an event after a byte order mark", "\u{feff}data: ", "\n\n"),
+    ("blank lines and retry", "\n\nretry: 5\ndata: ", "\n\n"),
 ];
 
 /// Returns the response of a simple server to a request; `None` for a notification.
@@ -75,11 +66,8 @@ fn response(request: &Recorded) -> Option<String> {
 }
 
 fn with_type(content_type: Option<&str>, body: impl AsRef<[u8]>) -> Fault {
-    let headers: Vec<_> = content_type
-        .map(|value| ("Content-Type", value))
-        .into_iter()
-        .collect();
-    Fault::response_with("200 OK", &headers, body)
+    let header = content_type.map(|value| ("Content-Type", value));
+    Fault::response_with("200 OK", header.as_slice(), body)
 }
 
 fn client(url: &str, transport: TransportKind) -> McpClient {
@@ -103,18 +91,18 @@ async fn is_understood(client: &McpClient, case: &str) {
 #[tokio::test]
 async fn a_body_is_recognized_by_its_first_bytes_whatever_its_content_type() {
     for content_type in TYPES {
-        for (name, form) in FORMS {
+        for form in FORMS {
             let server = FaultServer::start(move |request| {
                 if request.method != "POST" {
                     return vec![Fault::text("405 Method Not Allowed", "")];
                 }
                 match response(request) {
-                    Some(response) => vec![with_type(content_type, form(&response))],
+                    Some(response) => vec![with_type(content_type, make_body(form, &response))],
                     None => vec![with_type(content_type, "Accepted")],
                 }
             })
             .await;
-            let case = format!("{name} as {content_type:?}");
+            let case = format!("{} as {content_type:?}", form.0);
             is_understood(&client(&server.url, TransportKind::Auto), &case).await;
         }
     }
@@ -153,16 +141,11 @@ async fn a_get_stream_with_a_wrong_content_type_is_read() {
             if request.method == "GET" {
                 let event = "event: endpoint\ndata: /messages?session=1\n\n";
                 let event = Fault::Send(event.as_bytes().to_vec());
-                return vec![
-                    Fault::head(content_type.unwrap_or("text/plain")),
-                    event,
-                    Fault::Hang,
-                ];
+                let head = Fault::head(content_type.unwrap_or("text/plain"));
+                return vec![head, event, Fault::Hang];
             }
             match response(request) {
-                _ if request.path == "/sse" => {
-                    vec![Fault::text("405 Method Not Allowed", "")]
-                }
+                _ if request.path == "/sse" => vec![Fault::text("405 Method Not Allowed", "")],
                 Some(response) => vec![with_type(content_type, response)],
                 None => vec![Fault::text("202 Accepted", "")],
             }
@@ -196,33 +179,22 @@ async fn a_compressed_response_is_an_error_that_says_so() {
         ("zstd, gzip", "text/plain"),
     ] {
         let server = FaultServer::start(move |request| {
+            let encoding = ("Content-Encoding", encoding);
             if request.method != "POST" || request.json().get("id").is_none() {
                 // A response without a body is not compressed, whatever its header says.
-                return vec![Fault::response_with(
-                    "202 Accepted",
-                    &[("Content-Encoding", encoding)],
-                    "",
-                )];
+                return vec![Fault::response_with("202 Accepted", &[encoding], "")];
             }
-            let headers = [
-                ("Content-Type", content_type),
-                ("Content-Encoding", encoding),
-            ];
+            let headers = [("Content-Type", content_type), encoding];
             match request.rpc_method().as_str() {
-                "tools/call" => vec![Fault::response_with("200 OK", &headers, b"\x1f\x8b\x08")],
-                _ => vec![with_type(
-                    Some("application/json"),
-                    response(request).unwrap(),
-                )],
+                "tools/call" => vec![Fault::response_with("200 OK", &headers, GZIP_START)],
+                _ => vec![Fault::json(response(request).unwrap())],
             }
         })
         .await;
         let client = client(&server.url, TransportKind::Auto);
         let error = client.call_tool("work", &json!({})).await.unwrap_err();
-        assert!(
-            matches!(error.kind(), McpErrorKind::ContentEncoding { .. }),
-            "{error}"
-        );
+        let is_encoded = matches!(error.kind(), McpErrorKind::ContentEncoding { .. });
+        assert!(is_encoded, "{error}");
         let text = format!("the response has the content encoding '{encoding}'");
         assert!(error.to_string().contains(&text), "{error}");
         assert_eq!(error.class(), ErrorClass::Internal);
@@ -241,11 +213,7 @@ async fn a_compressed_rejection_may_be_the_answer_to_the_call() {
             ("Mcp-Session-Id", "s"),
         ];
         match request.rpc_method().as_str() {
-            "tools/call" => vec![Fault::response_with(
-                "404 Not Found",
-                &headers,
-                b"\x1f\x8b\x08",
-            )],
+            "tools/call" => vec![Fault::response_with("404 Not Found", &headers, GZIP_START)],
             "initialize" => {
                 let (headers, body) = ([headers[0], headers[2]], response(request).unwrap());
                 vec![Fault::response_with("200 OK", &headers, body)]
@@ -361,17 +329,11 @@ async fn lists_of_untyped_servers_are_read_over_every_transport() {
 
 #[tokio::test]
 async fn a_list_that_cannot_be_read_is_an_error_that_names_the_member() {
-    let server = listing(
-        Dialect::PlainHttp,
-        "prompts/list",
-        |_| json!({"prompts": 7}),
-    );
+    let page = |_: Option<&Value>| json!({"prompts": 7});
+    let server = listing(Dialect::PlainHttp, "prompts/list", page);
     let client = client(&server.url, TransportKind::Http);
-    let error = client.list_prompts().await.unwrap_err().to_string();
-    assert!(
-        error.contains("a list or an object as `prompts`"),
-        "{error}"
-    );
+    let text = client.list_prompts().await.unwrap_err().to_string();
+    assert!(text.contains("a list or an object as `prompts`"), "{text}");
 }
 
 #[tokio::test]

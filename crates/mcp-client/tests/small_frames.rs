@@ -29,11 +29,7 @@ const CHUNKED_EVENTS: &[u8] =
 
 const HTTP_FLOODS: [Flood; 5] = [
     ("chunks of one byte", CHUNKED_JSON, b"1\r\n \r\n"),
-    (
-        "interim responses",
-        b"",
-        b"HTTP/1.1 103 Early Hints\r\n\r\n",
-    ),
+    ("early hints", b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"),
     ("comments", CHUNKED_EVENTS, b"2\r\n:\n\r\n"),
     ("events without data", CHUNKED_EVENTS, b"7\r\ndata:\n\n\r\n"),
     ("bytes of an event", CHUNKED_EVENTS, b"1\r\nx\r\n"),
@@ -76,15 +72,11 @@ fn send_flood(stream: &mut TcpStream, (_, start, unit): Flood) -> usize {
 /// Answers the requests of a connection until a call arrives, which gets the flood. Returns the
 /// number of bytes of the flood.
 fn serve(stream: &TcpStream, flood: Flood) -> Option<usize> {
-    #[expect(
-        clippy::result_large_err,
-        reason = "it is the library's error to choose"
-    )]
+    #[expect(clippy::result_large_err, reason = "the library chose this error")]
     let agree = |request: &Request, mut response: Response| {
-        let name = request.headers()["sec-websocket-protocol"].clone();
-        response
-            .headers_mut()
-            .insert("sec-websocket-protocol", name);
+        let name = "sec-websocket-protocol";
+        let protocol = request.headers()[name].clone();
+        response.headers_mut().insert(name, protocol);
         Ok(response)
     };
     let mut socket = accept_hdr(stream.try_clone().ok()?, agree).ok()?;
@@ -164,11 +156,8 @@ async fn call(name: &str, mut config: ServerConfig) -> McpClient {
     let error = client.call_tool("work", &json!({})).await.unwrap_err();
     let ticks = ticks.load(Ordering::Relaxed);
     ticking.abort();
-    let has_timed_out = matches!(error.kind(), McpErrorKind::Timeout { .. });
-    assert!(
-        ticks >= 5 || !has_timed_out,
-        "{name}: {ticks} ticks, {error}"
-    );
+    let is_fair = ticks >= 5 || !matches!(error.kind(), McpErrorKind::Timeout { .. });
+    assert!(is_fair, "{name}: {ticks} ticks, {error}");
     client
 }
 
@@ -192,9 +181,8 @@ async fn small_frames_of_a_web_socket_end_the_connection() {
             continue;
         }
         // Most of these bytes are still in the system's buffers.
-        let bytes =
-            tokio::task::spawn_blocking(move || floods.recv_timeout(Duration::from_secs(30)));
-        let bytes = bytes.await.unwrap().unwrap();
+        let receive = move || floods.recv_timeout(Duration::from_secs(30));
+        let bytes = tokio::task::spawn_blocking(receive).await.unwrap().unwrap();
         assert!(bytes < 32 << 20, "{}: {bytes}", flood.0);
         drop(client);
     }

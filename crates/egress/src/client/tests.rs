@@ -93,9 +93,8 @@ async fn localhost_is_never_resolved_by_dns() {
         let url = format!("http://{host}:{port}/");
         let (lookup, _) = names(&["10.0.0.1", "1.1.1.1"]);
         let sent = get(&EgressPolicy::default(), lookup, &url).await;
-        let cause = EgressError::cause_of(&sent.unwrap_err())
-            .unwrap()
-            .to_string();
+        let error = sent.unwrap_err();
+        let cause = EgressError::cause_of(&error).unwrap().to_string();
         let expected = format!(
             "'{host}' resolves to the private address 10.0.0.1, to which connections are not \
              allowed"
@@ -123,10 +122,8 @@ async fn a_redirect_within_the_origin_is_checked_like_a_request() {
     let url = format!("http://mcp.internal:{}/", server(ELSEWHERE));
     let error = get(&policy, lookup, &url).await.unwrap_err();
     let cause = EgressError::cause_of(&error).unwrap().to_string();
-    assert!(
-        cause.contains("the link-local address 169.254.169.254"),
-        "{cause}"
-    );
+    let address = "the link-local address 169.254.169.254";
+    assert!(cause.contains(address), "{cause}");
 }
 
 #[tokio::test]
@@ -164,11 +161,8 @@ fn keeping_server() -> (Url, Arc<AtomicUsize>) {
 async fn a_kept_connection_is_not_used_after_its_idle_time() {
     let (url, connections) = keeping_server();
     let policy = EgressPolicy::default();
-    let client = EgressClient::new(
-        &policy,
-        EgressClientSettings::for_server(Trust::NoCertificates),
-    )
-    .unwrap();
+    let settings = EgressClientSettings::for_server(Trust::NoCertificates);
+    let client = EgressClient::new(&policy, settings).unwrap();
     let send = async |max_idle| {
         let headers = HeaderMap::new();
         let pool_use = PoolUse::Pooled {

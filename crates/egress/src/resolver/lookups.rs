@@ -126,9 +126,7 @@ impl Lookups {
         let id = {
             let mut running_lookups = self.running_lookups.lock();
             let lookups_of_name = running_lookups.entry(name.clone()).or_default();
-            let id = lookups_of_name
-                .last()
-                .map_or(0, |newest_lookup| newest_lookup.id + 1);
+            let id = lookups_of_name.last().map_or(0, |newest| newest.id + 1);
             lookups_of_name.push(RunningLookup {
                 id,
                 started_at: Instant::now(),
@@ -268,9 +266,8 @@ mod tests {
             assert!(lookups.running_lookups.lock().is_empty());
         }
         // An address needs no lookup, and thus no permit.
-        let _all = Arc::clone(&lookups.permits)
-            .acquire_many_owned(MAX_LOOKUPS as u32)
-            .await;
+        let permits = Arc::clone(&lookups.permits);
+        let _all = permits.acquire_many_owned(MAX_LOOKUPS as u32).await;
         assert_eq!(lookups.lookup("::1".to_owned()).await.unwrap().len(), 1);
     }
 

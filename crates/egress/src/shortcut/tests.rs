@@ -101,13 +101,17 @@ async fn text(shortcut: &Arc<DirectClient>) -> String {
 fn idle_connections(shortcut: &DirectClient) -> usize {
     let idle_connections = shortcut.idle_connections.lock();
     let counts = idle_connections.connections_by_runtime.iter();
-    counts
-        .map(|connections| connections.idle_connections.len())
-        .sum()
+    let lengths = counts.map(|connections| connections.idle_connections.len());
+    lengths.sum()
 }
 
 fn url(text: &str) -> Url {
     text.parse().unwrap()
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().unwrap()
 }
 
 #[test]
@@ -162,10 +166,8 @@ async fn the_request_has_its_path_and_the_usual_headers() {
     let shortcut = client_for(&url(&format!("http://127.0.0.1:{port}/a/b?c=d%20e")));
     let (request, body) = tokio::join!(serve_one(&listener), text(&shortcut));
     assert_eq!(body, "{}");
-    assert!(
-        request.starts_with("post /a/b?c=d%20e http/1.1\r\n"),
-        "{request}"
-    );
+    let request_line = "post /a/b?c=d%20e http/1.1\r\n";
+    assert!(request.starts_with(request_line), "{request}");
     for header in [
         format!("host: 127.0.0.1:{port}"),
         format!("user-agent: pillion/{}", env!("CARGO_PKG_VERSION")),
@@ -254,10 +256,7 @@ fn a_close_that_the_runtime_has_not_noticed_is_noticed_before_a_request_is_writt
             assert!(second.read(&mut buffer).unwrap() > 0);
             second.write_all(PLAIN.as_bytes()).unwrap();
         });
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        runtime.unwrap().block_on(async {
+        runtime().block_on(async {
             let shortcut = client_for_port(port);
             for _ in 0..2 {
                 assert_eq!(text(&shortcut).await, "{}");
@@ -435,10 +434,6 @@ async fn a_refused_connection_falls_back_to_the_regular_client() {
 
 #[test]
 fn a_connection_is_not_shared_between_runtimes() {
-    let runtime = || {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        builder.enable_all().build().unwrap()
-    };
     let (first, second, third) = (runtime(), runtime(), runtime());
     let server = first.block_on(Server::with(&[PLAIN, PLAIN]));
     let shortcut = server.shortcut();

@@ -14,7 +14,6 @@ mod raw;
 mod server;
 
 use std::error::Error;
-use std::future::Future;
 use std::time::Instant;
 
 use pillion_mcp_client::{McpClient, ProtocolVersion, ServerConfig, TransportKind};

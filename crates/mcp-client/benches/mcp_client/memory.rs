@@ -1,5 +1,4 @@
 use std::fs;
-use std::future::Future;
 
 use pillion_mcp_client::ProtocolVersion;
 

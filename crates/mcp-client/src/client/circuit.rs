@@ -43,12 +43,10 @@ impl CircuitBreaker {
             return Ok(());
         }
         let state = self.state.lock();
-        let remaining_backoff = state
-            .backoff_end
-            .map(|end| end.saturating_duration_since(Instant::now()));
-        match remaining_backoff.filter(|backoff| !backoff.is_zero()) {
-            Some(retry_after) => Err(McpErrorKind::KnownDown {
-                retry_after,
+        let now = Instant::now();
+        match state.backoff_end.filter(|end| now < *end) {
+            Some(backoff_end) => Err(McpErrorKind::KnownDown {
+                retry_after: backoff_end - now,
                 cause: state.cause.clone(),
             }),
             None => Ok(()),

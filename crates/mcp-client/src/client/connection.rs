@@ -95,14 +95,11 @@ impl ClientConnection {
     /// Returns the open session, or opens one. Concurrent callers wait for the same attempt, each
     /// with its own deadline.
     pub(super) async fn session(&self) -> Result<Arc<Session>, McpErrorKind> {
-        let open_session = self.open_session().await?;
-        Ok(Arc::clone(&open_session.session))
+        Ok(Arc::clone(&self.open_session().await?.session))
     }
 
     pub(super) async fn connection_info(&self) -> Result<ConnectionInfo, McpErrorKind> {
-        self.open_session()
-            .await
-            .map(|open_session| open_session.connection_info())
+        Ok(self.open_session().await?.connection_info())
     }
 
     /// Returns the number and the protocol revision of the open connection; `None` if no connection
@@ -124,8 +121,8 @@ impl ClientConnection {
         let open_dialect = self
             .current_session
             .read()
-            .as_ref()
-            .map(|open| open.dialect);
+            .clone()
+            .map(|open_session| open_session.dialect);
         let dialect = open_dialect.or_else(|| ServerDialect::find_cached(&self.config));
         dialect.map(|dialect| dialect.transport)
     }
@@ -183,25 +180,17 @@ impl ClientConnection {
 
     /// Waits for the running connection attempt, or starts one. A caller that joined another
     /// caller's attempt starts its own attempt if the joined one could not reach the server.
-    async fn open(
-        &self,
-        running_attempt: &mut RunningAttempt,
-    ) -> Result<OpenedSession, McpErrorKind> {
-        let has_joined = running_attempt.is_some();
-        match self.join_attempt(running_attempt).await {
-            Err(error) if has_joined && is_unreachable(&error) => {
-                self.join_attempt(running_attempt).await
-            }
+    async fn open(&self, running: &mut RunningAttempt) -> Result<OpenedSession, McpErrorKind> {
+        let has_joined = running.is_some();
+        match self.join(running).await {
+            Err(error) if has_joined && is_unreachable(&error) => self.join(running).await,
             outcome => outcome,
         }
     }
 
     /// Waits for the running connection attempt, or starts one.
-    async fn join_attempt(
-        &self,
-        running_attempt: &mut RunningAttempt,
-    ) -> Result<OpenedSession, McpErrorKind> {
-        let attempt = match running_attempt {
+    async fn join(&self, running: &mut RunningAttempt) -> Result<OpenedSession, McpErrorKind> {
+        let attempt = match running {
             Some(attempt) => attempt,
             None => {
                 let opener = self.opener()?;
@@ -209,11 +198,11 @@ impl ClientConnection {
                 let steps = ProbeSteps::default();
                 *self.attempt_steps.lock() = steps.clone();
                 let task = tokio::spawn(async move { opener.open(steps, timeout).await });
-                running_attempt.insert(AbortOnDropHandle::new(task))
+                running.insert(AbortOnDropHandle::new(task))
             }
         };
         let joined_outcome = attempt.await;
-        *running_attempt = None;
+        *running = None;
         // If the task was aborted or panicked, the attempt counts as failed, because the task has
         // opened no connection.
         let outcome = joined_outcome.unwrap_or(Err(McpErrorKind::StreamClosed));
@@ -235,12 +224,10 @@ impl ClientConnection {
     /// Completes an authorization that another client started.
     pub(super) async fn finish_authorization(
         &self,
-        pending_authorization: PendingAuthorization,
+        pending: PendingAuthorization,
         response: AuthorizationResponse,
     ) -> Result<(), McpErrorKind> {
-        self.opener()?
-            .finish_authorization(pending_authorization, response)
-            .await
+        self.opener()?.finish_authorization(pending, response).await
     }
 
     /// Sends the log level and the resource subscriptions again in a new session.
@@ -257,9 +244,8 @@ impl ClientConnection {
                 let Ok(raw_params) = to_raw_value(&params) else {
                     continue;
                 };
-                let outcome = session
-                    .exchange(method, &raw_params, RequestExtras::default())
-                    .await;
+                let extras = RequestExtras::default();
+                let outcome = session.exchange(method, &raw_params, extras).await;
                 if let Err(error) = outcome.and_then(|outcome| Ok(outcome?)) {
                     tracing::debug!(
                         %error, method,
@@ -282,8 +268,7 @@ impl ClientConnection {
     /// Drops a session that is no longer usable, unless another session replaced it.
     pub(super) async fn forget(&self, session: &Arc<Session>) {
         let _running_attempt = self.running_attempt.lock().await;
-        let is_current =
-            |current_session: &mut Arc<OpenSession>| Arc::ptr_eq(&current_session.session, session);
+        let is_current = |current: &mut Arc<OpenSession>| Arc::ptr_eq(&current.session, session);
         let dropped_session = self.current_session.write().take_if(is_current);
         drop(dropped_session);
     }
@@ -307,10 +292,8 @@ impl ClientConnection {
     /// Returns whether the transport is stdio or a WebSocket, where a connection leads to a single
     /// process, whose transport and revision never change.
     pub(super) fn uses_channel(&self) -> bool {
-        matches!(
-            self.config.transport_kind(),
-            TransportKind::Stdio | TransportKind::WebSocket
-        )
+        let transport = self.config.transport_kind();
+        matches!(transport, TransportKind::Stdio | TransportKind::WebSocket)
     }
 
     /// Receives server-initiated messages on the current connection and on all later ones. Opens a

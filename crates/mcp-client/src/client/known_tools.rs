@@ -134,7 +134,7 @@ impl KnownTool {
             return MirroredHeaders::new();
         }
         let parsed_arguments: Value = serde_json::from_str(arguments.get()).unwrap_or_default();
-        param_headers::build_mirrored_headers(&self.headers, &parsed_arguments)
+        param_headers::mirror_headers(&self.headers, &parsed_arguments)
     }
 }
 

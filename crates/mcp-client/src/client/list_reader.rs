@@ -34,7 +34,7 @@ const MAX_LIST_BYTES: usize = 16 * 1024 * 1024;
 const MAX_LIST_VALUES: usize = MAX_VALUES;
 
 /// Maximum length of a dropped entry in the log, in bytes.
-const MAX_LOGGED_ENTRY_BYTES: usize = 256;
+const MAX_LOGGED_BYTES: usize = 256;
 
 /// One of the lists of a server, such as `tools/list`, and its limits.
 #[derive(Debug, Clone, Copy)]
@@ -122,12 +122,7 @@ struct PageDigest {
 }
 
 impl ListReader {
-    pub(super) fn new(
-        kind: ListKind,
-        server: &str,
-        max_pages: usize,
-        max_page_bytes: usize,
-    ) -> Self {
+    pub(super) fn new(kind: ListKind, server: &str, max_pages: usize, max_bytes: usize) -> Self {
         Self {
             kind,
             server: server.to_owned(),
@@ -140,7 +135,7 @@ impl ListReader {
             page_count: 0,
             max_pages,
             page_bytes: 0,
-            max_page_bytes,
+            max_page_bytes: max_bytes,
         }
     }
 
@@ -232,20 +227,15 @@ impl ListReader {
             start_index,
             end_index: self.entries.len(),
         };
-        let is_copy = |earlier_digest: &&PageDigest| {
-            earlier_digest.hash == page.hash
-                && earlier_digest.end_index > earlier_digest.start_index
+        let is_copy = |earlier: &&PageDigest| {
+            earlier.hash == page.hash && earlier.end_index > earlier.start_index
         };
         let is_old_cursor = !self.cursors.insert(cursor.get().to_owned());
         let copy_count = self.digests.iter().rev().take_while(is_copy).count();
         if is_old_cursor || copy_count >= MAX_PAGE_COPIES {
             if let Some(first_copy) = self.digests.iter().rev().take_while(is_copy).last() {
                 self.entries.truncate(first_copy.end_index);
-            } else if self
-                .digests
-                .iter()
-                .any(|earlier_digest| is_copy(&earlier_digest))
-            {
+            } else if self.digests.iter().any(|earlier| is_copy(&earlier)) {
                 self.entries.truncate(start_index);
             }
             return true;
@@ -259,20 +249,14 @@ impl ListReader {
         let size = entry.get().len();
         // The JSON values of an entry are not counted if the entry already exceeds the limit of its
         // size.
-        let is_too_large = size > MAX_ENTRY_BYTES;
-        let value_count = if is_too_large {
-            0
-        } else {
-            count(entry.get().as_bytes())
-        };
-        if is_too_large || value_count > MAX_ENTRY_VALUES {
+        let value_count = (size <= MAX_ENTRY_BYTES).then(|| count(entry.get().as_bytes()));
+        let Some(value_count) = value_count.filter(|values| *values <= MAX_ENTRY_VALUES) else {
             findings.large_entry_count += 1;
             if findings.large_entry_count == 1 {
-                findings.first_large_entry =
-                    shortened(entry.get(), MAX_LOGGED_ENTRY_BYTES).into_owned();
+                findings.first_large_entry = shortened(entry.get(), MAX_LOGGED_BYTES).into_owned();
             }
             return;
-        }
+        };
         findings.has_too_many_entries = self.entries.len() == self.kind.max_entries;
         findings.has_too_many_bytes = self.entry_bytes + size > MAX_LIST_BYTES;
         findings.has_too_many_values = self.entry_value_count + value_count > MAX_LIST_VALUES;

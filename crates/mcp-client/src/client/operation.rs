@@ -21,20 +21,14 @@ pub(super) async fn run_in_time<T>(
     let effective_timeout = timeout.unwrap_or(sender.config.timeout);
     let outcome_in_time = pillion_deadline::timeout(effective_timeout, operation).await;
     let outcome = outcome_in_time.unwrap_or(Err(McpErrorKind::timeout(effective_timeout)));
-    outcome.map_err(|kind| match kind {
+    outcome.map_err(|mut kind| {
         // The error names the operation and its timeout, because the timeout may be the shorter one
         // of a step, such as a connection attempt.
-        McpErrorKind::Timeout { .. } => {
-            let operation = Some(name().into());
-            error_of_operation(
-                sender,
-                McpErrorKind::Timeout {
-                    timeout: effective_timeout,
-                    operation,
-                },
-            )
+        if let McpErrorKind::Timeout { timeout, operation } = &mut kind {
+            *timeout = effective_timeout;
+            *operation = Some(name().into());
         }
-        kind => error_of_operation(sender, kind),
+        error_of_operation(sender, kind)
     })
 }
 

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::result_type::result_type;
-use pillion_schema::{CheckAborted, CompiledSchema, LazySchema, compute};
+use pillion_schema::{CheckAborted, CompiledSchema, LazySchema, SchemaError, compute};
 
 /// Maximum size of an output schema, in bytes; larger schemas are not used.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
@@ -105,17 +105,11 @@ impl OutputSchema {
         if remaining_time().is_zero() {
             return Some(Err(CheckAborted::TimeLimit));
         }
-        match self.schema.as_ref()?.compile() {
-            Ok(schema) => Some(check_result(
-                &schema,
-                result,
-                remaining_time().min(CHECK_TIMEOUT),
-            )),
-            Err(error) => {
-                self.log_unusable(&error.to_string());
-                None
-            }
-        }
+        let compiled = self.schema.as_ref()?.compile();
+        let log_error = |error: &SchemaError| self.log_unusable(&error.to_string());
+        let schema = compiled.inspect_err(log_error).ok()?;
+        let timeout = remaining_time().min(CHECK_TIMEOUT);
+        Some(check_result(&schema, result, timeout))
     }
 
     /// Logs once why the schema cannot be used.
@@ -137,11 +131,8 @@ fn check_result(
 ) -> Result<Option<String>, CheckAborted> {
     #[derive(Deserialize)]
     struct ResultMembers {
-        #[serde(
-            rename = "structuredContent",
-            default,
-            deserialize_with = "deserialize_present"
-        )]
+        #[serde(rename = "structuredContent")]
+        #[serde(default, deserialize_with = "read_present")]
         structured_content: Option<Value>,
         #[serde(rename = "isError", default)]
         is_error: Value,
@@ -151,9 +142,7 @@ fn check_result(
         task: Value,
     }
     /// Deserializes `null` as a value, to tell it from an absent member.
-    fn deserialize_present<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Value>, D::Error> {
+    fn read_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
         Value::deserialize(deserializer).map(Some)
     }
     let Ok(output) = serde_json::from_str::<ResultMembers>(result.get()) else {
@@ -183,20 +172,16 @@ mod tests {
     /// Returns whether the second check of a content runs on the current thread. The compute pool's
     /// only thread is busy meanwhile.
     async fn is_checked_here(schema: &Value, content: &Value) -> bool {
-        let schema = Arc::new(OutputSchema::new(
-            "tool",
-            &Arc::from("server"),
-            to_raw_value(schema).unwrap(),
-        ));
+        let raw_schema = to_raw_value(schema).unwrap();
+        let schema = Arc::new(OutputSchema::new("tool", &Arc::from("server"), raw_schema));
         let result = to_raw_value(&json!({ "structuredContent": content })).unwrap();
         let deadline = Instant::now() + Duration::from_secs(20);
         let first = schema.find_mismatch(&result, deadline).await;
         let (release, released) = std::sync::mpsc::sync_channel::<()>(1);
         let busy = tokio::task::spawn_blocking(move || released.recv());
         let mut second = pin!(schema.find_mismatch(&result, deadline));
-        let polled = second
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()));
+        let mut context = Context::from_waker(Waker::noop());
+        let polled = second.as_mut().poll(&mut context);
         drop(release);
         let (is_here, second) = match polled {
             Poll::Ready(second) => (true, second),

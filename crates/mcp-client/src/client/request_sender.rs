@@ -157,14 +157,11 @@ impl RequestSender {
                     let old_version = session.version();
                     self.connections.forget_dialect(&session).await;
                     let reopen_outcome = self.connections.session().await;
-                    let new_version = reopen_outcome.map(|session| session.version());
-                    if new_version
-                        .as_ref()
-                        .is_ok_and(|version| *version == old_version)
-                    {
+                    let new_version = reopen_outcome.map(|session| session.version()).ok();
+                    if new_version == Some(old_version) {
                         self.connections.false_alarms.add(&outcome);
                     }
-                    let has_changed = new_version.is_ok_and(|version| version != old_version);
+                    let has_changed = new_version.is_some_and(|version| version != old_version);
                     let may_have_run =
                         !has_changed || was_answered && !is_rejected_revision(&session, &outcome);
                     if may_have_run && !RepeatSafety::for_method(method).is_harmless() {
@@ -182,16 +179,27 @@ impl RequestSender {
         }
     }
 
+    /// Sends a request without metadata, options and request for input.
+    pub(super) async fn send(
+        &self,
+        method: &str,
+        params: &Value,
+    ) -> Result<Box<RawValue>, McpErrorKind> {
+        let (params, meta) = (to_raw(params)?, Map::new());
+        let delivery = Delivery::default();
+        let exchange = self.exchange(method, &params, &meta, &delivery);
+        Ok(exchange.await?.0?)
+    }
+
     /// Returns the usable tools of all pages, and stores the properties of the tools that are
     /// needed for calls.
     pub(super) async fn list_tools(&self) -> Result<Vec<Box<RawValue>>, McpErrorKind> {
-        let tool_list = self.tools.new_list(&self.config.label);
+        let list = self.tools.new_list(&self.config.label);
         let (entries, session) = self.read_list(ListKind::TOOLS).await?;
         let has_metadata =
             session.is_some_and(|session| session.has_feature(Feature::RequestMetadata));
-        let usable_tools =
-            store_known_tools(&self.tools, &self.config, has_metadata, tool_list, entries).await;
-        Ok(usable_tools)
+        let tools = store_known_tools(&self.tools, &self.config, has_metadata, list, entries).await;
+        Ok(tools)
     }
 
     /// Returns the entries of all pages, and the session of the last page, which may have ended.
@@ -218,11 +226,8 @@ impl RequestSender {
     /// Returns whether a request may be sent again for `reason`. For most reasons, a request is
     /// sent again only once. It may be sent again several times if the connection broke, or if a
     /// stdio or WebSocket connection ended before any byte of the request was sent.
-    fn can_repeat(&self, reason: &RetryReason, earlier_reasons: &[RetryReason]) -> bool {
-        let repeat_count = earlier_reasons
-            .iter()
-            .filter(|earlier_reason| *earlier_reason == reason)
-            .count();
+    fn can_repeat(&self, reason: &RetryReason, earlier: &[RetryReason]) -> bool {
+        let repeat_count = earlier.iter().filter(|other| *other == reason).count();
         let max_repeats = match reason {
             RetryReason::SessionExpired if self.connections.uses_channel() => MAX_CHANNEL_ATTEMPTS,
             RetryReason::ConnectionBroken => MAX_REPEATS as usize,
@@ -296,15 +301,13 @@ impl RequestSender {
     ) -> Option<RetryReason> {
         match outcome {
             Err(McpErrorKind::SessionExpired) => Some(RetryReason::SessionExpired),
+            Err(error @ McpErrorKind::ConnectionBroken(_)) if !is_first_break(error) => None,
             Err(
-                error @ (McpErrorKind::ConnectionBroken(_)
+                McpErrorKind::ConnectionBroken(_)
                 | McpErrorKind::StreamClosed
                 | McpErrorKind::ResponseLost(_)
-                | McpErrorKind::ProcessEnded { .. }),
+                | McpErrorKind::ProcessEnded { .. },
             ) => {
-                if matches!(error, McpErrorKind::ConnectionBroken(_)) && !is_first_break(error) {
-                    return None;
-                }
                 let tool = || self.find_called_tool(method, params);
                 let is_harmless = RepeatSafety::for_method(method).is_harmless()
                     || tool().is_some_and(|(tool, _)| tool.is_repeatable);
@@ -404,17 +407,12 @@ pub(super) async fn send_request(
     let (meta, _progress_guard) = build_request_meta(sender, options);
     let mut round_params = Cow::Borrowed(params);
     for round in 0..MAX_ROUNDS {
-        let (outcome, session) = match round {
-            0 => {
-                sender
-                    .cached_exchange(method, &round_params, &meta, delivery)
-                    .await?
-            }
-            _ => {
-                sender
-                    .exchange(method, &round_params, &meta, delivery)
-                    .await?
-            }
+        let (outcome, session) = if round == 0 {
+            let exchange = sender.cached_exchange(method, &round_params, &meta, delivery);
+            exchange.await?
+        } else {
+            let exchange = sender.exchange(method, &round_params, &meta, delivery);
+            exchange.await?
         };
         let result = outcome?;
         if !session.has_feature(Feature::RequestMetadata) {
@@ -506,9 +504,8 @@ pub(super) async fn collect_input_responses(
     // Waiting for the responses ends if the client is disconnected, because a user may respond
     // late.
     let close_signal = &sender.connections.close_signal;
-    let responses = close_signal
-        .run_until_closed(try_join_all(pending_responses))
-        .await??;
+    let all_responses = try_join_all(pending_responses);
+    let responses = close_signal.run_until_closed(all_responses).await??;
     Ok(responses.into_iter().collect())
 }
 

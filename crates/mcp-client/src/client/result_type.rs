@@ -16,10 +16,8 @@ pub(super) fn result_type(result: &RawValue) -> Cow<'_, str> {
     if is_certainly_complete(text) {
         return Cow::Borrowed("complete");
     }
-    match serde_json::from_str::<TypedResult<'_>>(text) {
-        Ok(typed_result) => typed_result.result_type,
-        Err(_) => Cow::Borrowed("complete"),
-    }
+    let typed = serde_json::from_str::<TypedResult<'_>>(text);
+    typed.map_or(Cow::Borrowed("complete"), |typed| typed.result_type)
 }
 
 /// Returns whether a result is certainly `complete`, without parsing large JSON. This is certain if

@@ -25,11 +25,8 @@ impl SessionSettings {
 
     /// Adds a subscriber of a resource.
     pub(super) fn add_subscriber(&self, uri: &str) {
-        *self
-            .subscriber_counts
-            .lock()
-            .entry(uri.to_owned())
-            .or_default() += 1;
+        let mut subscriber_counts = self.subscriber_counts.lock();
+        *subscriber_counts.entry(uri.to_owned()).or_default() += 1;
     }
 
     /// Removes a subscriber of a resource. Returns whether it was the resource's last subscriber.
@@ -54,13 +51,12 @@ impl SessionSettings {
     /// Returns the requests that restore these settings in a new session, as methods and
     /// parameters.
     pub(super) fn build_requests(&self) -> Vec<(&'static str, Value)> {
-        let level = self
-            .log_level()
-            .map(|level| ("logging/setLevel", json!({ "level": level })));
+        let level = self.log_level();
+        let level_request = level.map(|level| ("logging/setLevel", json!({ "level": level })));
         let subscriber_counts = self.subscriber_counts.lock();
         let subscriptions = subscriber_counts
             .keys()
             .map(|uri| ("resources/subscribe", json!({ "uri": uri })));
-        level.into_iter().chain(subscriptions).collect()
+        level_request.into_iter().chain(subscriptions).collect()
     }
 }

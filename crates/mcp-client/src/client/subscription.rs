@@ -3,12 +3,11 @@ use std::time::Duration;
 
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Map, json};
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::delivery::Delivery;
 use super::request_sender::{RequestSender, to_raw};
 use crate::on_drop::run_in_background;
 use crate::session::RequestExtras;
@@ -23,8 +22,8 @@ const MAX_BACKOFF_INTERVAL: Duration = Duration::from_secs(60);
 /// Interval at which a subscription checks that its connection is open.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Maximum interval between two of these checks. The interval grows while the connection keeps
-/// breaking.
+/// Maximum interval between two checks of a subscription's connection. The interval grows while the
+/// connection keeps breaking.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 const ACKNOWLEDGED_METHOD: &str = "notifications/subscriptions/acknowledged";
@@ -172,9 +171,8 @@ async fn run_subscription(
             }
         }
         let close_signal = &sender.connections.close_signal;
-        close_signal
-            .run_until_closed(tokio::time::sleep(backoff))
-            .await?;
+        let pause_timer = tokio::time::sleep(backoff);
+        close_signal.run_until_closed(pause_timer).await?;
         backoff = (backoff * 2).min(MAX_BACKOFF_INTERVAL);
     }
 }
@@ -218,10 +216,8 @@ async fn subscribe_to_pushed_notifications(
                     // The interval until the next check is randomly reduced by up to half, so that
                     // many clients do not reconnect at the same time.
                     let jitter = rand::rng().random_range(0.5..=1.0);
-                    check_interval = MAX_CHECK_INTERVAL
-                        .min(check_interval * 2)
-                        .mul_f64(jitter)
-                        .max(CHECK_INTERVAL);
+                    let interval = MAX_CHECK_INTERVAL.min(check_interval * 2);
+                    check_interval = interval.mul_f64(jitter).max(CHECK_INTERVAL);
                 }
             }
         }
@@ -241,7 +237,8 @@ async fn subscribe_resource(
         uri: uri.to_owned(),
     };
     sender.connections.settings.add_subscriber(uri);
-    send_resource_request(sender, "resources/subscribe", uri).await?;
+    let params = json!({ "uri": uri });
+    sender.send("resources/subscribe", &params).await?;
     Ok(subscription)
 }
 
@@ -254,12 +251,8 @@ struct ResourceSubscription {
 
 impl Drop for ResourceSubscription {
     fn drop(&mut self) {
-        if !self
-            .sender
-            .connections
-            .settings
-            .remove_subscriber(&self.uri)
-        {
+        let settings = &self.sender.connections.settings;
+        if !settings.remove_subscriber(&self.uri) {
             return;
         }
         let (sender, uri) = (Arc::clone(&self.sender), std::mem::take(&mut self.uri));
@@ -267,8 +260,8 @@ impl Drop for ResourceSubscription {
             if sender.connections.settings.has_subscribers(&uri) {
                 return; // The resource has a new subscriber, so the subscription must continue.
             }
-            let outcome = send_resource_request(&sender, "resources/unsubscribe", &uri).await;
-            if let Err(error) = outcome {
+            let params = json!({ "uri": uri });
+            if let Err(error) = sender.send("resources/unsubscribe", &params).await {
                 tracing::debug!(
                     %error,
                     "The server did not confirm the end of a resource subscription"
@@ -276,17 +269,4 @@ impl Drop for ResourceSubscription {
             }
         });
     }
-}
-
-async fn send_resource_request(
-    sender: &RequestSender,
-    method: &str,
-    uri: &str,
-) -> Result<(), McpErrorKind> {
-    let params = to_raw(&json!({ "uri": uri }))?;
-    let (outcome, _) = sender
-        .exchange(method, &params, &Map::new(), &Delivery::default())
-        .await?;
-    outcome?;
-    Ok(())
 }

@@ -5,13 +5,13 @@ use indexmap::{IndexMap, IndexSet};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::RequestOptions;
 use super::delivery::Delivery;
 use super::request_sender::{
     InputRequest, InputResponses, MAX_INPUT_REQUESTS, MAX_ROUNDS, RequestSender,
-    collect_input_responses, to_raw, unexpected_result,
+    collect_input_responses, unexpected_result,
 };
 use crate::callbacks::ProgressNotification;
 use crate::on_drop::{OnDrop, run_in_background};
@@ -65,9 +65,8 @@ impl Task {
     fn take_outcome(&mut self) -> Option<Result<Box<RawValue>, McpErrorKind>> {
         match self.status.as_str() {
             "completed" => {
-                let missing_result_error =
-                    || unexpected_result(serde::de::Error::missing_field("result"));
-                Some(self.result.take().ok_or_else(missing_result_error))
+                let missing = || unexpected_result(serde::de::Error::missing_field("result"));
+                Some(self.result.take().ok_or_else(missing))
             }
             "failed" => {
                 let message = self.status_message.take().unwrap_or_default();
@@ -127,10 +126,9 @@ pub(super) async fn follow_task(
             delivery.record_response();
             return outcome;
         }
-        if let (Some(callback), Some(message)) = (&options.on_progress, task.status_message.take())
-        {
+        if let (Some(notify), Some(message)) = (&options.on_progress, task.status_message.take()) {
             message_count += 1.0;
-            callback(ProgressNotification::from_message(message_count, message));
+            notify(ProgressNotification::from_message(message_count, message));
         }
         let requests = task.input_requests.take().unwrap_or_default();
         poller.respond(&id, requests).await?;
@@ -144,19 +142,6 @@ pub(super) async fn follow_task(
             }
         };
     }
-}
-
-/// Sends one request about a task.
-async fn send_task_request(
-    sender: &RequestSender,
-    method: &str,
-    params: &Value,
-) -> Result<Box<RawValue>, McpErrorKind> {
-    let (params, delivery) = (to_raw(params)?, Delivery::default());
-    let meta = Map::new();
-    let exchange = sender.exchange(method, &params, &meta, &delivery);
-    let (outcome, _) = exchange.await?;
-    Ok(outcome?)
 }
 
 impl TaskPoller<'_> {
@@ -182,7 +167,7 @@ impl TaskPoller<'_> {
             return Ok(());
         }
         let params = json!({"taskId": id, "inputResponses": responses});
-        match self.send_in_time("tasks/update", &params).await {
+        match self.send("tasks/update", &params).await {
             Ok(_) => Ok(()),
             Err(error) if self.tolerate_error(&error) => {
                 self.unsent_responses = responses;
@@ -194,7 +179,7 @@ impl TaskPoller<'_> {
 
     /// Requests the state of the task; returns `None` if the request failed with a transient error.
     async fn request_state(&mut self, id: &str) -> Result<Option<Task>, McpErrorKind> {
-        match self.send_in_time("tasks/get", &json!({"taskId": id})).await {
+        match self.send("tasks/get", &json!({"taskId": id})).await {
             Ok(state) => {
                 (self.failure_count, self.state_error_count) = (0, 0);
                 self.retry_after = Duration::ZERO;
@@ -207,14 +192,9 @@ impl TaskPoller<'_> {
     }
 
     /// Sends one request about the task, with a timeout.
-    async fn send_in_time(
-        &self,
-        method: &str,
-        params: &Value,
-    ) -> Result<Box<RawValue>, McpErrorKind> {
-        let outcome =
-            pillion_deadline::timeout(POLL_TIMEOUT, send_task_request(self.sender, method, params))
-                .await;
+    async fn send(&self, method: &str, params: &Value) -> Result<Box<RawValue>, McpErrorKind> {
+        let request = self.sender.send(method, params);
+        let outcome = pillion_deadline::timeout(POLL_TIMEOUT, request).await;
         outcome.unwrap_or(Err(McpErrorKind::timeout(POLL_TIMEOUT)))
     }
 
@@ -230,10 +210,7 @@ impl TaskPoller<'_> {
             tracing::debug!(%error, "Cannot get the status of a task");
             self.failure_count = self.failure_count.saturating_add(1);
             self.retry_after = match error {
-                McpErrorKind::HttpStatus {
-                    retry_after: Some(retry_after),
-                    ..
-                } => *retry_after,
+                McpErrorKind::HttpStatus { retry_after, .. } => retry_after.unwrap_or_default(),
                 _ => Duration::ZERO,
             };
         }
@@ -277,11 +254,9 @@ fn is_transient(error: &McpErrorKind) -> bool {
 }
 
 /// Deserializes an optional member; `None` if the value has another type.
-fn deserialize_if_valid<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: DeserializeOwned,
-{
+fn deserialize_if_valid<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     let member = Option::<Box<RawValue>>::deserialize(deserializer)?;
     Ok(member.and_then(|member| serde_json::from_str(member.get()).ok()))
 }
@@ -290,7 +265,7 @@ where
 fn cancel_task(sender: &Arc<RequestSender>, id: &str) {
     let (sender, params) = (Arc::clone(sender), json!({"taskId": id}));
     run_in_background(async move {
-        if let Err(error) = send_task_request(&sender, "tasks/cancel", &params).await {
+        if let Err(error) = sender.send("tasks/cancel", &params).await {
             tracing::debug!(%error, "The server did not cancel the task");
         }
     });

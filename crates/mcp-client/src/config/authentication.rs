@@ -74,28 +74,22 @@ impl Authentication {
     /// Creates a bearer token credential.
     #[must_use]
     pub fn bearer(token: impl Into<String>) -> Self {
-        Self::Bearer {
-            token: SecretString::from(token.into()),
-        }
+        let token = SecretString::from(token.into());
+        Self::Bearer { token }
     }
 
     /// Returns the name and value of the credential's header; `None` for [`Authentication::None`]
     /// and [`Authentication::OAuth`]. The value contains the secret in plain text.
     #[must_use]
     pub fn header(&self) -> Option<(String, String)> {
-        let header_name = "authorization".to_owned();
+        let name = "authorization".to_owned();
         match self {
             Self::None | Self::OAuth(_) => None,
-            Self::Bearer { token } => {
-                Some((header_name, format!("Bearer {}", token.expose_secret())))
-            }
+            Self::Bearer { token } => Some((name, format!("Bearer {}", token.expose_secret()))),
             Self::ApiKey { key, header } => Some((header.clone(), key.expose_secret().to_owned())),
             Self::Basic { username, password } => {
-                let credentials = format!("{username}:{}", password.expose_secret());
-                Some((
-                    header_name,
-                    format!("Basic {}", BASE64_STANDARD.encode(credentials)),
-                ))
+                let login = format!("{username}:{}", password.expose_secret());
+                Some((name, format!("Basic {}", BASE64_STANDARD.encode(login))))
             }
         }
     }

@@ -43,7 +43,7 @@ pub struct ServerDefinition {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub protocol_version: Option<ProtocolVersion>,
     /// The server's URL: `http` or `https`, or `ws` or `wss` for WebSocket; without user and
-    /// password. Required unless the server is a program.
+    /// password. Required unless the server has a `command`.
     #[serde(default, deserialize_with = "deserialize_url")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub url: Option<Url>,
@@ -58,8 +58,8 @@ pub struct ServerDefinition {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub authentication: Authentication,
-    /// A program that uses MCP over its standard streams: a path, or a name that is looked up in
-    /// the program's `PATH`.
+    /// The program of a stdio server: a path, or a name that is looked up in the `PATH` of the
+    /// program's environment.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub command: Option<PathBuf>,
     /// The program's arguments. They are not interpreted by a shell.
@@ -73,11 +73,8 @@ pub struct ServerDefinition {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub cwd: Option<PathBuf>,
     /// Timeout of one operation, including the connection, in milliseconds. Default: 30000.
-    #[serde(
-        default = "default_timeout",
-        rename = "timeout_ms",
-        deserialize_with = "deserialize_milliseconds"
-    )]
+    #[serde(default = "default_timeout", rename = "timeout_ms")]
+    #[serde(deserialize_with = "deserialize_millis")]
     #[cfg_attr(feature = "openapi", schema(value_type = u64, minimum = 1))]
     pub timeout: Duration,
     /// Whether a bearer token is also sent as `?token=`, for servers that read only the query.
@@ -152,9 +149,7 @@ fn deserialize_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     parse_url(&text).map(Some).map_err(serde::de::Error::custom)
 }
 
-fn deserialize_milliseconds<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Duration, D::Error> {
+fn deserialize_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let milliseconds = u64::deserialize(deserializer)?;
     if milliseconds == 0 {
         return Err(serde::de::Error::custom(

@@ -81,10 +81,8 @@ impl StdioCommand {
         let has_nul = |text: &str| text.contains('\0');
         let path_has_nul = |path: &Path| path.as_os_str().as_encoded_bytes().contains(&0);
         let variable_names = || self.env.keys().chain(&self.inherit_env);
-        let is_cwd_empty = self
-            .cwd
-            .as_ref()
-            .is_some_and(|cwd| cwd.as_os_str().is_empty());
+        let cwd = self.cwd.as_deref();
+        let is_cwd_empty = cwd.is_some_and(|cwd| cwd.as_os_str().is_empty());
         if self.program.as_os_str().is_empty() {
             Some("the program must not be empty")
         } else if is_cwd_empty {
@@ -93,15 +91,12 @@ impl StdioCommand {
             Some("the name of an environment variable must not be empty")
         } else if variable_names().any(|name| name.contains('=')) {
             Some("the name of an environment variable must not contain '='")
-        } else if path_has_nul(&self.program) || self.cwd.as_deref().is_some_and(path_has_nul) {
+        } else if path_has_nul(&self.program) || cwd.is_some_and(path_has_nul) {
             Some("the program and the working directory must not contain a NUL byte")
         } else if self.args.iter().any(|argument| has_nul(argument)) {
             Some("an argument must not contain a NUL byte")
         } else if variable_names().any(|name| has_nul(name))
-            || self
-                .env
-                .values()
-                .any(|value| has_nul(value.expose_secret()))
+            || self.env.values().any(|text| has_nul(text.expose_secret()))
         {
             Some("an environment variable must not contain a NUL byte")
         } else {

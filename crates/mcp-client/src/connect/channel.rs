@@ -110,14 +110,11 @@ impl ChannelConnector {
         }
         let cached_version = self.cached_version.lock().take();
         if let Some(version) = cached_version {
-            let session_start = SessionStart::Handshake(version);
+            let start = SessionStart::Handshake(version);
             let session = self.open_channel().await?;
-            match self
-                .open_with_start(session_start, session, steps.clone())
-                .await
-            {
+            match self.open_with_start(start, session, steps.clone()).await {
                 Ok(opened_session) => {
-                    self.remember(session_start);
+                    self.remember(start);
                     return Ok(opened_session);
                 }
                 // After a JSON-RPC error, the revision is detected again, because the cached one
@@ -211,9 +208,8 @@ impl ChannelConnector {
         session: &mut Session,
         steps: &mut ProbeSteps,
     ) -> Result<DiscoverOutcome, McpErrorKind> {
-        let newest_version = ProtocolVersion::LATEST;
         match self
-            .discover_in_revision(newest_version, session, steps)
+            .discover_in_revision(ProtocolVersion::LATEST, session, steps)
             .await?
         {
             DiscoverOutcome::OtherRevision(version) => {
@@ -232,11 +228,8 @@ impl ChannelConnector {
         session.set_version(version);
         let timeout = DISCOVER_TIMEOUT.min(self.config.timeout / 4);
         let params = empty_object();
-        let response = pillion_deadline::timeout(
-            timeout,
-            session.send_opening_request("server/discover", &params),
-        )
-        .await;
+        let request = session.send_opening_request("server/discover", &params);
+        let response = pillion_deadline::timeout(timeout, request).await;
         let outcome = response.unwrap_or(Err(McpErrorKind::timeout(timeout)));
         let discover_outcome = interpret_response(outcome, session);
         let attempt = format!("{} server/discover ({version})", self.transport_name());
@@ -280,13 +273,7 @@ impl ChannelConnector {
             ChannelLink::Stdio(_) => TransportKind::Stdio,
             ChannelLink::WebSocket(_) => TransportKind::WebSocket,
         };
-        steps.into_opened_session(
-            session,
-            ServerDialect {
-                transport,
-                session_start,
-            },
-        )
+        steps.into_opened_session(session, ServerDialect::new(transport, session_start))
     }
 
     /// Opens a connection without sending anything.

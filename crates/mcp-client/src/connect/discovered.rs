@@ -54,9 +54,7 @@ pub(super) fn interpret_response(
                 return Ok(DiscoverOutcome::Unsupported);
             };
             let offered_versions = &discover_result.supported_versions;
-            let newest_version =
-                ProtocolVersion::newest_supported(offered_versions.iter().map(String::as_str));
-            return match newest_version {
+            return match ProtocolVersion::newest_supported(offered_versions) {
                 Some(version) if version.supports(Feature::RequestMetadata) => {
                     session.set_handshake_result(result);
                     Ok(DiscoverOutcome::Stateless(version))
@@ -142,5 +140,5 @@ pub(crate) fn find_newest_common_revision(error: &RpcError) -> Option<ProtocolVe
         supported: Vec<String>,
     }
     let data: UnsupportedVersionData = serde_json::from_str(error.data.as_ref()?.get()).ok()?;
-    ProtocolVersion::newest_supported(data.supported.iter().map(String::as_str))
+    ProtocolVersion::newest_supported(&data.supported)
 }

@@ -95,11 +95,8 @@ impl ObjectDraft {
         is_valid: impl FnOnce(&Value) -> bool,
     ) {
         self.remove_null(member);
-        if self.has_member(member)
-            && !self
-                .parsed_member(member)
-                .is_some_and(|value| is_valid(&value))
-        {
+        let value = self.parsed_member(member);
+        if self.has_member(member) && !value.is_some_and(|value| is_valid(&value)) {
             self.remove(member, expected);
         }
     }
@@ -124,16 +121,19 @@ impl ObjectDraft {
         let Some(raw_value) = self.members.get(member) else {
             return;
         };
-        let Some(mut nested_draft) =
-            Self::parse_at_path(raw_value, format!("{}{member}.", self.path))
-        else {
+        let Some(mut nested_draft) = self.item_draft(raw_value, member) else {
             return self.remove(member, "an object");
         };
         check(&mut nested_draft);
-        if let Some(changed_object) = nested_draft.changed_object() {
+        self.store_changes(member, nested_draft);
+    }
+
+    /// Writes a member's checked draft back, and takes over the draft's repairs.
+    pub(super) fn store_changes(&mut self, member: &str, mut draft: Self) {
+        if let Some(changed_object) = draft.changed_object() {
             self.set(member, changed_object, None);
         }
-        self.repairs.append(&mut nested_draft.repairs);
+        self.repairs.append(&mut draft.repairs);
     }
 
     /// Returns the items of an optional list member.
@@ -145,8 +145,7 @@ impl ObjectDraft {
         if !self.has_member(member) {
             return Ok(None);
         }
-        let items = self.read_member(member);
-        items
+        self.read_member(member)
             .map(Some)
             .ok_or_else(|| self.unexpected_member(member, "a list"))
     }

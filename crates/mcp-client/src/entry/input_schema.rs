@@ -16,8 +16,7 @@ pub(super) fn check(tool: &mut ObjectDraft) -> Result<(), EntryError> {
     // An empty list counts as an empty schema, because PHP writes an empty map as `[]`.
     let replacement_reason = match tool.raw_member(INPUT_SCHEMA).map(RawValue::get) {
         None | Some("null") => Some("`inputSchema` is missing and was replaced by an empty schema"),
-        Some("true") => Some("`inputSchema` is not an object and was replaced by an empty schema"),
-        Some(text) if is_empty_list(text) => {
+        Some(text) if text == "true" || is_empty_list(text) => {
             Some("`inputSchema` is not an object and was replaced by an empty schema")
         }
         Some(_) => None,
@@ -35,16 +34,15 @@ pub(super) fn check(tool: &mut ObjectDraft) -> Result<(), EntryError> {
         .and_then(|schema| tool.item_draft(&schema, INPUT_SCHEMA))
         .ok_or_else(|| type_error.clone())?;
     match schema.parsed_member("type") {
-        None if schema.has_member("type") => return Err(type_error),
-        None => set_type(&mut schema),
+        None if !schema.has_member("type") => set_type(&mut schema),
         Some(Value::String(type_name)) if type_name == "object" => {}
         Some(Value::Array(types)) if types.iter().any(|name| name == "object") => {
             set_type(&mut schema);
         }
-        Some(_) => return Err(type_error),
+        _ => return Err(type_error),
     }
     check_members(&mut schema)?;
-    store_changes(tool, INPUT_SCHEMA, schema);
+    tool.store_changes(INPUT_SCHEMA, schema);
     Ok(())
 }
 
@@ -62,7 +60,7 @@ pub(super) fn check_output(tool: &mut ObjectDraft) {
         Some(schema)
     });
     match checked_schema {
-        Some(schema) => store_changes(tool, OUTPUT_SCHEMA, schema),
+        Some(schema) => tool.store_changes(OUTPUT_SCHEMA, schema),
         None => tool.remove_unless(OUTPUT_SCHEMA, "a JSON Schema", |_| false),
     }
 }
@@ -80,13 +78,6 @@ fn repair_member(tool: &mut ObjectDraft, member: &str) {
     }
 }
 
-fn store_changes(tool: &mut ObjectDraft, member: &str, mut schema: ObjectDraft) {
-    if let Some(changed_object) = schema.changed_object() {
-        tool.set(member, changed_object, None);
-    }
-    tool.repairs.append(&mut schema.repairs);
-}
-
 fn set_type(schema: &mut ObjectDraft) {
     if let Ok(object_type) = RawValue::from_string(r#""object""#.to_owned()) {
         // The type is added without a warning: many servers omit it, and the meaning stays the
@@ -102,12 +93,9 @@ fn check_members(schema: &mut ObjectDraft) -> Result<(), EntryError> {
         check_properties(schema, &properties)?;
     }
     match schema.parsed_member("required") {
-        None if schema.has_member("required") => {
-            Err(schema.unexpected_member("required", "a list of strings"))
-        }
         Some(Value::Array(names)) if names.iter().all(Value::is_string) => Ok(()),
-        None => Ok(()),
-        Some(_) => Err(schema.unexpected_member("required", "a list of strings")),
+        None if !schema.has_member("required") => Ok(()),
+        _ => Err(schema.unexpected_member("required", "a list of strings")),
     }
 }
 
@@ -119,10 +107,7 @@ fn check_properties(schema: &mut ObjectDraft, properties: &RawValue) -> Result<(
         return Err(schema.unexpected_member(PROPERTIES, "an object"));
     };
     for name in draft.member_names() {
-        let text = draft
-            .raw_member(&name)
-            .map(RawValue::get)
-            .unwrap_or_default();
+        let text = draft.raw_member(&name).map_or("", RawValue::get);
         let equivalent_schema = match text {
             _ if text.starts_with('{') => continue,
             "true" => "{}",
@@ -133,13 +118,11 @@ fn check_properties(schema: &mut ObjectDraft, properties: &RawValue) -> Result<(
             draft.set(&name, replacement, None);
         }
     }
-    store_changes(schema, PROPERTIES, draft);
+    schema.store_changes(PROPERTIES, draft);
     Ok(())
 }
 
 fn is_empty_list(text: &str) -> bool {
-    let items = text
-        .strip_prefix('[')
-        .and_then(|text| text.strip_suffix(']'));
-    items.is_some_and(|items| items.trim().is_empty())
+    let rest = text.strip_prefix('[');
+    rest.is_some_and(|rest| rest.trim_start() == "]")
 }

@@ -4,26 +4,19 @@ use serde_json::value::to_raw_value;
 use super::*;
 
 fn check(kind: EntryKind, entry: &Value) -> Result<(Value, Vec<String>), String> {
-    let checked = kind
-        .check(&to_raw_value(entry).unwrap())
-        .map_err(|error| error.to_string())?;
+    let raw = to_raw_value(entry).unwrap();
+    let checked = kind.check(&raw).map_err(|error| error.to_string())?;
     let entry = serde_json::from_str(checked.entry.get()).unwrap();
     Ok((entry, checked.repairs))
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "values are written where they are used"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "callers pass literals")]
 fn tool(input_schema: Value) -> Value {
     json!({"name": "a", "inputSchema": input_schema})
 }
 
 /// Asserts the repaired entry, and the names of the repaired members.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "values are written where they are used"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "callers pass literals")]
 fn becomes(kind: EntryKind, entry: Value, expected: Value, named: &[&str]) {
     let (checked, repairs) = check(kind, &entry).unwrap();
     assert_eq!(checked, expected, "{entry}");
@@ -187,9 +180,8 @@ fn an_invalid_output_schema_is_removed() {
         (Value::Null, false, true),
     ] {
         let listed = json!({"name": "a", "inputSchema": {}, "outputSchema": schema});
-        let checked = EntryKind::Tool
-            .check(&to_raw_value(&listed).unwrap())
-            .unwrap();
+        let raw = to_raw_value(&listed).unwrap();
+        let checked = EntryKind::Tool.check(&raw).unwrap();
         let tool: Value = serde_json::from_str(checked.entry.get()).unwrap();
         assert_eq!(tool.get("outputSchema").is_some(), is_listed, "{schema}");
         assert_eq!(has_object_output(&checked.entry), is_object, "{schema}");
@@ -199,21 +191,14 @@ fn an_invalid_output_schema_is_removed() {
 #[test]
 fn an_ambiguous_entry_is_rejected() {
     use EntryKind::{Prompt, Resource, ResourceTemplate, Tool};
+    let no_object_schema = "`inputSchema` is not a JSON Schema of type object";
     for (kind, entry, reason) in [
         (Tool, json!("a"), "the entry is not an object"),
         (Tool, json!([]), "the entry is not an object"),
         (Tool, json!({"inputSchema": {}}), "`name` is missing"),
         (Tool, json!({"name": 7}), "`name` is not a string"),
-        (
-            Tool,
-            tool(json!("x")),
-            "`inputSchema` is not a JSON Schema of type object",
-        ),
-        (
-            Tool,
-            tool(json!({"type": "string"})),
-            "`inputSchema` is not a JSON Schema of type object",
-        ),
+        (Tool, tool(json!("x")), no_object_schema),
+        (Tool, tool(json!({"type": "string"})), no_object_schema),
         (
             Tool,
             tool(json!({"required": true})),

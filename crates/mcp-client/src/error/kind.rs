@@ -326,9 +326,8 @@ fn format_operation_prefix(operation: &Option<Box<str>>) -> String {
 
 /// Returns the end of a message, such as `: connection refused`.
 fn format_reason_suffix(message: &Option<String>) -> String {
-    message
-        .as_ref()
-        .map_or_else(String::new, |message| format!(": {message}"))
+    let text = message.as_deref();
+    text.map_or_else(String::new, |text| format!(": {text}"))
 }
 
 /// Returns a message such as `the server's process ended (exit status: 1): no such file`.

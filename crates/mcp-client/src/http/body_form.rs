@@ -124,23 +124,14 @@ mod tests {
             assert_eq!(BodyForm::detect(body.as_bytes()), Some(form), "{body}");
             // A shorter beginning of the body determines the same form, or none.
             for end in 0..body.len() {
-                let early_form = BodyForm::detect(&body.as_bytes()[..end]);
-                assert!(
-                    early_form.is_none_or(|early_form| early_form == form),
-                    "{body} {end}"
-                );
+                let early = BodyForm::detect(&body.as_bytes()[..end]);
+                assert!(early.is_none_or(|early| early == form), "{body} {end}");
             }
         }
-        assert_eq!(
-            BodyForm::detect(&[b' '; MAX_LEADING_SPACE_BYTES + 1]),
-            Some(Other)
-        );
-        for first_bytes in ["", "\u{feff}", " \n", "d", "data", "even", "i", "retry"] {
-            assert_eq!(
-                BodyForm::detect(first_bytes.as_bytes()),
-                None,
-                "{first_bytes}"
-            );
+        let spaces = [b' '; MAX_LEADING_SPACE_BYTES + 1];
+        assert_eq!(BodyForm::detect(&spaces), Some(Other));
+        for text in ["", "\u{feff}", " \n", "d", "data", "even", "i", "retry"] {
+            assert_eq!(BodyForm::detect(text.as_bytes()), None, "{text}");
         }
     }
 }

@@ -52,10 +52,7 @@ impl Rejection {
         let challenge = header_text(headers.get(WWW_AUTHENTICATE));
         let status = response.status().as_u16();
         let body = RejectionBody::read(&mut response).await;
-        let rpc_response = match request_id {
-            Some(id) => body.response_to(id),
-            None => RejectionResponse::Missing,
-        };
+        let rpc_response = request_id.map_or(RejectionResponse::Missing, |id| body.response_to(id));
         let rpc_error = match &rpc_response {
             RejectionResponse::Response(Err(error)) => Some(error.clone()),
             _ => body.find_rpc_error(),
@@ -111,14 +108,10 @@ impl Rejection {
         if self.session_loss(has_session) != SessionLoss::None {
             return Some(false);
         }
-        let is_busy = matches!(
-            self.error,
-            McpErrorKind::HttpStatus {
-                status: 408 | 425 | 429 | 500..,
-                ..
-            }
-        );
-        (!is_busy).then_some(true)
+        let is_busy = |status: u16| matches!(status, 408 | 425 | 429 | 500..);
+        let was_busy =
+            matches!(self.error, McpErrorKind::HttpStatus { status, .. } if is_busy(status));
+        (!was_busy).then_some(true)
     }
 
     /// Returns the JSON-RPC response to the request, if the body contains one.
@@ -178,9 +171,8 @@ impl RejectionBody {
         if !self.is_stream() {
             return RpcError::from_error_body(&self.bytes);
         }
-        self.parse_events()
-            .into_iter()
-            .find_map(|event| RpcError::from_error_body(event.data.as_bytes()))
+        let mut events = self.parse_events().into_iter();
+        events.find_map(|event| RpcError::from_error_body(event.data.as_bytes()))
     }
 
     /// Returns whether the body is the response to the request with this id.

@@ -28,6 +28,15 @@ pub(crate) struct EventBody {
     first_bytes: Vec<u8>,
 }
 
+impl EventBody {
+    fn new(response: reqwest::Response, first_bytes: Vec<u8>) -> Self {
+        Self {
+            response,
+            first_bytes,
+        }
+    }
+}
+
 /// Reads as much of a response's body as is necessary to determine its kind, whatever its content
 /// type.
 pub(super) async fn read_body(
@@ -49,14 +58,7 @@ pub(super) async fn read_body(
         form = form.or_else(|| BodyForm::detect(&body));
         if form == Some(BodyForm::EventStream) {
             warning.log_once(&content_type(&response), BodyForm::EventStream);
-            let first_bytes = body;
-            let reader = ResponseReader::new(
-                EventBody {
-                    response,
-                    first_bytes,
-                },
-                *limits,
-            );
+            let reader = ResponseReader::new(EventBody::new(response, body), *limits);
             return Ok(ResponseBody::Stream(Box::new(reader)));
         }
     }
@@ -69,9 +71,8 @@ pub(super) async fn read_body(
         if !is_json {
             warning.log_once(&content_type(&response), BodyForm::Json);
         }
-        return IncomingMessage::parse(text)
-            .map(ResponseBody::Messages)
-            .map_err(McpErrorKind::InvalidMessage);
+        let messages = IncomingMessage::parse(text).map_err(McpErrorKind::InvalidMessage)?;
+        return Ok(ResponseBody::Messages(messages));
     }
     if is_accepted {
         // The body is ignored, because it is not a JSON-RPC message, but a word such as `Accepted`.
@@ -94,10 +95,7 @@ pub(super) async fn read_event_body(
     let mut first_bytes = Vec::new();
     let content_type = content_type(&response).into_owned();
     if content_type == EVENT_STREAM {
-        return Ok(EventBody {
-            response,
-            first_bytes,
-        });
+        return Ok(EventBody::new(response, first_bytes));
     }
     let detection = async {
         while read_chunk(&mut response, &mut first_bytes, MAX_DETECTION_BYTES).await? {
@@ -115,10 +113,7 @@ pub(super) async fn read_event_body(
         return Err(McpErrorKind::ContentType { content_type });
     }
     warning.log_once(&content_type, form);
-    Ok(EventBody {
-        response,
-        first_bytes,
-    })
+    Ok(EventBody::new(response, first_bytes))
 }
 
 /// Rejects a compressed body, because Pillion requests none. A response without a body is not
@@ -149,9 +144,7 @@ fn is_json(content_type: &str) -> bool {
 /// Returns the content type without its parameters, in lower case, cut to 100 bytes.
 fn content_type(response: &reqwest::Response) -> Cow<'_, str> {
     let value = response.headers().get(CONTENT_TYPE);
-    let text = value
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
+    let text = value.map_or("", |value| value.to_str().unwrap_or_default());
     let essence = text.split(';').next().unwrap_or_default().trim();
     // Header values are ASCII, so any index is a character boundary.
     let short_essence = essence.get(..100).unwrap_or(essence);
@@ -163,12 +156,11 @@ fn content_type(response: &reqwest::Response) -> Cow<'_, str> {
 
 /// Returns an empty buffer for a body of at most `limit` bytes.
 fn new_body_buffer(response: &reqwest::Response, limit: usize) -> Result<Vec<u8>, McpErrorKind> {
-    let content_length =
-        usize::try_from(response.content_length().unwrap_or(0)).unwrap_or(usize::MAX);
-    if content_length > limit {
+    let length = usize::try_from(response.content_length().unwrap_or(0)).unwrap_or(usize::MAX);
+    if length > limit {
         return Err(McpErrorKind::TooLarge { limit });
     }
-    Ok(Vec::with_capacity(content_length))
+    Ok(Vec::with_capacity(length))
 }
 
 /// Reads the next part of a body of at most `limit` bytes. Returns `false` at the end of the body.
@@ -227,19 +219,12 @@ impl ResponseReader {
         limits: Limits,
         warning: &Arc<ContentTypeWarning>,
     ) -> Self {
-        let first_bytes = Vec::new();
         Self {
             sniffer: Some(JsonSniffer {
                 is_json: false,
                 warning: Arc::clone(warning),
             }),
-            ..Self::new(
-                EventBody {
-                    response,
-                    first_bytes,
-                },
-                limits,
-            )
+            ..Self::new(EventBody::new(response, Vec::new()), limits)
         }
     }
 
@@ -335,11 +320,11 @@ impl ResponseReader {
             return Ok(self.decoder.feed(chunk)?);
         };
         // The first bytes are not copied, because they usually determine the form of the body.
-        let form = if self.first_bytes.is_empty() {
-            BodyForm::detect(chunk)
-        } else {
-            None
-        };
+        let form = self
+            .first_bytes
+            .is_empty()
+            .then(|| BodyForm::detect(chunk))
+            .flatten();
         if matches!(form, Some(BodyForm::EventStream | BodyForm::Other)) {
             self.sniffer = None;
             return Ok(self.decoder.feed(chunk)?);

@@ -127,10 +127,8 @@ fn find_marked_messages(text: &str) -> Vec<IncomingMessage> {
     // The values stay text until they are parsed one by one, so that a list that is not a batch
     // costs no more memory than its text.
     let batch: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
-    batch
-        .iter()
-        .filter_map(|value| parse_marked(value.get()))
-        .collect()
+    let messages = batch.iter().filter_map(|value| parse_marked(value.get()));
+    messages.collect()
 }
 
 /// Removes white space and byte order marks around a line.

@@ -212,17 +212,12 @@ mod tests {
             format!(r#"{{"{long}":"{long}","result":"{long}","id":7}}"#),
             r#"{"id":7,"result":"cut o"#.to_owned(),
         ] {
-            assert_eq!(
-                ResponseIdScan::find(text.as_bytes()),
-                Some(RpcRequestId::Number(7)),
-                "{text}"
-            );
+            let id = ResponseIdScan::find(text.as_bytes());
+            assert_eq!(id, Some(RpcRequestId::Number(7)), "{text}");
         }
         let text = br#"{"result":1,"id":"mcp_7"}"#;
-        assert_eq!(
-            ResponseIdScan::find(text),
-            Some(RpcRequestId::Text("mcp_7".into()))
-        );
+        let id = RpcRequestId::Text("mcp_7".into());
+        assert_eq!(ResponseIdScan::find(text), Some(id));
     }
 
     #[test]

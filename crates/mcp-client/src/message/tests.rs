@@ -122,19 +122,15 @@ fn only_a_whole_json_rpc_error_is_the_error_of_an_http_error() {
 
 #[test]
 fn requests_notifications_batches_and_invalid_messages_are_distinguished() {
-    assert!(matches!(
-        only(r#"{"method":"ping","id":7}"#),
-        IncomingMessage::Request { .. }
-    ));
-    assert!(matches!(
-        only(r#"{"method":"notifications/x"}"#),
-        IncomingMessage::Notification { .. }
-    ));
     // A message with a method is not a response, whatever else it contains.
-    assert!(matches!(
-        only(r#"{"method":"x","id":7,"result":{}}"#),
-        IncomingMessage::Request { .. }
-    ));
+    for text in [
+        r#"{"method":"ping","id":7}"#,
+        r#"{"method":"x","id":7,"result":{}}"#,
+    ] {
+        assert!(matches!(only(text), IncomingMessage::Request { .. }));
+    }
+    let message = only(r#"{"method":"notifications/x"}"#);
+    assert!(matches!(message, IncomingMessage::Notification { .. }));
     let batch = r#"[{"method":"x"}, 3, {"id":1,"result":{}}]"#;
     assert_eq!(IncomingMessage::parse(batch).unwrap().len(), 2);
     for bad in [
@@ -181,20 +177,15 @@ fn encoded_messages_are_json_rpc() {
 fn parameters_and_errors_with_too_many_values_are_not_kept() {
     let many = format!("[{}0]", "[],".repeat(500_000));
     for method in ["sampling/createMessage", "notifications/message"] {
-        let text = format!(r#"{{"method":"{method}","id":1,"params":{{"x":{many}}}}}"#);
-        let error = IncomingMessage::parse(&text).unwrap_err().to_string();
-        assert!(
-            error.starts_with("more than 1000000 JSON values"),
-            "{error}"
-        );
+        let request = format!(r#"{{"method":"{method}","id":1,"params":{{"x":{many}}}}}"#);
+        let text = IncomingMessage::parse(&request).unwrap_err().to_string();
+        assert!(text.starts_with("more than 1000000 JSON values"), "{text}");
     }
     // The request that waits for the response gets an error.
     let text = format!(r#"{{"id":1,"error":{{"code":1,"message":"no","data":{many}}}}}"#);
     let error = read_response(&text).1.unwrap_err();
-    assert_eq!(
-        error.message,
-        "the server's error has more than 1000000 JSON values"
-    );
+    let expected = "the server's error has more than 1000000 JSON values";
+    assert_eq!(error.message, expected);
     assert!(error.data.is_none());
 }
 
@@ -243,10 +234,8 @@ fn additions_to_meta_leave_the_rest_unchanged() {
     let params = raw("{}");
     let mut request = RequestMetadata::from_params(&params).unwrap();
     request.add_shared(&shared);
-    assert_eq!(
-        serde_json::to_string(&request).unwrap(),
-        r#"{"_meta":{"b":2,"c":{"d":1}}}"#
-    );
+    let text = serde_json::to_string(&request).unwrap();
+    assert_eq!(text, r#"{"_meta":{"b":2,"c":{"d":1}}}"#);
     assert!(RequestMetadata::from_params(&raw("[1]")).is_err());
     assert!(RequestMetadata::from_params(&raw(r#"{"_meta":3}"#)).is_err());
 }
@@ -256,21 +245,17 @@ fn headers_mirror_the_method_and_its_subject() {
     let name = |method, params: &str| {
         let params = raw(params);
         let mut mirrored = MirroredHeaders::new();
-        RequestMetadata::from_params(&params)
-            .unwrap()
-            .add_mirrored_headers(method, &mut mirrored);
+        let request = RequestMetadata::from_params(&params).unwrap();
+        request.add_mirrored_headers(method, &mut mirrored);
         let headers: HeaderMap = mirrored.into_iter().collect();
         assert_eq!(headers["mcp-method"], method);
-        headers
-            .get("mcp-name")
-            .map(|name| name.to_str().unwrap().to_owned())
+        let name = headers.get("mcp-name");
+        name.map(|name| name.to_str().unwrap().to_owned())
     };
     assert_eq!(name("tools/list", "{}"), None);
     assert_eq!(name("tools/call", r#"{"name":"roll"}"#).unwrap(), "roll");
-    assert_eq!(
-        name("resources/read", r#"{"uri":"file:///a/b"}"#).unwrap(),
-        "file:///a/b"
-    );
+    let uri = name("resources/read", r#"{"uri":"file:///a/b"}"#).unwrap();
+    assert_eq!(uri, "file:///a/b");
     assert_eq!(name("prompts/get", r#"{"name":3}"#), None);
 }
 

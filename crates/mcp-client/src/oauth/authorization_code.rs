@@ -14,21 +14,18 @@ pub(super) async fn exchange_code(
     web_client: &WebClient,
     client: &OAuthClient,
     dpop: Option<&DpopKey>,
-    pending_authorization: &PendingAuthorization,
+    pending: &PendingAuthorization,
     response: AuthorizationResponse,
 ) -> Result<TokenResponse, OAuthError> {
-    let code = check_response(server, &pending_authorization.state, response)?;
+    let code = check_response(server, &pending.state, response)?;
     let form: RequestForm = vec![
         ("grant_type", "authorization_code".to_owned()),
         ("code", code),
-        (
-            "code_verifier",
-            pending_authorization.verifier.expose_secret().to_owned(),
-        ),
-        ("redirect_uri", pending_authorization.redirect_uri.clone()),
+        ("code_verifier", pending.verifier.expose_secret().to_owned()),
+        ("redirect_uri", pending.redirect_uri.clone()),
     ];
-    server
-        .token_endpoint
+    let endpoint = &server.token_endpoint;
+    endpoint
         .request(web_client, Some(client), dpop, &form)
         .await
 }
@@ -47,16 +44,12 @@ fn check_response(
     if !server.is_issuer_of(response.issuer.as_deref()) {
         return Err(OAuthError::WrongIssuer);
     }
-    if let Some(error) = response.error {
-        let error_text = match response.error_description {
-            Some(description) => format!(
-                "{} ({})",
-                shorten_to_line(&error),
-                shorten_to_line(&description)
-            ),
-            None => shorten_to_line(&error),
-        };
-        return Err(OAuthError::Denied { error: error_text });
+    if let Some(denial) = response.error {
+        let mut error = shorten_to_line(&denial);
+        if let Some(description) = response.error_description {
+            error.push_str(&format!(" ({})", shorten_to_line(&description)));
+        }
+        return Err(OAuthError::Denied { error });
     }
     let code = response.code.ok_or(OAuthError::NoCode)?;
     Ok(code.expose_secret().to_owned())

@@ -6,6 +6,7 @@ use futures_util::future::{BoxFuture, Shared as SharedFuture};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
+use reqwest::{RequestBuilder, Response};
 use secrecy::ExposeSecret;
 use tokio::sync::OnceCell;
 use tokio_util::task::AbortOnDropHandle;
@@ -91,15 +92,10 @@ impl OAuthAuthorizer {
 
     /// Sends a request with a token, and again with another token if the server rejects the first
     /// one. A request that was answered with 401 or 403 has not been processed.
-    pub(crate) async fn send(
-        &self,
-        request: reqwest::RequestBuilder,
-    ) -> Result<reqwest::Response, McpErrorKind> {
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, McpErrorKind> {
         let (client, built_request) = request.build_split();
-        self.load_once
-            .get_or_try_init(|| self.state.load())
-            .await
-            .map_err(authorization_error)?;
+        let load_operation = self.load_once.get_or_try_init(|| self.state.load());
+        load_operation.await.map_err(authorization_error)?;
         let mut next_request = built_request.map_err(|error| McpErrorKind::Setup(error.into()))?;
         let mut step_up_count = 0;
         for _ in 1..MAX_SEND_ATTEMPTS {
@@ -126,14 +122,13 @@ impl OAuthAuthorizer {
     /// Sends a request once, with the current token.
     pub(crate) async fn send_once(
         &self,
-        request: reqwest::RequestBuilder,
-    ) -> Result<reqwest::Response, McpErrorKind> {
+        request: RequestBuilder,
+    ) -> Result<Response, McpErrorKind> {
         let (client, built_request) = request.build_split();
-        let mut single_request =
-            built_request.map_err(|error| McpErrorKind::Setup(error.into()))?;
+        let mut single = built_request.map_err(|error| McpErrorKind::Setup(error.into()))?;
         let (_, tokens) = self.current_tokens();
-        self.add_headers(tokens.as_deref(), &mut single_request)?;
-        client.execute(single_request).await.map_err(send_error)
+        self.add_headers(tokens.as_deref(), &mut single)?;
+        client.execute(single).await.map_err(send_error)
     }
 
     /// Completes an authorization that another client started.
@@ -152,10 +147,8 @@ impl OAuthAuthorizer {
     pub(crate) async fn wait_for_authorization(&self) -> bool {
         let outcome = {
             let acquisition = self.acquisition.lock();
-            let running_acquisition = acquisition
-                .as_ref()
-                .filter(|running_acquisition| running_acquisition.is_running());
-            running_acquisition.map(|running_acquisition| running_acquisition.outcome.clone())
+            let running = acquisition.as_ref().filter(|running| running.is_running());
+            running.map(|running| running.outcome.clone())
         };
         let Some(outcome) = outcome else {
             return false;
@@ -194,9 +187,8 @@ impl OAuthAuthorizer {
             let headers = active_tokens.headers(request.method(), request.url());
             let (token, proof) = headers.map_err(authorization_error)?;
             request.headers_mut().insert(AUTHORIZATION, token);
-            self.state
-                .secrets
-                .add_sent(active_tokens.tokens.access_token.expose_secret());
+            let secrets = &self.state.secrets;
+            secrets.add_sent(active_tokens.tokens.access_token.expose_secret());
             if let Some(proof) = proof {
                 request.headers_mut().insert(DPOP_HEADER, proof);
             }
@@ -235,10 +227,8 @@ impl OAuthAuthorizer {
         status: StatusCode,
         headers: &HeaderMap,
     ) -> Result<bool, McpErrorKind> {
-        let dpop = sent_request
-            .tokens
-            .as_ref()
-            .and_then(|active_tokens| active_tokens.dpop.as_ref());
+        let tokens = sent_request.tokens.as_ref();
+        let dpop = tokens.and_then(|active_tokens| active_tokens.dpop.as_ref());
         let has_new_nonce = dpop.is_some_and(|dpop| dpop.store_nonce(&sent_request.url, headers));
         if sent_request.url.origin() != self.state.server.origin() {
             return Ok(false);
@@ -249,11 +239,7 @@ impl OAuthAuthorizer {
             status => {
                 // A response with an internal error does not prove that the token is accepted,
                 // because the server may have failed before it checked the token.
-                if let Some(active_tokens) = sent_request
-                    .tokens
-                    .as_ref()
-                    .filter(|_| !status.is_server_error())
-                {
+                if let Some(active_tokens) = tokens.filter(|_| !status.is_server_error()) {
                     active_tokens.mark_accepted();
                 }
                 return Ok(false);
@@ -270,7 +256,7 @@ impl OAuthAuthorizer {
             // The request is sent again with the newer token that another call has obtained.
             return Ok(true);
         }
-        if let Some(active_tokens) = &sent_request.tokens {
+        if let Some(active_tokens) = tokens {
             let is_retry_useless = if is_step_up {
                 active_tokens.mark_accepted();
                 let requested_scopes = &active_tokens.tokens.scopes;
@@ -304,12 +290,10 @@ impl OAuthAuthorizer {
         let outcome = {
             let mut current_acquisition = self.acquisition.lock();
             match &*current_acquisition {
-                Some(running_acquisition) if running_acquisition.is_running() => {
-                    running_acquisition.outcome.clone()
-                }
+                Some(running) if running.is_running() => running.outcome.clone(),
                 _ if self.current_tokens().0 != generation => return Ok(()),
                 _ => {
-                    let acquisition = Arc::clone(&self.state).acquire_tokens(reason);
+                    let acquisition = Arc::clone(&self.state).acquire(reason);
                     // Panics are caught, because the prompt and the token store are code of the
                     // application.
                     let outcome = AssertUnwindSafe(acquisition)

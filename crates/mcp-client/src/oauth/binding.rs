@@ -56,9 +56,7 @@ impl IssuerBinding {
     /// another issuer.
     pub(super) fn check(&self, issuer: &str) -> Result<(), OAuthError> {
         match self.issuer() {
-            Some(bound_issuer) if bound_issuer.as_str() != issuer => {
-                Err(self.rejection_error(issuer))
-            }
+            Some(bound) if bound.as_str() != issuer => Err(self.rejection_error(issuer)),
             _ => Ok(()),
         }
     }

@@ -28,7 +28,7 @@ pub struct AuthorizationChallenge {
 impl AuthorizationChallenge {
     pub(crate) fn from_header(header: &str) -> Self {
         /// Maximum length of a parameter, in characters.
-        const MAX_PARAMETER_CHARS: usize = 1000;
+        const MAX_CHARS: usize = 1000;
         const SHOWN_PARAMETERS: [&str; 7] = [
             "realm",
             "error",
@@ -50,11 +50,8 @@ impl AuthorizationChallenge {
                 .iter()
                 .filter(|(name, _)| SHOWN_PARAMETERS.contains(&name.as_str()))
                 .map(|(name, value)| {
-                    let shown_value: String = without_query(value)
-                        .chars()
-                        .take(MAX_PARAMETER_CHARS)
-                        .collect();
-                    format!("{name}={shown_value:?}")
+                    let shown: String = without_query(value).chars().take(MAX_CHARS).collect();
+                    format!("{name}={shown:?}")
                 })
                 .collect();
             let name = match scheme.name.as_str() {
@@ -63,9 +60,8 @@ impl AuthorizationChallenge {
                 "basic" => "Basic",
                 name => name,
             };
-            format!("{name} {}", parameters.join(", "))
-                .trim_end()
-                .to_owned()
+            let text = format!("{name} {}", parameters.join(", "));
+            text.trim_end().to_owned()
         });
         Self {
             scopes: scopes.map(str::to_owned).collect(),
@@ -100,11 +96,8 @@ impl ParsedChallenge {
         };
         let is_token_scheme =
             |scheme: &&ChallengeScheme| matches!(scheme.name.as_str(), "bearer" | "dpop");
-        for (name, value) in schemes
-            .iter()
-            .filter(is_token_scheme)
-            .flat_map(|scheme| &scheme.parameters)
-        {
+        let token_schemes = schemes.iter().filter(is_token_scheme);
+        for (name, value) in token_schemes.flat_map(|scheme| &scheme.parameters) {
             match name.as_str() {
                 "error" => _ = challenge.error.get_or_insert_with(|| value.clone()),
                 "resource_metadata" => {
@@ -167,13 +160,10 @@ fn parse_schemes(value: &str) -> Vec<ChallengeScheme> {
 
 /// Splits a text after the token (RFC 9110 section 5.6.2) with which it begins.
 fn split_token(text: &str) -> (&str, &str) {
-    let is_token = |character: char| {
-        character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character)
+    let ends_token = |character: char| {
+        !character.is_ascii_alphanumeric() && !"!#$%&'*+-.^_`|~".contains(character)
     };
-    let end = text
-        .find(|character| !is_token(character))
-        .unwrap_or(text.len());
-    text.split_at(end)
+    text.split_at(text.find(ends_token).unwrap_or(text.len()))
 }
 
 /// Parses a parameter's value, and returns the rest of the text as well.
@@ -200,11 +190,9 @@ fn parse_parameter_value(text: &str) -> (String, &str) {
 
 /// Skips the credentials of a challenge in `token68` form, such as `Negotiate dG9rZW4=`.
 fn skip_token68(text: &str) -> &str {
-    let is_token68 =
-        |character: char| character.is_ascii_alphanumeric() || "-._~+/".contains(character);
-    let end = text
-        .find(|character| !is_token68(character))
-        .unwrap_or(text.len());
+    let ends_token =
+        |character: char| !character.is_ascii_alphanumeric() && !"-._~+/".contains(character);
+    let end = text.find(ends_token).unwrap_or(text.len());
     let after_token = text[end..].trim_start_matches('=');
     let next_text = after_token.trim_start_matches([' ', '\t']);
     if end > 0 && (next_text.is_empty() || next_text.starts_with(',')) {
@@ -245,10 +233,8 @@ mod tests {
             r#"Bearer scope="a b", resource_metadata="https://x.example/m", error="insufficient_scope""#,
         ]);
         assert_eq!(one.scopes, ["a", "b"]);
-        assert_eq!(
-            one.resource_metadata.as_deref(),
-            Some("https://x.example/m")
-        );
+        let url = one.resource_metadata.as_deref();
+        assert_eq!(url, Some("https://x.example/m"));
         assert!(one.is_insufficient_scope() && !one.allows_dpop);
         let two = challenge(&[
             "Basic realm=\"scope=evil, Bearer scope=worse\"",
@@ -257,11 +243,9 @@ mod tests {
         assert!(two.allows_dpop && two.requires_nonce());
         assert_eq!(two.scopes, ["q\"q"]);
         assert_eq!(two.resource_metadata, None);
-        assert_eq!(challenge(&["Bearer"]), ParsedChallenge::default());
-        assert_eq!(
-            challenge(&["Bearer, Basic realm=x"]),
-            ParsedChallenge::default()
-        );
+        for value in ["Bearer", "Bearer, Basic realm=x"] {
+            assert_eq!(challenge(&[value]), ParsedChallenge::default());
+        }
     }
 
     proptest! {

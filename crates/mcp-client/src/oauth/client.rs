@@ -64,11 +64,7 @@ impl OAuthClient {
         form: &mut RequestForm,
     ) -> Result<(), OAuthError> {
         let is_accepted = |method: &str| {
-            methods.is_none_or(|methods| {
-                methods
-                    .iter()
-                    .any(|announced_method| announced_method == method)
-            })
+            methods.is_none_or(|methods| methods.iter().any(|announced| announced == method))
         };
         match &self.credential {
             ClientCredential::PrivateKey(key) => {
@@ -123,9 +119,8 @@ mod tests {
             methods.map(|all| all.iter().map(|&method| method.to_owned()).collect());
         let (mut headers, mut form) = (HeaderMap::new(), RequestForm::new());
         let issuer = "https://as.example";
-        client
-            .authenticate(methods.as_deref(), issuer, &mut headers, &mut form)
-            .unwrap();
+        let outcome = client.authenticate(methods.as_deref(), issuer, &mut headers, &mut form);
+        outcome.unwrap();
         let header = headers.get(AUTHORIZATION).map(|h| h.to_str().unwrap());
         (header.unwrap_or_default().to_owned(), form)
     }
@@ -134,10 +129,8 @@ mod tests {
     fn the_secret_is_sent_with_the_method_of_the_server() {
         let client = OAuthClient::with_secret("a b".to_owned(), Some("s:/".into()));
         let basic = format!("Basic {}", BASE64_STANDARD.encode("a+b:s%3A%2F"));
-        assert_eq!(
-            authenticated(&client, None),
-            (basic.clone(), RequestForm::new())
-        );
+        let expected = (basic.clone(), RequestForm::new());
+        assert_eq!(authenticated(&client, None), expected);
         let both: &[&str] = &["client_secret_post", "client_secret_basic"];
         assert_eq!(authenticated(&client, Some(both)).0, basic);
         let (header, form) = authenticated(&client, Some(&["client_secret_post"]));

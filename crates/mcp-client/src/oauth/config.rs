@@ -190,10 +190,8 @@ impl OAuthConfig {
             return Ok(None);
         };
         let Some(pem) = &self.private_key else {
-            return Ok(Some(OAuthClient::with_secret(
-                id,
-                self.client_secret.clone(),
-            )));
+            let client = OAuthClient::with_secret(id, self.client_secret.clone());
+            return Ok(Some(client));
         };
         let key = SigningKey::from_pem(pem, self.signing_algorithm, self.key_id.clone())
             .map_err(|_| ServerConfigError::OAuth { key: "private_key" })?;

@@ -43,15 +43,14 @@ impl AuthorizationServer {
         binding: &IssuerBinding,
     ) -> Result<Self, OAuthError> {
         let resource = ProtectedResource::discover(web_client, server, challenge).await?;
-        let mut authorization_server = if resource.authorization_servers.is_empty() {
+        let mut discovered = if resource.authorization_servers.is_empty() {
             Self::find_server_at_origin(web_client, server, binding).await?
         } else {
             Self::find_named_server(web_client, &resource, binding).await?
         };
-        authorization_server.initial_scopes =
-            authorization_server.initial_scopes(challenge, resource.scopes);
-        authorization_server.token_endpoint.resource = Some(resource.identifier);
-        Ok(authorization_server)
+        discovered.initial_scopes = discovered.initial_scopes(challenge, resource.scopes);
+        discovered.token_endpoint.resource = Some(resource.identifier);
+        Ok(discovered)
     }
 
     /// Returns the authorization server with this issuer, without asking the MCP server, to refresh
@@ -63,10 +62,9 @@ impl AuthorizationServer {
         resource: Option<String>,
     ) -> Result<Self, OAuthError> {
         let issuer = Issuer::parse(issuer)?;
-        let published_metadata =
-            ServerMetadata::fetch(web_client, &issuer, &[issuer.as_str()]).await?;
-        let is_published = published_metadata.is_some();
-        let metadata = match published_metadata {
+        let published = ServerMetadata::fetch(web_client, &issuer, &[issuer.as_str()]).await?;
+        let is_published = published.is_some();
+        let metadata = match published {
             Some(metadata) => metadata,
             None if issuer.is_origin_of(server) => ServerMetadata::for_unpublished(&issuer),
             None => return Err(no_metadata_error(&issuer)),
@@ -83,14 +81,9 @@ impl AuthorizationServer {
         binding: &IssuerBinding,
     ) -> Result<Self, OAuthError> {
         let named_issuers = &resource.authorization_servers;
+        let is_named = |issuer: &Issuer| named_issuers.iter().any(|named| named == issuer.as_str());
         let candidates: Vec<Result<Issuer, OAuthError>> = match binding.issuer() {
-            Some(bound_issuer)
-                if named_issuers
-                    .iter()
-                    .any(|named_issuer| named_issuer == bound_issuer.as_str()) =>
-            {
-                vec![Ok(bound_issuer.clone())]
-            }
+            Some(bound_issuer) if is_named(bound_issuer) => vec![Ok(bound_issuer.clone())],
             Some(_) => return Err(binding.rejection_error(&named_issuers[0])),
             None => {
                 let first_issuers = named_issuers.iter().take(MAX_CANDIDATES);
@@ -124,22 +117,18 @@ impl AuthorizationServer {
     ) -> Result<Self, OAuthError> {
         let origin = Issuer::from_origin(server)?;
         let origin_with_slash = format!("{}/", origin.as_str());
-        let metadata = match binding.issuer() {
+        let (expected_issuer, accepted_issuers) = match binding.issuer() {
             Some(bound_issuer) if !bound_issuer.is_origin_of(server) => {
                 return Err(binding.rejection_error(origin.as_str()));
             }
-            Some(bound_issuer) => {
-                ServerMetadata::fetch(web_client, bound_issuer, &[bound_issuer.as_str()]).await?
-            }
-            None => {
-                ServerMetadata::fetch(web_client, &origin, &[origin.as_str(), &origin_with_slash])
-                    .await?
-            }
+            Some(bound_issuer) => (bound_issuer, vec![bound_issuer.as_str()]),
+            None => (&origin, vec![origin.as_str(), &origin_with_slash]),
         };
-        let Some(metadata) = metadata else {
-            let issuer = binding.issuer().cloned().unwrap_or(origin);
-            let metadata = ServerMetadata::for_unpublished(&issuer);
-            return Self::new(web_client, issuer, metadata, false);
+        let published =
+            ServerMetadata::fetch(web_client, expected_issuer, &accepted_issuers).await?;
+        let Some(metadata) = published else {
+            let metadata = ServerMetadata::for_unpublished(expected_issuer);
+            return Self::new(web_client, expected_issuer.clone(), metadata, false);
         };
         let issuer = Issuer::parse(metadata.issuer.as_deref().unwrap_or_default())?;
         Self::new(web_client, issuer, metadata, true)
@@ -168,24 +157,17 @@ impl AuthorizationServer {
     /// Selects the scopes of the first authorization: from the challenge, or else from the
     /// resource's metadata (scope selection strategy), with `offline_access` if the authorization
     /// server has it.
-    fn initial_scopes(
-        &self,
-        challenge: &ParsedChallenge,
-        resource_scopes: Vec<String>,
-    ) -> Vec<String> {
+    fn initial_scopes(&self, challenge: &ParsedChallenge, defaults: Vec<String>) -> Vec<String> {
         const OFFLINE_SCOPE: &str = "offline_access";
         let mut scopes = if challenge.scopes.is_empty() {
-            resource_scopes
+            defaults
         } else {
             challenge.scopes.clone()
         };
+        let has_offline = |scopes: &Vec<String>| scopes.iter().any(|scope| scope == OFFLINE_SCOPE);
         let supported_scopes = self.metadata.scopes_supported.as_ref();
-        let supports_offline_access = supported_scopes
-            .is_some_and(|scopes| scopes.iter().any(|scope| scope == OFFLINE_SCOPE));
-        if supports_offline_access
-            && !scopes.is_empty()
-            && !scopes.iter().any(|scope| scope == OFFLINE_SCOPE)
-        {
+        let supports_offline_access = supported_scopes.is_some_and(has_offline);
+        if supports_offline_access && !scopes.is_empty() && !has_offline(&scopes) {
             scopes.push(OFFLINE_SCOPE.to_owned());
         }
         scopes
@@ -199,10 +181,10 @@ impl AuthorizationServer {
     ) -> Result<AuthorizationManager, AuthError> {
         let http_client = Arc::new(web_client.clone());
         let url = self.issuer.url().clone();
-        let mut sdk_manager =
+        let mut manager =
             AuthorizationManager::new_with_oauth_http_client(url, http_client).await?;
-        sdk_manager.set_metadata(self.metadata.to_sdk_metadata());
-        Ok(sdk_manager)
+        manager.set_metadata(self.metadata.to_sdk_metadata());
+        Ok(manager)
     }
 
     /// Returns the authorization URL for the user, and its PKCE verifier.
@@ -212,23 +194,16 @@ impl AuthorizationServer {
         client: OAuthClientConfig,
         scopes: &[String],
     ) -> Result<(Url, SecretString), OAuthError> {
-        let request_error = |error| OAuthError::AuthorizationRequest(SdkError::new(error));
+        let to_error = |error| OAuthError::AuthorizationRequest(SdkError::new(error));
         let verifier_slot = Arc::new(Mutex::new(None));
-        let mut sdk_manager = self
-            .new_sdk_manager(web_client)
-            .await
-            .map_err(request_error)?;
-        sdk_manager.set_state_store(VerifierStore(Arc::clone(&verifier_slot)));
-        sdk_manager
-            .configure_client(client)
-            .map_err(request_error)?;
+        let mut manager = self.new_sdk_manager(web_client).await.map_err(to_error)?;
+        manager.set_state_store(VerifierStore(Arc::clone(&verifier_slot)));
+        manager.configure_client(client).map_err(to_error)?;
         let scope_names: Vec<&str> = scopes.iter().map(String::as_str).collect();
-        let url_text = sdk_manager
-            .get_authorization_url(&scope_names)
-            .await
-            .map_err(request_error)?;
+        let url_request = manager.get_authorization_url(&scope_names);
+        let url_text = url_request.await.map_err(to_error)?;
         let mut url =
-            Url::parse(&url_text).map_err(|error| request_error(AuthError::UrlError(error)))?;
+            Url::parse(&url_text).map_err(|error| to_error(AuthError::UrlError(error)))?;
         self.set_resource(&mut url);
         let verifier = verifier_slot.lock().take();
         Ok((url, verifier.ok_or(OAuthError::NoCode)?))
@@ -268,9 +243,8 @@ impl AuthorizationServer {
             && !self.metadata.announces_issuer()
             && !matches!(binding, IssuerBinding::ConfiguredIssuer(_))
         {
-            return Err(OAuthError::ForeignAuthorizationEndpoint {
-                issuer: shorten_to_line(self.issuer.as_str()),
-            });
+            let issuer = shorten_to_line(self.issuer.as_str());
+            return Err(OAuthError::ForeignAuthorizationEndpoint { issuer });
         }
         Ok(())
     }
@@ -299,9 +273,8 @@ impl AuthorizationServer {
 }
 
 fn no_metadata_error(issuer: &Issuer) -> OAuthError {
-    OAuthError::NoMetadata {
-        issuer: shorten_to_line(issuer.as_str()),
-    }
+    let issuer = shorten_to_line(issuer.as_str());
+    OAuthError::NoMetadata { issuer }
 }
 
 /// Receives the PKCE verifier that the SDK generates, because Pillion makes the token request

@@ -95,10 +95,8 @@ impl DpopKey {
         let Some(nonce) = nonce.filter(|nonce| nonce.len() <= MAX_NONCE_BYTES) else {
             return false;
         };
-        let previous_nonce = self
-            .nonces
-            .lock()
-            .insert(format_origin(url), nonce.to_owned());
+        let mut nonces = self.nonces.lock();
+        let previous_nonce = nonces.insert(format_origin(url), nonce.to_owned());
         previous_nonce.as_deref() != Some(nonce)
     }
 }

@@ -24,6 +24,7 @@ pub(super) async fn request_identity_assertion(
         auth_methods: Some(vec!["client_secret_post".to_owned()]),
         resource: audience.resource.clone(),
     };
+    let id_token = provider.id_token.expose_secret().to_owned();
     let mut form: RequestForm = vec![
         (
             "grant_type",
@@ -31,10 +32,7 @@ pub(super) async fn request_identity_assertion(
         ),
         ("requested_token_type", ID_JAG_TOKEN_TYPE.to_owned()),
         ("audience", audience.issuer.clone()),
-        (
-            "subject_token",
-            provider.id_token.expose_secret().to_owned(),
-        ),
+        ("subject_token", id_token),
         (
             "subject_token_type",
             "urn:ietf:params:oauth:token-type:id_token".to_owned(),
@@ -45,9 +43,8 @@ pub(super) async fn request_identity_assertion(
     }
     let client =
         OAuthClient::with_secret(provider.client_id.clone(), provider.client_secret.clone());
-    let response = endpoint
-        .request(web_client, Some(&client), None, &form)
-        .await?;
+    let request = endpoint.request(web_client, Some(&client), None, &form);
+    let response = request.await?;
     if response.issued_token_type.as_deref() != Some(ID_JAG_TOKEN_TYPE) {
         return Err(OAuthError::NoIdentityAssertion);
     }

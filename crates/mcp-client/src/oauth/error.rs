@@ -252,14 +252,10 @@ impl OAuthError {
 /// Cuts a server's text to one short line.
 pub(super) fn shorten_to_line(text: &str) -> String {
     const MAX_DESCRIPTION_CHARS: usize = 300;
-    let visible_characters = text.chars().map(|character| {
-        if character.is_control() {
-            ' '
-        } else {
-            character
-        }
-    });
-    visible_characters.take(MAX_DESCRIPTION_CHARS).collect()
+    text.replace(char::is_control, " ")
+        .chars()
+        .take(MAX_DESCRIPTION_CHARS)
+        .collect()
 }
 
 fn format_description_suffix(description: Option<&String>) -> String {

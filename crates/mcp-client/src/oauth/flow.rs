@@ -6,7 +6,7 @@ use rmcp::transport::auth::OAuthClientConfig;
 use secrecy::ExposeSecret;
 use url::Url;
 
-use super::authorization_code;
+use super::authorization_code::exchange_code;
 use super::binding::IssuerBinding;
 use super::challenge::ParsedChallenge;
 use super::client::{OAuthClient, RequestForm};
@@ -70,10 +70,7 @@ pub(super) enum TokenReason {
 }
 
 impl OAuthState {
-    pub(super) async fn acquire_tokens(
-        self: Arc<Self>,
-        reason: TokenReason,
-    ) -> Result<(), OAuthError> {
+    pub(super) async fn acquire(self: Arc<Self>, reason: TokenReason) -> Result<(), OAuthError> {
         let acquisition = async {
             match reason {
                 TokenReason::Renewal => self.renew().await,
@@ -95,23 +92,17 @@ impl OAuthState {
 
     async fn renew(&self) -> Result<(), OAuthError> {
         let (cached_endpoint, scopes, tokens) = {
-            let current_tokens = self.current_tokens.lock();
-            let tokens = current_tokens.tokens.clone();
-            (
-                current_tokens.endpoint.clone(),
-                current_tokens.scopes.clone(),
-                tokens,
-            )
+            let current = self.current_tokens.lock();
+            let scopes = current.scopes.clone();
+            (current.endpoint.clone(), scopes, current.tokens.clone())
         };
         let active_tokens = tokens.ok_or(OAuthError::NoPrompt)?;
         let endpoint = match cached_endpoint {
             Some(endpoint) if endpoint.issuer == active_tokens.tokens.issuer => endpoint,
             _ => {
-                let (issuer, resource) = (
-                    &active_tokens.tokens.issuer,
-                    active_tokens.tokens.resource.clone(),
-                );
-                self.discover_issuer(issuer, resource).await?.token_endpoint
+                let stored = &active_tokens.tokens;
+                let discovery = self.discover_issuer(&stored.issuer, stored.resource.clone());
+                discovery.await?.token_endpoint
             }
         };
         let outcome = if self.grant.needs_user() {
@@ -157,9 +148,7 @@ impl OAuthState {
             }
         }
         let scopes = self.select_scopes(challenge, &server.initial_scopes);
-        let has_bound_tokens = tokens
-            .as_ref()
-            .is_some_and(|active_tokens| active_tokens.dpop.is_some());
+        let has_bound_tokens = tokens.as_ref().is_some_and(|tokens| tokens.dpop.is_some());
         let dpop = if has_bound_tokens || challenge.allows_dpop && server.binds_tokens() {
             Some(self.find_or_generate_dpop_key(tokens.as_deref())?)
         } else {
@@ -259,11 +248,10 @@ impl OAuthState {
         *self.credentials.lock() = credentials;
         let authorization = async {
             let config = OAuthClientConfig::new(client.id.clone(), redirect_uri.as_str());
-            let (url, verifier) = server
-                .build_authorization_request(&self.web_client, config, scopes)
-                .await?;
+            let build = server.build_authorization_request(&self.web_client, config, scopes);
+            let (url, verifier) = build.await?;
             let state = url.query_pairs().find(|(name, _)| name == "state");
-            let pending_authorization = PendingAuthorization {
+            let pending = PendingAuthorization {
                 state: state.map_or_else(String::new, |(_, state)| state.into_owned()),
                 issuer: server.token_endpoint.issuer.clone(),
                 redirect_uri: redirect_uri.clone(),
@@ -279,24 +267,14 @@ impl OAuthState {
                 redirect_uri: redirect_uri.clone(),
                 server: self.server.clone(),
                 scopes: scopes.to_vec(),
-                pending: pending_authorization.clone(),
+                pending: pending.clone(),
             });
             let response = prompted_response.await?;
-            authorization_code::exchange_code(
-                server,
-                &self.web_client,
-                &client,
-                dpop,
-                &pending_authorization,
-                response,
-            )
-            .await
+            exchange_code(server, &self.web_client, &client, dpop, &pending, response).await
         };
         let outcome = authorization.await;
-        if outcome
-            .as_ref()
-            .is_err_and(OAuthError::may_be_unknown_client)
-        {
+        let error = outcome.as_ref().err();
+        if error.is_some_and(OAuthError::may_be_unknown_client) {
             self.forget_client(&server.token_endpoint.issuer);
         }
         outcome
@@ -305,48 +283,32 @@ impl OAuthState {
     /// Completes an authorization that another client started, with the response from the browser.
     pub(super) async fn finish(
         &self,
-        pending_authorization: PendingAuthorization,
+        pending: PendingAuthorization,
         response: AuthorizationResponse,
     ) -> Result<(), OAuthError> {
-        let resource = pending_authorization.resource.clone();
-        let server = self
-            .discover_issuer(&pending_authorization.issuer, resource)
-            .await?;
+        let resource = pending.resource.clone();
+        let server = self.discover_issuer(&pending.issuer, resource).await?;
         let registration = ClientRegistration {
-            client_id: pending_authorization.client_id.clone(),
-            client_secret: pending_authorization.client_secret.clone(),
-            redirect_uri: pending_authorization.redirect_uri.clone(),
+            client_id: pending.client_id.clone(),
+            client_secret: pending.client_secret.clone(),
+            redirect_uri: pending.redirect_uri.clone(),
         };
         let configured_client = self.config.client()?;
         let client = configured_client
-            .filter(|client| client.id == pending_authorization.client_id)
+            .filter(|client| client.id == pending.client_id)
             .unwrap_or_else(|| registration.client());
-        let dpop = pending_authorization
-            .dpop
-            .then(|| self.find_or_generate_dpop_key(None))
-            .transpose()?;
-        let dpop_key = dpop.as_deref();
-        let exchange = authorization_code::exchange_code(
-            &server,
-            &self.web_client,
-            &client,
-            dpop_key,
-            &pending_authorization,
-            response,
-        );
+        let generated = pending.dpop.then(|| self.find_or_generate_dpop_key(None));
+        let dpop = generated.transpose()?;
+        let key = dpop.as_deref();
+        let exchange = exchange_code(&server, &self.web_client, &client, key, &pending, response);
         let tokens = exchange.await?;
-        let scopes = pending_authorization.scopes;
-        let new_tokens = ActiveTokens::from_response(
-            tokens,
-            &server.token_endpoint,
-            scopes,
-            dpop.as_ref(),
-            None,
-        )?;
+        let (endpoint, scopes) = (&server.token_endpoint, pending.scopes);
+        let new_tokens =
+            ActiveTokens::from_response(tokens, endpoint, scopes, dpop.as_ref(), None)?;
         self.credentials
             .lock()
             .registrations
-            .insert(pending_authorization.issuer, registration);
+            .insert(pending.issuer, registration);
         self.store_tokens(new_tokens).await;
         Ok(())
     }
@@ -367,18 +329,12 @@ impl OAuthState {
         ];
         let dpop = active_tokens.dpop.as_ref();
         let dpop_key = dpop.map(Arc::as_ref);
-        let response = endpoint
-            .request(&self.web_client, client.as_ref(), dpop_key, &form)
-            .await?;
-        let scopes = active_tokens.tokens.scopes.clone();
-        let refreshed_tokens = ActiveTokens::from_response(
-            response,
-            endpoint,
-            scopes,
-            dpop,
-            Some(&active_tokens.tokens),
-        )?;
-        self.store_tokens(refreshed_tokens).await;
+        let request = endpoint.request(&self.web_client, client.as_ref(), dpop_key, &form);
+        let response = request.await?;
+        let old = &active_tokens.tokens;
+        let scopes = old.scopes.clone();
+        let new_tokens = ActiveTokens::from_response(response, endpoint, scopes, dpop, Some(old))?;
+        self.store_tokens(new_tokens).await;
         Ok(())
     }
 
@@ -434,14 +390,12 @@ impl OAuthState {
     }
 
     fn set_current_tokens(&self, active_tokens: Option<ActiveTokens>) {
-        let mut current_tokens = self.current_tokens.lock();
-        current_tokens.generation += 1;
+        let mut current = self.current_tokens.lock();
+        current.generation += 1;
         if let Some(active_tokens) = &active_tokens {
-            current_tokens
-                .scopes
-                .clone_from(&active_tokens.tokens.scopes);
+            current.scopes.clone_from(&active_tokens.tokens.scopes);
         }
-        current_tokens.tokens = active_tokens.map(Arc::new);
+        current.tokens = active_tokens.map(Arc::new);
     }
 
     /// Replaces the current tokens with new tokens, and stores the new tokens. If storing fails,

@@ -160,10 +160,8 @@ mod tests {
             "https://as.example/%2Ewell-known",
         ] {
             let parsed = Issuer::parse(identifier);
-            assert!(
-                matches!(parsed, Err(OAuthError::InvalidIssuer { .. })),
-                "{identifier}"
-            );
+            let is_invalid = matches!(parsed, Err(OAuthError::InvalidIssuer { .. }));
+            assert!(is_invalid, "{identifier}");
         }
     }
 

@@ -61,27 +61,24 @@ impl SigningKey {
             PrivateKeyDer::Pkcs8(key) => Some(key.secret_pkcs8_der()),
             _ => None,
         };
+        let rsa = |pair| SigningKeyPair::Rsa(Box::new(pair));
         let key_pair = match (algorithm, pkcs8, &der) {
             (SigningAlgorithm::Es256 | SigningAlgorithm::Es384, Some(key), _) => {
-                ecdsa_key_pair(algorithm, key).map(SigningKeyPair::Ecdsa)?
+                Some(SigningKeyPair::Ecdsa(ecdsa_key_pair(algorithm, key)?))
             }
             (SigningAlgorithm::EdDsa, Some(key), _) => {
                 Ed25519KeyPair::from_pkcs8_maybe_unchecked(key)
+                    .ok()
                     .map(SigningKeyPair::Ed25519)
-                    .map_err(|_| UnusableKey)?
             }
-            (SigningAlgorithm::Rs256, Some(key), _) => RsaKeyPair::from_pkcs8(key)
-                .map(|pair| SigningKeyPair::Rsa(Box::new(pair)))
-                .map_err(|_| UnusableKey)?,
+            (SigningAlgorithm::Rs256, Some(key), _) => RsaKeyPair::from_pkcs8(key).ok().map(rsa),
             (SigningAlgorithm::Rs256, None, PrivateKeyDer::Pkcs1(key)) => {
-                RsaKeyPair::from_der(key.secret_pkcs1_der())
-                    .map(|pair| SigningKeyPair::Rsa(Box::new(pair)))
-                    .map_err(|_| UnusableKey)?
+                RsaKeyPair::from_der(key.secret_pkcs1_der()).ok().map(rsa)
             }
-            _ => return Err(UnusableKey),
+            _ => None,
         };
         Ok(Self {
-            key_pair,
+            key_pair: key_pair.ok_or(UnusableKey)?,
             algorithm,
             key_id,
         })
@@ -147,13 +144,9 @@ impl SigningKey {
             SigningKeyPair::Ed25519(pair) => Ok(pair.sign(message).as_ref().to_vec()),
             SigningKeyPair::Rsa(pair) => {
                 let mut signature = vec![0; pair.public().modulus_len()];
-                pair.sign(
-                    &signature::RSA_PKCS1_SHA256,
-                    &random_source,
-                    message,
-                    &mut signature,
-                )
-                .map_err(signing_error)?;
+                let padding = &signature::RSA_PKCS1_SHA256;
+                pair.sign(padding, &random_source, message, &mut signature)
+                    .map_err(signing_error)?;
                 Ok(signature)
             }
         }

@@ -1,5 +1,4 @@
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 
 use secrecy::{ExposeSecret, SecretString};

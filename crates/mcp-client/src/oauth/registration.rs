@@ -4,7 +4,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::client::OAuthClient;
 use super::discovery::AuthorizationServer;
 use super::error::SdkError;
-use super::web::WebClient;
+use super::web::{WebClient, is_loopback};
 use super::{ClientRegistration, OAuthConfig, OAuthCredentials, OAuthError};
 
 const CLIENT_NAME: &str = "Pillion";
@@ -42,9 +42,9 @@ pub(super) async fn find_or_register_client(
         return Ok(OAuthClient::with_secret(url.clone(), None));
     }
     let stored_registration = credentials.registrations.get(&server.token_endpoint.issuer);
-    let registration = match stored_registration
-        .filter(|registration| registration.redirect_uri == redirect_uri)
-    {
+    let usable_registration =
+        stored_registration.filter(|stored| stored.redirect_uri == redirect_uri);
+    let registration = match usable_registration {
         Some(registration) => registration.clone(),
         None => register(server, web_client, config, redirect_uri, scopes).await?,
     };
@@ -70,29 +70,19 @@ async fn register(
     if !server.supports_registration() {
         return Err(OAuthError::NoClient);
     }
-    let registration_error = |error| OAuthError::Registration(SdkError::new(error));
+    let to_error = |error| OAuthError::Registration(SdkError::new(error));
     // The SDK takes the application type from the client that is configured, so a placeholder with
     // this type is configured.
-    let application_type = if is_native_redirect(redirect_uri) {
-        "native"
-    } else {
-        "web"
-    };
+    let is_native = is_native_redirect(redirect_uri);
+    let application_type = if is_native { "native" } else { "web" };
     let placeholder =
         OAuthClientConfig::new("-", redirect_uri).with_application_type(application_type);
-    let mut sdk_manager = server
-        .new_sdk_manager(web_client)
-        .await
-        .map_err(registration_error)?;
-    sdk_manager
-        .configure_client(placeholder)
-        .map_err(registration_error)?;
+    let mut manager = server.new_sdk_manager(web_client).await.map_err(to_error)?;
+    manager.configure_client(placeholder).map_err(to_error)?;
     let name = config.client_name.as_deref().unwrap_or(CLIENT_NAME);
     let scope_names: Vec<&str> = scopes.iter().map(String::as_str).collect();
-    let registration = sdk_manager
-        .register_client(name, redirect_uri, &scope_names)
-        .await;
-    let registered_client = registration.map_err(registration_error)?;
+    let registration = manager.register_client(name, redirect_uri, &scope_names);
+    let registered_client = registration.await.map_err(to_error)?;
     let secret = registered_client.client_secret.map(SecretString::from);
     Ok(ClientRegistration {
         client_id: registered_client.client_id,
@@ -105,9 +95,7 @@ async fn register(
 /// scheme.
 fn is_native_redirect(redirect_uri: &str) -> bool {
     url::Url::parse(redirect_uri).is_ok_and(|url| match url.scheme() {
-        "http" | "https" => url
-            .host()
-            .is_some_and(|host| super::web::is_loopback(&host)),
+        "http" | "https" => url.host().is_some_and(|host| is_loopback(&host)),
         _ => true,
     })
 }

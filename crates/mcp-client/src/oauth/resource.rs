@@ -39,10 +39,10 @@ impl ProtectedResource {
     ) -> Result<Self, OAuthError> {
         let header_url = challenge.resource_metadata.as_deref();
         let resolved_url = header_url.and_then(|url| resolve_advertised_url(server, url));
-        for url in resolved_url
+        let urls = resolved_url
             .into_iter()
-            .chain(build_well_known_urls(server))
-        {
+            .chain(build_well_known_urls(server));
+        for url in urls {
             let document: Option<ResourceDocument> = web_client.get_json(&url).await?;
             let resource = document.map(|document| Self::from_document(server, document));
             if let Some(resource) = resource.transpose()?.flatten() {
@@ -160,10 +160,8 @@ mod tests {
         let server = Url::parse("https://mcp.example/a/mcp").unwrap();
         let found = |url: &str| resolve_advertised_url(&server, url).map(String::from);
         assert_eq!(found("/meta").as_deref(), Some("https://mcp.example/meta"));
-        assert_eq!(
-            found("https://x.example/m").as_deref(),
-            Some("https://x.example/m")
-        );
+        let other = found("https://x.example/m");
+        assert_eq!(other.as_deref(), Some("https://x.example/m"));
         assert_eq!(found("http://mcp.example/meta"), None);
         assert_eq!(found("data:application/json,{}"), None);
     }

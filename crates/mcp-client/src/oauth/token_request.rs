@@ -59,16 +59,10 @@ impl TokenEndpoint {
             client.authenticate(methods, &self.issuer, &mut headers, &mut full_form)?;
         }
         if let Some(dpop) = dpop {
-            headers.insert(
-                DPOP_HEADER,
-                dpop.create_proof(&Method::POST, &self.url, None)?,
-            );
+            let proof = dpop.create_proof(&Method::POST, &self.url, None)?;
+            headers.insert(DPOP_HEADER, proof);
         }
-        let pairs: Vec<(&str, &str)> = full_form
-            .iter()
-            .map(|(name, value)| (*name, value.as_str()))
-            .collect();
-        web_client.post_form(&self.url, headers, &pairs).await
+        web_client.post_form(&self.url, headers, &full_form).await
     }
 }
 

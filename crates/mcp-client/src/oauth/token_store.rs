@@ -2,7 +2,6 @@ mod error;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 
 use parking_lot::Mutex;
@@ -191,10 +190,8 @@ mod tests {
         let again: OAuthCredentials = serde_json::from_str(&json).unwrap();
         let tokens = again.tokens.unwrap();
         assert_eq!(tokens.access_token.expose_secret(), "hush-access");
-        assert_eq!(
-            tokens.refresh_token.unwrap().expose_secret(),
-            "hush-refresh"
-        );
+        let refresh_token = tokens.refresh_token.unwrap();
+        assert_eq!(refresh_token.expose_secret(), "hush-refresh");
         assert!(json.contains("hush-secret"));
     }
 

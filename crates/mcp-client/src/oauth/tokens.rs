@@ -72,7 +72,7 @@ impl ActiveTokens {
         endpoint: &TokenEndpoint,
         scopes: Vec<String>,
         dpop: Option<&Arc<DpopKey>>,
-        previous_tokens: Option<&OAuthTokens>,
+        previous: Option<&OAuthTokens>,
     ) -> Result<Self, OAuthError> {
         let is_bound = response.token_type.eq_ignore_ascii_case("dpop");
         if !is_bound && !response.token_type.eq_ignore_ascii_case("bearer") {
@@ -83,20 +83,19 @@ impl ActiveTokens {
         }
         let expires_at = response.expires_at();
         let lifetime_seconds = expires_at.map(|end| end.saturating_sub(unix_time()));
-        let previous_refresh_token =
-            previous_tokens.and_then(|tokens| tokens.refresh_token.clone());
+        let refresh_token = previous.and_then(|tokens| tokens.refresh_token.clone());
         let bound_key = dpop.filter(|_| is_bound).map(Arc::clone);
         Ok(Self {
             tokens: OAuthTokens {
                 issuer: endpoint.issuer.clone(),
                 resource: endpoint.resource.clone(),
                 access_token: response.access_token,
-                refresh_token: response.refresh_token.or(previous_refresh_token),
+                refresh_token: response.refresh_token.or(refresh_token),
                 expires_at,
                 scopes,
                 dpop_key: bound_key.as_deref().map(DpopKey::encoded_key),
             },
-            origin: if previous_tokens.is_some() {
+            origin: if previous.is_some() {
                 TokenOrigin::Refreshed
             } else {
                 TokenOrigin::Granted
@@ -150,18 +149,13 @@ impl ActiveTokens {
         url: &Url,
     ) -> Result<(HeaderValue, Option<HeaderValue>), OAuthError> {
         let token = &self.tokens.access_token;
-        let scheme = if self.dpop.is_some() {
-            "DPoP"
-        } else {
-            "Bearer"
+        let (scheme, proof) = match &self.dpop {
+            Some(dpop) => ("DPoP", Some(dpop.create_proof(method, url, Some(token))?)),
+            None => ("Bearer", None),
         };
         let text = format!("{scheme} {}", token.expose_secret());
         let mut value = HeaderValue::try_from(text).map_err(|_| OAuthError::TokenType)?;
         value.set_sensitive(true);
-        let proof = match &self.dpop {
-            Some(dpop) => Some(dpop.create_proof(method, url, Some(token))?),
-            None => None,
-        };
         Ok((value, proof))
     }
 }

@@ -23,7 +23,6 @@ impl OAuthState {
         scopes: &[String],
         dpop: Option<&Arc<DpopKey>>,
     ) -> Result<(), OAuthError> {
-        let grant_type = "urn:ietf:params:oauth:grant-type:jwt-bearer";
         let (mut form, client): (RequestForm, Option<&OAuthClient>) = match &self.grant {
             // The authorization code grant fails here, because it requires a user.
             GrantSettings::AuthorizationCode => return Err(OAuthError::NoPrompt),
@@ -33,24 +32,19 @@ impl OAuthState {
             }
             GrantSettings::JwtBearer { client, assertion } => {
                 let jwt = assertion.read().await?;
-                (build_assertion_form(grant_type, &jwt), client.as_ref())
+                (build_assertion_form(&jwt), client.as_ref())
             }
             GrantSettings::Enterprise { client, provider } => {
                 let assertion =
                     request_identity_assertion(provider, &self.web_client, endpoint, scopes);
-                (
-                    build_assertion_form(grant_type, &assertion.await?),
-                    Some(client),
-                )
+                (build_assertion_form(&assertion.await?), Some(client))
             }
         };
         if !scopes.is_empty() {
             form.push(("scope", scopes.join(" ")));
         }
-        let dpop_key = dpop.map(Arc::as_ref);
-        let response = endpoint
-            .request(&self.web_client, client, dpop_key, &form)
-            .await?;
+        let request = endpoint.request(&self.web_client, client, dpop.map(Arc::as_ref), &form);
+        let response = request.await?;
         let active_tokens =
             ActiveTokens::from_response(response, endpoint, scopes.to_vec(), dpop, None)?;
         self.store_tokens(active_tokens).await;
@@ -58,7 +52,8 @@ impl OAuthState {
     }
 }
 
-fn build_assertion_form(grant_type: &str, assertion: &SecretString) -> RequestForm {
+fn build_assertion_form(assertion: &SecretString) -> RequestForm {
+    let grant_type = "urn:ietf:params:oauth:grant-type:jwt-bearer";
     vec![
         ("grant_type", grant_type.to_owned()),
         ("assertion", assertion.expose_secret().to_owned()),
@@ -75,9 +70,8 @@ impl AssertionSource {
         let read_operation = async {
             let file = tokio::fs::File::open(path).await?;
             let mut text = String::new();
-            file.take(MAX_ASSERTION_BYTES)
-                .read_to_string(&mut text)
-                .await?;
+            let mut limited_file = file.take(MAX_ASSERTION_BYTES);
+            limited_file.read_to_string(&mut text).await?;
             Ok(SecretString::from(text.trim().to_owned()))
         };
         read_operation.await.map_err(OAuthError::Assertion)

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use url::{Host, Url, form_urlencoded};
 
 use super::OAuthError;
+use super::client::RequestForm;
 use crate::secrets::Secrets;
 use pillion_egress::{
     ClientError, EgressClient, EgressClientSettings, EgressError, EgressPolicy, Trust,
@@ -84,7 +85,7 @@ impl WebClient {
         &self,
         url: &Url,
         mut headers: HeaderMap,
-        form: &[(&str, &str)],
+        form: &RequestForm,
     ) -> Result<WebResponse, OAuthError> {
         let secret_pairs = form
             .iter()
@@ -110,9 +111,8 @@ impl WebClient {
     ) -> Result<Option<T>, OAuthError> {
         let mut current_url = url.clone();
         for _ in 0..=MAX_REDIRECTS {
-            let response = self
-                .send(Method::GET, &current_url, HeaderMap::new(), Bytes::new())
-                .await?;
+            let request = self.send(Method::GET, &current_url, HeaderMap::new(), Bytes::new());
+            let response = request.await?;
             if response.status.is_server_error() {
                 let status = response.status.as_u16();
                 return Err(OAuthError::MetadataStatus { status });
@@ -173,18 +173,16 @@ impl WebClient {
         self.secrets.add_headers(&headers);
         let mut response = self.fetch_head(method, url, headers, body).await?;
         let mut response_body = Vec::new();
-        let is_stream = response
+        // An event stream is not read, because it is no JSON document and may never end.
+        let media_type = response
             .headers()
             .get(CONTENT_TYPE)
-            .is_some_and(|content_type| {
-                // An event stream is not read, because it is no JSON document and may never end.
-                content_type.as_bytes().starts_with(b"text/event-stream")
-            });
+            .map(http::HeaderValue::as_bytes);
+        let is_stream = media_type.is_some_and(|bytes| bytes.starts_with(b"text/event-stream"));
         while !is_stream && let Some(chunk) = response.chunk().await.map_err(request_error)? {
             if response_body.len() + chunk.len() > MAX_RESPONSE_BYTES {
-                return Err(OAuthError::TooLarge {
-                    limit: MAX_RESPONSE_BYTES,
-                });
+                let limit = MAX_RESPONSE_BYTES;
+                return Err(OAuthError::TooLarge { limit });
             }
             response_body.extend_from_slice(&chunk);
         }
@@ -216,9 +214,8 @@ impl OAuthHttpClient for WebClient {
         Box::pin(async move {
             let (head, body) = request.request.into_parts();
             let url = Url::parse(&head.uri.to_string())?;
-            let web_response = self
-                .send(head.method, &url, head.headers, body.into())
-                .await?;
+            let exchange = self.send(head.method, &url, head.headers, body.into());
+            let web_response = exchange.await?;
             let mut response = http::Response::new(web_response.body);
             *response.status_mut() = web_response.status;
             *response.headers_mut() = web_response.headers;

@@ -53,9 +53,8 @@ impl PeerLimits {
         // response limits may allow them.
         let size_kib = u32::try_from(params_bytes.div_ceil(1024).min(MAX_REQUEST_KIB)).ok()?;
         let permit = Arc::clone(&self.request_permits).try_acquire_owned().ok()?;
-        let size_permit = Arc::clone(&self.kib_permits)
-            .try_acquire_many_owned(size_kib)
-            .ok()?;
+        let kib_permits = Arc::clone(&self.kib_permits);
+        let size_permit = kib_permits.try_acquire_many_owned(size_kib).ok()?;
         Some((permit, Some(size_permit)))
     }
 

@@ -54,10 +54,8 @@ impl Drop for PendingServerRequest {
     fn drop(&mut self) {
         self.cancel_rx.close();
         let mut requests = self.requests.0.lock();
-        if requests
-            .get(&self.id)
-            .is_some_and(oneshot::Sender::is_closed)
-        {
+        let cancel_tx = requests.get(&self.id);
+        if cancel_tx.is_some_and(oneshot::Sender::is_closed) {
             requests.remove(&self.id);
         }
     }

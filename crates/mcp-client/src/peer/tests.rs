@@ -36,11 +36,8 @@ fn some_of_too_many_server_requests_are_answered_some_rejected_and_the_rest_drop
     let sent: Vec<Value> = responses.iter_mut().map(answered).collect();
     assert!(sent[..16].iter().all(Value::is_null));
     assert_eq!(sent[16]["id"], 16);
-    assert!(
-        sent[16..]
-            .iter()
-            .all(|sent| sent["error"]["code"] == -32000)
-    );
+    let mut rejected = sent[16..].iter();
+    assert!(rejected.all(|sent| sent["error"]["code"] == -32000));
     // Requests that wait for a user do not delay a `ping`.
     responses.truncate(16);
     let mut ping = ask(&peer, &json!("p"), "ping", &json!({})).unwrap();
@@ -83,11 +80,9 @@ async fn notifications_that_are_too_large_or_for_slow_listeners_are_dropped() {
     let id = RpcRequestId::Number(7);
     let _routed = peer.route_notifications(id, sender);
     for _ in 0..5 {
-        let meta = json!({"io.modelcontextprotocol/subscriptionId": 7});
-        say(
-            &peer,
-            &json!({"method": "notifications/tools/list_changed", "params": {"_meta": meta}}),
-        );
+        let params = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": 7}});
+        let change = json!({"method": "notifications/tools/list_changed", "params": params});
+        say(&peer, &change);
     }
     assert_eq!(peer.limits.dropped_count(), 4);
     assert!(subscribed.recv().await.is_some());
@@ -104,10 +99,8 @@ fn progress_that_is_too_large_is_dropped() {
     for (progress, bytes) in [(1, 10), (2, 70_000), (3, 10)] {
         let message = "x".repeat(bytes);
         let params = json!({"progressToken": token, "progress": progress, "message": message});
-        say(
-            &peer,
-            &json!({"method": "notifications/progress", "params": params}),
-        );
+        let note = json!({"method": "notifications/progress", "params": params});
+        say(&peer, &note);
     }
     assert_eq!(*received.lock(), [1.0, 3.0]);
     assert_eq!(peer.limits.dropped_count(), 1);

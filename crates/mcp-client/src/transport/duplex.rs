@@ -78,14 +78,11 @@ pub(super) fn create_duplex(
         pending_requests: Arc::clone(&pending_requests),
         outbox,
     };
-    (
-        duplex,
-        DuplexOutbox {
-            pending_requests,
-            messages,
-        },
-        inbox,
-    )
+    let duplex_outbox = DuplexOutbox {
+        pending_requests,
+        messages,
+    };
+    (duplex, duplex_outbox, inbox)
 }
 
 impl Duplex {

@@ -297,16 +297,14 @@ impl Transport for EventStreamTransport {
     async fn exchange(&self, request: SerializedRequest) -> Result<RpcOutcome, McpErrorKind> {
         let state = &self.state;
         let (id, opens_session) = (request.id.clone(), request.opens_session);
-        let mut pending_request = state
-            .pending_requests
-            .register(&id)
-            .map_err(|close_error| {
-                if opens_session {
-                    return close_error; // There is no session yet that could have expired.
-                }
-                // The request was not sent, so it may be sent over another connection.
-                McpErrorKind::SessionExpired
-            })?;
+        let registered = state.pending_requests.register(&id);
+        let mut pending_request = registered.map_err(|close_error| {
+            if opens_session {
+                return close_error; // There is no session yet that could have expired.
+            }
+            // The request was not sent, so it may be sent over another connection.
+            McpErrorKind::SessionExpired
+        })?;
         let mut post = {
             let state = Arc::clone(state);
             Box::pin(async move { state.post_request(request).await })
@@ -328,12 +326,8 @@ impl Transport for EventStreamTransport {
         }
     }
 
-    async fn notify(
-        &self,
-        message: Bytes,
-        repeat_safety: RepeatSafety,
-    ) -> Result<(), McpErrorKind> {
-        if let ResponseBody::Stream(reader) = self.state.post(message, repeat_safety).await? {
+    async fn notify(&self, message: Bytes, safety: RepeatSafety) -> Result<(), McpErrorKind> {
+        if let ResponseBody::Stream(reader) = self.state.post(message, safety).await? {
             self.state.link.finish_stream(reader).await;
         }
         Ok(())
@@ -389,13 +383,11 @@ mod tests {
         .await;
         let config = ServerConfig::new("x", &server.url).unwrap();
         let link = HttpLink::new(&config, &Arc::default()).unwrap();
-        let peer = Arc::new(Peer::new(
-            Callbacks::new(),
-            Arc::new(McpResultCache::default()),
-        ));
-        let transport = EventStreamTransport::open(link, EndpointRule::AnnouncedUrl, peer)
-            .await
-            .unwrap();
+        let peer = Peer::new(Callbacks::new(), Arc::new(McpResultCache::default()));
+        let transport =
+            EventStreamTransport::open(link, EndpointRule::AnnouncedUrl, Arc::new(peer))
+                .await
+                .unwrap();
         while transport.is_open() {
             tokio::task::yield_now().await;
         }
@@ -408,18 +400,12 @@ mod tests {
     #[test]
     fn e7_an_endpoint_is_relative_or_absolute_but_of_the_same_origin() {
         let base_url = Url::parse("http://h.example:8000/app/sse").unwrap();
-        let endpoint = |announced| {
-            resolve_endpoint(&base_url, announced)
-                .map(String::from)
-                .ok()
-        };
+        let endpoint = |text| resolve_endpoint(&base_url, text).map(String::from).ok();
         let expected = Some("http://h.example:8000/messages/?s=1".to_owned());
         assert_eq!(endpoint("/messages/?s=1"), expected);
         assert_eq!(endpoint("http://h.example:8000/messages/?s=1"), expected);
-        assert_eq!(
-            endpoint("message").as_deref(),
-            Some("http://h.example:8000/app/message")
-        );
+        let expected = Some("http://h.example:8000/app/message".to_owned());
+        assert_eq!(endpoint("message"), expected);
         for foreign in [
             "http://evil.example/m",
             "//evil.example/m",

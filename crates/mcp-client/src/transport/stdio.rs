@@ -167,10 +167,8 @@ impl WriteBatch {
             match input.write(&self.lines[written_bytes..]).await {
                 Ok(count) => written_bytes += count,
                 Err(error) => {
-                    let unwritten_messages = self
-                        .markers
-                        .iter()
-                        .filter(|(start, _)| *start >= written_bytes);
+                    let markers = self.markers.iter();
+                    let unwritten_messages = markers.filter(|(start, _)| *start >= written_bytes);
                     unwritten_messages.for_each(|(_, marker)| marker.mark_unwritten());
                     return Err(error);
                 }
@@ -280,11 +278,7 @@ impl Transport for StdioTransport {
         self.duplex.exchange(request).await
     }
 
-    async fn notify(
-        &self,
-        message: Bytes,
-        _repeat_safety: RepeatSafety,
-    ) -> Result<(), McpErrorKind> {
+    async fn notify(&self, message: Bytes, _safety: RepeatSafety) -> Result<(), McpErrorKind> {
         self.duplex.notify(message).await
     }
 

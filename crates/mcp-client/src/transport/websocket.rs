@@ -34,7 +34,7 @@ use pillion_egress::CooperativeStream;
 type UpgradedWebSocket = WebSocketStream<CooperativeStream<reqwest::Upgraded>>;
 
 /// Interval of pings to the server. If nothing arrives between two pings, the connection counts as
-/// dead, even if the system does not know that yet.
+/// dead, even if the operating system has not noticed it yet.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Maximum number of pings, pongs and empty messages from the server in one ping interval.
@@ -92,12 +92,8 @@ async fn run_connection(
 ) {
     let (sink, stream) = socket.split();
     let has_received_message = Arc::new(AtomicBool::new(true));
-    let read_operation = read_messages(
-        stream,
-        inbox,
-        Arc::clone(&has_received_message),
-        max_message_bytes,
-    );
+    let read_flag = Arc::clone(&has_received_message);
+    let read_operation = read_messages(stream, inbox, read_flag, max_message_bytes);
     tokio::pin!(read_operation);
     let was_closed = tokio::select! {
         () = &mut read_operation => false,
@@ -115,7 +111,7 @@ async fn read_messages(
     mut stream: SplitStream<UpgradedWebSocket>,
     mut inbox: DuplexInbox,
     has_received_message: Arc<AtomicBool>,
-    max_message_bytes: usize,
+    limit: usize,
 ) {
     let mut empty_messages = EmptyMessages::default();
     while let Some(message) = stream.next().await {
@@ -142,9 +138,7 @@ async fn read_messages(
                 match error {
                     // The rest of a message that is too large cannot be skipped, so the connection
                     // is unusable.
-                    Error::Capacity(_) => inbox.close(move || McpErrorKind::TooLarge {
-                        limit: max_message_bytes,
-                    }),
+                    Error::Capacity(_) => inbox.close(move || McpErrorKind::TooLarge { limit }),
                     Error::Utf8(_) => inbox.close(|| McpErrorKind::InvalidUtf8),
                     _ => {}
                 }
@@ -237,11 +231,7 @@ impl Transport for WebSocketTransport {
         self.duplex.exchange(request).await
     }
 
-    async fn notify(
-        &self,
-        message: Bytes,
-        _repeat_safety: RepeatSafety,
-    ) -> Result<(), McpErrorKind> {
+    async fn notify(&self, message: Bytes, _safety: RepeatSafety) -> Result<(), McpErrorKind> {
         self.duplex.notify(message).await
     }
 

@@ -29,11 +29,7 @@ impl FirstOnly {
                         let _ = stream.read(&mut [0; 1024]).await;
                     }
                     let _ = stream.shutdown().await;
-                    while stream
-                        .read(&mut [0; 1024])
-                        .await
-                        .is_ok_and(|count| count > 0)
-                    {}
+                    while matches!(stream.read(&mut [0; 1024]).await, Ok(1..)) {}
                     counter.fetch_sub(1, Ordering::SeqCst);
                 });
             }
@@ -116,9 +112,8 @@ async fn whatever_a_server_does_with_connections_few_stay_open() {
                         *name
                     });
                     let case = format!("{is_early} {names:?}");
-                    server
-                        .check(&shortcut, 20, MAX_UNPROVEN_CONNECTIONS + 1, &case)
-                        .await;
+                    let max = MAX_UNPROVEN_CONNECTIONS + 1;
+                    server.check(&shortcut, 20, max, &case).await;
                 }
             }
         }

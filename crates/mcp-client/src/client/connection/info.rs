@@ -54,14 +54,9 @@ impl ConnectionInfo {
             #[serde(rename = "_meta", default)]
             meta: Meta,
         }
-        let handshake_result: HandshakeResult =
-            serde_json::from_str(self.server.as_ref()?.get()).ok()?;
-        let implementation = handshake_result
-            .server_info
-            .or(handshake_result.meta.server_info)?;
-        Some((
-            shorten(implementation.name, MAX_NAME_BYTES),
-            shorten(implementation.version, MAX_NAME_BYTES),
-        ))
+        let result: HandshakeResult = serde_json::from_str(self.server.as_ref()?.get()).ok()?;
+        let implementation = result.server_info.or(result.meta.server_info)?;
+        let name = shorten(implementation.name, MAX_NAME_BYTES);
+        Some((name, shorten(implementation.version, MAX_NAME_BYTES)))
     }
 }

@@ -76,9 +76,7 @@ impl<'a> Page<'a> {
         match cursor.get() {
             "null" | "false" | "0" | "0.0" | "\"\"" | "[]" | "{}" => NextCursor::None,
             text if text.starts_with(['"', '-']) => NextCursor::Cursor(cursor),
-            text if text.starts_with(|character: char| character.is_ascii_digit()) => {
-                NextCursor::Cursor(cursor)
-            }
+            text if text.starts_with(char::is_numeric) => NextCursor::Cursor(cursor),
             _ => NextCursor::Unusable,
         }
     }
@@ -154,12 +152,8 @@ mod tests {
         ] {
             let result = RawValue::from_string(result.to_owned()).unwrap();
             let page = Page::read(&result, ListKind::TOOLS).unwrap();
-            let found = page.entries.map(RawValue::get);
-            assert_eq!(
-                (found, page.is_misplaced),
-                (entries, is_misplaced),
-                "{result}"
-            );
+            let found = (page.entries.map(RawValue::get), page.is_misplaced);
+            assert_eq!(found, (entries, is_misplaced), "{result}");
         }
         for result in ["7", "\"x\"", "null"] {
             let result = RawValue::from_string(result.to_owned()).unwrap();

@@ -17,36 +17,28 @@ async fn read(kind: ListKind, pages: &[String]) -> (Vec<String>, usize) {
         page_count += 1;
     }
     let entries = reader.into_entries();
-    (
-        entries.iter().map(|entry| entry.get().to_owned()).collect(),
-        page_count,
-    )
+    let texts = entries.iter().map(|entry| entry.get().to_owned());
+    (texts.collect(), page_count)
 }
 
 fn page(kind: ListKind, entries: &[String], cursor: Option<&str>) -> String {
-    let entries = entries.join(",");
-    let cursor = cursor.map(|cursor| format!(r#","nextCursor":"{cursor}""#));
-    format!(
-        r#"{{"more":[{{}}],"{}":[{entries}]{}}}"#,
-        kind.key,
-        cursor.unwrap_or_default()
-    )
+    let (key, entries) = (kind.key, entries.join(","));
+    let cursor = cursor.map_or_else(String::new, |cursor| format!(r#","nextCursor":"{cursor}""#));
+    format!(r#"{{"more":[{{}}],"{key}":[{entries}]{cursor}}}"#)
 }
 
 #[tokio::test]
 async fn the_number_of_entries_of_every_list_is_limited() {
     for kind in KINDS {
-        let entries: Vec<_> = (0..kind.max_entries * 2)
-            .map(|nth| nth.to_string())
-            .collect();
-        let half = kind.max_entries / 2;
+        let (max, half) = (kind.max_entries, kind.max_entries / 2);
+        let entries: Vec<_> = (0..max * 2).map(|nth| nth.to_string()).collect();
         let pages = [
             page(kind, &entries[..half], Some("1")),
             page(kind, &entries[half..], Some("2")),
         ];
         let (read, page_count) = read(kind, &pages).await;
         assert_eq!(page_count, 2, "{}", kind.key);
-        assert!(read == entries[..kind.max_entries], "{}", kind.key);
+        assert!(read == entries[..max], "{}", kind.key);
     }
 }
 
@@ -132,11 +124,9 @@ async fn a_cursor_is_sent_back_as_it_came() {
         for cursor in ["\"a\\u0062\"", "7", "-1", "1.50"] {
             let mut reader = ListReader::new(kind, "far", 100, usize::MAX);
             reader.next_page_params().unwrap();
-            let page = format!(r#"{{"{}":[1],"nextCursor":{cursor}}}"#, kind.key);
-            reader = reader
-                .read_page(RawValue::from_string(page).unwrap())
-                .await
-                .unwrap();
+            let text = format!(r#"{{"{}":[1],"nextCursor":{cursor}}}"#, kind.key);
+            let page = RawValue::from_string(text).unwrap();
+            reader = reader.read_page(page).await.unwrap();
             let params = reader.next_page_params().unwrap().unwrap();
             assert_eq!(params.get(), format!(r#"{{"cursor":{cursor}}}"#));
         }
@@ -172,14 +162,8 @@ async fn an_ignored_cursor_ends_a_list_and_its_copies_are_dropped() {
             ),
         ] {
             let (entries, page_count) = read(kind, &pages).await;
-            assert_eq!(
-                (entries, page_count),
-                (
-                    expected.iter().map(|&entry| entry.into()).collect(),
-                    requests
-                ),
-                "{pages:?}"
-            );
+            assert_eq!(entries, expected, "{pages:?}");
+            assert_eq!(page_count, requests, "{pages:?}");
         }
     }
 }

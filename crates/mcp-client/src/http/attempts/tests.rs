@@ -20,8 +20,11 @@ const CUT: &[u8] =
 /// A server that keeps connections open, and records on which connection each request arrives.
 struct Server {
     link: HttpLink,
-    served: Arc<Mutex<Vec<usize>>>,
+    served: Served,
 }
+
+/// The numbers of the connections over which the requests arrived.
+type Served = Arc<Mutex<Vec<usize>>>;
 
 impl Server {
     /// Starts a server that closes the connection during the response to request number `cut`,
@@ -29,7 +32,7 @@ impl Server {
     async fn start(cut: Option<usize>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
-        let served = Arc::<Mutex<Vec<usize>>>::default();
+        let served = Served::default();
         let requests = Arc::clone(&served);
         tokio::spawn(async move {
             for number in 0.. {
@@ -45,11 +48,9 @@ impl Server {
 
     /// Sends a tool call, and returns the number of the connection that carried the call.
     async fn call(&self) -> usize {
-        let (url, headers) = (&self.link.url, self.link.message_headers());
-        let sent = self
-            .link
-            .post(url, headers, Bytes::from("{}"), RepeatSafety::Never);
-        let _ = self.link.read_body(sent.await.unwrap()).await;
+        let (link, headers) = (&self.link, self.link.message_headers());
+        let sent = link.post(&link.url, headers, Bytes::from("{}"), RepeatSafety::Never);
+        let _ = link.read_body(sent.await.unwrap()).await;
         *self.served.lock().last().unwrap()
     }
 
@@ -58,12 +59,7 @@ impl Server {
     }
 }
 
-async fn serve(
-    mut stream: TcpStream,
-    number: usize,
-    cut: Option<usize>,
-    requests: Arc<Mutex<Vec<usize>>>,
-) {
+async fn serve(mut stream: TcpStream, number: usize, cut: Option<usize>, requests: Served) {
     let mut read = Vec::new();
     loop {
         while !read.ends_with(b"\r\n\r\n{}") {

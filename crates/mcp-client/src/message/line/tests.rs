@@ -64,10 +64,8 @@ fn a_log_entry_is_no_message_whatever_its_members() {
         "\u{1b}[32minfo\u{1b}[0m started",
     ] {
         let read = MessageLine::read(line.as_bytes());
-        assert!(
-            read.messages.is_empty() && read.unreadable_response.is_none(),
-            "{line}"
-        );
+        assert!(read.messages.is_empty(), "{line}");
+        assert!(read.unreadable_response.is_none(), "{line}");
         assert!(read.has_other_text, "{line}");
     }
     for line in ["", "  \r", "\u{feff}"] {

@@ -8,8 +8,7 @@ pub struct TokenStoreError {
 impl TokenStoreError {
     /// Creates an error from the store's own error, whose message must not contain secrets.
     pub fn new(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self {
-            source: source.into(),
-        }
+        let source = source.into();
+        Self { source }
     }
 }

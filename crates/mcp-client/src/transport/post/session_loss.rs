@@ -13,7 +13,7 @@ use crate::{Feature, McpErrorKind};
 
 impl PostConnection {
     /// Converts an HTTP status that means an unknown session to [`McpErrorKind::SessionExpired`].
-    /// For messages that have no JSON-RPC response, and for streams.
+    /// Used for messages that have no JSON-RPC response, and for streams.
     pub(super) fn check_session<T>(
         &self,
         outcome: Result<T, McpErrorKind>,

@@ -71,15 +71,12 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
         if let Some(id_scan) = &mut self.skipped_line_scan {
             id_scan.read(&self.buffer[..line_part_len]);
-            let _ = self
-                .buffer
-                .split_to(end.map_or(line_part_len, |end| end + 1));
+            let skipped_len = end.map_or(line_part_len, |end| end + 1);
+            let _ = self.buffer.split_to(skipped_len);
             self.searched_bytes = 0;
             end?;
-            return self
-                .skipped_line_scan
-                .take()
-                .map(|id_scan| OutputLine::TooLong(id_scan.finish()));
+            let id_scan = self.skipped_line_scan.take()?;
+            return Some(OutputLine::TooLong(id_scan.finish()));
         }
         let Some(end) = end else {
             self.searched_bytes = self.buffer.len();
@@ -113,23 +110,23 @@ mod tests {
         piece: usize,
         limit: usize,
     ) -> Vec<Result<Vec<u8>, Option<RpcRequestId>>> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
+        tokio::runtime::Builder::new_current_thread()
             .build()
-            .unwrap();
-        runtime.block_on(async {
-            let (mut writer, reader) = tokio::io::duplex(piece);
-            let input = input.to_vec();
-            tokio::spawn(async move { writer.write_all(&input).await });
-            let mut lines = LineReader::new(reader, limit);
-            let mut all = Vec::new();
-            while let Some(line) = lines.next_line().await.unwrap() {
-                all.push(match line {
-                    OutputLine::Whole(line) => Ok(line.to_vec()),
-                    OutputLine::TooLong(id) => Err(id),
-                });
-            }
-            all
-        })
+            .unwrap()
+            .block_on(async {
+                let (mut writer, reader) = tokio::io::duplex(piece);
+                let input = input.to_vec();
+                tokio::spawn(async move { writer.write_all(&input).await });
+                let mut lines = LineReader::new(reader, limit);
+                let mut all = Vec::new();
+                while let Some(line) = lines.next_line().await.unwrap() {
+                    all.push(match line {
+                        OutputLine::Whole(line) => Ok(line.to_vec()),
+                        OutputLine::TooLong(id) => Err(id),
+                    });
+                }
+                all
+            })
     }
 
     #[test]
@@ -147,10 +144,8 @@ mod tests {
             ];
             assert_eq!(lines(input.as_bytes(), piece, 20), expected, "{piece}");
         }
-        assert_eq!(
-            lines(b"12345\n123456\n123456", 4, 5),
-            [Ok(b"12345".to_vec()), Err(None), Err(None)]
-        );
+        let expected = [Ok(b"12345".to_vec()), Err(None), Err(None)];
+        assert_eq!(lines(b"12345\n123456\n123456", 4, 5), expected);
     }
 
     proptest! {

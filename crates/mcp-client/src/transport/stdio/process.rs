@@ -79,29 +79,23 @@ impl ServerProcess {
         command: &StdioCommand,
         shell: &Path,
     ) -> Result<(Self, ServerStreams), McpErrorKind> {
-        let spawn_error = |source| McpErrorKind::Spawn {
+        let to_error = |source| McpErrorKind::Spawn {
             program: command.program.display().to_string(),
             source,
         };
-        let (pipe_reader, stop_writer) = io::pipe().map_err(spawn_error)?;
+        let (pipe_reader, stop_writer) = io::pipe().map_err(to_error)?;
         let stop_reader = Arc::new(pipe_reader);
         let (end_sender, end_receiver) = watch::channel(None);
         let (start_sender, start_receiver) = oneshot::channel();
         let (thread_command, shell) = (command.clone(), shell.to_owned());
-        let thread_stop_reader = Arc::clone(&stop_reader);
+        let reader = Arc::clone(&stop_reader);
         std::thread::Builder::new()
             .name("pillion-stdio".to_owned())
             .stack_size(256 * 1024)
             .spawn(move || {
-                supervise(
-                    &thread_command,
-                    &shell,
-                    start_sender,
-                    &thread_stop_reader,
-                    &end_sender,
-                );
+                supervise(&thread_command, &shell, start_sender, &reader, &end_sender);
             })
-            .map_err(spawn_error)?;
+            .map_err(to_error)?;
         // From here on, dropping this value, including by dropping the future, terminates the
         // process.
         let process = Self {
@@ -113,9 +107,7 @@ impl ServerProcess {
         let pipes = start_receiver
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into()));
-        let streams = pipes
-            .and_then(ServerStreams::try_from)
-            .map_err(spawn_error)?;
+        let streams = pipes.and_then(ServerStreams::try_from).map_err(to_error)?;
         Ok((process, streams))
     }
 
@@ -139,13 +131,11 @@ impl ServerProcess {
         let mut end_receiver = self.end_receiver.clone();
         let reported_end = end_receiver.wait_for(Option::is_some).await;
         // If the supervising thread has ended without a report, the outcome is unknown.
-        reported_end
-            .ok()
-            .and_then(|end| *end)
-            .unwrap_or(ProcessEnd {
-                status: None,
-                was_requested: true,
-            })
+        let end = reported_end.ok().and_then(|end| *end);
+        end.unwrap_or(ProcessEnd {
+            status: None,
+            was_requested: true,
+        })
     }
 }
 
@@ -219,12 +209,8 @@ fn supervise(
 }
 
 fn take_pipes(server: &mut Child) -> io::Result<Pipes> {
-    let (input, output, error_output) = (
-        server.stdin.take(),
-        server.stdout.take(),
-        server.stderr.take(),
-    );
-    match (input, output, error_output) {
+    let (input, output) = (server.stdin.take(), server.stdout.take());
+    match (input, output, server.stderr.take()) {
         (Some(input), Some(output), Some(error_output)) => {
             Ok((input.into(), output.into(), error_output.into()))
         }
@@ -334,10 +320,8 @@ mod tests {
         assert!(watch.is_unreaped());
         assert!(child.wait().unwrap().success());
         assert!(!watch.is_unreaped());
-        let mut child = std::process::Command::new("sleep")
-            .arg("1000")
-            .spawn()
-            .unwrap();
+        let mut sleep = std::process::Command::new("sleep");
+        let mut child = sleep.arg("1000").spawn().unwrap();
         let watch = ProcessWatch {
             pid: Pid::from_child(&child),
             pidfd: None,

@@ -41,10 +41,8 @@ pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<SpawnedS
     {
         // The directory is checked here, because `spawn` would report a missing directory as a
         // missing program.
-        let message = format!(
-            "the working directory '{}' is not a directory",
-            cwd.display()
-        );
+        let path = cwd.display();
+        let message = format!("the working directory '{path}' is not a directory");
         return Err(io::Error::new(io::ErrorKind::NotADirectory, message));
     }
     let supervisor = match start_supervisor(shell) {
@@ -58,6 +56,7 @@ pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<SpawnedS
             None
         }
     };
+    let variables = command.env.iter();
     let mut server_command = Command::new(&command.program);
     server_command
         .args(&command.args)
@@ -67,12 +66,7 @@ pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<SpawnedS
             let value = std::env::var_os(name)?;
             Some((name, value))
         }))
-        .envs(
-            command
-                .env
-                .iter()
-                .map(|(name, value)| (name, value.expose_secret())),
-        )
+        .envs(variables.map(|(name, value)| (name, value.expose_secret())))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -93,16 +93,7 @@ impl StderrLog {
 
     /// Returns a line for the log, without control characters and secrets.
     fn clean_line(&self, line: &str) -> String {
-        let mut text: String = line
-            .chars()
-            .map(|character| {
-                if character.is_control() {
-                    ' '
-                } else {
-                    character
-                }
-            })
-            .collect();
+        let mut text = line.replace(char::is_control, " ");
         self.secrets.redact(&mut text);
         text
     }
