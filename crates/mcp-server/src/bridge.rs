@@ -236,23 +236,17 @@ impl Bridge {
         } else if self.waiting_requests.len() < MAX_WAITING_REQUESTS {
             self.waiting_requests.push_back((request, line));
         } else {
-            self.reject_request(
-                &request.id,
-                format!(
-                    "Not connected to a sidecar, and the maximum of {MAX_WAITING_REQUESTS} \
-                     requests are already waiting for a connection"
-                ),
-            )
-            .await;
+            let reason = format!(
+                "Not connected to a sidecar, and the maximum of {MAX_WAITING_REQUESTS} requests \
+                 are already waiting for a connection"
+            );
+            self.reject_request(&request.id, reason).await;
         }
     }
 
     async fn handle_sidecar_line(&mut self, number: u64, line: Vec<u8>) {
-        let Some(sidecar) = self
-            .sidecars
-            .iter_mut()
-            .find(|sidecar| sidecar.number == number)
-        else {
+        let mut sidecars = self.sidecars.iter_mut();
+        let Some(sidecar) = sidecars.find(|sidecar| sidecar.number == number) else {
             return;
         };
         match sidecar.track(&line) {
@@ -299,22 +293,17 @@ impl Bridge {
     /// Marks a connection as ready, restores the rest of the session's state, and sends the waiting
     /// requests.
     async fn activate_connection(&mut self, number: u64) {
-        let was_reconnecting = self.reconnection.take().is_some();
-        if was_reconnecting {
+        if self.reconnection.take().is_some() {
             tracing::info!("Reconnected to a sidecar");
-            for change in LIST_CHANGED_NOTIFICATIONS
-                .into_iter()
-                .filter(|_| self.session_replay.has_handshake())
-            {
-                self.send_to_client(message::outgoing(None, change, &json!({})))
-                    .await;
+            if self.session_replay.has_handshake() {
+                for change in LIST_CHANGED_NOTIFICATIONS {
+                    let notice = message::outgoing(None, change, &json!({}));
+                    self.send_to_client(notice).await;
+                }
             }
         }
-        let Some(sidecar) = self
-            .sidecars
-            .iter_mut()
-            .find(|sidecar| sidecar.number == number)
-        else {
+        let mut sidecars = self.sidecars.iter_mut();
+        let Some(sidecar) = sidecars.find(|sidecar| sidecar.number == number) else {
             return;
         };
         sidecar.phase = Phase::Open;
@@ -328,11 +317,8 @@ impl Bridge {
 
     /// Handles the end of a connection by rejecting the connection's unanswered requests.
     async fn remove_connection(&mut self, number: u64) {
-        let Some(index) = self
-            .sidecars
-            .iter()
-            .position(|sidecar| sidecar.number == number)
-        else {
+        let mut sidecars = self.sidecars.iter();
+        let Some(index) = sidecars.position(|sidecar| sidecar.number == number) else {
             return;
         };
         let sidecar = self.sidecars.remove(index);
@@ -385,9 +371,8 @@ impl Bridge {
     }
 
     fn find_open_connection(&mut self) -> Option<&mut SidecarConnection> {
-        self.sidecars
-            .iter_mut()
-            .find(|sidecar| sidecar.phase == Phase::Open)
+        let mut sidecars = self.sidecars.iter_mut();
+        sidecars.find(|sidecar| sidecar.phase == Phase::Open)
     }
 
     async fn reject_request(&self, id: &RawValue, reason: String) {

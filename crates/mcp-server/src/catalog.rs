@@ -91,11 +91,8 @@ impl Catalog {
                 .iter()
                 .filter(|entry| visible_servers.has(&entry.server) && !belongs_to_pack(entry));
             let server_entries = skip_duplicates(visible_entries).map(|entry| &*entry.json);
-            let list: Vec<_> = pack_entries
-                .iter()
-                .map(|entry| &**entry)
-                .chain(server_entries)
-                .collect();
+            let local_entries = pack_entries.iter().map(|entry| &**entry);
+            let list: Vec<_> = local_entries.chain(server_entries).collect();
             raw_list(kind.key(), &list)
         })
         .await
@@ -166,10 +163,8 @@ impl Catalog {
     /// Returns the entries of the latest list, even if the servers have changed since.
     fn latest_entries(&self, kind: ListKind) -> Arc<Vec<CatalogEntry>> {
         let lists = self.lists.read();
-        lists
-            .get(&kind)
-            .map(|list| Arc::clone(&list.entries))
-            .unwrap_or_default()
+        let list = lists.get(&kind);
+        list.map_or_else(Arc::default, |list| Arc::clone(&list.entries))
     }
 
     /// Returns the latest list of the current servers, if there is one.
@@ -188,9 +183,8 @@ impl Catalog {
     /// Returns whether the list of this kind was requested within the last second.
     fn has_fresh_list(&self, kind: ListKind) -> bool {
         let lists = self.lists.read();
-        lists
-            .get(&kind)
-            .is_some_and(|list| list.is_current && list.requested_at.elapsed() < FRESH_LIST_TTL)
+        let list = lists.get(&kind);
+        list.is_some_and(|list| list.is_current && list.requested_at.elapsed() < FRESH_LIST_TTL)
     }
 
     /// Returns the first entry that matches and that the caller may see, from the latest list or
@@ -202,16 +196,10 @@ impl Catalog {
         kind: ListKind,
         is_match: impl Fn(&CatalogEntry) -> bool,
     ) -> Option<CatalogEntry> {
-        let current_list = self.current_list(kind);
-        match current_list
-            .and_then(|current_list| find_first(&current_list, visible_servers, &is_match))
-        {
+        let find = |list: Arc<Vec<CatalogEntry>>| find_first(&list, visible_servers, &is_match);
+        match self.current_list(kind).and_then(find) {
             Some(entry) => Some(entry),
-            None => find_first(
-                &self.refresh(gateway, kind).await,
-                visible_servers,
-                &is_match,
-            ),
+            None => find(self.refresh(gateway, kind).await),
         }
     }
 
@@ -231,15 +219,9 @@ impl Catalog {
     async fn find_prompt(&self, caller: &Caller, name: &str) -> Result<CatalogEntry, RpcError> {
         let visible_servers = find_visible_servers(caller).await;
         let is_match = |entry: &CatalogEntry| entry.id == name;
-        let prompt = self
-            .find(
-                &caller.mcp.gateway,
-                &visible_servers,
-                ListKind::Prompts,
-                is_match,
-            )
-            .await;
-        prompt.ok_or_else(|| unknown_item_error("prompt", name))
+        let gateway = &caller.mcp.gateway;
+        let find = self.find(gateway, &visible_servers, ListKind::Prompts, is_match);
+        find.await.ok_or_else(|| unknown_item_error("prompt", name))
     }
 
     /// Handles `resources/read`: forwards the request to the server of the resource.
@@ -291,15 +273,11 @@ impl Catalog {
         let newly_listed_entry = if is_new_list || is_template_certain {
             None
         } else {
-            find_first(
-                &self.refresh(&caller.mcp.gateway, ListKind::Resources).await,
-                &visible_servers,
-                is_match,
-            )
+            let listed = self.refresh(&caller.mcp.gateway, ListKind::Resources).await;
+            find_first(&listed, &visible_servers, is_match)
         };
-        newly_listed_entry
-            .or(template_entry)
-            .map(|entry| entry.server)
+        let entry = newly_listed_entry.or(template_entry)?;
+        Some(entry.server)
     }
 
     /// Handles `completion/complete`: forwards the request to the server of the prompt or template.
@@ -330,14 +308,8 @@ impl Catalog {
                 let mut members: Members =
                     serde_json::from_str(ref_json.get()).map_err(|_| invalid_ref())?;
                 members.insert("name".to_owned(), raw(&prompt.remote_id)?);
-                forward_request(
-                    &prompt.server,
-                    caller,
-                    request,
-                    [("ref", raw(&members)?)],
-                    link,
-                )
-                .await
+                let replacement = ("ref", raw(&members)?);
+                forward_request(&prompt.server, caller, request, [replacement], link).await
             }
             "ref/resource" => {
                 let uri = &reference.uri;
@@ -346,15 +318,9 @@ impl Catalog {
                 }
                 let visible_servers = find_visible_servers(caller).await;
                 let is_match = |entry: &CatalogEntry| entry.id == *uri;
-                let owner = match self
-                    .find(
-                        &caller.mcp.gateway,
-                        &visible_servers,
-                        ListKind::Templates,
-                        is_match,
-                    )
-                    .await
-                {
+                let gateway = &caller.mcp.gateway;
+                let find = self.find(gateway, &visible_servers, ListKind::Templates, is_match);
+                let owner = match find.await {
                     Some(template) => Some(template.server),
                     None => self.find_owner(caller, uri).await,
                 };
@@ -441,9 +407,8 @@ async fn find_matching_template(
 /// Returns the servers that the caller may see.
 async fn find_visible_servers(caller: &Caller) -> VisibleServers {
     let upstreams = caller.mcp.gateway.upstreams();
-    upstreams
-        .visible_servers(&caller.context, &caller.visibility)
-        .await
+    let visible_servers = upstreams.visible_servers(&caller.context, &caller.visibility);
+    visible_servers.await
 }
 
 fn find_first(
@@ -478,9 +443,8 @@ fn make_names_unique(prompts: &mut Vec<CatalogEntry>, upstreams: &Upstreams) {
         }
         let name = to_prefixed_name(entry);
         if let Some(conflict) = upstreams.owner_conflict(server, &name) {
-            server
-                .entries
-                .report_name_conflict(EntryKind::Prompt, remote_name, &conflict);
+            let entries = &server.entries;
+            entries.report_name_conflict(EntryKind::Prompt, remote_name, &conflict);
             return false;
         }
         if let Some(renamed_json) = rename_prompt(&entry.json, &name) {
@@ -507,17 +471,13 @@ async fn forward_request<const N: usize>(
     replacements: [(&'static str, Box<RawValue>); N],
     link: &Arc<ClientLink>,
 ) -> Result<Box<RawValue>, RpcError> {
-    let connection = server
-        .connections
-        .for_caller(&caller.context)
-        .await
-        .map_err(|failure| RpcError::new(INTERNAL_ERROR, failure.message))?;
+    let connected = server.connections.for_caller(&caller.context).await;
+    let connection = connected.map_err(|failure| RpcError::new(INTERNAL_ERROR, failure.message))?;
     let (span, trace) = server.start_span(&request.method, None, link.trace());
     let params = link.params_with_trace(trace.as_ref(), replacements);
     let options = link.options();
-    let response = connection
-        .client
-        .request_with_options(&request.method, &params, &options);
+    let client = &connection.client;
+    let response = client.request_with_options(&request.method, &params, &options);
     let outcome = connection
         .route_messages(Some(Arc::clone(link)), response)
         .await

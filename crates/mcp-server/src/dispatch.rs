@@ -61,6 +61,10 @@ async fn handle_without_span(
     let version = link.requester.version;
     let is_stateless = version.supports(Feature::RequestMetadata);
     let catalog = &caller.mcp.state.catalog;
+    let list = |kind| async move {
+        check_cursor(request)?;
+        catalog.list(caller, kind).await
+    };
     let method = request.method.as_str();
     let result = match method {
         "ping" if !is_stateless => return raw(&json!({})),
@@ -70,18 +74,9 @@ async fn handle_without_span(
             tools::list(caller, version).await?
         }
         "tools/call" => tools::call(caller, request, link).await?,
-        "prompts/list" => {
-            check_cursor(request)?;
-            catalog.list(caller, ListKind::Prompts).await?
-        }
-        "resources/list" => {
-            check_cursor(request)?;
-            catalog.list(caller, ListKind::Resources).await?
-        }
-        "resources/templates/list" => {
-            check_cursor(request)?;
-            catalog.list(caller, ListKind::Templates).await?
-        }
+        "prompts/list" => list(ListKind::Prompts).await?,
+        "resources/list" => list(ListKind::Resources).await?,
+        "resources/templates/list" => list(ListKind::Templates).await?,
         "prompts/get" => catalog.get_prompt(caller, request, link).await?,
         "resources/read" => match results::read(caller, request).await? {
             Some(result) => result,

@@ -41,10 +41,8 @@ impl Exchange<'_> {
             return rejection;
         }
         let Ok(text) = std::str::from_utf8(body) else {
-            let error = RpcError::new(
-                message::PARSE_ERROR,
-                "Parse error: the body is not valid UTF-8",
-            );
+            let reason = "Parse error: the body is not valid UTF-8";
+            let error = RpcError::new(message::PARSE_ERROR, reason);
             return error_response(StatusCode::BAD_REQUEST, None, error);
         };
         let trimmed_text = trim_message(text);
@@ -94,12 +92,13 @@ impl Exchange<'_> {
 
     /// Returns whether the version header names a revision without sessions.
     fn declares_stateless(&self) -> bool {
-        let header = self
-            .headers
-            .get(VERSION_HEADER)
-            .and_then(|text| text.to_str().ok());
+        let header = self.version_header();
         let version = header.and_then(|version| version.parse::<ProtocolVersion>().ok());
         version.is_some_and(|version| version.supports(Feature::RequestMetadata))
+    }
+
+    fn version_header(&self) -> Option<&str> {
+        self.headers.get(VERSION_HEADER)?.to_str().ok()
     }
 
     /// Returns whether a message belongs to a revision without sessions. This is the case if its
@@ -118,10 +117,7 @@ impl Exchange<'_> {
         if request.method == "server/discover" {
             return true;
         }
-        let version = self
-            .headers
-            .get(VERSION_HEADER)
-            .and_then(|text| text.to_str().ok());
+        let version = self.version_header();
         let is_unknown_version =
             version.is_some_and(|text| text.parse::<ProtocolVersion>().is_err());
         let meta = request.meta();
@@ -164,15 +160,11 @@ fn post_only_response() -> Response {
 
 /// Returns an HTTP response whose body is an event stream.
 fn event_stream_response(body: Body) -> Response {
+    let content_type = HeaderValue::from_static("text/event-stream");
+    let cache_control = HeaderValue::from_static("no-cache, no-transform");
     let headers = [
-        (
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("text/event-stream"),
-        ),
-        (
-            header::CACHE_CONTROL,
-            HeaderValue::from_static("no-cache, no-transform"),
-        ),
+        (header::CONTENT_TYPE, content_type),
+        (header::CACHE_CONTROL, cache_control),
     ];
     (headers, body).into_response()
 }

@@ -181,11 +181,8 @@ impl Caller {
     ) -> Result<Self, RpcError> {
         let gateway = &mcp.gateway;
         let offered_tools = gateway.upstreams().tools_for_clients().clone();
-        let visibility = restrict_to_model(
-            gateway,
-            visibility.restrict_to_offered(offered_tools),
-            model,
-        )?;
+        let offered = visibility.restrict_to_offered(offered_tools);
+        let visibility = restrict_to_model(gateway, offered, model)?;
         let context = CallContext {
             caller: Some("mcp".to_owned()),
             ..context
@@ -198,16 +195,10 @@ impl Caller {
     }
 
     fn owner(&self) -> Owner {
-        let CallContext {
-            principal,
-            user,
-            is_user_verified,
-            ..
-        } = &self.context;
         Owner {
-            principal: principal.clone(),
-            user: user.clone(),
-            is_user_verified: *is_user_verified,
+            principal: self.context.principal.clone(),
+            user: self.context.user.clone(),
+            is_user_verified: self.context.is_user_verified,
         }
     }
 }
@@ -242,10 +233,7 @@ fn create_capabilities() -> Map<String, Value> {
         ("completions", json!({})),
         ("logging", json!({})),
     ];
-    capabilities
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+    Map::from_iter(capabilities.map(|(name, value)| (name.to_owned(), value)))
 }
 
 /// Returns the sidecar's `Implementation`.

@@ -19,10 +19,8 @@ pub(crate) async fn read_line(
     line: &mut Vec<u8>,
 ) -> io::Result<bool> {
     line.clear();
-    let read_bytes = input
-        .take(MAX_LINE_BYTES + 1)
-        .read_until(b'\n', line)
-        .await?;
+    let mut limited_input = input.take(MAX_LINE_BYTES + 1);
+    let read_bytes = limited_input.read_until(b'\n', line).await?;
     if line.len() as u64 > MAX_LINE_BYTES {
         let reason = "a line is longer than 16 MiB";
         return Err(io::Error::new(io::ErrorKind::InvalidData, reason));

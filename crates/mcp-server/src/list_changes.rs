@@ -135,13 +135,11 @@ impl ListChanges {
             Some(servers) => servers.clone(),
             None => gateway.upstreams().servers().to_vec(),
         };
-        let watches = Arc::new(Mutex::new(
-            watched_servers.watch_servers(&servers, &self.changes),
-        ));
-        watched_servers
-            .listeners
-            .retain(|listener| listener.strong_count() > 0);
-        watched_servers.listeners.push(Arc::downgrade(&watches));
+        let server_watches = watched_servers.watch_servers(&servers, &self.changes);
+        let watches = Arc::new(Mutex::new(server_watches));
+        let listeners = &mut watched_servers.listeners;
+        listeners.retain(|listener| listener.strong_count() > 0);
+        listeners.push(Arc::downgrade(&watches));
         ChangeReceiver {
             changes,
             pack_changes: PackChangeReceiver::new(self.packs.subscribe(), visibility.clone()),
@@ -345,9 +343,7 @@ mod tests {
         assert_eq!(forwarded_at[..5], [0, 250, 750, 1_750, 3_750]);
         assert_eq!(forwarded_at.len(), 9, "{forwarded_at:?}");
         assert!(forwarded_at.last().is_some_and(|last| *last > last_change));
-        assert!(
-            coalescer.record_change(start + Duration::from_secs(60)),
-            "it was quiet for a while"
-        );
+        let is_forwarded = coalescer.record_change(start + Duration::from_secs(60));
+        assert!(is_forwarded, "it was quiet for a while");
     }
 }

@@ -62,22 +62,19 @@ pub(super) async fn read(
     let provider = packs
         .provider_of(&uri)
         .ok_or_else(|| resource_not_found_for(link, &uri))?;
-    let contents = provider
-        .read(&uri, create_reader(caller))
-        .await
-        .map_err(|error| match error.code {
-            ErrorCode::NotFound => resource_not_found_for(link, &uri),
-            _ => RpcError::new(INTERNAL_ERROR, error.message),
-        })?;
+    let read_result = provider.read(&uri, create_reader(caller)).await;
+    let contents = read_result.map_err(|error| match error.code {
+        ErrorCode::NotFound => resource_not_found_for(link, &uri),
+        _ => RpcError::new(INTERNAL_ERROR, error.message),
+    })?;
     let mut content = json!({"uri": uri, "mimeType": contents.mime_type});
     match contents.body {
         ResourceBody::Text(text) => content["text"] = json!(text),
         ResourceBody::Bytes(bytes) => content["blob"] = json!(STANDARD.encode(bytes)),
         _ => {
-            return Err(RpcError::new(
-                INTERNAL_ERROR,
-                format!("The contents of the resource '{uri}' are neither text nor binary"),
-            ));
+            let reason =
+                format!("The contents of the resource '{uri}' are neither text nor binary");
+            return Err(RpcError::new(INTERNAL_ERROR, reason));
         }
     }
     raw(&json!({"contents": [content]})).map(Some)
@@ -86,13 +83,11 @@ pub(super) async fn read(
 /// Returns the `CompleteResult` for a parameter of a pack's template. The result is always empty.
 pub(super) fn complete(caller: &Caller, uri: &str) -> Option<Result<Box<RawValue>, RpcError>> {
     let packs = find_visible_packs(caller);
-    let is_template = || {
-        let templates = packs.templates();
-        templates
-            .iter()
-            .any(|template| template.uri_template == uri)
-    };
-    let is_local = packs.provider_of(uri).is_some() || is_template();
+    let is_template = packs
+        .templates()
+        .iter()
+        .any(|entry| entry.uri_template == uri);
+    let is_local = packs.provider_of(uri).is_some() || is_template;
     is_local.then(|| raw(&json!({"completion": {"values": [], "hasMore": false}})))
 }
 
@@ -128,9 +123,7 @@ pub(super) fn subscribe(
 /// Returns whether a change may affect the contents of the resource.
 fn is_affected(change: &ResourceChange, uri: &str) -> bool {
     match change {
-        ResourceChange::Updated(changed_uri) => {
-            changed_uri == uri || changed_uri == without_query(uri).0
-        }
+        ResourceChange::Updated(changed) => changed == uri || changed == without_query(uri).0,
         ResourceChange::Missed => true,
         _ => false,
     }

@@ -22,10 +22,8 @@ pub(super) async fn read(
     request: &Request,
 ) -> Result<Option<Box<RawValue>>, RpcError> {
     let uri = request.text("uri")?;
-    let (Some(id), Some(results)) = (
-        uri.strip_prefix(RESULT_URI_PREFIX),
-        caller.mcp.gateway.results(),
-    ) else {
+    let results = caller.mcp.gateway.results();
+    let (Some(id), Some(results)) = (uri.strip_prefix(RESULT_URI_PREFIX), results) else {
         return Ok(None);
     };
     let log_unreadable_result = |error: std::io::Error| {
@@ -33,9 +31,8 @@ pub(super) async fn read(
         RpcError::new(INTERNAL_ERROR, "The stored result cannot be read")
     };
     let find_result = results.find(id).await.map_err(log_unreadable_result)?;
-    let Some(stored_result) =
-        find_result.filter(|stored_result| stored_result.header.belongs_to(&caller.context))
-    else {
+    let own_result = find_result.filter(|found| found.header.belongs_to(&caller.context));
+    let Some(stored_result) = own_result else {
         return Ok(None);
     };
     let media_type = stored_result.header.media_type.clone();
@@ -56,10 +53,10 @@ pub(super) async fn read(
         result_bytes.extend_from_slice(&chunk);
         Ok(result_bytes)
     };
-    let read_result = chunks
+    let result_bytes = chunks
         .try_fold(Vec::with_capacity(size), append_chunk)
-        .await;
-    let result_bytes = read_result.map_err(log_unreadable_result)?;
+        .await
+        .map_err(log_unreadable_result)?;
     let text = String::from_utf8_lossy(&result_bytes);
     let contents = json!([{"uri": uri, "mimeType": media_type, "text": text}]);
     raw(&json!({ "contents": contents })).map(Some)

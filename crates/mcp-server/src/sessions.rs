@@ -181,9 +181,8 @@ impl Sessions {
 fn find_evictable(sessions: &HashMap<Uuid, Arc<Session>>) -> Option<Uuid> {
     let mut session_counts: HashMap<Option<&str>, usize> = HashMap::new();
     for session in sessions.values() {
-        *session_counts
-            .entry(session.counted_principal())
-            .or_default() += 1;
+        let principal = session.counted_principal();
+        *session_counts.entry(principal).or_default() += 1;
     }
     let max_count = session_counts.values().copied().max()?;
     let candidates = sessions
@@ -267,7 +266,7 @@ impl Session {
         let mut state = self.state.lock();
         state
             .pending_questions
-            .retain(|_, response_sender| !response_sender.is_closed());
+            .retain(|_, reply| !reply.is_closed());
         state.question_count += 1;
         let id = format!("{}-{}", state.request_prefix, state.question_count);
         state.pending_questions.insert(id.clone(), question.reply);
@@ -276,10 +275,8 @@ impl Session {
 
     /// Delivers the client's response to a request. An unexpected response is ignored.
     pub(super) fn deliver_response(&self, id: &str, outcome: Result<Value, RpcError>) {
-        let id: Result<String, _> = serde_json::from_str(id);
-        let response_sender = id
-            .ok()
-            .and_then(|id| self.state.lock().pending_questions.remove(&id));
+        let id = serde_json::from_str::<String>(id).ok();
+        let response_sender = id.and_then(|id| self.state.lock().pending_questions.remove(&id));
         if let Some(response_sender) = response_sender {
             // The error is ignored, because sending fails only if the upstream server no longer
             // waits for the response.
@@ -376,11 +373,8 @@ impl Session {
         state.stream = None;
         state.pending_questions.clear();
         state.subscriptions.clear();
-        for request in state
-            .running_requests
-            .drain()
-            .flat_map(|(_, requests)| requests)
-        {
+        let running_requests = std::mem::take(&mut state.running_requests);
+        for request in running_requests.into_values().flatten() {
             request.task.abort();
             state.aborted_tasks.insert(request.task.id());
         }
@@ -487,40 +481,27 @@ mod tests {
         };
         let open = |principal: &str| open_session(&sessions, Some(principal));
         let is_in_map = |session: &Arc<Session>| is_stored(&sessions, session);
-        let alice_session = open("alice");
-        let listening_session = open("eve");
-        let stream = listening_session.open_stream();
-        let running_session = open("eve");
+        let alice = open("alice");
+        let listening = open("eve");
+        let stream = listening.open_stream();
+        let running = open("eve");
         let endless = tokio::spawn(std::future::pending::<()>());
         let (client, start) = (Arc::default(), || ((), endless.abort_handle()));
-        running_session
-            .start_request("1", Responses::PerRequest, &client, start)
-            .unwrap();
-        let idle_session = open("eve");
-        let next_session = open("eve");
-        assert!(!is_in_map(&idle_session), "it is unused");
-        assert!(
-            is_in_map(&alice_session)
-                && is_in_map(&listening_session)
-                && is_in_map(&running_session)
-                && is_in_map(&next_session)
-        );
-        let bob_session = open("bob");
-        assert!(!is_in_map(&next_session));
-        assert!(is_in_map(&alice_session), "Alice has fewer sessions");
+        let start_result = running.start_request("1", Responses::PerRequest, &client, start);
+        start_result.unwrap();
+        let idle = open("eve");
+        let next = open("eve");
+        assert!(!is_in_map(&idle), "it is unused");
+        let mut used_sessions = [&alice, &listening, &running, &next].into_iter();
+        assert!(used_sessions.all(is_in_map));
+        let bob = open("bob");
+        assert!(!is_in_map(&next));
+        assert!(is_in_map(&alice), "Alice has fewer sessions");
         drop(stream);
-        let carol_session = open("carol");
-        assert!(!is_in_map(&listening_session), "its stream is closed");
-        assert!(
-            [
-                &alice_session,
-                &bob_session,
-                &running_session,
-                &carol_session
-            ]
-            .into_iter()
-            .all(is_in_map)
-        );
+        let carol = open("carol");
+        assert!(!is_in_map(&listening), "its stream is closed");
+        let mut remaining_sessions = [&alice, &bob, &running, &carol].into_iter();
+        assert!(remaining_sessions.all(is_in_map));
         assert!(!endless.is_finished());
     }
 
@@ -539,11 +520,8 @@ mod tests {
         let listening_session = eve_sessions[1].open_stream();
         let next_session = open(Some("eve"));
         assert_eq!(eve_sessions.each_ref().map(is_in_map), [false, true, false]);
-        assert!(
-            [&alice_session, &anonymous_session, &next_session]
-                .into_iter()
-                .all(is_in_map)
-        );
+        let mut other_sessions = [&alice_session, &anonymous_session, &next_session].into_iter();
+        assert!(other_sessions.all(is_in_map));
         drop(listening_session);
     }
 

@@ -49,7 +49,8 @@ impl MessageSource for PendingResponse {
 pub(super) struct MessageListener {
     pub(super) messages: mpsc::Receiver<Outgoing>,
     pub(super) changes: ChangeReceiver,
-    /// Returns the notification of a change, or `None` if the client did not request the change.
+    /// Returns the notification of a change, or `None` if the client did not subscribe to such
+    /// changes.
     pub(super) to_message: Box<dyn Fn(ListChangeMethod) -> Option<Bytes> + Send>,
     pub(super) stop_future: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// The last message, sent when the sidecar stops.
@@ -64,13 +65,10 @@ pub(super) struct MessageListener {
 impl MessageListener {
     /// Creates the stream of a session for messages that belong to no request.
     pub(super) fn for_session(caller: &Caller, session: &Session) -> Self {
+        let list_changes = &caller.mcp.state.list_changes;
         Self {
             messages: session.open_stream(),
-            changes: caller
-                .mcp
-                .state
-                .list_changes
-                .listen(&caller.mcp.gateway, &caller.visibility),
+            changes: list_changes.listen(&caller.mcp.gateway, &caller.visibility),
             to_message: Box::new(|change| Some(message::outgoing(None, change, &json!({})))),
             stop_future: Box::pin(caller.mcp.state.wait_until_stopped()),
             last_message: None,

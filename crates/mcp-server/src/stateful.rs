@@ -87,12 +87,8 @@ pub(super) async fn handle_session_request(
 }
 
 fn set_level(gateway: &Gateway, session: &Session, request: &Request) -> Result<(), RpcError> {
-    let level = parse_log_level(
-        request
-            .params
-            .get("level")
-            .map_or(RawValue::NULL, Box::as_ref),
-    )?;
+    let level_json = request.params.get("level");
+    let level = parse_log_level(level_json.map_or(RawValue::NULL, Box::as_ref))?;
     session.log_level().set(level);
     gateway.upstreams().request_log_level(level);
     Ok(())

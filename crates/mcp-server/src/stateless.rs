@@ -55,11 +55,8 @@ pub(super) fn parse_requester(
         parsed_version.filter(|version| version.supports(Feature::RequestMetadata));
     let protocol_version = supported_version.ok_or_else(|| {
         let data = json!({"supported": [ProtocolVersion::LATEST], "requested": version});
-        error_with_data(
-            UNSUPPORTED_VERSION_CODE,
-            "Unsupported protocol version",
-            &data,
-        )
+        let reason = "Unsupported protocol version";
+        error_with_data(UNSUPPORTED_VERSION_CODE, reason, &data)
     })?;
     check_header(METHOD_HEADER, &request.method)?;
     let name = match request.method.as_str() {
@@ -71,9 +68,8 @@ pub(super) fn parse_requester(
         check_header(NAME_HEADER, &request.text(name)?)?;
     }
     if let Some(level) = meta.get(LOG_LEVEL) {
-        gateway
-            .upstreams()
-            .request_log_level(parse_log_level(level)?);
+        let log_level = parse_log_level(level)?;
+        gateway.upstreams().request_log_level(log_level);
     }
     Ok(Requester {
         owner: Uuid::new_v4(),
@@ -118,11 +114,8 @@ impl RunningStatelessRequest {
         requester: Requester,
     ) -> Result<Self, RpcError> {
         let owner = caller.owner();
-        let resumed_request = caller
-            .mcp
-            .state
-            .suspended_requests
-            .resume(request, &owner)?;
+        let suspended_requests = &caller.mcp.state.suspended_requests;
+        let resumed_request = suspended_requests.resume(request, &owner)?;
         let start = || RequestTask::start(caller, Arc::clone(request), requester);
         let mut running_request = Self {
             request_task: None,
@@ -144,16 +137,12 @@ impl RunningStatelessRequest {
 
     /// Suspends the request until the client has responded to the input request `question`.
     fn suspend(&mut self, question: Question) -> Result<Box<RawValue>, RpcError> {
-        let request_task = self.request_task.take().ok_or_else(cancelled_error)?;
+        let task = self.request_task.take().ok_or_else(cancelled_error)?;
+        let (request, owner) = (&self.request, &self.owner);
         let accounts = &self.mcp.gateway.process().detached_requests;
         let suspended_requests = &self.mcp.state.suspended_requests;
-        let input_required = suspended_requests.suspend(
-            accounts,
-            request_task,
-            question,
-            &self.request,
-            &self.owner,
-        )?;
+        let input_required =
+            suspended_requests.suspend(accounts, task, question, request, owner)?;
         suspended::expire_later(&self.mcp.state);
         Ok(input_required)
     }
@@ -213,17 +202,14 @@ pub(super) async fn listen(
         let reason = format!("A client can subscribe to at most {MAX_RESOURCES} resources at once");
         return Err(invalid_params(reason));
     }
-    let changes = caller
-        .mcp
-        .state
-        .list_changes
-        .listen(&caller.mcp.gateway, &caller.visibility);
+    let list_changes = &caller.mcp.state.list_changes;
+    let changes = list_changes.listen(&caller.mcp.gateway, &caller.visibility);
     let (outbox, messages) = Outbox::for_notifications();
     let mut subscriptions = Vec::new();
     for uri in &filter.resources {
         let (outbox, id) = (outbox.clone(), request.id.clone());
         let notify = move |method: &str, params: &RawValue| {
-            outbox.notify(format_subscription_notification(method, Some(params), &id));
+            outbox.notify(format_subscription_notice(method, Some(params), &id));
         };
         subscriptions.push(subscriptions::subscribe(caller, uri, notify).await?);
     }
@@ -240,7 +226,7 @@ pub(super) async fn listen(
             "notifications/prompts/list_changed" => filter.prompts_list_changed,
             _ => filter.resources_list_changed,
         };
-        is_selected.then(|| format_subscription_notification(change, None, &id))
+        is_selected.then(|| format_subscription_notice(change, None, &id))
     };
     let final_result = message::raw(&json!({
         "resultType": "complete",
@@ -260,11 +246,7 @@ pub(super) async fn listen(
 }
 
 /// Creates a notification that contains the id of its subscription.
-fn format_subscription_notification(
-    method: &str,
-    params: Option<&RawValue>,
-    id: &RawValue,
-) -> Bytes {
+fn format_subscription_notice(method: &str, params: Option<&RawValue>, id: &RawValue) -> Bytes {
     let mut members: Members = params
         .and_then(|params| serde_json::from_str(params.get()).ok())
         .unwrap_or_default();

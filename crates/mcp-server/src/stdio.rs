@@ -100,12 +100,8 @@ impl Client {
     /// Returns the client as a caller of the current [`McpServer`].
     fn as_caller(&self) -> Result<Caller, RpcError> {
         let (context, visibility) = (self.context.clone(), self.visibility.clone());
-        Caller::new(
-            (self.current_server)(),
-            context,
-            visibility,
-            self.model.as_deref(),
-        )
+        let server = (self.current_server)();
+        Caller::new(server, context, visibility, self.model.as_deref())
     }
 
     /// Serves the client until it closes `input` and its requests have finished or timed out.
@@ -158,11 +154,8 @@ impl Client {
             drop(timeout(grace, all_tasks).await);
             // Drops all senders, because the writer ends only after the last sender is dropped.
             drop((conversation, tasks, streams));
-            if has_access_ended
-                && timeout(LAST_CALLS_TIMEOUT, write_finished.notified())
-                    .await
-                    .is_err()
-            {
+            let last_write = timeout(LAST_CALLS_TIMEOUT, write_finished.notified());
+            if has_access_ended && last_write.await.is_err() {
                 return Err(std::io::ErrorKind::TimedOut.into());
             }
             outcome
@@ -266,9 +259,9 @@ impl StdioConversation {
             Inbound::Notification { method, params }
                 if method == "notifications/cancelled" && session.is_none() =>
             {
-                let running_task = params
-                    .get("requestId")
-                    .and_then(|id| self.state.lock().running_tasks.remove(id.get()));
+                let id = params.get("requestId");
+                let running_task =
+                    id.and_then(|id| self.state.lock().running_tasks.remove(id.get()));
                 if let Some(running_task) = running_task {
                     running_task.abort();
                 }
@@ -304,9 +297,7 @@ impl StdioConversation {
                 task.await;
             });
             let mut state = self.state.lock();
-            state
-                .running_tasks
-                .retain(|_, running_task| !running_task.is_finished());
+            state.running_tasks.retain(|_, task| !task.is_finished());
             state.running_tasks.insert(id, handle);
             return;
         }
@@ -314,10 +305,8 @@ impl StdioConversation {
             (None, "initialize") => self.initialize(&caller, &request, streams).await,
             (None, "ping") => self.respond(&request, &message::raw(&json!({}))).await,
             (None, _) => {
-                let error = RpcError::new(
-                    INVALID_REQUEST,
-                    "The session is not initialized: send initialize first",
-                );
+                let reason = "The session is not initialized: send initialize first";
+                let error = RpcError::new(INVALID_REQUEST, reason);
                 self.respond(&request, &Err(error)).await;
             }
             (Some(session), _) => {
@@ -351,9 +340,8 @@ impl StdioConversation {
         // Limits the size to the maximum, so that a single request always fits.
         let needed_kib =
             u32::try_from((request_bytes / 1024).clamp(1, MAX_RUNNING_KIB)).unwrap_or(u32::MAX);
-        Arc::clone(&self.running_kib)
-            .try_acquire_many_owned(needed_kib)
-            .ok()
+        let running_kib = Arc::clone(&self.running_kib);
+        running_kib.try_acquire_many_owned(needed_kib).ok()
     }
 
     async fn respond(&self, request: &Request, outcome: &Result<Box<RawValue>, RpcError>) {
@@ -396,12 +384,10 @@ fn is_stateless(request: &Request) -> bool {
     let meta = request.meta();
     let version = meta
         .get(message::PROTOCOL_VERSION)
-        .and_then(|value| serde_json::from_str::<String>(value.get()).ok());
-    version.is_some_and(|version| {
-        let parsed_version = version.parse::<ProtocolVersion>();
-        parsed_version.map_or(true, |parsed_version| {
-            parsed_version.supports(Feature::RequestMetadata)
-        })
+        .and_then(|json| serde_json::from_str::<String>(json.get()).ok());
+    version.is_some_and(|text| {
+        text.parse::<ProtocolVersion>()
+            .map_or(true, |version| version.supports(Feature::RequestMetadata))
     })
 }
 

@@ -176,14 +176,11 @@ impl SuspendedRequests {
         request: &Request,
         owner: &Owner,
     ) -> Result<Option<ResumedRequest>, RpcError> {
-        let request_state = request
-            .params
-            .get("requestState")
-            .and_then(|request_state| serde_json::from_str::<String>(request_state.get()).ok());
-        let Some(id) = request_state
-            .as_deref()
-            .and_then(|request_state| request_state.strip_prefix(STATE_PREFIX))
-        else {
+        let state_json = request.params.get("requestState");
+        let request_state =
+            state_json.and_then(|json| serde_json::from_str::<String>(json.get()).ok());
+        let state = request_state.as_deref();
+        let Some(id) = state.and_then(|state| state.strip_prefix(STATE_PREFIX)) else {
             return Ok(None);
         };
         let unknown_state_error = || invalid_params("'requestState' is unknown or has expired");
@@ -238,10 +235,8 @@ fn charge_or_evict(
     let is_same_principal =
         |request: &&SuspendedRequest| request.identity.owner.principal == owner.principal;
     let principal_requests = requests.values().filter(is_same_principal);
-    let evictable_usage = principal_requests
-        .map(|request| request.charge.usage())
-        .sum();
-    if !accounts.would_fit(principal, usage, evictable_usage) {
+    let evictable_usages = principal_requests.map(|request| request.charge.usage());
+    if !accounts.would_fit(principal, usage, evictable_usages.sum()) {
         return None;
     }
     loop {
@@ -252,11 +247,8 @@ fn charge_or_evict(
             .iter()
             .filter(|(_, request)| is_same_principal(request))
             .map(|(id, request)| {
-                (
-                    *id,
-                    request.identity.owner.quota_key(),
-                    request.suspended_at,
-                )
+                let quota_key = request.identity.owner.quota_key();
+                (*id, quota_key, request.suspended_at)
             });
         let evicted_id = find_oldest_of_heaviest_caller(principal_requests, owner.quota_key())?;
         requests.remove(&evicted_id);
@@ -265,27 +257,19 @@ fn charge_or_evict(
 
 /// Starts a task that removes expired requests, unless such a task is running.
 pub(super) fn expire_later(state: &Arc<McpServerState>) {
-    if state
-        .suspended_requests
-        .is_expiring
-        .swap(true, Ordering::AcqRel)
-    {
+    let is_expiring = &state.suspended_requests.is_expiring;
+    if is_expiring.swap(true, Ordering::AcqRel) {
         return;
     }
     let weak_state = Arc::downgrade(state);
     tokio::spawn(async move {
         while let Some(state) = weak_state.upgrade() {
-            let Some(next_expiry) = state.suspended_requests.expire() else {
-                state
-                    .suspended_requests
-                    .is_expiring
-                    .store(false, Ordering::Release);
+            let suspended = &state.suspended_requests;
+            let Some(next_expiry) = suspended.expire() else {
+                suspended.is_expiring.store(false, Ordering::Release);
                 // Checks again, because a request may have been stored before the flag was cleared.
-                if state.suspended_requests.requests.lock().is_empty()
-                    || state
-                        .suspended_requests
-                        .is_expiring
-                        .swap(true, Ordering::AcqRel)
+                if suspended.requests.lock().is_empty()
+                    || suspended.is_expiring.swap(true, Ordering::AcqRel)
                 {
                     return;
                 }

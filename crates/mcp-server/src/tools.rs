@@ -71,15 +71,11 @@ fn expose_tools(gateway: &Gateway, user_tools: &CallerTools) -> Vec<ExposedTool>
         .iter()
         .zip(&preferred_names)
         .map(|(tool, name)| {
-            let is_unused =
+            let is_free =
                 name_counts.get(name) == Some(&1) && !user_tools.tools.contains_key(*name);
+            let name = if is_free { *name } else { tool.name().as_str() };
             ExposedTool {
-                name: if is_unused {
-                    *name
-                } else {
-                    tool.name().as_str()
-                }
-                .to_owned(),
+                name: name.to_owned(),
                 tool: Arc::clone(tool),
                 upstream_tool: server_tools.get(tool.name()).cloned(),
             }
@@ -170,12 +166,9 @@ fn create_native_entry(name: &str, tool: &RegisteredTool) -> Option<Box<RawValue
 /// # Errors
 /// No tool has this name, or the client may not see the tool. Both cases give the same error, so
 /// that the error does not reveal the tool.
-fn create_missing_result(
-    missing_tool: &MissingTool,
-    name: &str,
-) -> Result<Box<RawValue>, RpcError> {
+fn create_missing_result(tool: &MissingTool, name: &str) -> Result<Box<RawValue>, RpcError> {
     let mut result = json!({"isError": true});
-    let text = match missing_tool {
+    let text = match tool {
         MissingTool::NoCredential(failure) => failure.message.clone(),
         MissingTool::Blocked(blocked_tool) => blocked_tool.reason(name),
         MissingTool::Unavailable(unavailable) => {
@@ -207,9 +200,8 @@ pub(super) async fn call(
     let (context, visibility) = (&caller.context, &caller.visibility);
     let names = [name.as_str()];
     let gateway = &caller.mcp.gateway;
-    let mut resolution = gateway
-        .resolve(context, visibility, NameScope::ListedToClients, &names)
-        .await;
+    let resolving = gateway.resolve(context, visibility, NameScope::ListedToClients, &names);
+    let mut resolution = resolving.await;
     let tool = match resolution.take_only() {
         Ok(tool) => tool,
         Err(missing_tool) => return create_missing_result(&missing_tool, &name),
@@ -232,18 +224,14 @@ pub(super) async fn call(
     let executor = resolution.executor(gateway);
     let queue_time = resolution.duration;
     drop(resolution);
+    let resolved_call = ResolvedCall {
+        call: ToolCall::new(id, tool.name().as_str(), arguments),
+        tool: Some(Arc::clone(&tool)),
+        wait_time: queue_time,
+    };
     let CompletedCall {
         result, response, ..
-    } = executor
-        .execute_resolved(
-            ResolvedCall {
-                call: ToolCall::new(id, tool.name().as_str(), arguments),
-                tool: Some(Arc::clone(&tool)),
-                wait_time: queue_time,
-            },
-            &context,
-        )
-        .await;
+    } = executor.execute_resolved(resolved_call, &context).await;
     let (is_mcp, metadata) = (tool.origin().is_mcp(), &result.metadata);
     let note = result.note();
     let approved_arguments = metadata.get(ToolResult::APPROVED_ARGUMENTS).cloned();

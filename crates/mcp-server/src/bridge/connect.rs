@@ -124,36 +124,28 @@ impl BridgeConnectError {
 impl Target {
     /// Connects to the sidecar, and upgrades the connection.
     pub async fn connect(&self) -> Result<Connection, BridgeConnectError> {
+        let socket = self.socket.clone();
         let connect_result = timeout(CONNECT_TIMEOUT, self.open()).await;
-        connect_result.unwrap_or_else(|_| {
-            Err(BridgeConnectError::TooSlow {
-                socket: self.socket.clone(),
-            })
-        })
+        connect_result.unwrap_or(Err(BridgeConnectError::TooSlow { socket }))
     }
 
     async fn open(&self) -> Result<Connection, BridgeConnectError> {
-        let socket_path = || self.socket.clone();
-        let connect_future = UnixStream::connect(&self.socket);
-        let stream = connect_future.await.map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-                if !is_another_file(&self.socket) =>
-            {
-                BridgeConnectError::NotListening {
-                    socket: socket_path(),
+        let connect_result = UnixStream::connect(&self.socket).await;
+        let stream = connect_result.map_err(|source| {
+            let socket = self.socket.clone();
+            match source.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                    if !is_another_file(&socket) =>
+                {
+                    BridgeConnectError::NotListening { socket }
                 }
+                io::ErrorKind::PermissionDenied => BridgeConnectError::NoPermission { socket },
+                _ if is_another_file(&socket) => BridgeConnectError::Socket {
+                    socket,
+                    source: io::Error::other("the file is not a socket"),
+                },
+                _ => BridgeConnectError::Socket { socket, source },
             }
-            io::ErrorKind::PermissionDenied => BridgeConnectError::NoPermission {
-                socket: socket_path(),
-            },
-            _ if is_another_file(&self.socket) => BridgeConnectError::Socket {
-                socket: socket_path(),
-                source: io::Error::other("the file is not a socket"),
-            },
-            _ => BridgeConnectError::Socket {
-                socket: socket_path(),
-                source,
-            },
         })?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         // This background task ends when the connection is closed or upgraded.
@@ -164,19 +156,15 @@ impl Target {
             return Ok(TokioIo::new(hyper::upgrade::on(response).await?));
         }
         let body = to_bytes(Body::new(response.into_body()), MAX_REJECTION_BYTES).await;
-        let failure = body
-            .ok()
-            .and_then(|body| serde_json::from_slice::<Failure>(&body).ok());
+        let failure = serde_json::from_slice::<Failure>(&body.unwrap_or_default()).ok();
+        let socket = self.socket.clone();
         Err(match failure {
             Some(failure) if status != StatusCode::NOT_FOUND => BridgeConnectError::Rejected {
-                socket: socket_path(),
+                socket,
                 status,
                 failure: Box::new(failure),
             },
-            _ => BridgeConnectError::NoSidecar {
-                socket: socket_path(),
-                status,
-            },
+            _ => BridgeConnectError::NoSidecar { socket, status },
         })
     }
 

@@ -53,9 +53,7 @@ mod tests {
                 _ => panic!("no request"),
             }
         }
-        assert!(matches!(
-            receiver.recv().await,
-            Some(BridgeEvent::ClientClosed)
-        ));
+        let last_event = receiver.recv().await;
+        assert!(matches!(last_event, Some(BridgeEvent::ClientClosed)));
     }
 }

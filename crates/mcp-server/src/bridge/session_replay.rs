@@ -50,10 +50,8 @@ impl SessionReplay {
     /// Records the response to a request. A handshake is only replayed to the next sidecar if a
     /// sidecar has accepted it.
     pub(super) fn record_response(&mut self, id: &str, is_success: bool) {
-        if let Some((_, params)) = self
-            .pending_initialize
-            .take_if(|(request_id, _)| request_id == id)
-        {
+        let pending = &mut self.pending_initialize;
+        if let Some((_, params)) = pending.take_if(|(request_id, _)| request_id == id) {
             self.initialize_params = Some(params).filter(|_| is_success);
         }
     }
@@ -71,11 +69,8 @@ impl SessionReplay {
     /// Returns the `initialize` request to repeat, if there was a handshake.
     pub(super) fn initialize_request(&self) -> Option<Bytes> {
         let params = self.initialize_params.as_ref()?;
-        Some(message::outgoing(
-            Some(&format_bridge_id(0)),
-            "initialize",
-            params,
-        ))
+        let id = format_bridge_id(0);
+        Some(message::outgoing(Some(&id), "initialize", params))
     }
 
     /// Returns the messages to repeat after `initialize`.
@@ -85,12 +80,8 @@ impl SessionReplay {
             return messages;
         }
         if self.is_initialized {
-            let no_params = json!({});
-            messages.push(message::outgoing(
-                None,
-                "notifications/initialized",
-                &no_params,
-            ));
+            let notice = message::outgoing(None, "notifications/initialized", &json!({}));
+            messages.push(notice);
         }
         let log_level_request = self
             .log_level_params
@@ -101,11 +92,8 @@ impl SessionReplay {
             .values()
             .map(|params| ("resources/subscribe", params));
         for (number, (method, params)) in log_level_request.chain(subscribe_requests).enumerate() {
-            messages.push(message::outgoing(
-                Some(&format_bridge_id(number + 1)),
-                method,
-                params,
-            ));
+            let id = format_bridge_id(number + 1);
+            messages.push(message::outgoing(Some(&id), method, params));
         }
         messages
     }

@@ -83,10 +83,7 @@ impl SidecarConnection {
             sidecar_requests: HashSet::new(),
             client_requests: HashMap::new(),
             line_sender,
-            _tasks: [
-                AbortOnDropHandle::new(read_task),
-                AbortOnDropHandle::new(write_task),
-            ],
+            _tasks: [read_task, write_task].map(AbortOnDropHandle::new),
         }
     }
 
@@ -125,9 +122,8 @@ impl SidecarConnection {
     /// Returns whether the sidecar has responded to all requests of the client except
     /// subscriptions.
     pub(super) fn is_idle(&self) -> bool {
-        self.client_requests
-            .values()
-            .all(|request| request.is_endless)
+        let mut requests = self.client_requests.values();
+        requests.all(|request| request.is_endless)
     }
 
     /// Returns whether the sidecar has responded to all requests of the client, including
@@ -177,11 +173,8 @@ async fn read_lines(number: u64, input: ReadHalf<Connection>, events: mpsc::Send
             // Drops an incomplete line at the end of the connection.
             _ => break,
         }
-        if events
-            .send(BridgeEvent::Sidecar(number, line))
-            .await
-            .is_err()
-        {
+        let event = BridgeEvent::Sidecar(number, line);
+        if events.send(event).await.is_err() {
             return;
         }
     }

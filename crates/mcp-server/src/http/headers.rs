@@ -16,14 +16,12 @@ pub(super) const SESSION_ID_HEADER: &str = "mcp-session-id";
 /// `Origin`.
 pub(super) fn reject_origin(headers: &HeaderMap) -> Option<Response> {
     let origin = headers.get(header::ORIGIN)?;
-    let uri = origin
-        .to_str()
-        .ok()
-        .and_then(|text| text.parse::<Uri>().ok());
+    let text = origin.to_str().unwrap_or_default();
+    let uri = text.parse::<Uri>().ok();
     let host = uri.as_ref().and_then(Uri::host);
     let is_local = matches!(host, Some("localhost" | "127.0.0.1" | "[::1]"));
     (!is_local).then(|| {
-        let origin = truncate_input(origin.to_str().unwrap_or_default());
+        let origin = truncate_input(text);
         let reason =
             format!("Requests from the origin '{origin}' are not allowed: it is not local");
         error_response_without_id(StatusCode::FORBIDDEN, INVALID_REQUEST, &reason)

@@ -115,11 +115,8 @@ fn session_response(session: &Session, request: &Request, result: Box<RawValue>)
 fn find_session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
     let Some(id) = headers::session_id(exchange.headers) else {
         let reason = "The header Mcp-Session-Id is missing: send initialize first";
-        return Err(error_response_without_id(
-            StatusCode::BAD_REQUEST,
-            NO_SESSION_CODE,
-            reason,
-        ));
+        let response = error_response_without_id(StatusCode::BAD_REQUEST, NO_SESSION_CODE, reason);
+        return Err(response);
     };
     let owner = exchange.caller.owner();
     let session = id
@@ -127,12 +124,8 @@ fn find_session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
         .ok()
         .and_then(|id| exchange.caller.mcp.state.sessions.get(id, &owner));
     let Some(session) = session else {
-        let reason = "Session not found";
-        return Err(error_response_without_id(
-            StatusCode::NOT_FOUND,
-            SESSION_NOT_FOUND_CODE,
-            reason,
-        ));
+        let (status, code) = (StatusCode::NOT_FOUND, SESSION_NOT_FOUND_CODE);
+        return Err(error_response_without_id(status, code, "Session not found"));
     };
     read_version(exchange)?;
     Ok(session)
@@ -167,22 +160,11 @@ async fn respond_to_request(
     }
     let can_stream = headers::accepts_stream(exchange.headers);
     let id = request.id.clone();
-    let start_result = RunningSessionRequest::start(
-        &exchange.caller,
-        session,
-        request,
-        Responses::PerRequest,
-        can_stream,
-    );
+    let (caller, responses) = (&exchange.caller, Responses::PerRequest);
+    let start_result =
+        RunningSessionRequest::start(caller, session, request, responses, can_stream);
     match start_result {
-        Ok(running_request) => {
-            respond(
-                exchange,
-                running_request,
-                RunningSessionRequest::is_finished,
-            )
-            .await
-        }
+        Ok(running) => respond(exchange, running, RunningSessionRequest::is_finished).await,
         Err(error) => error_response(StatusCode::BAD_REQUEST, Some(&id), error),
     }
 }
@@ -222,11 +204,8 @@ pub(super) fn get(exchange: &Exchange<'_>) -> Response {
         Err(response) => return response,
     };
     let listener = MessageListener::for_session(&exchange.caller, &session);
-    event_stream_response(body_while_valid(
-        None,
-        listener,
-        exchange.token_validity.clone(),
-    ))
+    let validity = exchange.token_validity.clone();
+    event_stream_response(body_while_valid(None, listener, validity))
 }
 
 /// Ends the session that the header names.

@@ -30,14 +30,9 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
         Inbound::Notification { .. } | Inbound::Response { .. } => return accepted_response(),
     };
     let can_stream = headers::accepts_stream(exchange.headers);
-    let check_repeated_value =
-        |header: &'static str, expected_value: &str| check_header(exchange, header, expected_value);
-    let requester = match parse_requester(
-        &exchange.caller.mcp.gateway,
-        &request,
-        can_stream,
-        check_repeated_value,
-    ) {
+    let check = |header: &'static str, expected: &str| check_header(exchange, header, expected);
+    let parsed = parse_requester(&exchange.caller.mcp.gateway, &request, can_stream, check);
+    let requester = match parsed {
         Ok(requester) => Requester {
             param_headers: Some(Arc::new(headers::read_param_headers(exchange.headers))),
             ..requester
@@ -50,18 +45,13 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
         return subscribe(exchange, &request).await;
     }
     let start_result = RunningStatelessRequest::start(&exchange.caller, &request, requester);
-    let mut running_request = match start_result {
-        Ok(running_request) => running_request,
+    let mut running = match start_result {
+        Ok(running) => running,
         Err(error) => return failed_response(&request, error),
     };
-    match wait_before_silence(exchange.headers, running_request.next_step()).await {
-        None => event_stream_response(body_after_silence(
-            running_request,
-            TokenValidity::default(),
-        )),
-        Some(RoundStep::Notice(first_message)) => {
-            event_stream_response(body(Some(first_message), running_request))
-        }
+    match wait_before_silence(exchange.headers, running.next_step()).await {
+        None => event_stream_response(body_after_silence(running, TokenValidity::default())),
+        Some(RoundStep::Notice(first)) => event_stream_response(body(Some(first), running)),
         Some(RoundStep::Done(outcome)) => result_response(&request, outcome),
     }
 }
@@ -69,7 +59,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
 /// Handles `subscriptions/listen`: responds with the stream of its notifications.
 async fn subscribe(exchange: &Exchange<'_>, request: &Arc<Request>) -> Response {
     let caller = exchange.caller.clone();
-    let (token_validity, id) = (exchange.token_validity.clone(), request.id.clone());
+    let (validity, id) = (exchange.token_validity.clone(), request.id.clone());
     let listener_request = Arc::clone(request);
     let opening_future = async move { listen(&caller, &listener_request).await };
     let mut listener = OpeningListener::new(id, opening_future);
@@ -77,12 +67,8 @@ async fn subscribe(exchange: &Exchange<'_>, request: &Arc<Request>) -> Response 
         .await
         .flatten()
     {
-        None => event_stream_response(body_after_silence(listener, token_validity)),
-        Some(Ok(first_message)) => event_stream_response(body_while_valid(
-            Some(first_message),
-            listener,
-            token_validity,
-        )),
+        None => event_stream_response(body_after_silence(listener, validity)),
+        Some(Ok(first)) => event_stream_response(body_while_valid(Some(first), listener, validity)),
         Some(Err(error)) => failed_response(request, error),
     }
 }
@@ -111,13 +97,9 @@ fn failed_response(request: &Request, error: RpcError) -> Response {
 }
 
 /// Checks that a header equals `expected_value`, the value in the message.
-fn check_header(
-    exchange: &Exchange<'_>,
-    header: &str,
-    expected_value: &str,
-) -> Result<(), RpcError> {
+fn check_header(exchange: &Exchange<'_>, header: &str, expected: &str) -> Result<(), RpcError> {
     match headers::text(exchange.headers, header) {
-        Some(text) if text == expected_value => Ok(()),
+        Some(text) if text == expected => Ok(()),
         Some(_) => Err(message::header_mismatch(header)),
         None => {
             let reason = format!("The header {header} is missing");

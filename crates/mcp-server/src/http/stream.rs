@@ -39,15 +39,9 @@ pub(super) fn body(first_message: Option<Bytes>, source: impl MessageSource) -> 
 /// Returns an event stream of a source that had no message yet. The stream begins with a heartbeat,
 /// because some proxies wait for the first byte of a body. The stream ends when `token_validity` is
 /// no longer valid.
-pub(super) fn body_after_silence(
-    source: impl MessageSource,
-    token_validity: TokenValidity,
-) -> Body {
-    event_stream_body(
-        Some(Bytes::from_static(Heartbeat::COMMENT)),
-        source,
-        token_validity,
-    )
+pub(super) fn body_after_silence(source: impl MessageSource, validity: TokenValidity) -> Body {
+    let heartbeat = Bytes::from_static(Heartbeat::COMMENT);
+    event_stream_body(Some(heartbeat), source, validity)
 }
 
 /// Returns an event stream like [`body`], which ends when the token of the request is no longer
@@ -57,11 +51,8 @@ pub(super) fn body_while_valid(
     source: impl MessageSource,
     token_validity: TokenValidity,
 ) -> Body {
-    event_stream_body(
-        first_message.map(|message| format_event(&message)),
-        source,
-        token_validity,
-    )
+    let first_event = first_message.map(|message| format_event(&message));
+    event_stream_body(first_event, source, token_validity)
 }
 
 fn event_stream_body(

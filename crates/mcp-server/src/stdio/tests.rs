@@ -74,10 +74,8 @@ fn mcp_server() -> McpServer {
 }
 
 fn line(id: usize, method: &str, params: &Value) -> String {
-    format!(
-        "{}\n",
-        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-    )
+    let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+    format!("{message}\n")
 }
 
 fn hello() -> String {
@@ -103,10 +101,8 @@ async fn a_stdio_session_is_never_evicted() {
     let mcp = mcp_server();
     let mut served = Served::start(mcp.clone(), Duration::ZERO);
     let responses = served.exchange(&[hello()]).await;
-    assert!(
-        responses[0]["result"]["protocolVersion"].is_string(),
-        "{responses:?}"
-    );
+    let version = &responses[0]["result"]["protocolVersion"];
+    assert!(version.is_string(), "{responses:?}");
     assert_eq!(mcp.state.sessions.len(), 0);
     served.end().await;
 }

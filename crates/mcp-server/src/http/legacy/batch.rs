@@ -53,10 +53,8 @@ pub(in crate::http) async fn post(exchange: &Exchange<'_>, text: &str) -> Respon
         return error_response_without_id(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason);
     }
     if messages.is_empty() || messages.len() > MAX_BATCH_MESSAGES {
-        let reason = format!(
-            "A batch must have 1 to {MAX_BATCH_MESSAGES} messages, {} given",
-            messages.len()
-        );
+        let count = messages.len();
+        let reason = format!("A batch must have 1 to {MAX_BATCH_MESSAGES} messages, {count} given");
         return error_response_without_id(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason);
     }
     // Shares the memory that is reserved for results among the calls of the batch, because their
@@ -118,19 +116,13 @@ impl Batch {
     }
 
     async fn respond_to_request(&self, request: Request) -> Option<Bytes> {
-        let Self {
-            caller,
-            session,
-            has_session,
-        } = self;
+        let (caller, session) = (&self.caller, &self.session);
         if concerns_session(&request.method) {
-            let outcome = if *has_session {
+            let outcome = if self.has_session {
                 handle_session_request(caller, session, &request).await
             } else {
-                Err(RpcError::new(
-                    NO_SESSION_CODE,
-                    missing_session_reason(&request.method),
-                ))
+                let reason = missing_session_reason(&request.method);
+                Err(RpcError::new(NO_SESSION_CODE, reason))
             };
             return Some(message::response(Some(&request.id), &outcome));
         }
