@@ -66,10 +66,8 @@ pub(crate) fn send_in_parts(
     if parts.iter().any(has_outcome) {
         return Ok(parts);
     }
-    match parts.into_iter().find_map(|part| part.response.err()) {
-        Some(error) => Err(error),
-        None => Ok(Vec::new()),
-    }
+    let error = parts.into_iter().find_map(|part| part.response.err());
+    error.map_or(Ok(Vec::new()), Err)
 }
 
 /// A batch that is being sent.

@@ -131,23 +131,20 @@ impl ClientError {
         };
         let mut seen_names = HashSet::new();
         let distinct_names = names.into_iter().filter(|name| seen_names.insert(*name));
-        let tools: Vec<&str> = distinct_names.collect();
-        let omitted_count = tools.len().saturating_sub(MAX_NAMES);
-        let mut quoted_names: Vec<String> = tools.into_iter().take(MAX_NAMES).map(quote).collect();
+        let unique: Vec<&str> = distinct_names.collect();
+        let omitted_count = unique.len().saturating_sub(MAX_NAMES);
+        let mut quoted_names: Vec<String> = unique.into_iter().take(MAX_NAMES).map(quote).collect();
         if omitted_count > 0 {
             quoted_names.push(format!("{omitted_count} more"));
         }
-        let tool_list = match (quoted_names.len(), quoted_names.pop()) {
+        let tools = match (quoted_names.len(), quoted_names.pop()) {
             (_, None) => return Self::Timeout { timeout },
             (1, Some(name)) => format!("Tool {name}"),
             (_, Some(last_name)) => {
                 format!("The tools {} and {last_name}", quoted_names.join(", "))
             }
         };
-        Self::ToolTimeout {
-            tools: tool_list,
-            timeout,
-        }
+        Self::ToolTimeout { tools, timeout }
     }
 
     /// Returns whether no sidecar is running, so that nothing was sent.

@@ -54,10 +54,8 @@ mod tests {
         let some = |text: &str| Some(OsString::from(text));
         let shared = Path::new("/run/pillion/pillion.sock");
         let own = Path::new("/run/user/1000/pillion/pillion.sock");
-        assert_eq!(
-            resolve_path(some("/a/b"), some("/run/user/0"), true),
-            Path::new("/a/b")
-        );
+        let path = resolve_path(some("/a/b"), some("/run/user/0"), true);
+        assert_eq!(path, Path::new("/a/b"));
         assert_eq!(resolve_path(some(""), some("/run/user/0"), true), shared);
         assert_eq!(resolve_path(None, some("/run/user/1000"), false), own);
         assert_eq!(resolve_path(None, some(""), false), shared);

@@ -23,7 +23,7 @@ pub use token_validity::{Heartbeat, TokenValidity};
 
 use pillion_core::store::AccessTokenStore;
 
-use pillion_config::{Config, ConfigFile, TcpSection};
+use pillion_config::{Config, ConfigFile};
 
 /// The access rules of the configuration, with user and group names resolved and tokens read. By
 /// default, every process that can open the Unix socket may do everything, and all requests over
@@ -74,27 +74,17 @@ impl Access {
         store: Option<&Arc<dyn AccessTokenStore>>,
     ) -> Result<Self, AccessError> {
         let peers = PeerRules::resolve(&config.socket)?;
-        let listen_tokens = match &config.tcp {
-            TcpSection {
-                listen: Some(listen),
-                ..
-            } => {
-                let tokens = TokenList::parse(&config.tcp, tokens_file, variable)?;
-                Some((*listen, tokens))
-            }
-            _ => None,
+        let Some(listen) = config.tcp.listen else {
+            return Ok(Self { peers, gate: None });
         };
-        let gate = listen_tokens.map(|(listen, tokens)| match store {
+        let tokens = TokenList::parse(&config.tcp, tokens_file, variable)?;
+        let token_check: Arc<dyn TokenCheck> = match store {
             Some(store) if config.tcp.tokens_store => {
-                let stored_tokens = StoredTokens::new(tokens, Arc::clone(store));
-                Arc::new(AccessGate::new(
-                    &config.tcp,
-                    listen,
-                    Arc::new(stored_tokens),
-                ))
+                Arc::new(StoredTokens::new(tokens, Arc::clone(store)))
             }
-            _ => Arc::new(AccessGate::new(&config.tcp, listen, Arc::new(tokens))),
-        });
+            _ => Arc::new(tokens),
+        };
+        let gate = Some(Arc::new(AccessGate::new(&config.tcp, listen, token_check)));
         Ok(Self { peers, gate })
     }
 }

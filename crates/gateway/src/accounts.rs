@@ -99,7 +99,7 @@ pub struct PrincipalAccounts(Mutex<Accounts>);
 struct Accounts {
     limits: AccountLimits,
     total: Usage,
-    usages_by_principal: HashMap<Option<String>, Usage>,
+    usages: HashMap<Option<String>, Usage>,
 }
 
 /// A charge to the account of a principal, which lasts until the value is dropped.
@@ -146,10 +146,7 @@ impl PrincipalAccounts {
         usage: Usage,
     ) -> Charge {
         let principal = principal.map(str::to_owned);
-        let principal_usage = accounts
-            .usages_by_principal
-            .entry(principal.clone())
-            .or_default();
+        let principal_usage = accounts.usages.entry(principal.clone()).or_default();
         *principal_usage = principal_usage.plus(usage);
         accounts.total = accounts.total.plus(usage);
         Charge {
@@ -174,10 +171,8 @@ impl PrincipalAccounts {
     /// Returns whether the account of `principal` has reached a limit.
     pub fn is_full(&self, principal: Option<&str>) -> bool {
         let accounts = self.0.lock();
-        !accounts.admits(
-            accounts.usage_of_principal(principal),
-            Usage::for_request(1),
-        )
+        let usage = accounts.usage_of_principal(principal);
+        !accounts.admits(usage, Usage::for_request(1))
     }
 
     /// Returns the total usage of all principals.
@@ -190,10 +185,9 @@ impl Accounts {
     fn usage_of_principal(&self, principal: Option<&str>) -> Usage {
         // The search is linear, because a lookup would need a copy of the name. Only principals
         // with charges have entries.
-        let mut usages = self.usages_by_principal.iter();
-        usages
-            .find(|(name, _)| name.as_deref() == principal)
-            .map_or_else(Usage::default, |(_, usage)| *usage)
+        let mut usages = self.usages.iter();
+        let own_usage = usages.find(|(name, _)| name.as_deref() == principal);
+        own_usage.map_or_else(Usage::default, |(_, usage)| *usage)
     }
 
     fn admits(&self, principal_usage: Usage, added_usage: Usage) -> bool {
@@ -209,10 +203,10 @@ impl Drop for Charge {
     fn drop(&mut self) {
         let mut accounts = self.accounts.0.lock();
         accounts.total = accounts.total.minus(self.usage);
-        if let Some(principal_usage) = accounts.usages_by_principal.get_mut(&self.principal) {
+        if let Some(principal_usage) = accounts.usages.get_mut(&self.principal) {
             *principal_usage = principal_usage.minus(self.usage);
             if *principal_usage == Usage::default() {
-                accounts.usages_by_principal.remove(&self.principal);
+                accounts.usages.remove(&self.principal);
             }
         }
     }
@@ -269,9 +263,8 @@ mod tests {
         let second = accounts.charge(ann, usage(1, 40)).unwrap();
         assert!(accounts.charge(None, usage(1, 20)).is_some());
         drop(first);
-        let more: Vec<_> = (0..3)
-            .map_while(|_| accounts.charge(eve, usage(1, 1)))
-            .collect();
+        let charges = (0..3).map_while(|_| accounts.charge(eve, usage(1, 1)));
+        let more: Vec<_> = charges.collect();
         assert_eq!(more.len(), 3);
         assert!(accounts.is_full(eve), "three requests");
         assert!(accounts.charge(eve, usage(1, 0)).is_none());
@@ -280,7 +273,7 @@ mod tests {
         assert!(accounts.would_fit(eve, usage(1, 50), more[0].usage()));
         drop((second, more));
         assert_eq!(accounts.total(), Usage::default());
-        assert!(accounts.0.lock().usages_by_principal.is_empty());
+        assert!(accounts.0.lock().usages.is_empty());
     }
 
     #[test]

@@ -75,16 +75,14 @@ impl Approvals {
         pending_decisions: Arc<PendingDecisions>,
         events: Arc<EventBus>,
     ) -> Self {
-        let shared = Shared {
+        let shared = Arc::new(Shared {
             store,
             section: config.approvals.clone(),
             redaction: config.call_log.redact.clone(),
             pending_decisions,
             events,
-        };
-        Self {
-            shared: Arc::new(shared),
-        }
+        });
+        Self { shared }
     }
 
     /// Returns the rules for redacting values that approvers must not see.
@@ -110,9 +108,10 @@ impl Approvals {
     ) -> Result<ApprovalRecord, StoreError> {
         store.decide_approval(id, decision).await?;
         self.shared.pending_decisions.wake_poll(id);
-        let stored_record = store.approval(id).await?;
-        let record =
-            stored_record.ok_or_else(|| StoreError::not_found("the approval was removed"))?;
+        let record = store
+            .approval(id)
+            .await?
+            .ok_or_else(|| StoreError::not_found("the approval was removed"))?;
         self.shared.events.publish(&Event::ApprovalDecided(&record));
         tracing::info!(
             approval.id = id, tool.name = %record.tool, decided_by = %decision.decider,
@@ -120,14 +119,8 @@ impl Approvals {
         );
         if let (Verdict::Denied, Some(call)) = (decision.verdict, record.call) {
             let failure = failure::for_denied(&record);
-            close_call(
-                store,
-                call,
-                CallStatus::Denied,
-                failure,
-                decision.decided_at,
-            )
-            .await;
+            let at = decision.decided_at;
+            close_call(store, call, CallStatus::Denied, failure, at).await;
         }
         Ok(record)
     }
@@ -153,13 +146,13 @@ impl Approvals {
             ..ApprovalFilter::default()
         };
         let request = PageRequest::first(MAX_APPROVALS_PER_HASH);
-        let page = store
-            .approvals(&filter, &request)
-            .await
-            .map_err(failure::for_store_error)?;
-        Ok(select_decided_or_newest(
-            page.items.into_iter().filter(is_match),
-        ))
+        let result = store.approvals(&filter, &request).await;
+        let valid_records = result
+            .map_err(failure::for_store_error)?
+            .items
+            .into_iter()
+            .filter(is_match);
+        Ok(pick_decided_or_newest(valid_records))
     }
 
     /// Returns the approval that is currently valid for the call, or creates one.
@@ -168,27 +161,17 @@ impl Approvals {
         store: &dyn Store,
         request: &ApprovalRequest,
     ) -> Result<ApprovalRecord, ToolFailure> {
-        let Shared {
-            section,
-            redaction,
-            pending_decisions,
-            events,
-            ..
-        } = &*self.shared;
-        let _creation_guard = pending_decisions.creation_lock.lock().await;
-        if let Some(record) = self
-            .find_valid(store, &RequiredApproval::for_request(request))
-            .await?
-        {
+        let (section, redaction, events) = (self.section(), self.redaction(), &self.shared.events);
+        let _creation_guard = self.shared.pending_decisions.creation_lock.lock().await;
+        let required = RequiredApproval::for_request(request);
+        if let Some(record) = self.find_valid(store, &required).await? {
             return Ok(record);
         }
         let now = Timestamp::now();
         let context = &request.context;
         let account = context.quota_account();
-        let open_counts = store
-            .count_open_approvals(&account, now)
-            .await
-            .map_err(failure::for_store_error)?;
+        let result = store.count_open_approvals(&account, now).await;
+        let open_counts = result.map_err(failure::for_store_error)?;
         let free_slots = section.max_pending.get().saturating_sub(open_counts.total);
         // An account must have fewer pending approvals than there are free slots for approvals, so
         // that one account cannot use all slots.
@@ -199,10 +182,8 @@ impl Approvals {
             ));
         }
         let arguments = redaction.redact(&Value::Object(request.arguments.clone()));
-        let forwarded_params = request
-            .forwarded
-            .as_ref()
-            .map(|forwarded| redaction.redact(forwarded));
+        let forwarded = request.forwarded.as_ref();
+        let forwarded_params = forwarded.map(|params| redaction.redact(params));
         let server = match request.tool.origin() {
             ToolOrigin::Mcp { server_label, .. } => Some(server_label.clone()),
             _ => None,
@@ -246,17 +227,12 @@ impl Approvals {
         if let Some(decision) = recorded_decision(&record, request) {
             return decision;
         }
-        let Shared {
-            section,
-            pending_decisions,
-            ..
-        } = &*self.shared;
-        let max_wait = request.context.approval.wait.min(section.max_wait);
+        let max_wait = request.context.approval.wait.min(self.section().max_wait);
         let principal = request.context.principal.as_deref();
-        let request_verdict = || elicitation::request_verdict(&self.shared.redaction, request);
+        let request_verdict = || elicitation::request_verdict(self.redaction(), request);
         // A caller above the limit of waiting callers gets the approval's id at once, like a caller
         // that does not wait.
-        let permit = pending_decisions.try_acquire_permit(principal);
+        let permit = self.shared.pending_decisions.try_acquire_permit(principal);
         let elicitation = permit.as_ref().and_then(|_| request_verdict());
         if permit.is_none() || max_wait.is_zero() && elicitation.is_none() {
             return Err(failure::for_undecided(&record, request));
@@ -293,10 +269,8 @@ impl Approvals {
             }
             Err(error) => return Err(failure::for_store_error(error)),
         };
-        decided_record
-            .as_ref()
-            .and_then(|record| recorded_decision(record, request))
-            .unwrap_or_else(|| Err(failure::for_undecided(record, request)))
+        let decision = decided_record.and_then(|decided| recorded_decision(&decided, request));
+        decision.unwrap_or_else(|| Err(failure::for_undecided(record, request)))
     }
 
     /// Marks an approval as used, so that the next call needs a new approval.
@@ -318,13 +292,10 @@ impl Approvals {
                 Ok(()) => {
                     // The call that requested the approval will never run, because this call, which
                     // runs instead, has its own record.
-                    if let Some(requesting_call) =
-                        record.call.filter(|_| record.call != request.call)
-                    {
+                    if let Some(call) = record.call.filter(|_| record.call != request.call) {
                         let failure = failure::for_used(&record);
                         let now = Timestamp::now();
-                        let status = CallStatus::Cancelled;
-                        close_call(store, requesting_call, status, failure, now).await;
+                        close_call(store, call, CallStatus::Cancelled, failure, now).await;
                     }
                     return Ok(());
                 }
@@ -349,20 +320,18 @@ impl Approvals {
         store: &Arc<dyn Store>,
         record: &ApprovalRecord,
         request: &ApprovalRequest,
-        mut elicitation: elicitation::PendingElicitation,
+        mut elicitation: elicitation::PendingVerdict,
         max_wait: Duration,
     ) -> Result<Decision, ToolFailure> {
         let pending_decisions = &self.shared.pending_decisions;
-        let mut outcome_future = std::pin::pin!(
-            pending_decisions.wait_for_outcome(&record.id, approval_reader(store, &record.id))
-        );
+        let read = approval_reader(store, &record.id);
+        let mut outcome = std::pin::pin!(pending_decisions.wait_for_outcome(&record.id, read));
         let mut close_signal = std::pin::pin!(pending_decisions.wait_until_closed());
         let deadline = Instant::now() + max_wait;
         loop {
             let remaining_time = deadline.saturating_duration_since(Instant::now());
-            let has_timed_out = elicitation.is_none() && remaining_time.is_zero();
-            if has_timed_out || pending_decisions.is_closed() || !record.is_valid(Timestamp::now())
-            {
+            let is_overdue = elicitation.is_none() && remaining_time.is_zero();
+            if is_overdue || pending_decisions.is_closed() || !record.is_valid(Timestamp::now()) {
                 return Err(failure::for_undecided(record, request));
             }
             let check_interval = match elicitation {
@@ -370,11 +339,9 @@ impl Approvals {
                 Some(_) => CLOCK_INTERVAL,
             };
             tokio::select! {
-                result = &mut outcome_future => {
-                    let decided_record = result?;
-                    let decision = decided_record
-                        .as_ref()
-                        .and_then(|decided_record| recorded_decision(decided_record, request));
+                result = &mut outcome => {
+                    let decided = result?;
+                    let decision = decided.and_then(|record| recorded_decision(&record, request));
                     return decision.unwrap_or_else(|| Err(failure::for_undecided(record, request)));
                 }
                 () = &mut close_signal => {}
@@ -388,27 +355,19 @@ impl Approvals {
         }
     }
 
-    /// Waits until one of the approvals `ids` is decided, at most until `deadline`. Returns whether
+    /// Waits until one of the approvals `ids` is decided, at most until `end`. Returns whether
     /// an approval is decided. Returns `false` at once if the principal already has the maximum
     /// number of waiting callers.
-    pub async fn wait_for_any(
-        &self,
-        principal: Option<&str>,
-        ids: &[&str],
-        deadline: Instant,
-    ) -> bool {
-        let Shared {
-            store,
-            pending_decisions,
-            ..
-        } = &*self.shared;
-        let (Some(store), true) = (store, deadline > Instant::now() && !ids.is_empty()) else {
+    pub async fn wait_for_any(&self, principal: Option<&str>, ids: &[&str], end: Instant) -> bool {
+        let pending_decisions = &self.shared.pending_decisions;
+        let can_wait = end > Instant::now() && !ids.is_empty();
+        let Some(store) = self.shared.store.as_ref().filter(|_| can_wait) else {
             return false;
         };
         let Some(_permit) = pending_decisions.try_acquire_permit(principal) else {
             return false;
         };
-        let mut earliest_end = deadline;
+        let mut earliest_end = end;
         for id in ids {
             let result = pillion_deadline::timeout_at(earliest_end, store.approval(id)).await;
             let now = Timestamp::now();
@@ -466,10 +425,8 @@ fn edited_arguments(
 /// Selects one of several valid approvals, sorted from newest to oldest. Several exist if two
 /// sidecars with one store have created approvals concurrently. Selects the approval that was
 /// decided first, or the newest approval if none is decided.
-fn select_decided_or_newest(
-    valid_approvals: impl Iterator<Item = ApprovalRecord>,
-) -> Option<ApprovalRecord> {
-    valid_approvals.min_by_key(|record| {
+fn pick_decided_or_newest(records: impl Iterator<Item = ApprovalRecord>) -> Option<ApprovalRecord> {
+    records.min_by_key(|record| {
         let decided_at = record.decision.as_ref().map(|decision| decision.decided_at);
         (decided_at.is_none(), decided_at)
     })
@@ -484,12 +441,13 @@ async fn close_call(
     at: Timestamp,
 ) {
     let update = async {
-        let Some(mut call) = store.find_call(id).await? else {
+        let pending_call = store
+            .find_call(id)
+            .await?
+            .filter(|call| call.status == CallStatus::Pending);
+        let Some(mut call) = pending_call else {
             return Ok(());
         };
-        if call.status != CallStatus::Pending {
-            return Ok(());
-        }
         call.status = status;
         call.completed_at = Some(at);
         call.error = Some(failure.message);
@@ -513,9 +471,7 @@ impl Approver for Approvals {
         Box::pin(async move {
             match &approvals.shared.store {
                 Some(store) => approvals.find_or_await_decision(store, &request).await,
-                None => {
-                    elicitation::decide_without_store(&approvals.shared.redaction, &request).await
-                }
+                None => elicitation::decide_without_store(approvals.redaction(), &request).await,
             }
         })
     }
@@ -569,22 +525,19 @@ mod tests {
     use pillion_core::store::ApprovalStore;
 
     use super::*;
-    use crate::test_support::{approval, memory_store};
+    use crate::test_support::{approval, decision, memory_store};
 
     #[tokio::test]
     async fn g3_the_first_decided_of_two_approvals_of_one_call_counts() {
         let store = memory_store().await;
         let approvals = Approvals::new(&Config::default(), None, Arc::default(), Arc::default());
-        let required_approval = RequiredApproval {
+        let required = RequiredApproval {
             hash: "hash".to_owned(),
             requested_id: None,
         };
         let live = async || {
-            let live = approvals
-                .find_valid(&*store, &required_approval)
-                .await
-                .unwrap();
-            live.map(|record| record.id)
+            let record = approvals.find_valid(&*store, &required).await.unwrap();
+            record.map(|record| record.id)
         };
         for (second, id) in (0..).zip(["a", "b", "c"]) {
             let record = approval(id, Duration::from_secs(second));
@@ -593,13 +546,7 @@ mod tests {
         assert_eq!(live().await.as_deref(), Some("c"));
         let now = Timestamp::now();
         for (seconds, id, verdict) in [(1, "b", Verdict::Denied), (0, "a", Verdict::Approved)] {
-            let decision = ApprovalDecision {
-                verdict,
-                decider: "alice".to_owned(),
-                decided_at: now.plus(Duration::from_secs(seconds)),
-                reason: None,
-                arguments: None,
-            };
+            let decision = decision(verdict, now.plus(Duration::from_secs(seconds)));
             store.decide_approval(id, &decision).await.unwrap();
             assert_eq!(live().await.as_deref(), Some(id));
         }

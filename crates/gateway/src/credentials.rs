@@ -33,15 +33,13 @@ pub async fn open_vault(
     store: &Arc<dyn Store>,
     config: &Config,
 ) -> Result<Option<Arc<Vault>>, CredentialError> {
-    match config.vault.key()? {
-        None => Ok(None),
-        Some(key) => {
-            let vault = Vault::open(Arc::clone(store) as _, key).await?;
-            // The ids are read only to detect errors of the store at start-up; they are not used.
-            vault.ids(SecretKind::Credential).await?;
-            Ok(Some(Arc::new(vault)))
-        }
-    }
+    let Some(key) = config.vault.key()? else {
+        return Ok(None);
+    };
+    let vault = Vault::open(Arc::clone(store) as _, key).await?;
+    // The ids are read only to detect errors of the store at start-up; they are not used.
+    vault.ids(SecretKind::Credential).await?;
+    Ok(Some(Arc::new(vault)))
 }
 
 /// Returns the id of a server of the configuration file, derived from its label.
@@ -58,10 +56,6 @@ pub fn file_id(label: &str) -> String {
 
 /// Returns the scheme, host and port of a URL.
 pub fn url_origin(url: &url::Url) -> String {
-    format!(
-        "{}://{}:{:?}",
-        url.scheme(),
-        url.host_str().unwrap_or_default(),
-        url.port_or_known_default()
-    )
+    let (scheme, host) = (url.scheme(), url.host_str().unwrap_or_default());
+    format!("{scheme}://{host}:{:?}", url.port_or_known_default())
 }

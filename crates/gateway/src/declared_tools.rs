@@ -22,15 +22,12 @@ pub use step_checkpoints::StepCheckpoints;
 pub struct RegisteredTools(Vec<Arc<RegisteredTool>>);
 
 /// Builds the tools that the configuration declares.
-pub fn build(
-    declared_tools: &DeclaredTools,
-    checkpoints: &Arc<dyn CheckpointStore>,
-) -> Vec<Arc<dyn Tool>> {
-    let composed_tools = declared_tools.composed.iter().map(|composition| {
-        let tool = ComposedTool::new(composition.clone(), Arc::clone(checkpoints));
+pub fn build(declared: &DeclaredTools, store: &Arc<dyn CheckpointStore>) -> Vec<Arc<dyn Tool>> {
+    let composed_tools = declared.composed.iter().map(|composition| {
+        let tool = ComposedTool::new(composition.clone(), Arc::clone(store));
         Arc::new(tool) as Arc<dyn Tool>
     });
-    let http_tools = declared_tools.http.iter().map(|tool| Arc::clone(tool) as _);
+    let http_tools = declared.http.iter().map(|tool| Arc::clone(tool) as _);
     composed_tools.chain(http_tools).collect()
 }
 
@@ -57,11 +54,7 @@ impl RegisteredTools {
         for tool in remove_duplicates(tools) {
             let name = tool.definition().name().clone();
             let may_replace = |holder: &Arc<RegisteredTool>| {
-                let is_previous_tool = || {
-                    self.0
-                        .iter()
-                        .any(|previous_tool| Arc::ptr_eq(previous_tool, holder))
-                };
+                let is_previous_tool = || self.0.iter().any(|tool| Arc::ptr_eq(tool, holder));
                 !holder.is_offered() || holder.origin().is_mcp() || is_previous_tool()
             };
             let registration = match registry.put(tool, may_replace) {
@@ -95,27 +88,18 @@ impl RegisteredTools {
 }
 
 /// Returns the differences between two sets of offered tools.
-fn compare_tools(
-    previous_tools: &[Arc<RegisteredTool>],
-    current_tools: &[Arc<RegisteredTool>],
-) -> ToolChanges {
+fn compare_tools(previous: &[Arc<RegisteredTool>], current: &[Arc<RegisteredTool>]) -> ToolChanges {
     let mut changes = ToolChanges::default();
-    for tool in current_tools {
-        match previous_tools
-            .iter()
-            .find(|other_tool| other_tool.name() == tool.name())
-        {
+    for tool in current {
+        match previous.iter().find(|other| other.name() == tool.name()) {
             None => changes.added_names.push(tool_name(tool)),
-            Some(other_tool) if !is_same(other_tool, tool) => {
-                changes.changed_names.push(tool_name(tool));
-            }
+            Some(other) if !is_same(other, tool) => changes.changed_names.push(tool_name(tool)),
             Some(_) => {}
         }
     }
-    let removed_tools = previous_tools.iter().filter(|tool| {
-        current_tools
-            .iter()
-            .all(|other_tool| other_tool.name() != tool.name())
+    let removed_tools = previous.iter().filter(|tool| {
+        let mut current_tools = current.iter();
+        current_tools.all(|other| other.name() != tool.name())
     });
     changes.removed_names.extend(removed_tools.map(tool_name));
     changes
@@ -140,10 +124,8 @@ fn remove_duplicates(tools: Vec<Arc<dyn Tool>>) -> Vec<Arc<dyn Tool>> {
     let mut unique_tools: Vec<Arc<dyn Tool>> = Vec::new();
     for tool in tools {
         let name = tool.definition().name();
-        let first_tool = unique_tools
-            .iter_mut()
-            .find(|other| other.definition().name() == name);
-        match first_tool {
+        let mut others = unique_tools.iter_mut();
+        match others.find(|other| other.definition().name() == name) {
             None => unique_tools.push(tool),
             Some(first_tool) if !first_tool.is_offered() => *first_tool = tool,
             Some(_) => tracing::warn!(

@@ -136,10 +136,8 @@ impl EventBus {
         let mut ring = self.ring.lock();
         let number = ring.next_number;
         ring.next_number += 1;
-        let text = format!(
-            "id: {}-{number}\nevent: {kind}\ndata: {data}\n\n",
-            self.epoch
-        );
+        let epoch = &self.epoch;
+        let text = format!("id: {epoch}-{number}\nevent: {kind}\ndata: {data}\n\n");
         ring.bytes += text.len();
         ring.events.push_back(SerializedEvent {
             number,

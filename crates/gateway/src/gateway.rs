@@ -119,9 +119,8 @@ impl Gateway {
         let unknown_tools = Arc::clone(&shared.unknown_tools);
         unknown_tools.check_servers(shared.executor.registry());
         shared.process.events.set_new_tool_observer(unknown_tools);
-        Self {
-            shared: Arc::new(shared),
-        }
+        let shared = Arc::new(shared);
+        Self { shared }
     }
 
     /// Builds a gateway from a configuration. Performs no I/O: the tools of MCP servers are listed
@@ -372,10 +371,9 @@ impl Gateway {
     /// Returns the longest of the call timeouts of the tools with these names. Without names,
     /// returns the default timeout of a call.
     pub fn timeout_of_calls<'a>(&self, names: impl Iterator<Item = &'a str>) -> Duration {
-        let timeouts = names.map(|name| self.executor().timeout_of(name));
-        timeouts
-            .max()
-            .unwrap_or_else(|| self.executor().timeout_of(""))
+        let executor = self.executor();
+        let timeouts = names.map(|name| executor.timeout_of(name));
+        timeouts.max().unwrap_or_else(|| executor.timeout_of(""))
     }
 
     /// Returns the prefix of the tool names of the MCP server with this label.
@@ -443,11 +441,10 @@ impl Resolution {
     /// Returns the executor for calls of the tools. Nested calls may use the tools that only this
     /// caller has.
     pub fn executor(&self, gateway: &Gateway) -> Executor {
+        let executor = gateway.executor();
         match &self.caller_tools {
-            Some(caller_tools) => gateway
-                .executor()
-                .with_caller_tools(Arc::clone(&caller_tools.tools)),
-            None => gateway.executor().clone(),
+            Some(caller_tools) => executor.with_caller_tools(Arc::clone(&caller_tools.tools)),
+            None => executor.clone(),
         }
     }
 }
@@ -549,19 +546,14 @@ impl ToolLookup<'_> {
             // No tool is returned, because the name belongs to a tool that the caller may not see.
             return None;
         }
+        let tools = &caller_tools.tools;
         let find_by_other_name = || match self.scope {
-            NameScope::Registered => {
-                repaired_names(name).find_map(|name| caller_tools.tools.get(name).cloned())
-            }
+            NameScope::Registered => repaired_names(name).find_map(|name| tools.get(name).cloned()),
             NameScope::ListedToClients => {
                 caller_tools.find_by_own_name(self.gateway.upstreams(), name)
             }
         };
-        let caller_tool = caller_tools
-            .tools
-            .get(name)
-            .cloned()
-            .or_else(find_by_other_name);
+        let caller_tool = tools.get(name).cloned().or_else(find_by_other_name);
         caller_tool
             .or_else(|| self.gateway.registry().get(name))
             .filter(|tool| self.visibility.admits(tool, name))
@@ -572,19 +564,13 @@ impl ToolLookup<'_> {
         &self,
         caller_tools: &CallerTools,
         name: &str,
-        unavailable_servers: &[UnavailableServer],
+        unavailable: &[UnavailableServer],
     ) -> MissingTool {
-        let upstreams = self.gateway.upstreams();
-        match MissingTool::find(
-            upstreams,
-            self.visibility,
-            caller_tools,
-            name,
-            unavailable_servers,
-        ) {
+        let (upstreams, visibility) = (self.gateway.upstreams(), self.visibility);
+        match MissingTool::find(upstreams, visibility, caller_tools, name, unavailable) {
             MissingTool::Unknown if self.scope == NameScope::ListedToClients => {
-                let unavailable_tool = upstreams.unavailable_own_name(name, unavailable_servers);
-                MissingTool::from_unavailable_tool(unavailable_tool, self.visibility, name)
+                let unavailable_tool = upstreams.unavailable_own_name(name, unavailable);
+                MissingTool::from_unavailable_tool(unavailable_tool, visibility, name)
             }
             reason => reason,
         }
@@ -603,22 +589,15 @@ impl ToolLookup<'_> {
         missing_names
     }
 
-    fn add_missing_nested(
-        &self,
-        tool: &RegisteredTool,
-        depth: usize,
-        missing_names: &mut Vec<String>,
-    ) {
+    fn add_missing_nested(&self, tool: &RegisteredTool, depth: usize, missing: &mut Vec<String>) {
         for name in tool.tool().called_tools() {
             match self.gateway.registry().get(name) {
                 Some(called_tool) if depth > 0 => {
-                    self.add_missing_nested(&called_tool, depth - 1, missing_names);
+                    self.add_missing_nested(&called_tool, depth - 1, missing);
                 }
                 Some(_) => {}
-                None if missing_names
-                    .iter()
-                    .any(|missing_name| missing_name == name) => {}
-                None => missing_names.push(name.to_owned()),
+                None if missing.iter().any(|missing_name| missing_name == name) => {}
+                None => missing.push(name.to_owned()),
             }
         }
     }
@@ -631,7 +610,7 @@ impl MissingTool {
         visibility: &Visibility,
         caller_tools: &CallerTools,
         name: &str,
-        unavailable_servers: &[UnavailableServer],
+        unavailable: &[UnavailableServer],
     ) -> Self {
         let missing_credential = caller_tools
             .missing_credential(upstreams, name)
@@ -645,25 +624,17 @@ impl MissingTool {
         if let Some(blocked_tool) = blocked_tool {
             return Self::Blocked(blocked_tool);
         }
-        let unavailable_tool = upstreams.unavailable_tool(
-            name,
-            unavailable_servers
-                .iter()
-                .chain(&caller_tools.unavailable_servers),
-        );
+        let servers = unavailable.iter().chain(&caller_tools.unavailable_servers);
+        let unavailable_tool = upstreams.unavailable_tool(name, servers);
         Self::from_unavailable_tool(unavailable_tool, visibility, name)
     }
 
     fn from_unavailable_tool(
-        unavailable_tool: Option<UnavailableTool>,
+        tool: Option<UnavailableTool>,
         visibility: &Visibility,
         name: &str,
     ) -> Self {
-        match unavailable_tool.filter(|unavailable_tool| {
-            visibility.is_name_visible(name, name, &unavailable_tool.origin)
-        }) {
-            Some(unavailable_tool) => Self::Unavailable(unavailable_tool),
-            None => Self::Unknown,
-        }
+        let visible_tool = tool.filter(|tool| visibility.is_name_visible(name, name, &tool.origin));
+        visible_tool.map_or(Self::Unknown, Self::Unavailable)
     }
 }

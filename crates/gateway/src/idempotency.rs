@@ -151,10 +151,9 @@ impl IdempotencyKeys {
                 started_calls.push(self.may_have_started(id).await?.then_some(id));
             }
             if started_calls.iter().any(Option::is_some) {
-                let fingerprint = claim.fingerprint;
                 return Ok(KeyState::Interrupted {
                     started_calls,
-                    fingerprint,
+                    fingerprint: claim.fingerprint,
                 });
             }
         }
@@ -167,11 +166,8 @@ impl IdempotencyKeys {
 
     /// Returns whether the tool of a call may have started.
     async fn may_have_started(&self, call: CallId) -> Result<bool, StoreError> {
-        let started_statuses = [
-            CallStatus::Running,
-            CallStatus::Interrupted,
-            CallStatus::Success,
-        ];
+        use CallStatus::{Interrupted, Running, Success};
+        let started_statuses = [Running, Interrupted, Success];
         match self.store.find_call(call).await? {
             Some(call) => Ok(call.duration.is_some() || started_statuses.contains(&call.status)),
             // A call that was never recorded has not started, because each call is recorded before
@@ -308,11 +304,8 @@ impl ClaimedKey {
     /// principal's stored responses and this response have at most `max_bytes` bytes together.
     /// Counts the response if it may be stored.
     pub async fn admits(&self, principal: Option<&str>, bytes: usize, max_bytes: u64) -> bool {
-        let store = &*self.keys.store;
-        let admission = self
-            .keys
-            .response_bytes
-            .admit(store, principal, bytes as u64, max_bytes);
+        let (store, response_bytes) = (&*self.keys.store, &self.keys.response_bytes);
+        let admission = response_bytes.admit(store, principal, bytes as u64, max_bytes);
         match admission.await {
             Ok(is_admitted) => is_admitted,
             Err(error) => {
@@ -328,17 +321,12 @@ impl ClaimedKey {
     /// Stores the result of the request. Until this function returns, a repeated request gets the
     /// response that the request is in progress.
     pub async fn complete(self, result: &str) {
-        let Self {
-            key, fingerprint, ..
-        } = &self;
-        self.keys.record(key, fingerprint, result).await;
+        self.keys.record(&self.key, &self.fingerprint, result).await;
     }
 
     async fn release(&self) -> Result<(), StoreError> {
-        let Self {
-            key, fingerprint, ..
-        } = self;
-        self.keys.store.release_key(key, fingerprint).await
+        let release = self.keys.store.release_key(&self.key, &self.fingerprint);
+        release.await
     }
 
     /// Releases the key of a request that has not run.

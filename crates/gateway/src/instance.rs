@@ -69,11 +69,8 @@ fn load_or_create_id(directory: &Path) -> io::Result<Uuid> {
         let id = Uuid::new_v4().to_string();
         let temporary_path = directory.join(format!("{INSTANCE_FILE}.{id}"));
         let mut options = OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temporary_path)?;
+        options.write(true).create_new(true).mode(0o600);
+        let mut file = options.open(&temporary_path)?;
         file.write_all(id.as_bytes())?;
         let link_result = fs::hard_link(&temporary_path, &path);
         fs::remove_file(&temporary_path)?;
@@ -97,10 +94,8 @@ mod tests {
         let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let id = load_or_create_id(&one.path().join("pillion")).unwrap();
         assert_eq!(load_or_create_id(&one.path().join("pillion")).unwrap(), id);
-        assert_ne!(
-            load_or_create_id(&other.path().join("pillion")).unwrap(),
-            id
-        );
+        let other_id = load_or_create_id(&other.path().join("pillion")).unwrap();
+        assert_ne!(other_id, id);
         let left = fs::read_dir(one.path().join("pillion")).unwrap();
         assert_eq!(left.count(), 1);
         fs::write(one.path().join("pillion/instance"), "mine").unwrap();
@@ -112,10 +107,8 @@ mod tests {
         let socket = Path::new("/run/pillion/pillion.sock");
         let of = |toml: &str| sidecar_identity(&Config::parse(toml, "test.toml").unwrap(), socket);
         let by_host = local_identity(socket);
-        assert_eq!(
-            of("[store]\nlocation = \"/var/lib/p.db\"\ninstance = \"a\""),
-            by_host
-        );
+        let in_file = "[store]\nlocation = \"/var/lib/p.db\"\ninstance = \"a\"";
+        assert_eq!(of(in_file), by_host);
         let postgres = "[store]\nlocation = \"postgres://db/p\"\n";
         let [a, b] = ["a", "b"].map(|name| of(&format!("{postgres}instance = \"{name}\"")));
         assert_eq!(a, "a:/run/pillion/pillion.sock");

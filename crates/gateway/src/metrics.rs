@@ -80,10 +80,9 @@ impl Metrics {
     /// [`Peer::transport`](crate::access::Peer::transport) returns.
     #[must_use]
     pub fn connections(&self, transport: &str) -> &ConnectionMetrics {
-        if transport == "tcp" {
-            &self.tcp
-        } else {
-            &self.unix
+        match transport {
+            "tcp" => &self.tcp,
+            _ => &self.unix,
         }
     }
 }

@@ -70,10 +70,9 @@ impl Models {
                     && server.id.is_none()
                     && native_labels.any(|label| label == server.label())
             });
+            let native_endpoints = native_servers.filter_map(NativeEndpoint::from_section);
             let model = Model {
-                native_endpoints: native_servers
-                    .filter_map(NativeEndpoint::from_section)
-                    .collect(),
+                native_endpoints: native_endpoints.collect(),
                 config: Arc::clone(&section.config),
                 client,
                 api: provider.map(ProviderSection::api),
@@ -194,10 +193,8 @@ impl KeySource for KeyInVault {
         };
         let key = vault.get(SecretKind::ProviderKey, &self.provider).await;
         key.map_err(|error| {
-            let message = format!(
-                "Cannot read the API key of provider '{}': {error}",
-                self.provider
-            );
+            let provider = &self.provider;
+            let message = format!("Cannot read the API key of provider '{provider}': {error}");
             ModelError::new(ModelErrorKind::Unavailable, message)
         })
     }

@@ -30,15 +30,11 @@ impl LoadedPacks {
     ) -> (Self, Vec<Arc<dyn Tool>>) {
         let section = &config.tabletop;
         if !section.enabled {
-            let offered_packs = Packs::default();
-            let tabletop = self.tabletop.clone();
-            return (
-                Self {
-                    offered_packs,
-                    tabletop,
-                },
-                Vec::new(),
-            );
+            let loaded_packs = Self {
+                offered_packs: Packs::default(),
+                tabletop: self.tabletop.clone(),
+            };
+            return (loaded_packs, Vec::new());
         }
         let model_name = section.model.as_deref().filter(|_| config.features.llm);
         if model_name.is_none() {

@@ -109,9 +109,8 @@ impl PinRules {
 /// Returns the size of a pin, in bytes.
 #[must_use]
 pub fn pin_bytes(pin: &ToolPin) -> usize {
-    let pending_definition = pin.pending.as_ref();
-    let pending_bytes =
-        pending_definition.map_or(0, |pending_definition| pending_definition.definition.len());
+    let pending = pin.pending.as_ref();
+    let pending_bytes = pending.map_or(0, |pending| pending.definition.len());
     pin.tool.len() + pin.definition.len() + pending_bytes
 }
 

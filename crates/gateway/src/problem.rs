@@ -56,11 +56,9 @@ impl Problem {
 
     /// Sets the error's code in OpenAI-compatible APIs.
     #[must_use]
-    pub fn with_openai_code(self, code: &'static str) -> Self {
-        Self {
-            openai_code: Some(code),
-            ..self
-        }
+    pub fn with_openai_code(mut self, code: &'static str) -> Self {
+        self.openai_code = Some(code);
+        self
     }
 
     /// Adds the tool and the details of a failure.
@@ -75,11 +73,9 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let code = self.openai_code.unwrap_or(&self.failure.error_code);
         let reason = Reason {
-            code: self
-                .openai_code
-                .unwrap_or(&self.failure.error_code)
-                .to_owned(),
+            code: code.to_owned(),
             message: self.detail.clone(),
         };
         let mut response = (status, Json(self)).into_response();

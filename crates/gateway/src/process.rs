@@ -73,12 +73,8 @@ impl AdmissionWatch {
         let Some(Peer::Process { uid, gid, pid }) = self.peer else {
             return std::future::pending().await;
         };
-        if self
-            .peers
-            .wait_for(|peers| !peers.allows(uid, gid))
-            .await
-            .is_err()
-        {
+        let revocation = self.peers.wait_for(|peers| !peers.allows(uid, gid));
+        if revocation.await.is_err() {
             // Receiving cannot fail before the process ends, because the sender is dropped only
             // then.
             return std::future::pending().await;

@@ -224,9 +224,7 @@ impl Results {
     /// of its age, because the system clock may be wrong.
     fn free_space(&self, bytes: u64) -> io::Result<()> {
         let mut files = self.directory.files()?;
-        files.sort_by(|left, right| {
-            (left.modified_at, &left.path).cmp(&(right.modified_at, &right.path))
-        });
+        files.sort_by_cached_key(|file| (file.modified_at, file.path.clone()));
         let mut total_bytes: u64 = files.iter().map(|file| file.bytes).sum();
         for file in files {
             if total_bytes.saturating_add(bytes) <= self.max_bytes {
@@ -260,8 +258,7 @@ impl Results {
             result
         });
         let result = match timeout(CHECK_TIMEOUT, write_attempt).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(error)) => Err(io::Error::other(error)),
+            Ok(result) => result.unwrap_or_else(|error| Err(io::Error::other(error))),
             Err(_) => Err(io::Error::new(
                 io::ErrorKind::TimedOut,
                 "the file system does not respond",
@@ -304,20 +301,14 @@ impl ResultStore for Results {
             let name = result.tool.name().clone();
             let mut task = spawn_blocking(move || results.store_blocking(&result));
             let outcome = match timeout(STORE_TIMEOUT, &mut task).await {
-                Ok(store_result) => {
-                    store_result.unwrap_or_else(|error| Err(io::Error::other(error)))
-                }
+                Ok(result) => result.unwrap_or_else(|error| Err(io::Error::other(error))),
                 Err(_) => {
                     // The result may still be stored, because `abort` has no effect if a thread
                     // already writes the file.
                     task.abort();
-                    Err(io::Error::new(
-                        io::ErrorKind::TimedOut,
-                        format!(
-                            "the result was not written within {} s",
-                            STORE_TIMEOUT.as_secs()
-                        ),
-                    ))
+                    let seconds = STORE_TIMEOUT.as_secs();
+                    let message = format!("the result was not written within {seconds} s");
+                    Err(io::Error::new(io::ErrorKind::TimedOut, message))
                 }
             };
             outcome.map_err(|error| {

@@ -72,10 +72,8 @@ where
 {
     let (reader, writer) = tokio::io::split(stream);
     let codec = LinesCodec::new_with_max_length(max_bytes);
-    (
-        LineReader(FramedRead::new(reader, codec)),
-        LineWriter(writer),
-    )
+    let lines = FramedRead::new(reader, codec);
+    (LineReader(lines), LineWriter(writer))
 }
 
 impl<S: AsyncRead + AsyncWrite> LineReader<S> {

@@ -67,9 +67,8 @@ impl State {
             socket: Some(socket.to_owned()),
         };
         interrupt_calls(&store, &runs).await?;
-        warn_about_interrupted(
-            interrupt_ended_processes(&store, ProcessLocks::from_config(config)).await?,
-        );
+        let locks = ProcessLocks::from_config(config);
+        warn_about_interrupted(interrupt_ended_processes(&store, locks).await?);
         let store_id = store_id::load_or_create(&*store).await?;
         Ok(Self {
             store_id,
@@ -114,14 +113,12 @@ impl State {
 
     fn with_store(store: Arc<SqlStore>, runs: ProcessRuns, config: &Config) -> Self {
         let results = ResultDirectory::from_config(config);
-        let stored_results = results
-            .as_ref()
-            .map(|results| results.with_section(&config.results));
+        let directory = results.as_ref();
+        let stored_results = directory.map(|directory| directory.with_section(&config.results));
         let clean_up = CleanUp::new(Arc::clone(&store), runs.clone(), config, stored_results);
         let clean_up_task = tokio::spawn(clean_up.run());
         let file_watch = tokio::spawn(watch_file(Arc::clone(&store)));
-        let key_store = Arc::<SqlStore>::clone(&store);
-        let keys = IdempotencyKeys::new(key_store, runs.clone());
+        let keys = IdempotencyKeys::new(Arc::<SqlStore>::clone(&store), runs.clone());
         Self {
             check_lock: Arc::default(),
             keys: Arc::new(keys),
@@ -247,10 +244,8 @@ impl State {
     /// Marks the unfinished calls of this process as interrupted. Returns whether the store has
     /// recorded this.
     pub async fn interrupt_own_calls(&self) -> bool {
-        let mark_interrupted = self
-            .store
-            .interrupt_run(&self.runs.current_run, Timestamp::now());
-        let outcome = mark_interrupted.await;
+        let now = Timestamp::now();
+        let outcome = self.store.interrupt_run(self.process(), now).await;
         if let Err(error) = &outcome {
             tracing::warn!(
                 %error,
@@ -314,11 +309,9 @@ fn warn_about_interrupted(interrupted_calls: u64) {
 
 /// Returns the location and options of the store.
 pub fn store_options(config: &Config) -> Result<StoreOptions, StoreError> {
-    config.store.options().ok_or_else(|| {
-        StoreError::unavailable(
-            "Cannot determine the state directory for the store: set store.location",
-        )
-    })
+    let message = "Cannot determine the state directory for the store: set store.location";
+    let options = config.store.options();
+    options.ok_or_else(|| StoreError::unavailable(message))
 }
 
 /// Creates the directory of the store's file, if the store is in a file.
@@ -331,10 +324,8 @@ pub fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
     };
     // No permissions are set, because the umask of the process restricts the directory to its user.
     std::fs::create_dir_all(directory).map_err(|error| {
-        let message = format!(
-            "Cannot create the directory {}: {error}",
-            directory.display()
-        );
+        let path = directory.display();
+        let message = format!("Cannot create the directory {path}: {error}");
         StoreError::unavailable(message).with_source(error)
     })
 }

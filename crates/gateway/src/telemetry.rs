@@ -116,11 +116,10 @@ fn collector_url(section: &TelemetrySection) -> Option<Url> {
     if let Some(value) = variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
         return parse_url("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", value);
     }
-    let base_url = match variable("OTEL_EXPORTER_OTLP_ENDPOINT") {
+    let mut url = match variable("OTEL_EXPORTER_OTLP_ENDPOINT") {
         Some(value) => parse_url("OTEL_EXPORTER_OTLP_ENDPOINT", value)?,
         None => section.endpoint.as_ref()?.0.clone(),
     };
-    let mut url = base_url;
     let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
     url.set_path(&path);
     Some(url)

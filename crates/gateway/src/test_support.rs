@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::store::{ApprovalRecord, Timestamp};
+use pillion_core::store::{ApprovalDecision, ApprovalRecord, Timestamp, Verdict};
 use pillion_core::tool::{FnTool, Tool, ToolDefinition, ToolOutput};
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 
@@ -39,5 +39,16 @@ pub(crate) fn approval(id: &str, expires_after: Duration) -> ApprovalRecord {
         expires_at: created_at.plus(Duration::from_secs(900)),
         decision: None,
         used_at: None,
+    }
+}
+
+/// Returns a decision of Alice.
+pub(crate) fn decision(verdict: Verdict, decided_at: Timestamp) -> ApprovalDecision {
+    ApprovalDecision {
+        verdict,
+        decider: "alice".to_owned(),
+        decided_at,
+        reason: None,
+        arguments: None,
     }
 }

@@ -11,7 +11,7 @@ use secrecy::SecretString;
 
 use crate::credentials::UserCredentials;
 use crate::tool_keys::KeyedTool;
-use pillion_config::{BuiltinTools, Config, ServiceKey};
+use pillion_config::{Config, ServiceKey};
 
 /// Registers the built-in tools that are missing, and their aliases. Returns the names of the added
 /// tools; a second call adds none.
@@ -53,33 +53,26 @@ pub fn build_configured(
     store: Option<Arc<dyn Store>>,
     vault: &UserCredentials,
 ) -> Vec<Arc<dyn Tool>> {
-    let BuiltinTools {
-        get_weather,
-        web_search,
-        keys,
-        ..
-    } = config.builtins.clone();
+    let builtins = &config.builtins;
     let find_key = |tool: &str| {
-        let key = keys.iter().find(|key| key.tool == tool && key.is_in_vault);
+        let mut keys = builtins.keys.iter();
+        let key = keys.find(|key| key.tool == tool && key.is_in_vault);
         key.map(|key| (*key, vault.clone()))
     };
-    let weather_tool = get_weather.map(|settings| {
+    let weather_tool = builtins.get_weather.clone().map(|settings| {
         let key = find_key("get_weather");
         create_keyed(key, settings, WeatherSettings::with_key, GetWeather::new)
     });
-    let search_tool = web_search.map(|settings| {
+    let search_tool = builtins.web_search.clone().map(|settings| {
         let key = find_key("web_search");
         create_keyed(key, settings, SearchSettings::with_key, WebSearch::new)
     });
     let store = store.filter(|_| config.memory.enabled);
-    let memory_tools = store
-        .map(|store| pillion_builtins::memory::memory(&(store as _)))
-        .into_iter()
-        .flatten();
+    let memory_tools = store.map(|store| pillion_builtins::memory::memory(&(store as _)));
     weather_tool
         .into_iter()
         .chain(search_tool)
-        .chain(memory_tools)
+        .chain(memory_tools.into_iter().flatten())
         .collect()
 }
 

@@ -154,11 +154,9 @@ impl Upstreams {
         credentials: UserCredentials,
     ) -> Self {
         let owners = NameOwners::new(servers);
-        let servers: Vec<_> = servers
-            .iter()
-            .filter(|section| section.settings.enabled)
-            .map(|section| Arc::new(Server::new(section, &listeners, &credentials)))
-            .collect();
+        let new_server = |section| Arc::new(Server::new(section, &listeners, &credentials));
+        let enabled = servers.iter().filter(|section| section.settings.enabled);
+        let servers: Vec<_> = enabled.map(new_server).collect();
         Self {
             has_tried_discovery: AtomicBool::new(servers.is_empty()),
             servers,
@@ -206,13 +204,9 @@ impl Upstreams {
 
     /// Returns the registered tools of all servers.
     pub fn tools(&self) -> IndexMap<ToolName, Arc<UpstreamTool>> {
-        let tools = self.server_tools.tools.read();
-        let registered_tools = tools
-            .iter()
-            .filter(|(name, tool)| self.is_registered(name, tool));
-        registered_tools
-            .map(|(name, tool)| (name.clone(), Arc::clone(tool)))
-            .collect()
+        let mut tools = self.server_tools.tools.read().clone();
+        tools.retain(|name, tool| self.is_registered(name, tool));
+        tools
     }
 
     /// Returns whether `name` still belongs to a tool of the same server as `tool`. A tool of the
@@ -256,21 +250,17 @@ impl Upstreams {
         if let Some(blocked_tool) = blocked_tools.get(name) {
             return Some(blocked_tool.clone());
         }
-        let mut matching_tools = blocked_tools.values().filter(|blocked_tool| {
+        let mut matches = blocked_tools.values().filter(|blocked_tool| {
             blocked_tool.tool == name && blocked_tool.server.configured_prefix.is_none()
         });
-        let blocked_tool = matching_tools.next()?;
-        matching_tools
-            .next()
-            .is_none()
-            .then(|| blocked_tool.clone())
+        let blocked_tool = matches.next()?;
+        matches.next().is_none().then(|| blocked_tool.clone())
     }
 
     /// Marks the tool list of the server with this label as stale, so that the next discovery
     /// requests the list again.
     pub fn expire(&self, label: &str) {
-        let server = self.servers.iter().find(|server| server.label == label);
-        if let Some(server) = server {
+        if let Some(server) = self.servers.iter().find(|server| server.label == label) {
             server.expire();
         }
     }
@@ -306,9 +296,8 @@ impl Upstreams {
         let mut unmatched_servers: Vec<_> = self.servers.iter().collect();
         let mut new_servers = Vec::new();
         for section in servers.iter().filter(|section| section.settings.enabled) {
-            let index = unmatched_servers
-                .iter()
-                .position(|server| server.section.has_same_content(section));
+            let mut unmatched = unmatched_servers.iter();
+            let index = unmatched.position(|server| server.section.has_same_content(section));
             new_servers.push(match index {
                 Some(index) => Arc::clone(unmatched_servers.remove(index)),
                 None => Arc::new(Server::new(section, &self.listeners, &self.credentials)),
@@ -442,19 +431,10 @@ impl Upstreams {
 
     /// Returns the servers of these upstreams that `other_upstreams` does not have.
     pub fn servers_missing_from(&self, other_upstreams: &Self) -> RemovedServers {
-        let is_gone = |server: &&Arc<Server>| {
-            !other_upstreams
-                .servers
-                .iter()
-                .any(|other| Arc::ptr_eq(server, other))
-        };
-        RemovedServers(
-            self.servers
-                .iter()
-                .filter(is_gone)
-                .map(Arc::clone)
-                .collect(),
-        )
+        let others = &other_upstreams.servers;
+        let is_gone =
+            |server: &&Arc<Server>| !others.iter().any(|other| Arc::ptr_eq(server, other));
+        RemovedServers(self.servers.iter().filter(is_gone).cloned().collect())
     }
 }
 

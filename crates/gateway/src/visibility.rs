@@ -34,11 +34,9 @@ impl Visibility {
     }
 
     /// Restricts the visibility to the data of this user, if set.
-    pub fn restrict_to_user(self, user: Option<&str>) -> Self {
-        Self {
-            only_user: user.map(Into::into),
-            ..self
-        }
+    pub fn restrict_to_user(mut self, user: Option<&str>) -> Self {
+        self.only_user = user.map(Into::into);
+        self
     }
 
     /// Returns the only user whose data may be seen, if restricted.
@@ -47,28 +45,21 @@ impl Visibility {
     }
 
     /// Restricts the visibility to what a model may see.
-    pub fn for_model(self, model: Arc<ModelConfig>) -> Self {
-        Self {
-            model: Some(model),
-            ..self
-        }
+    pub fn for_model(mut self, model: Arc<ModelConfig>) -> Self {
+        self.model = Some(model);
+        self
     }
 
     /// Restricts the visibility of an MCP client to the offered tools.
-    pub fn restrict_to_offered(self, offered_tools: OfferedTools) -> Self {
-        Self {
-            offered_tools,
-            ..self
-        }
+    pub fn restrict_to_offered(mut self, offered_tools: OfferedTools) -> Self {
+        self.offered_tools = offered_tools;
+        self
     }
 
     /// Returns the filter for the calls that a tool makes for its client. An offered tool may call
     /// tools that are not offered.
     pub fn filter(&self) -> ToolFilter {
-        let visibility = Self {
-            offered_tools: OfferedTools::default(),
-            ..self.clone()
-        };
+        let visibility = self.clone().restrict_to_offered(OfferedTools::default());
         ToolFilter::new(self.fingerprint(), move |name, origin| {
             visibility.is_name_visible(name, name, origin)
         })

@@ -171,14 +171,9 @@ impl ConnectionBytes {
     /// one, exceed the limit.
     async fn wait_for_room(&self, bytes: u64) -> bool {
         let waiting_bytes = &self.0.waiting_bytes;
-        let earlier_bytes = waiting_bytes
-            .0
-            .unadmitted_bytes
-            .fetch_add(bytes, Ordering::Relaxed);
-        let _unadmitted_guard = UnadmittedBytes {
-            waiting_bytes,
-            bytes,
-        };
+        let total = &waiting_bytes.0.unadmitted_bytes;
+        let earlier_bytes = total.fetch_add(bytes, Ordering::Relaxed);
+        let _unadmitted_guard = UnadmittedBytes { total, bytes };
         if earlier_bytes > 0 && earlier_bytes + bytes > waiting_bytes.limit() {
             return false;
         }
@@ -253,22 +248,14 @@ impl ConnectionBytes {
         let connection = &*self.0;
         let principal = connection.waiting_bytes.with_ledger(|ledger| {
             let principal = self.principal();
-            let released_bytes = connection
-                .reserved_bytes
-                .load(Ordering::Relaxed)
-                .min(max_bytes);
-            connection
-                .reserved_bytes
-                .fetch_sub(released_bytes, Ordering::Relaxed);
+            let (reserved, counted) = (&connection.reserved_bytes, &connection.bytes);
+            let released_bytes = reserved.load(Ordering::Relaxed).min(max_bytes);
+            reserved.fetch_sub(released_bytes, Ordering::Relaxed);
             // Only the difference between the response and the reserved bytes is counted. If the
             // reserved bytes were released first, the ledger could grant them to other claims.
             let retained_bytes = released_bytes.min(bytes);
-            connection
-                .bytes
-                .fetch_add(bytes - retained_bytes, Ordering::Relaxed);
-            connection
-                .bytes
-                .fetch_sub(released_bytes - retained_bytes, Ordering::Relaxed);
+            counted.fetch_add(bytes - retained_bytes, Ordering::Relaxed);
+            counted.fetch_sub(released_bytes - retained_bytes, Ordering::Relaxed);
             ledger.add(&principal, bytes - retained_bytes);
             ledger.subtract(&principal, released_bytes - retained_bytes);
             principal
@@ -294,10 +281,8 @@ impl ConnectionBytes {
     /// Records that the client reads again, or that the connection is closed.
     pub fn clear_stall(&self) {
         if self.0.is_stalled.swap(false, Ordering::Relaxed) {
-            let number = self.0.number;
-            self.0
-                .waiting_bytes
-                .with_ledger(|ledger| ledger.clear_stall(number));
+            let waiting_bytes = &self.0.waiting_bytes;
+            waiting_bytes.with_ledger(|ledger| ledger.clear_stall(self.0.number));
         }
     }
 }
@@ -317,9 +302,8 @@ impl ReserveMemory for ConnectionBytes {
 
     fn is_in_use(&self) -> bool {
         let principal = self.principal();
-        self.0
-            .waiting_bytes
-            .with_ledger(|ledger| ledger.is_used_by(&principal))
+        let waiting_bytes = &self.0.waiting_bytes;
+        waiting_bytes.with_ledger(|ledger| ledger.is_used_by(&principal))
     }
 }
 
@@ -416,14 +400,13 @@ impl Drop for PendingClaim {
 
 /// The bytes of a complete response that waits for memory.
 struct UnadmittedBytes<'a> {
-    waiting_bytes: &'a WaitingBytes,
+    total: &'a AtomicU64,
     bytes: u64,
 }
 
 impl Drop for UnadmittedBytes<'_> {
     fn drop(&mut self) {
-        let unadmitted_bytes = &self.waiting_bytes.0.unadmitted_bytes;
-        unadmitted_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.total.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -447,14 +430,12 @@ fn overloaded_response(is_safe: bool, replaced_headers: &HeaderMap) -> Response 
     } else {
         "The request may have had an effect."
     };
-    let problem = Problem::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        ErrorCode::Unavailable,
-        format!(
-            "Too many bytes of responses wait for clients that read slowly \
-             (http.max_waiting_bytes). {advice}"
-        ),
+    let message = format!(
+        "Too many bytes of responses wait for clients that read slowly \
+         (http.max_waiting_bytes). {advice}"
     );
+    let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable);
+    let problem = Problem::new(status, code, message);
     let mut response = problem.with_openai_code("overloaded").into_response();
     if is_safe {
         let retry_after = HeaderValue::from_static("1");

@@ -72,11 +72,8 @@ impl WasmTools {
         let settings = self.settings.subscribe();
         let has_folder = settings.borrow().folder.is_some();
         let (first_check_sender, first_check) = oneshot::channel();
-        tokio::spawn(watch_folder(
-            Arc::downgrade(self),
-            settings,
-            first_check_sender,
-        ));
+        let weak_tools = Arc::downgrade(self);
+        tokio::spawn(watch_folder(weak_tools, settings, first_check_sender));
         if has_folder && timeout(STARTUP_TIMEOUT, first_check).await.is_err() {
             tracing::warn!(
                 "Still compiling WebAssembly tools; each one is offered as soon as it is compiled"
@@ -105,9 +102,8 @@ impl WasmTools {
         }
         for tool in tools {
             let name = tool.definition().name().clone();
-            let previous_tool = previous_tools
-                .get(&name)
-                .filter(|previous_tool| self.is_registered(previous_tool));
+            let known_tool = previous_tools.get(&name);
+            let previous_tool = known_tool.filter(|tool| self.is_registered(tool));
             let result = match previous_tool {
                 Some(previous_tool) if Arc::ptr_eq(previous_tool, &tool) => Ok(()),
                 Some(_) => self
@@ -128,17 +124,11 @@ impl WasmTools {
         }
         for fault in &faults {
             if !state.faults.contains(fault) {
-                let InvalidTool {
-                    tool,
-                    code,
-                    error,
-                    previous_version_offered,
-                } = fault;
                 tracing::warn!(
-                    tool.name = tool,
-                    code,
-                    error,
-                    previous_version_offered,
+                    tool.name = fault.tool,
+                    code = fault.code,
+                    error = fault.error,
+                    previous_version_offered = fault.previous_version_offered,
                     "Cannot use a WebAssembly tool"
                 );
             }

@@ -182,19 +182,12 @@ impl Workers {
         let is_new = |tool: &&CheckedWorkerTool| !state.tools.contains_key(tool.tool.name());
         let new_tools: Vec<_> = tools.iter().filter(is_new).collect();
         // The registry is searched, because the name may be an alias of another tool.
-        let is_taken =
-            |tool: &&&CheckedWorkerTool| self.registry.is_taken(tool.tool.name().as_str());
-        if let Some(taken_tool) = new_tools.iter().find(is_taken) {
-            return Err(WorkerRejection::NameTaken(taken_tool.tool.name().clone()));
+        let mut names = new_tools.iter().map(|tool| tool.tool.name());
+        if let Some(name) = names.find(|name| self.registry.is_taken(name.as_str())) {
+            return Err(WorkerRejection::NameTaken(name.clone()));
         }
-        for (
-            index,
-            CheckedWorkerTool {
-                registered_tool, ..
-            },
-        ) in new_tools.iter().enumerate()
-        {
-            let registered_tool = Arc::clone(registered_tool);
+        for (index, new_tool) in new_tools.iter().enumerate() {
+            let registered_tool = Arc::clone(&new_tool.registered_tool);
             if let Err(error) = self.registry.register_checked(registered_tool, |_| false) {
                 // The tools registered so far are removed: another tool has taken one of the names
                 // since the names were checked.
@@ -226,14 +219,12 @@ impl Workers {
         checked_tool: &CheckedWorkerTool,
         changes: &mut ToolChanges,
     ) {
-        let CheckedWorkerTool {
-            tool,
-            registered_tool,
-        } = checked_tool;
+        let tool = &checked_tool.tool;
         match state.tools.get_mut(tool.name()) {
             Some(offered_tool) if offered_tool.tool.is_same(tool) => {}
             Some(offered_tool) => {
-                self.registry.replace_checked(Arc::clone(registered_tool));
+                let registered_tool = Arc::clone(&checked_tool.registered_tool);
+                self.registry.replace_checked(registered_tool);
                 if offered_tool.tool.invalidates_calls_of(tool) {
                     for (_, job) in offered_tool.waiting_calls.drain(..) {
                         drop(job.reply.send(Err(tool.changed_failure())));
@@ -326,19 +317,12 @@ impl Workers {
             let Some(offered_tool) = state.tools.get(name) else {
                 continue;
             };
-            if state
-                .workers
-                .values()
-                .any(|worker| worker.has_tool(&offered_tool.tool))
-            {
+            let mut workers = state.workers.values();
+            if workers.any(|worker| worker.has_tool(&offered_tool.tool)) {
                 continue;
             }
-            let other_workers = state.workers.values().rev();
-            match other_workers
-                .filter_map(|worker| worker.tools.get(name))
-                .next()
-                .cloned()
-            {
+            let mut other_workers = state.workers.values().rev();
+            match other_workers.find_map(|worker| worker.tools.get(name).cloned()) {
                 Some(other_tool) => self.offer_tool(&mut state, &other_tool, &mut changes),
                 None => orphaned_names.push(name.clone()),
             }
@@ -376,8 +360,7 @@ impl Workers {
             let offered_tool = state.tools.get(name);
             // A tool is skipped if a worker has offered it since then, because a later grace period
             // then applies to the tool.
-            if offered_tool.is_none_or(|offered_tool| offered_tool.orphaned_by != Some(last_worker))
-            {
+            if offered_tool.is_none_or(|tool| tool.orphaned_by != Some(last_worker)) {
                 continue;
             }
             if let Some(offered_tool) = state.tools.remove(name) {
@@ -393,22 +376,16 @@ impl Workers {
             removed_names: names.collect(),
             ..ToolChanges::default()
         });
-        for OfferedTool {
-            tool,
-            waiting_calls,
-            ..
-        } in withdrawn_tools
-        {
+        for withdrawn in withdrawn_tools {
+            let tool = &withdrawn.tool;
             tracing::warn!(
                 tool.name = %tool.name(),
                 "Removed a tool: its last worker disconnected"
             );
-            for (_, job) in waiting_calls {
+            for (_, job) in withdrawn.waiting_calls {
                 let message = format!("No connected worker offers tool '{}'", tool.name());
-                drop(
-                    job.reply
-                        .send(Err(ToolFailure::new(ErrorCode::Unavailable, message))),
-                );
+                let failure = ToolFailure::new(ErrorCode::Unavailable, message);
+                drop(job.reply.send(Err(failure)));
             }
         }
     }
@@ -416,30 +393,26 @@ impl Workers {
     /// Returns the worker tool with this name, for `tools/list`.
     pub fn tool(&self, name: &ToolName) -> Option<Arc<WorkerTool>> {
         let state = self.state.lock();
-        state
-            .tools
-            .get(name)
-            .map(|offered_tool| Arc::clone(&offered_tool.tool))
+        let offered_tool = state.tools.get(name)?;
+        Some(Arc::clone(&offered_tool.tool))
     }
 
     /// Returns all workers, oldest first.
     pub fn reports(&self) -> Vec<WorkerReport> {
         let state = self.state.lock();
-        let workers = state.workers.iter();
-        workers
-            .map(|(id, worker)| {
-                let mut tools: Vec<_> = worker.tools.keys().map(ToString::to_string).collect();
-                tools.sort_unstable();
-                WorkerReport {
-                    id: *id,
-                    name: worker.name.clone(),
-                    pid: worker.pid,
-                    tools,
-                    is_busy: worker.idle_since.is_none(),
-                    calls: worker.calls,
-                }
-            })
-            .collect()
+        let reports = state.workers.iter().map(|(id, worker)| {
+            let mut tools: Vec<_> = worker.tools.keys().map(ToString::to_string).collect();
+            tools.sort_unstable();
+            WorkerReport {
+                id: *id,
+                name: worker.name.clone(),
+                pid: worker.pid,
+                tools,
+                is_busy: worker.idle_since.is_none(),
+                calls: worker.calls,
+            }
+        });
+        reports.collect()
     }
 
     /// Returns the maximum size of one message, in bytes.

@@ -65,12 +65,8 @@ impl ApiAccess {
         let (secret_headers, secret_values): (Vec<_>, Vec<_>) =
             settings.secrets.into_iter().unzip();
         if let Some((name, value)) = settings.authentication.header() {
-            let credential_error = || {
-                HttpToolError::new(
-                    key,
-                    "the credential has characters that are not allowed in a header",
-                )
-            };
+            let message = "the credential has characters that are not allowed in a header";
+            let credential_error = || HttpToolError::new(key, message);
             let header_name: HeaderName = name.parse().map_err(|_| credential_error())?;
             let mut header_value = HeaderValue::from_str(&value).map_err(|_| credential_error())?;
             header_value.set_sensitive(true);
@@ -165,10 +161,8 @@ pub(crate) fn create_failure(error: &HttpError, host: &str, access: &ApiAccess) 
         HttpError::Denied(error) => (ErrorCode::Denied, error.to_string()),
         HttpError::Timeout => {
             let seconds = access.limits.timeout.as_secs_f64();
-            (
-                ErrorCode::Timeout,
-                format!("'{host}' did not respond within {seconds:?}s"),
-            )
+            let message = format!("'{host}' did not respond within {seconds:?}s");
+            (ErrorCode::Timeout, message)
         }
         HttpError::TooLong { limit } => (
             ErrorCode::InternalError,

@@ -72,12 +72,8 @@ pub(crate) fn compile_entry(entry: HttpToolEntry) -> Result<HttpTool, HttpToolEr
         let message = format!("a {method} request cannot have a body");
         return Err(HttpToolError::new("body", message));
     }
-    if let Some(pointer) = entry
-        .result_at
-        .as_deref()
-        .filter(|pointer| !pointer.is_empty())
-        && !pointer.starts_with('/')
-    {
+    let pointer = entry.result_at.as_deref();
+    if let Some(pointer) = pointer.filter(|text| !text.is_empty() && !text.starts_with('/')) {
         let message =
             format!("'{pointer}' is not a JSON pointer: a JSON pointer must begin with /");
         return Err(HttpToolError::new("result_at", message));
@@ -87,14 +83,12 @@ pub(crate) fn compile_entry(entry: HttpToolEntry) -> Result<HttpTool, HttpToolEr
         let style = QueryStyle::Repeated;
         Ok(QueryPart { name, value, style })
     });
+    let body = entry.body.map(|body| parse_template("body", "", body));
     let plan = RequestPlan {
         url: UrlTemplate::parse(&entry.url)?,
         query: query.collect::<Result<_, _>>()?,
         headers: parse_headers(entry.headers)?,
-        body: match entry.body {
-            None => None,
-            Some(body) => Some(parse_template("body", "", body)?),
-        },
+        body: body.transpose()?,
         method,
     };
     let schema = match entry.input_schema {
@@ -180,9 +174,8 @@ pub(crate) fn secret_values(
     names: &[String],
 ) -> Result<Vec<(HeaderName, SecretString)>, HttpToolError> {
     let secret_values = names.iter().map(|name| {
-        let header = headers
-            .iter()
-            .find(|(header, _)| header.as_str().eq_ignore_ascii_case(name));
+        let mut headers = headers.iter();
+        let header = headers.find(|(header, _)| header.as_str().eq_ignore_ascii_case(name));
         let value = header.and_then(|(header, value)| Some((header, value.fill(&json!({}))?)));
         match value {
             Some((header, Value::String(value))) => Ok((header.clone(), SecretString::from(value))),
@@ -227,11 +220,9 @@ pub(crate) fn create_annotations(method: &Method, read_only: Option<bool>) -> Js
 fn collect_argument_names(plan: &RequestPlan) -> Vec<String> {
     let mut names: Vec<String> = plan.url.arguments().map(str::to_owned).collect();
     let query_values = plan.query.iter().map(|part| &part.value);
-    for name in query_values
-        .chain(plan.headers.iter().map(|(_, value)| value))
-        .chain(&plan.body)
-        .flat_map(InputTemplate::arguments)
-    {
+    let header_values = plan.headers.iter().map(|(_, value)| value);
+    let templates = query_values.chain(header_values).chain(&plan.body);
+    for name in templates.flat_map(InputTemplate::arguments) {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -242,9 +233,8 @@ fn collect_argument_names(plan: &RequestPlan) -> Vec<String> {
 /// Checks that a schema contains all arguments that the request refers to.
 fn check_schema_properties(schema: Value, plan: &RequestPlan) -> Result<Value, HttpToolError> {
     let properties = &schema["properties"];
-    let missing_name = collect_argument_names(plan)
-        .into_iter()
-        .find(|name| properties.get(name).is_none());
+    let mut names = collect_argument_names(plan).into_iter();
+    let missing_name = names.find(|name| properties.get(name).is_none());
     match missing_name {
         None => Ok(schema),
         Some(name) => {

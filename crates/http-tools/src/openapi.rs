@@ -124,18 +124,15 @@ impl OpenApiEntry {
             match tool {
                 Ok(tool) => tools.push(tool),
                 Err(error) if is_selected_by_id => return Err(error),
-                Err(error) => {
-                    tracing::warn!(
-                        api = %self.name,
-                        "Skipped an operation of an OpenAPI document: {error}"
-                    );
-                }
+                Err(error) => tracing::warn!(
+                    api = %self.name,
+                    "Skipped an operation of an OpenAPI document: {error}"
+                ),
             }
         }
-        if let Some(unknown_id) = unmatched_ids.iter().find(|selected_id| *selected_id != "*") {
+        if let Some(unknown) = unmatched_ids.iter().find(|selected_id| *selected_id != "*") {
             let known_ids = document.operation_ids().join(", ");
-            let message =
-                format!("unknown operation '{unknown_id}'. The document has: {known_ids}");
+            let message = format!("unknown operation '{unknown}'. The document has: {known_ids}");
             return Err(HttpToolError::new("operations", message));
         }
         Ok(tools)

@@ -20,15 +20,13 @@ pub(crate) fn parse_body(headers: &HeaderMap, body: String) -> Result<Value, Too
     let content_type = headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok());
-    let media_type_essence = content_type.map(|text| {
+    let essence = content_type.map(|text| {
         let media_type = text.split(';').next().unwrap_or_default();
         media_type.trim().to_ascii_lowercase()
     });
-    let is_json = media_type_essence
+    let is_json = essence
         .as_deref()
-        .is_some_and(|media_type_essence| {
-            media_type_essence == "application/json" || media_type_essence.ends_with("+json")
-        });
+        .is_some_and(|essence| essence == "application/json" || essence.ends_with("+json"));
     if body.trim().is_empty() {
         return Ok(Value::Null);
     }
@@ -36,7 +34,7 @@ pub(crate) fn parse_body(headers: &HeaderMap, body: String) -> Result<Value, Too
         return Err(ToolFailure::internal(format!("The response has {error}")));
     }
     match json_values::from_str(&lone_surrogates::replace(&body)) {
-        Ok(value) if is_json || media_type_essence.is_none() => Ok(value),
+        Ok(value) if is_json || essence.is_none() => Ok(value),
         Err(_) if is_json => Err(ToolFailure::internal(
             "The response is not valid JSON, although its content type is JSON",
         )),

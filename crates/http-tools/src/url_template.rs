@@ -52,24 +52,23 @@ impl UrlTemplate {
         if let Some(brace_index) = text.find('{')
             && path_start.is_none_or(|path_start| brace_index < path_start)
         {
-            return Err(fault(
-                "placeholders for arguments are only allowed after the host",
-            ));
+            let message = "placeholders for arguments are only allowed after the host";
+            return Err(fault(message));
         }
-        let sample_text = join_parts(&parts, |_| Ok::<_, HttpToolError>("x".to_owned()))?;
+        let sample = join_parts(&parts, |_| Ok::<_, HttpToolError>("x".to_owned()))?;
         let sample_url =
-            Url::parse(&sample_text).map_err(|_| fault("the template is not a valid URL"))?;
+            Url::parse(&sample).map_err(|_| fault("the template is not a valid URL"))?;
         if !sample_url.username().is_empty() || sample_url.password().is_some() {
-            return Err(fault(
-                "the URL contains a user or password: put the credential into 'authentication'",
-            ));
+            let message =
+                "the URL contains a user or password: put the credential into 'authentication'";
+            return Err(fault(message));
         }
         if sample_url.fragment().is_some() {
-            return Err(fault(
-                "the URL must not have a fragment ('#...'), because a fragment is never sent",
-            ));
+            let message =
+                "the URL must not have a fragment ('#...'), because a fragment is never sent";
+            return Err(fault(message));
         }
-        if !is_unchanged(&sample_url, &sample_text) {
+        if !is_unchanged(&sample_url, &sample) {
             let message = format!("write the URL in its normalized form: {sample_url}");
             return Err(HttpToolError::new("url", message));
         }
@@ -104,10 +103,8 @@ impl UrlTemplate {
                 Some(scalar @ (Value::Number(_) | Value::Bool(_))) => scalar.to_string(),
                 None | Some(Value::Null) => return Err(invalid_argument(name, "is missing")),
                 Some(_) => {
-                    return Err(invalid_argument(
-                        name,
-                        "must be a string, number or boolean",
-                    ));
+                    let problem = "must be a string, number or boolean";
+                    return Err(invalid_argument(name, problem));
                 }
             };
             if value.is_empty() {

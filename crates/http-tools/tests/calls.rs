@@ -130,10 +130,9 @@ async fn an_argument_cannot_become_another_header() {
     for bad in ["x\r\nX-B: 1", "x\nX-B: 1", "x\0"] {
         let failure = call(&tool, json!({"a": bad})).await.unwrap_err();
         assert_eq!(failure.code, ErrorCode::InvalidInput, "{bad:?}");
-        assert_eq!(
-            failure.message,
-            "The value of the header 'x-a' has characters that are not allowed in a header"
-        );
+        let message =
+            "The value of the header 'x-a' has characters that are not allowed in a header";
+        assert_eq!(failure.message, message);
     }
 }
 
@@ -155,10 +154,8 @@ async fn statuses_become_error_codes() {
         let failure = call(&tool, json!({"what": what})).await.unwrap_err();
         assert_eq!(failure.code, code, "{what}: {failure}");
         if what == "422" {
-            assert_eq!(
-                failure.message,
-                "'127.0.0.1' responded with HTTP status 422: size is too small"
-            );
+            let message = "'127.0.0.1' responded with HTTP status 422: size is too small";
+            assert_eq!(failure.message, message);
             assert_eq!(failure.result, json!({"detail": "size is too small"}));
         }
         let wait = failure.metadata.get("retry_after");
@@ -217,10 +214,8 @@ async fn an_argument_may_be_used_more_than_once_in_the_url() {
     let url = "https://x.example/{lang}/compare/{lang}";
     let declared = json!({"name": "compare", "description": "A test", "url": url});
     let tool = HttpTool::new(serde_json::from_value(declared).unwrap()).unwrap();
-    assert_eq!(
-        tool.definition().input_schema()["required"],
-        json!(["lang"])
-    );
+    let schema = tool.definition().input_schema();
+    assert_eq!(schema["required"], json!(["lang"]));
 }
 
 #[tokio::test]

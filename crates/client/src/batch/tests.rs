@@ -55,9 +55,8 @@ impl Limited {
                     };
                     let length = text.len();
                     let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n\r\n");
-                    stream
-                        .write_all(format!("{head}{text}").as_bytes())
-                        .unwrap();
+                    let response = format!("{head}{text}");
+                    stream.write_all(response.as_bytes()).unwrap();
                 }
             }
         });

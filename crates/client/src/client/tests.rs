@@ -41,10 +41,14 @@ impl Peer {
     }
 
     fn client(&self) -> Client {
-        Client::builder(&self.path)
-            .timeout(Duration::from_secs(10))
-            .build()
+        client_with_timeout(&self.path, 10_000)
     }
+}
+
+fn client_with_timeout(path: impl Into<PathBuf>, millis: u64) -> Client {
+    Client::builder(path)
+        .timeout(Duration::from_millis(millis))
+        .build()
 }
 
 fn serve(listener: &UnixListener, replies: Vec<Reply>, heads: &mpsc::SyncSender<String>) {
@@ -138,10 +142,8 @@ fn requests_carry_the_caller_and_an_encoded_name() {
         matches!(response, ExecuteResponse::NotFound(failure) if failure.error_code == "not_found")
     );
     let head = peer.heads.recv().unwrap().to_lowercase();
-    assert!(
-        head.starts_with("post /api/v1/tools/execute/a%20b http/1.1\r\n"),
-        "{head}"
-    );
+    let request_line = "post /api/v1/tools/execute/a%20b http/1.1\r\n";
+    assert!(head.starts_with(request_line), "{head}");
     for line in [
         "x-pillion-user: jürgen\r\n",
         "x-pillion-channel: c\r\n",
@@ -172,20 +174,14 @@ fn a_refused_connection_is_distinguished_from_other_failures() {
     let missing = directory.path().join("missing");
     let error = Client::new(&missing).fetch(route::HEALTH).unwrap_err();
     assert!(error.is_not_running());
-    assert!(
-        error.to_string().contains(missing.to_str().unwrap()),
-        "{error}"
-    );
+    let message = error.to_string();
+    assert!(message.contains(missing.to_str().unwrap()), "{error}");
     assert_eq!(error.code(), "unavailable");
 
     let stale = directory.path().join("stale");
     drop(UnixListener::bind(&stale).unwrap());
-    assert!(
-        Client::new(&stale)
-            .fetch(route::HEALTH)
-            .unwrap_err()
-            .is_not_running()
-    );
+    let error = Client::new(&stale).fetch(route::HEALTH).unwrap_err();
+    assert!(error.is_not_running());
 
     let long = directory.path().join("x".repeat(200));
     let error = Client::new(&long).fetch(route::HEALTH).unwrap_err();
@@ -195,9 +191,7 @@ fn a_refused_connection_is_distinguished_from_other_failures() {
 #[test]
 fn a_silent_server_times_out() {
     let peer = Peer::start(vec![Reply::Silence]);
-    let client = Client::builder(&peer.path)
-        .timeout(Duration::from_millis(150))
-        .build();
+    let client = client_with_timeout(&peer.path, 150);
     let started = Instant::now();
     let error = client.fetch(route::HEALTH).unwrap_err();
     assert!(error.is_timeout(), "{error:?}");
@@ -210,9 +204,7 @@ fn a_server_that_never_accepts_times_out() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
     let _listener = UnixListener::bind(&path).unwrap();
-    let client = Client::builder(&path)
-        .timeout(Duration::from_millis(100))
-        .build();
+    let client = client_with_timeout(&path, 100);
     assert!(client.fetch(route::HEALTH).unwrap_err().is_timeout());
 }
 
@@ -231,9 +223,7 @@ fn a_full_backlog_times_out() {
     nix::sys::socket::bind(std::os::fd::AsRawFd::as_raw_fd(&listener), &address).unwrap();
     nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::new(0).unwrap()).unwrap();
     let _queued = UnixStream::connect(&path).unwrap();
-    let client = Client::builder(&path)
-        .timeout(Duration::from_millis(300))
-        .build();
+    let client = client_with_timeout(&path, 300);
     assert!(client.fetch(route::HEALTH).unwrap_err().is_timeout());
 }
 
@@ -251,9 +241,7 @@ fn a_drip_of_bytes_does_not_extend_the_deadline() {
             }
         }
     });
-    let client = Client::builder(&path)
-        .timeout(Duration::from_millis(300))
-        .build();
+    let client = client_with_timeout(&path, 300);
     let error = client.fetch(route::HEALTH).unwrap_err();
     assert!(error.is_timeout(), "{error:?}");
 }
@@ -263,10 +251,8 @@ fn a_response_over_the_limit_is_not_read() {
     let peer = Peer::start(vec![Reply::Close(http(200, &"x".repeat(5000)))]);
     let client = Client::builder(&peer.path).max_response_bytes(1000).build();
     let error = client.fetch(route::HEALTH).unwrap_err();
-    assert!(
-        matches!(error, ClientError::TooLarge { limit_bytes: 1000 }),
-        "{error:?}"
-    );
+    let is_too_large = matches!(error, ClientError::TooLarge { limit_bytes: 1000 });
+    assert!(is_too_large, "{error:?}");
 }
 
 #[test]
@@ -300,19 +286,13 @@ fn each_kind_of_malformed_response_has_its_error() {
 fn an_error_response_keeps_its_body() {
     let body = r#"{"success":false,"error":"no","error_code":"invalid_input"}"#;
     let peer = Peer::start(vec![Reply::Close(http(400, body))]);
-    let error = peer
-        .client()
-        .execute("t", &json!([1]), &Caller::default())
-        .unwrap_err();
+    let result = peer.client().execute("t", &json!([1]), &Caller::default());
+    let error = result.unwrap_err();
     assert_eq!(error.code(), "invalid_input");
-    let ClientError::Status {
-        status: 400,
-        failure,
-    } = error
-    else {
+    let ClientError::Status { status, failure } = error else {
         panic!("{error:?}");
     };
-    assert_eq!(failure.error, "no");
+    assert_eq!((status, failure.error.as_str()), (400, "no"));
 }
 
 #[test]
@@ -320,14 +300,10 @@ fn a_response_sent_before_the_request_body_was_read_arrives() {
     let body = r#"{"success":false,"error":"too long","error_code":"invalid_input"}"#;
     let peer = Peer::start(vec![Reply::Close(http(413, body))]);
     let arguments = json!({"text": "x".repeat(4_000_000)});
-    let error = peer
-        .client()
-        .execute("t", &arguments, &Caller::default())
-        .unwrap_err();
-    assert!(
-        matches!(error, ClientError::Status { status: 413, .. }),
-        "{error:?}"
-    );
+    let result = peer.client().execute("t", &arguments, &Caller::default());
+    let error = result.unwrap_err();
+    let is_too_long = matches!(error, ClientError::Status { status: 413, .. });
+    assert!(is_too_long, "{error:?}");
 }
 
 #[test]
@@ -353,15 +329,11 @@ fn raw_bodies_are_the_bytes_that_were_sent() {
 #[test]
 fn a_slow_tool_does_not_count_as_a_failure_of_the_sidecar() {
     let peer = Peer::start(vec![Reply::Silence, Reply::Silence]);
-    let client = Client::builder(&peer.path)
-        .timeout(Duration::from_millis(200))
-        .build();
+    let client = client_with_timeout(&peer.path, 200);
     let caller = Caller::default();
     let error = client.execute("slow", &json!({}), &caller).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "Tool 'slow' returned no result within 0.2s"
-    );
+    let message = error.to_string();
+    assert_eq!(message, "Tool 'slow' returned no result within 0.2s");
     assert!(error.is_timeout());
     assert_eq!(error.code(), "timeout");
     let error = client.fetch(route::HEALTH).unwrap_err();

@@ -57,21 +57,12 @@ pub(super) fn connect(
 }
 
 fn attempt_connect(address: &UnixAddr, timeout: Duration) -> Result<UnixStream, Errno> {
-    let socket = socket(
-        AddressFamily::Unix,
-        SockType::Stream,
-        SockFlag::SOCK_CLOEXEC,
-        None,
-    )?;
+    let (family, kind) = (AddressFamily::Unix, SockType::Stream);
+    let socket = socket(family, kind, SockFlag::SOCK_CLOEXEC, None)?;
     // The timeout is at least one microsecond, because the system treats zero as no timeout.
-    let microseconds = i64::try_from(timeout.as_micros())
-        .unwrap_or(i64::MAX)
-        .max(1);
-    setsockopt(
-        &socket,
-        sockopt::SendTimeout,
-        &TimeVal::microseconds(microseconds),
-    )?;
+    let microseconds = i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX);
+    let timeout = TimeVal::microseconds(microseconds.max(1));
+    setsockopt(&socket, sockopt::SendTimeout, &timeout)?;
     connect_socket(socket.as_raw_fd(), address)?;
     Ok(UnixStream::from(socket))
 }

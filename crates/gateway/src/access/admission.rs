@@ -82,7 +82,7 @@ pub struct ConnectionPermits {
 #[derive(Debug, Default)]
 struct HeldPermits {
     total: usize,
-    permits_by_principal: HashMap<String, usize>,
+    by_principal: HashMap<String, usize>,
 }
 
 /// A connection's permit, which is released when dropped.
@@ -118,24 +118,14 @@ impl ConnectionPermits {
     }
 
     fn try_acquire(self: &Arc<Self>, principal: &str) -> Option<PrincipalPermit> {
-        let mut held_permits = self.held_permits.lock();
-        let principal_permits = held_permits
-            .permits_by_principal
-            .get(principal)
-            .copied()
-            .unwrap_or(0);
-        let available_permits = self
-            .max_permits
-            .saturating_sub(held_permits.total - principal_permits);
-        if held_permits.total >= self.max_permits
-            || principal_permits >= available_permits - available_permits / 8
-        {
+        let mut held = self.held_permits.lock();
+        let own_permits = held.by_principal.get(principal).copied().unwrap_or(0);
+        let available = self.max_permits.saturating_sub(held.total - own_permits);
+        if held.total >= self.max_permits || own_permits >= available - available / 8 {
             return None;
         }
-        held_permits.total += 1;
-        held_permits
-            .permits_by_principal
-            .insert(principal.to_owned(), principal_permits + 1);
+        held.total += 1;
+        *held.by_principal.entry(principal.to_owned()).or_default() += 1;
         Some(PrincipalPermit {
             permits: Arc::clone(self),
             principal: principal.to_owned(),
@@ -145,16 +135,15 @@ impl ConnectionPermits {
 
 impl Drop for PrincipalPermit {
     fn drop(&mut self) {
-        let mut held_permits = self.permits.held_permits.lock();
-        held_permits.total -= 1;
-        if let Some(principal_permits) = held_permits.permits_by_principal.get_mut(&self.principal)
-        {
-            *principal_permits -= 1;
-            if *principal_permits == 0 {
-                held_permits.permits_by_principal.remove(&self.principal);
+        let mut held = self.permits.held_permits.lock();
+        held.total -= 1;
+        if let Some(own_permits) = held.by_principal.get_mut(&self.principal) {
+            *own_permits -= 1;
+            if *own_permits == 0 {
+                held.by_principal.remove(&self.principal);
             }
         }
-        drop(held_permits);
+        drop(held);
         self.permits.release_notify.notify_waiters();
     }
 }
@@ -182,7 +171,7 @@ mod tests {
             drop(second);
             assert_eq!(take_all("second").len(), max - max / 8);
             assert_eq!(permits.held_permits.lock().total, 0);
-            assert!(permits.held_permits.lock().permits_by_principal.is_empty());
+            assert!(permits.held_permits.lock().by_principal.is_empty());
         }
     }
 

@@ -61,17 +61,12 @@ mod tests {
     #[test]
     fn l3_a_tool_list_admits_names_and_prefixes() {
         let few = AllowedTools::parse_list("get_time,far_*").unwrap();
-        let admitted = [
-            "get_time",
-            "far_roll",
-            "far_",
-            "get_times",
-            "far",
-            "Far_x",
-            "",
-        ]
-        .map(|name| few.admits(name));
-        assert_eq!(admitted, [true, true, true, false, false, false, false]);
+        for name in ["get_time", "far_roll", "far_"] {
+            assert!(few.admits(name), "{name}");
+        }
+        for name in ["get_times", "far", "Far_x", ""] {
+            assert!(!few.admits(name), "{name}");
+        }
         assert!(AllowedTools::default().admits("anything"));
         assert!(AllowedTools::parse_list("*").unwrap().admits("anything"));
         let word = few.to_entry_word().unwrap();
@@ -86,11 +81,8 @@ mod tests {
         for list in [
             "", ",", "a,", "a, b", "a*b", "*a", "**", "9x", "far/*", "ä*",
         ] {
-            assert_eq!(
-                AllowedTools::parse_list(list),
-                Err(BadToolPattern),
-                "{list}"
-            );
+            let parsed = AllowedTools::parse_list(list);
+            assert_eq!(parsed, Err(BadToolPattern), "{list}");
         }
     }
 }

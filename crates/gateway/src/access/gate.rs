@@ -34,11 +34,7 @@ impl AccessGate {
     /// Creates the gate for a listener at `listen`.
     #[must_use]
     pub fn new(tcp: &TcpSection, listen: SocketAddr, tokens: Arc<dyn TokenCheck>) -> Self {
-        let mut hosts = vec![
-            "localhost".to_owned(),
-            "127.0.0.1".to_owned(),
-            "[::1]".to_owned(),
-        ];
+        let mut hosts = Vec::from(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned));
         if !listen.ip().is_unspecified() {
             hosts.push(match listen {
                 SocketAddr::V4(address) => address.ip().to_string(),
@@ -108,12 +104,9 @@ impl AccessGate {
         grant: &AccessGrant,
         current_gate: impl Fn() -> Option<Arc<AccessGate>> + Send + Sync + 'static,
     ) -> TokenValidity {
-        let token = bearer_token(&request.headers)
-            .ok()
-            .flatten()
-            .or_else(|| api_key(&request.headers).ok().flatten())
-            .unwrap_or_default();
-        TokenValidity::new(token, grant.clone(), current_gate)
+        let key = || api_key(&request.headers).ok().flatten();
+        let token = bearer_token(&request.headers).ok().flatten().or_else(key);
+        TokenValidity::new(token.unwrap_or_default(), grant.clone(), current_gate)
     }
 
     /// Returns the host of the request if it is allowed.
@@ -121,18 +114,16 @@ impl AccessGate {
         let mut values = request.headers.get_all(HOST).iter();
         let header = values.next().ok_or(AccessRejection::BadHost)?;
         let host = header.to_str().map_err(|_| AccessRejection::BadHost)?;
-        let target_authority = request.uri.authority().map(|authority| authority.as_str());
+        let target = request.uri.authority().map(|authority| authority.as_str());
         let is_known_host = |authority: &str| {
-            host_name(authority).is_some_and(|name| {
+            let is_name = |name: &str| {
                 self.hosts
                     .iter()
-                    .any(|host| is_equal_ignoring_case(host, name))
-            })
+                    .any(|host| host.eq_ignore_ascii_case(name))
+            };
+            host_name(authority).is_some_and(is_name)
         };
-        if values.next().is_none()
-            && is_known_host(host)
-            && target_authority.is_none_or(is_known_host)
-        {
+        if values.next().is_none() && is_known_host(host) && target.is_none_or(is_known_host) {
             Ok(host)
         } else {
             Err(AccessRejection::BadHost)
@@ -152,9 +143,8 @@ impl AccessGate {
     }
 
     fn is_configured(&self, origin: &str) -> bool {
-        let mut configured_origins = self.origins.iter();
-        configured_origins
-            .any(|configured_origin| is_equal_ignoring_case(configured_origin, origin))
+        let mut origins = self.origins.iter();
+        origins.any(|configured_origin| configured_origin.eq_ignore_ascii_case(origin))
     }
 
     /// Checks the header `Origin`, which only browsers send. The origin must be the server's own or
@@ -162,10 +152,8 @@ impl AccessGate {
     fn check_origin(&self, headers: &HeaderMap, host: &str) -> Result<(), AccessRejection> {
         for origin in headers.get_all(ORIGIN) {
             let origin = origin.to_str().map_err(|_| AccessRejection::BadOrigin)?;
-            let is_configured = self.is_configured(origin);
-            let is_same_origin =
-                authority(origin).is_some_and(|authority| is_equal_ignoring_case(authority, host));
-            if !is_configured && !is_same_origin {
+            let is_same = authority(origin).is_some_and(|name| name.eq_ignore_ascii_case(host));
+            if !self.is_configured(origin) && !is_same {
                 return Err(AccessRejection::BadOrigin);
             }
         }
@@ -222,11 +210,6 @@ fn authority(origin: &str) -> Option<&str> {
     let (scheme, authority) = origin.split_once("://")?;
     let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
     is_http.then_some(authority)
-}
-
-/// Returns whether two host names are equal, ignoring case.
-fn is_equal_ignoring_case(left: &str, right: &str) -> bool {
-    left.eq_ignore_ascii_case(right)
 }
 
 #[cfg(test)]

@@ -49,10 +49,9 @@ impl Scope {
             || path.starts_with("/api/v1/tools/execute/")
             || (*method == Method::POST && path.starts_with("/v1/"));
         let is_chat = path == "/api/v1/chat" || path.starts_with("/api/v1/chat/");
-        let is_resource_read =
-            path.starts_with("/api/v1/servers/") && path.ends_with("/resources/read");
-        let is_credential_route =
-            path.starts_with("/api/v1/servers/") && path.contains("/credentials");
+        let is_server_route = path.starts_with("/api/v1/servers/");
+        let is_resource_read = is_server_route && path.ends_with("/resources/read");
+        let is_credential_route = is_server_route && path.contains("/credentials");
         let is_pack_change = path.starts_with("/api/v1/packs/");
         if is_credential_route || is_pack_change {
             Self::Admin
@@ -211,43 +210,33 @@ mod tests {
 
     #[test]
     fn l3_a_route_without_a_rule_needs_admin() {
+        use Scope::{Admin, Approve, Execute, Read};
         for (method, path, scope) in [
-            (Method::GET, "/api/v1/tools/", Scope::Read),
-            (Method::GET, "/metrics", Scope::Read),
-            (Method::POST, "/mcp/", Scope::Execute),
-            (Method::GET, "/mcp", Scope::Execute),
-            (Method::POST, "/mcp/stdio", Scope::Execute),
-            (Method::POST, "/api/v1/tools/execute/x", Scope::Execute),
-            (Method::POST, "/v1/messages", Scope::Execute),
+            (Method::GET, "/api/v1/tools/", Read),
+            (Method::GET, "/metrics", Read),
+            (Method::POST, "/mcp/", Execute),
+            (Method::GET, "/mcp", Execute),
+            (Method::POST, "/mcp/stdio", Execute),
+            (Method::POST, "/api/v1/tools/execute/x", Execute),
+            (Method::POST, "/v1/messages", Execute),
             // Unknown route: a token with the scope for chats receives the route's error, not
             // `insufficient scope`.
-            (Method::POST, "/v1/messages/count_tokens", Scope::Execute),
-            (Method::GET, "/v1/models/x", Scope::Read),
-            (Method::POST, "/api/v1/servers", Scope::Admin),
-            (Method::POST, "/api/v1/servers/far/connect", Scope::Admin),
-            (Method::GET, "/api/v1/servers/far/resources", Scope::Read),
-            (
-                Method::GET,
-                "/api/v1/servers/far/resources/read/",
-                Scope::Execute,
-            ),
-            (
-                Method::GET,
-                "/api/v1/servers/far/credentials/",
-                Scope::Admin,
-            ),
-            (Method::POST, "/api/v1/approvals/1/approve", Scope::Approve),
-            (Method::GET, "/api/v1/approvals/1", Scope::Read),
-            (Method::POST, "/api/v1/formats/openai/tools", Scope::Read),
-            (Method::DELETE, "/api/v1/tools/x", Scope::Admin),
-            (Method::GET, "/api/v1/packs/", Scope::Read),
-            (Method::GET, "/api/v1/packs/tabletop/scenes", Scope::Admin),
+            (Method::POST, "/v1/messages/count_tokens", Execute),
+            (Method::GET, "/v1/models/x", Read),
+            (Method::POST, "/api/v1/servers", Admin),
+            (Method::POST, "/api/v1/servers/far/connect", Admin),
+            (Method::GET, "/api/v1/servers/far/resources", Read),
+            (Method::GET, "/api/v1/servers/far/resources/read/", Execute),
+            (Method::GET, "/api/v1/servers/far/credentials/", Admin),
+            (Method::POST, "/api/v1/approvals/1/approve", Approve),
+            (Method::GET, "/api/v1/approvals/1", Read),
+            (Method::POST, "/api/v1/formats/openai/tools", Read),
+            (Method::DELETE, "/api/v1/tools/x", Admin),
+            (Method::GET, "/api/v1/packs/", Read),
+            (Method::GET, "/api/v1/packs/tabletop/scenes", Admin),
         ] {
-            assert_eq!(
-                Scope::required_scope(&method, path),
-                scope,
-                "{method} {path}"
-            );
+            let required_scope = Scope::required_scope(&method, path);
+            assert_eq!(required_scope, scope, "{method} {path}");
         }
     }
 
@@ -279,14 +268,9 @@ mod tests {
     #[test]
     fn l3_two_tokens_and_a_local_user_of_one_name_are_three_principals() {
         let principal = |name: &str, holder| {
-            let name = name.to_owned();
-            let grant = grant(Scope::Read, Users::NoUser);
-            AccessGrant {
-                name,
-                holder,
-                ..grant
-            }
-            .principal()
+            let mut grant = grant(Scope::Read, Users::NoUser);
+            (grant.name, grant.holder) = (name.to_owned(), holder);
+            grant.principal()
         };
         let all = [
             principal("ci", GrantHolder::ConfiguredToken),

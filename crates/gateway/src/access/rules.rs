@@ -71,9 +71,7 @@ impl PeerRules {
     #[must_use]
     pub fn allows(&self, uid: u32, gid: u32) -> bool {
         let allowed_ids = self.allowed_ids.as_ref();
-        allowed_ids.is_none_or(|allowed_ids| {
-            allowed_ids.uids.contains(&uid) || allowed_ids.gids.contains(&gid)
-        })
+        allowed_ids.is_none_or(|ids| ids.uids.contains(&uid) || ids.gids.contains(&gid))
     }
 }
 
@@ -165,8 +163,7 @@ mod tests {
     #[test]
     fn l3_a_user_without_a_rule_is_refused() {
         let own = nix::unistd::geteuid().as_raw();
-        let rules =
-            rules("allow_uids = [33]\nallow_gids = [44]\nallow_users = [\"root\"]").unwrap();
+        let rules = rules("allow_uids = [33]\nallow_gids = [44]\nallow_users = ['root']").unwrap();
         assert!(rules.allows(33, 1));
         assert!(rules.allows(1, 44));
         assert!(rules.allows(own, 1));

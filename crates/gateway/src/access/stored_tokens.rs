@@ -35,13 +35,9 @@ pub struct NewToken(String);
 impl NewToken {
     /// Generates a token with 244 random bits.
     pub fn generate() -> Self {
-        let mut bytes = Vec::with_capacity(32);
-        bytes.extend_from_slice(Uuid::new_v4().as_bytes());
-        bytes.extend_from_slice(Uuid::new_v4().as_bytes());
-        Self(format!(
-            "{TOKEN_PREFIX}{}",
-            BASE64_URL_SAFE_NO_PAD.encode(bytes)
-        ))
+        let ids = [Uuid::new_v4(), Uuid::new_v4()];
+        let text = BASE64_URL_SAFE_NO_PAD.encode(ids.map(Uuid::into_bytes).concat());
+        Self(format!("{TOKEN_PREFIX}{text}"))
     }
 
     /// Returns the token in plain text, to show it to its owner once.
@@ -90,14 +86,12 @@ impl StoredTokens {
         }) else {
             return Ok(None);
         };
-        let users = record.scopes.iter().find_map(|word| Users::parse(word));
-        let tools = record
-            .scopes
-            .iter()
-            .find_map(|word| AllowedTools::parse(word));
-        let scopes = record.scopes.iter().filter_map(|name| Scope::parse(name));
+        let words = || record.scopes.iter().map(String::as_str);
+        let users = words().find_map(Users::parse);
+        let tools = words().find_map(AllowedTools::parse);
+        let scope = words().filter_map(Scope::parse).max();
         // A token with an unreadable list of tools is rejected; otherwise it would allow all tools.
-        let (Some(scope), Ok(tools)) = (scopes.max(), tools.transpose()) else {
+        let (Some(scope), Ok(tools)) = (scope, tools.transpose()) else {
             return Ok(None);
         };
         if self.should_record_use(&hash, now) {

@@ -119,11 +119,8 @@ impl TokenList {
     fn with_distinct_tokens(self) -> Result<Self, TokenListError> {
         let mut names = HashMap::new();
         for TokenEntry { hash, grant } in &self.entries {
-            if let Some(other_name) = names.insert(hash, &grant.name) {
-                return Err(TokenListError::SameToken(
-                    other_name.clone(),
-                    grant.name.clone(),
-                ));
+            if let Some(other) = names.insert(hash, &grant.name) {
+                return Err(TokenListError::SameToken(other.clone(), grant.name.clone()));
             }
         }
         Ok(self)
@@ -392,17 +389,15 @@ mod tests {
             ("ci read sha256:00 tools=a tools=b", "may appear only once"),
             ("# nothing", "tokens contains no token"),
         ] {
-            let error = TokenList::from_file(&format!("{text}\n"), "tokens")
-                .unwrap_err()
-                .to_string();
+            let list = TokenList::from_file(&format!("{text}\n"), "tokens");
+            let error = list.unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
             assert!(!error.contains("secret-"), "{error}");
         }
         let hex = "0".repeat(64);
         let twice = format!("ci read sha256:{hex} tools=get_time\nall admin sha256:{hex}\n");
-        let error = TokenList::from_file(&twice, "tokens")
-            .unwrap_err()
-            .to_string();
+        let list = TokenList::from_file(&twice, "tokens");
+        let error = list.unwrap_err().to_string();
         assert_eq!(error, "the entries 'ci' and 'all' have the same token");
         let error = TokenList::from_variable("ci read short", "TOKENS").unwrap_err();
         assert!(error.to_string().contains("at least 20"), "{error}");

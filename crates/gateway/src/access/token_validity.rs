@@ -74,7 +74,7 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub struct Heartbeat {
     token: TokenValidity,
-    next_check_at: Instant,
+    check_at: Instant,
 }
 
 impl Heartbeat {
@@ -83,11 +83,8 @@ impl Heartbeat {
 
     /// Creates heartbeats for the stream of a request with this token.
     pub fn new(token: TokenValidity) -> Self {
-        let next_check_at = Instant::now() + HEARTBEAT_INTERVAL;
-        Self {
-            token,
-            next_check_at,
-        }
+        let check_at = Instant::now() + HEARTBEAT_INTERVAL;
+        Self { token, check_at }
     }
 
     /// Returns the next event, or a heartbeat if there is no event within the heartbeat interval;
@@ -97,16 +94,16 @@ impl Heartbeat {
         &mut self,
         event: impl Future<Output = Option<Bytes>>,
     ) -> Option<Bytes> {
-        let event = match timeout_at(self.next_check_at, event).await {
+        let event = match timeout_at(self.check_at, event).await {
             Ok(event) => event?,
             Err(_) => Bytes::from_static(Self::COMMENT),
         };
         let now = Instant::now();
-        if now >= self.next_check_at {
+        if now >= self.check_at {
             if !self.token.is_valid().await {
                 return None;
             }
-            self.next_check_at = now + HEARTBEAT_INTERVAL;
+            self.check_at = now + HEARTBEAT_INTERVAL;
         }
         Some(event)
     }

@@ -74,12 +74,12 @@ impl Attachment {
             return true;
         }
         let usage = Usage::for_request(bytes());
-        let charge = request.accounts.charge(request.principal.as_deref(), usage);
-        let may_continue = charge.is_some();
-        if let Some(charge) = charge {
-            *state = State::Detached(charge);
-        }
-        may_continue
+        let principal = request.principal.as_deref();
+        let Some(charge) = request.accounts.charge(principal, usage) else {
+            return false;
+        };
+        *state = State::Detached(charge);
+        true
     }
 }
 
@@ -89,10 +89,8 @@ impl Drop for CommittedAttachment {
         let mut state = request.state.lock();
         if matches!(*state, State::Attached) {
             let usage = Usage::for_request(self.bytes);
-            let charge = request
-                .accounts
-                .charge_anyway(request.principal.as_deref(), usage);
-            *state = State::Detached(charge);
+            let principal = request.principal.as_deref();
+            *state = State::Detached(request.accounts.charge_anyway(principal, usage));
         }
     }
 }
@@ -109,14 +107,8 @@ mod tests {
     use super::*;
 
     fn accounts() -> Arc<PrincipalAccounts> {
-        let total = Usage {
-            count: 100,
-            bytes: 1_000,
-        };
-        let principal = Usage {
-            count: 2,
-            bytes: 100,
-        };
+        let usage = |count, bytes| Usage { count, bytes };
+        let (total, principal) = (usage(100, 1_000), usage(2, 100));
         Arc::new(PrincipalAccounts::new(AccountLimits { principal, total }))
     }
 

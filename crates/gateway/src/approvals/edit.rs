@@ -42,20 +42,18 @@ fn check_members(
     redaction: &Redaction,
     shown_members: &JsonObject,
     edited_members: &JsonObject,
-    pointer: &str,
+    parent: &str,
 ) -> Result<(), EditError> {
     for (name, value) in edited_members {
         let shown_value = shown_members.get(name);
         if shown_value == Some(value) {
             continue;
         }
-        let member_pointer = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+        let pointer = format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"));
         if redaction.hides(name) {
-            return Err(EditError::Redacted {
-                pointer: member_pointer,
-            });
+            return Err(EditError::Redacted { pointer });
         }
-        check_value(redaction, shown_value, value, &member_pointer)?;
+        check_value(redaction, shown_value, value, &pointer)?;
     }
     Ok(())
 }
@@ -86,30 +84,21 @@ fn check_value(
 /// Returns the arguments with which the call runs: those of `edited_text`, in which each redacted
 /// value of `shown_text` is replaced by the call's own value. Returns `None` if one of the texts is
 /// not JSON.
-pub(super) fn apply(
-    original: &JsonObject,
-    shown_text: &str,
-    edited_text: &str,
-) -> Option<JsonObject> {
-    let shown_members: JsonObject = serde_json::from_str(shown_text).ok()?;
-    let edited_members: JsonObject = serde_json::from_str(edited_text).ok()?;
+pub(super) fn apply(original: &JsonObject, shown: &str, edited: &str) -> Option<JsonObject> {
+    let shown_members: JsonObject = serde_json::from_str(shown).ok()?;
+    let edited_members: JsonObject = serde_json::from_str(edited).ok()?;
     Some(merge(original, &shown_members, &edited_members))
 }
 
-fn merge(
-    original_members: &JsonObject,
-    shown_members: &JsonObject,
-    edited_members: &JsonObject,
-) -> JsonObject {
-    let members = edited_members.iter().map(|(name, value)| {
-        let merged_value = match (original_members.get(name), shown_members.get(name)) {
-            (Some(original_value), Some(shown_value)) if shown_value == value => {
+fn merge(original: &JsonObject, shown: &JsonObject, edited: &JsonObject) -> JsonObject {
+    let members = edited.iter().map(|(name, value)| {
+        let merged_value = match (original.get(name), shown.get(name), value) {
+            (Some(original_value), Some(shown_value), _) if shown_value == value => {
                 original_value.clone()
             }
-            (Some(Value::Object(original)), Some(Value::Object(shown))) => match value {
-                Value::Object(edited) => Value::Object(merge(original, shown, edited)),
-                _ => value.clone(),
-            },
+            (Some(Value::Object(original)), Some(Value::Object(shown)), Value::Object(edited)) => {
+                Value::Object(merge(original, shown, edited))
+            }
             _ => value.clone(),
         };
         (name.clone(), merged_value)
@@ -124,10 +113,7 @@ mod tests {
     use super::*;
 
     fn object(value: Value) -> JsonObject {
-        match value {
-            Value::Object(members) => members,
-            other => panic!("{other}"),
-        }
+        serde_json::from_value(value).unwrap()
     }
 
     /// Returns the arguments with which a call runs, or the pointer of a rejected member.
@@ -169,10 +155,8 @@ mod tests {
             shown.as_object_mut().unwrap().shift_remove("list");
         });
         let login = json!({"user": "ann", "token": {"key": "a"}});
-        assert_eq!(
-            removed.unwrap(),
-            json!({"to": "bob", "login": login, "plain": [1, 2]})
-        );
+        let rest = json!({"to": "bob", "login": login, "plain": [1, 2]});
+        assert_eq!(removed.unwrap(), rest);
     }
 
     #[test]

@@ -20,15 +20,12 @@ use crate::pins::visible_json;
 const MAX_QUESTION_CHARS: usize = 4_000;
 
 /// An elicitation to which the client has not responded yet; `None` if no elicitation is pending.
-pub(super) type PendingElicitation = Option<Pin<Box<dyn Future<Output = Option<Verdict>> + Send>>>;
+pub(super) type PendingVerdict = Option<Pin<Box<dyn Future<Output = Option<Verdict>> + Send>>>;
 
 /// Returns a future that requests a decision from the caller's own user. Returns `None` if that
 /// user may not decide, the user's client does not support forms, or the elicitation message cannot
 /// show the whole call.
-pub(super) fn request_verdict(
-    redaction: &Redaction,
-    request: &ApprovalRequest,
-) -> PendingElicitation {
+pub(super) fn request_verdict(redaction: &Redaction, request: &ApprovalRequest) -> PendingVerdict {
     let context = &request.context;
     context.approval.decider.as_ref()?;
     let link = Arc::clone(context.link.as_ref()?.get::<Arc<ClientLink>>()?);
@@ -67,7 +64,7 @@ pub(super) fn request_verdict(
 
 /// Resolves once with the decision in the client's response to the elicitation. Never resolves if
 /// no elicitation was sent.
-pub(super) async fn wait_for_verdict(elicitation: &mut PendingElicitation) -> Option<Verdict> {
+pub(super) async fn wait_for_verdict(elicitation: &mut PendingVerdict) -> Option<Verdict> {
     let Some(question) = elicitation else {
         return std::future::pending().await;
     };
@@ -113,16 +110,13 @@ fn format_question(redaction: &Redaction, request: &ApprovalRequest) -> Option<S
         .forwarded
         .as_ref()
         .and_then(remove_usual_members)
-        .map(|further_params| to_visible_text(&further_params))
-        .unwrap_or_default();
+        .map_or_else(String::new, |params| to_visible_text(&params));
     if !further_params.is_empty() {
         message += " The tool also gets these parameters: ";
         message += &further_params;
     }
-    let is_complete = (arguments + &further_params)
-        .chars()
-        .nth(MAX_QUESTION_CHARS)
-        .is_none();
+    let shown_text = arguments + &further_params;
+    let is_complete = shown_text.chars().nth(MAX_QUESTION_CHARS).is_none();
     is_complete.then_some(message)
 }
 
@@ -148,45 +142,32 @@ fn describe_caller(context: &CallContext) -> String {
 /// the MCP specification defines and that contain no data. Every client that supports elicitation
 /// declares some of these capabilities, and the approval's id already covers them.
 fn remove_usual_members(forwarded_params: &Value) -> Option<Value> {
-    const USUAL_CAPABILITIES: [(&str, &[&str]); 3] = [
-        (
-            "roots",
-            &["{}", r#"{"listChanged":true}"#, r#"{"listChanged":false}"#],
-        ),
-        ("sampling", &["{}"]),
-        (
-            "elicitation",
-            &[
-                "{}",
-                r#"{"form":{}}"#,
-                r#"{"url":{}}"#,
-                r#"{"form":{},"url":{}}"#,
-            ],
-        ),
+    const USUAL_CAPABILITIES: [(&str, &str); 8] = [
+        ("roots", "{}"),
+        ("roots", r#"{"listChanged":true}"#),
+        ("roots", r#"{"listChanged":false}"#),
+        ("sampling", "{}"),
+        ("elicitation", "{}"),
+        ("elicitation", r#"{"form":{}}"#),
+        ("elicitation", r#"{"url":{}}"#),
+        ("elicitation", r#"{"form":{},"url":{}}"#),
     ];
-    let mut further_params = forwarded_params.as_object()?.clone();
-    if let Some(meta) = further_params
-        .get_mut("_meta")
-        .and_then(Value::as_object_mut)
-    {
+    let mut params = forwarded_params.as_object()?.clone();
+    if let Some(meta) = params.get_mut("_meta").and_then(Value::as_object_mut) {
         let capabilities = meta.get_mut(CLIENT_CAPABILITIES);
         if let Some(capabilities) = capabilities.and_then(Value::as_object_mut) {
             capabilities.retain(|name, value| {
-                let text = value.to_string();
-                let is_usual = |(usual_name, texts): &(&str, &[&str])| {
-                    name == usual_name && texts.contains(&text.as_str())
-                };
-                !USUAL_CAPABILITIES.iter().any(is_usual)
+                !USUAL_CAPABILITIES.contains(&(name.as_str(), value.to_string().as_str()))
             });
             if capabilities.is_empty() {
                 meta.shift_remove(CLIENT_CAPABILITIES);
             }
         }
         if meta.is_empty() {
-            further_params.shift_remove("_meta");
+            params.shift_remove("_meta");
         }
     }
-    (!further_params.is_empty()).then_some(Value::Object(further_params))
+    (!params.is_empty()).then_some(Value::Object(params))
 }
 
 /// Returns the decision in an `ElicitResult`, or `None` if the result contains no decision.
@@ -224,10 +205,8 @@ mod tests {
     fn g3_the_question_shows_hidden_characters() {
         let request = request(&json!({"to": "a\u{202e}b\u{e0061}"}));
         let message = format_question(&Redaction::default(), &request).unwrap();
-        assert!(
-            message.ends_with(r#"{"to":"a\u202eb\udb40\udc61"}"#),
-            "{message}"
-        );
+        let shown = r#"{"to":"a\u202eb\udb40\udc61"}"#;
+        assert!(message.ends_with(shown), "{message}");
     }
 
     #[test]
@@ -256,16 +235,13 @@ mod tests {
         };
         let text =
             |request: &ApprovalRequest| format_question(&Redaction::default(), request).unwrap();
-        assert_eq!(
-            text(&request),
-            r#"May the tool 'send' run for the user "alice\u202e" (not verified, claimed by "token:mallory") in the channel "room" with these arguments? {}"#
-        );
+        let claimed = r#"May the tool 'send' run for the user "alice\u202e" (not verified, claimed by "token:mallory") in the channel "room" with these arguments? {}"#;
+        assert_eq!(text(&request), claimed);
         request.context.is_user_verified = true;
         request.context.channel = None;
-        assert_eq!(
-            text(&request),
-            r#"May the tool 'send' run for the user "alice\u202e" with these arguments? {}"#
-        );
+        let verified =
+            r#"May the tool 'send' run for the user "alice\u202e" with these arguments? {}"#;
+        assert_eq!(text(&request), verified);
     }
 
     #[test]
@@ -274,12 +250,8 @@ mod tests {
             let mut request = request(&json!({}));
             request.forwarded = Some(forwarded);
             let message = format_question(&Redaction::default(), &request)?;
-            let further = message.split_once(" The tool also gets these parameters: ");
-            Some(
-                further
-                    .map(|(_, further)| further.to_owned())
-                    .unwrap_or_default(),
-            )
+            let parts = message.split_once(" The tool also gets these parameters: ");
+            Some(parts.unwrap_or_default().1.to_owned())
         };
         let capabilities = |client_capabilities: Value| json!({"_meta": {CLIENT_CAPABILITIES: client_capabilities}});
         for usual in [
@@ -301,22 +273,15 @@ mod tests {
 
     #[test]
     fn g3_only_an_explicit_answer_decides() {
+        let accept =
+            |decision: Value| json!({"action": "accept", "content": {"decision": decision}});
         for (response, verdict) in [
-            (
-                json!({"action": "accept", "content": {"decision": "approve"}}),
-                Some(Verdict::Approved),
-            ),
-            (
-                json!({"action": "accept", "content": {"decision": "deny"}}),
-                Some(Verdict::Denied),
-            ),
+            (accept(json!("approve")), Some(Verdict::Approved)),
+            (accept(json!("deny")), Some(Verdict::Denied)),
             (json!({"action": "decline"}), Some(Verdict::Denied)),
             (json!({"action": "cancel"}), None),
             (json!({"action": "accept"}), None),
-            (
-                json!({"action": "accept", "content": {"decision": true}}),
-                None,
-            ),
+            (accept(json!(true)), None),
             (json!("approve"), None),
         ] {
             assert_eq!(parse_verdict(&response), verdict, "{response}");

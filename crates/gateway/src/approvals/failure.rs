@@ -8,27 +8,20 @@ use crate::timestamp::format_timestamp;
 
 /// Creates the failure of a call whose approval is not decided yet.
 pub(super) fn for_undecided(record: &ApprovalRecord, request: &ApprovalRequest) -> ToolFailure {
-    let message = format!(
-        "The call to tool '{}' needs approval {}",
-        record.tool, record.id
-    );
+    let ApprovalRecord { tool, id, .. } = record;
+    let message = format!("The call to tool '{tool}' needs approval {id}");
+    let expires_at = format_timestamp(record.expires_at);
     ToolFailure::new(ErrorCode::ApprovalRequired, message)
-        .with_metadata("approval_id", json!(record.id))
-        .with_metadata(
-            "approval_expires_at",
-            json!(format_timestamp(record.expires_at)),
-        )
+        .with_metadata("approval_id", json!(id))
+        .with_metadata("approval_expires_at", json!(expires_at))
         .with_metadata("arguments", json!(request.arguments))
 }
 
 /// Creates the failure of a call whose approval was denied.
 pub(super) fn for_denied(record: &ApprovalRecord) -> ToolFailure {
     let mut message = format!("The call to tool '{}' was denied", record.tool);
-    let reason = record
-        .decision
-        .as_ref()
-        .and_then(|decision| decision.reason.as_deref());
-    if let Some(reason) = reason {
+    let decision = record.decision.as_ref();
+    if let Some(reason) = decision.and_then(|decision| decision.reason.as_deref()) {
         message += ": ";
         message += reason;
     }
@@ -37,10 +30,8 @@ pub(super) fn for_denied(record: &ApprovalRecord) -> ToolFailure {
 
 /// Creates the failure of a call whose approval was used by another call.
 pub(super) fn for_used(record: &ApprovalRecord) -> ToolFailure {
-    let message = format!(
-        "Another call to tool '{}' has already used approval {}",
-        record.tool, record.id
-    );
+    let ApprovalRecord { tool, id, .. } = record;
+    let message = format!("Another call to tool '{tool}' has already used approval {id}");
     ToolFailure::new(ErrorCode::Cancelled, message)
 }
 

@@ -82,17 +82,11 @@ impl PendingDecisions {
 
     /// Sets the maximum number of waiting callers of one principal.
     pub(crate) fn set_max_waiting(&self, max_callers: usize) {
-        let unlimited = Usage {
-            count: usize::MAX,
-            bytes: u64::MAX,
-        };
-        self.waiting_callers.set_limits(AccountLimits {
-            principal: Usage {
-                count: max_callers,
-                ..unlimited
-            },
-            total: unlimited,
-        });
+        let bytes = u64::MAX;
+        let usage = |count| Usage { count, bytes };
+        let (principal, total) = (usage(max_callers), usage(usize::MAX));
+        let limits = AccountLimits { principal, total };
+        self.waiting_callers.set_limits(limits);
     }
 
     /// Returns a permit for another waiting caller of `principal`, or `None` at the limit.
@@ -182,10 +176,8 @@ impl PollRegistration {
 
     fn remove(&self) {
         let mut polls = self.decisions.polls.lock();
-        if polls
-            .get(&self.id)
-            .is_some_and(|poll| Arc::ptr_eq(poll, &self.poll))
-        {
+        let poll = polls.get(&self.id);
+        if poll.is_some_and(|poll| Arc::ptr_eq(poll, &self.poll)) {
             polls.remove(&self.id);
         }
     }
@@ -201,7 +193,7 @@ impl Drop for PollRegistration {
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
-    use pillion_core::store::{ApprovalDecision, Verdict};
+    use pillion_core::store::Verdict;
 
     use super::*;
     use crate::test_support;
@@ -209,13 +201,8 @@ mod tests {
     /// Returns an approval with this decision.
     fn approval(verdict: Option<Verdict>) -> ApprovalRecord {
         let mut approval = test_support::approval("a", Duration::ZERO);
-        approval.decision = verdict.map(|verdict| ApprovalDecision {
-            verdict,
-            decider: "alice".to_owned(),
-            decided_at: approval.created_at,
-            reason: None,
-            arguments: None,
-        });
+        let decide = |verdict| test_support::decision(verdict, approval.created_at);
+        approval.decision = verdict.map(decide);
         approval
     }
 

@@ -333,22 +333,19 @@ impl ClientLink {
         let mut params = self.further_params();
         params.shift_remove("_meta");
         if !meta.is_empty() {
-            params.insert(
-                "_meta".to_owned(),
-                message::raw(&meta).map_err(|_| unclear_params_error())?,
-            );
+            let raw_meta = message::raw(&meta).map_err(|_| unclear_params_error())?;
+            params.insert("_meta".to_owned(), raw_meta);
         }
         if params.is_empty() {
             return Ok(None);
         }
         let text = serde_json::to_string(&params).map_err(|_| unclear_params_error())?;
-        let whole_value: WholeValue =
-            serde_json::from_str(&text).map_err(|_| unclear_params_error())?;
-        if whole_value.is_ambiguous {
+        let whole: WholeValue = serde_json::from_str(&text).map_err(|_| unclear_params_error())?;
+        if whole.is_ambiguous {
             return Err(unclear_params_error());
         }
         Ok(Some(ForwardedParameters {
-            parameters: whole_value.value,
+            parameters: whole.value,
             digest: sha256_hex(&text),
         }))
     }
@@ -356,17 +353,15 @@ impl ClientLink {
     /// Returns the parameters that an upstream server gets in addition to the tool's name and
     /// arguments, without the trace context.
     fn further_params(&self) -> Members {
-        let other_params = self.other_params.iter();
-        other_params
-            .filter(|(key, _)| !["name", "arguments"].contains(&key.as_str()))
-            .filter_map(|(key, value)| {
-                let value = match key.as_str() {
-                    "_meta" => remove_trace(value, self.meta_trace.as_ref())?,
-                    _ => value.clone(),
-                };
-                Some((key.clone(), value))
-            })
-            .collect()
+        let params = self.other_params.iter().filter_map(|(key, value)| {
+            let value = match key.as_str() {
+                "name" | "arguments" => return None,
+                "_meta" => remove_trace(value, self.meta_trace.as_ref())?,
+                _ => value.clone(),
+            };
+            Some((key.clone(), value))
+        });
+        params.collect()
     }
 
     /// Forwards a log message, if the client wants its level.
@@ -389,11 +384,9 @@ impl ClientLink {
         method: &str,
         params: Box<RawValue>,
     ) -> Result<Value, RpcError> {
-        let Some(capability) = required_capability(method).filter(|_| self.requester.can_stream)
-        else {
-            return Err(unsupported_method(method));
-        };
-        if !self.requester.capabilities.contains_key(capability) {
+        let capability = required_capability(method).filter(|_| self.requester.can_stream);
+        let capabilities = &self.requester.capabilities;
+        if capability.is_none_or(|capability| !capabilities.contains_key(capability)) {
             return Err(unsupported_method(method));
         }
         let (reply, response) = oneshot::channel();
@@ -402,12 +395,8 @@ impl ClientLink {
             params,
             reply,
         };
-        let disconnected_error = || {
-            RpcError::new(
-                message::INTERNAL_ERROR,
-                "The MCP client that made the call has disconnected",
-            )
-        };
+        let text = "The MCP client that made the call has disconnected";
+        let disconnected_error = || RpcError::new(message::INTERNAL_ERROR, text);
         let result = self.messages.send(ClientMessage::Question(question)).await;
         result.map_err(|_| disconnected_error())?;
         response.await.map_err(|_| disconnected_error())?
@@ -415,14 +404,12 @@ impl ClientLink {
 
     /// Returns whether the client supports elicitation with forms.
     pub(crate) fn supports_forms(&self) -> bool {
-        let elicitation = self
+        let modes = self
             .requester
             .capabilities
             .get("elicitation")
             .and_then(Value::as_object);
-        let has_forms = elicitation.is_some_and(|mode_members| {
-            mode_members.is_empty() || mode_members.contains_key("form")
-        });
+        let has_forms = modes.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
         has_forms && self.requester.can_stream
     }
 }
@@ -466,10 +453,7 @@ fn remove_trace(meta: &RawValue, trace: Option<&TraceContext>) -> Option<Box<Raw
             meta.shift_remove(&key);
         }
     }
-    if meta.is_empty() {
-        return None;
-    }
-    message::raw(&meta).ok()
+    (!meta.is_empty()).then(|| message::raw(&meta).ok())?
 }
 
 /// Returns the client capability that a method requires.
@@ -521,6 +505,8 @@ fn progress_params(token: &RawValue, progress: &ProgressNotification) -> Value {
 mod tests {
     use super::*;
 
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
     fn arguments() -> JsonObject {
         json!({"n": 2}).as_object().cloned().unwrap()
     }
@@ -533,20 +519,17 @@ mod tests {
 
     #[test]
     fn an_approved_call_has_only_what_the_approver_saw() {
-        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let params = format!(
-            r#"{{"name":"far_roll","task":{{"ttl":1e3}},"_meta":{{"a":1,"traceparent":"{parent}","tracestate":"pay=1"}}}}"#
+            r#"{{"name":"far_roll","task":{{"ttl":1e3}},"_meta":{{"a":1,"traceparent":"{PARENT}","tracestate":"pay=1"}}}}"#
         );
         let link = ClientLink::for_test(&params, json!({"roots": {}}));
         let trace = link.meta_trace().cloned().map(TraceContext::without_state);
         let arguments = arguments();
         let call = link.forwarded_call(trace.as_ref(), "roll", &arguments, true);
-        assert_eq!(
-            serde_json::to_string(&call).unwrap(),
-            format!(
-                r#"{{"name":"roll","task":{{"ttl":1e3}},"arguments":{{"n":2}},"_meta":{{"traceparent":"{parent}"}}}}"#
-            )
+        let expected = format!(
+            r#"{{"name":"roll","task":{{"ttl":1e3}},"arguments":{{"n":2}},"_meta":{{"traceparent":"{PARENT}"}}}}"#
         );
+        assert_eq!(serde_json::to_string(&call).unwrap(), expected);
         let shown = link.forwarded_params().unwrap().unwrap().parameters;
         let capabilities = json!({"io.modelcontextprotocol/clientCapabilities": {"roots": {}}});
         assert_eq!(shown, json!({"task": {"ttl": 1e3}, "_meta": capabilities}));
@@ -554,7 +537,6 @@ mod tests {
 
     /// Returns combinations of everything that a client can put into a `tools/call`.
     fn generated() -> Vec<(String, Value)> {
-        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let meta = [
             None,
             Some("{}".to_owned()),
@@ -563,11 +545,11 @@ mod tests {
             Some(r#"{"io.modelcontextprotocol/logLevel":"debug"}"#.to_owned()),
             Some(r#"{"io.modelcontextprotocol/logLevel":"info"}"#.to_owned()),
             Some(r#"{"io.modelcontextprotocol/other":1}"#.to_owned()),
-            Some(format!(r#"{{"traceparent":"{parent}"}}"#)),
+            Some(format!(r#"{{"traceparent":"{PARENT}"}}"#)),
             Some(format!(
-                r#"{{"traceparent":"{parent}","tracestate":"pay=1"}}"#
+                r#"{{"traceparent":"{PARENT}","tracestate":"pay=1"}}"#
             )),
-            Some(format!(r#"{{"traceparent":"01{}-pay=1"}}"#, &parent[2..])),
+            Some(format!(r#"{{"traceparent":"01{}-pay=1"}}"#, &PARENT[2..])),
             Some(r#"{"traceparent":"pay=1"}"#.to_owned()),
             Some(r#"{"tracestate":"pay=1","baggage":"pay=1"}"#.to_owned()),
         ];
@@ -608,13 +590,11 @@ mod tests {
 
     #[test]
     fn calls_that_differ_in_forwarded_bytes_differ_in_their_approval() {
-        let mut forwarded_by_digest = HashMap::new();
+        let mut by_digest = HashMap::new();
         for (params, capabilities) in generated() {
             let link = ClientLink::for_test(&params, capabilities);
-            let digest = link
-                .forwarded_params()
-                .unwrap()
-                .map(|forwarded| forwarded.digest);
+            let forwarded = link.forwarded_params().unwrap();
+            let digest = forwarded.map(|forwarded| forwarded.digest);
             let options = link.options();
             let trace = link.meta_trace().cloned().map(TraceContext::without_state);
             let arguments = arguments();
@@ -630,13 +610,11 @@ mod tests {
                 }
             };
             let bytes = format!("{call} {:?} {:?}", options.meta, options.capabilities);
-            let known = forwarded_by_digest
-                .entry(digest)
-                .or_insert_with(|| bytes.clone());
+            let known = by_digest.entry(digest).or_insert_with(|| bytes.clone());
             assert_eq!(*known, bytes, "{params}");
         }
-        let distinct: std::collections::HashSet<_> = forwarded_by_digest.values().collect();
-        assert_eq!(distinct.len(), forwarded_by_digest.len());
+        let distinct: std::collections::HashSet<_> = by_digest.values().collect();
+        assert_eq!(distinct.len(), by_digest.len());
     }
 
     #[test]
@@ -648,32 +626,25 @@ mod tests {
 
     #[test]
     fn a_trace_context_with_other_text_is_part_of_the_variant() {
-        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let variant = |parent: &str| {
             let params = format!(r#"{{"name":"x","_meta":{{"traceparent":"{parent}"}}}}"#);
             ClientLink::for_test(&params, json!({})).params_digest()
         };
-        assert_eq!(variant(parent), None);
-        assert!(variant(&format!("01{}-pay=1", &parent[2..])).is_some());
+        assert_eq!(variant(PARENT), None);
+        assert!(variant(&format!("01{}-pay=1", &PARENT[2..])).is_some());
         assert!(variant("pay=1").is_some());
     }
 
     #[test]
     fn a_forwarded_call_keeps_what_the_client_wrote() {
-        assert_eq!(
-            forwarded(
-                r#"{"_meta":{"a":1.50},"name":"far_roll","task":{"ttl":1e3}}"#,
-                None
-            ),
-            r#"{"name":"roll","task":{"ttl":1e3},"_meta":{"a":1.50},"arguments":{"n":2}}"#
-        );
-        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        let trace = TraceContext::parse(parent, None).unwrap();
-        assert_eq!(
-            forwarded(r#"{"arguments":{"n":1},"name":"far_roll"}"#, Some(&trace)),
-            format!(
-                r#"{{"arguments":{{"n":2}},"name":"roll","_meta":{{"traceparent":"{parent}"}}}}"#
-            )
-        );
+        let params = r#"{"_meta":{"a":1.50},"name":"far_roll","task":{"ttl":1e3}}"#;
+        let expected =
+            r#"{"name":"roll","task":{"ttl":1e3},"_meta":{"a":1.50},"arguments":{"n":2}}"#;
+        assert_eq!(forwarded(params, None), expected);
+        let trace = TraceContext::parse(PARENT, None).unwrap();
+        let traced = forwarded(r#"{"arguments":{"n":1},"name":"far_roll"}"#, Some(&trace));
+        let meta = format!(r#"{{"traceparent":"{PARENT}"}}"#);
+        let expected = format!(r#"{{"arguments":{{"n":2}},"name":"roll","_meta":{meta}}}"#);
+        assert_eq!(traced, expected);
     }
 }

@@ -142,31 +142,18 @@ impl Inbound {
             error: RpcError::new(code, message),
         };
         if let Err(error) = json_values::check(text.as_bytes()) {
-            let id = serde_json::from_str::<IdMember<'_>>(text).ok();
+            let id_member: Option<IdMember<'_>> = serde_json::from_str(text).ok();
+            let id = id_member.and_then(|member| member.id);
             let message = format!("Invalid request: {error}");
-            return Err(to_unreadable(
-                id.and_then(|id_member| id_member.id),
-                INVALID_REQUEST,
-                message,
-            ));
+            return Err(to_unreadable(id, INVALID_REQUEST, message));
         }
-        let envelope: Envelope<'_> = match serde_json::from_str(text) {
-            Ok(envelope) => envelope,
-            Err(error) if error.is_data() => {
-                return Err(to_unreadable(
-                    None,
-                    INVALID_REQUEST,
-                    "Invalid request".into(),
-                ));
+        let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|error| {
+            if error.is_data() {
+                return to_unreadable(None, INVALID_REQUEST, "Invalid request".to_owned());
             }
-            Err(error) => {
-                return Err(to_unreadable(
-                    None,
-                    PARSE_ERROR,
-                    format!("Parse error: {}", json_error_text(&error)),
-                ));
-            }
-        };
+            let message = format!("Parse error: {}", json_error_text(&error));
+            to_unreadable(None, PARSE_ERROR, message)
+        })?;
         let id = envelope.id;
         let to_invalid_request = |problem: &str| {
             let message = format!("Invalid request: {problem}");
@@ -354,31 +341,26 @@ fn encode(message: &impl Serialize) -> Bytes {
 /// the JSON text stays unchanged byte for byte.
 pub fn with_members(result: Box<RawValue>, members: &[(&str, &str)]) -> Box<RawValue> {
     let text = result.get();
-    let Ok(existing_members) =
-        serde_json::from_str::<IndexMap<std::borrow::Cow<'_, str>, &RawValue>>(text)
+    let Ok(existing) = serde_json::from_str::<IndexMap<std::borrow::Cow<'_, str>, &RawValue>>(text)
     else {
         return result; // Members can only be added to an object.
     };
-    let mut text_with_members = String::new();
+    let mut output = String::new();
     for (name, value) in members {
-        if !existing_members.contains_key(*name) {
-            text_with_members.push_str(if text_with_members.is_empty() {
-                "{"
-            } else {
-                ","
-            });
-            text_with_members.push_str(&format!("\"{name}\":{value}"));
+        if !existing.contains_key(*name) {
+            output.push(if output.is_empty() { '{' } else { ',' });
+            output.push_str(&format!("\"{name}\":{value}"));
         }
     }
-    if text_with_members.is_empty() {
+    if output.is_empty() {
         return result;
     }
     let rest = text.trim_start().strip_prefix('{').unwrap_or_default();
-    if !existing_members.is_empty() {
-        text_with_members.push(',');
+    if !existing.is_empty() {
+        output.push(',');
     }
-    text_with_members.push_str(rest);
-    RawValue::from_string(text_with_members).unwrap_or(result)
+    output.push_str(rest);
+    RawValue::from_string(output).unwrap_or(result)
 }
 
 #[cfg(test)]
@@ -391,55 +373,40 @@ mod tests {
 
     #[test]
     fn invalid_messages_are_rejected_with_reason_and_id() {
+        let request = |members: &str| format!(r#"{{"jsonrpc":"2.0",{members}}}"#);
+        let long_id = format!(r#""id":"{}","method":"ping""#, "x".repeat(257));
         for (text, code, id) in [
-            ("{", PARSE_ERROR, None),
-            ("7", INVALID_REQUEST, None),
-            (r#"{"id":1,"method":"ping"}"#, INVALID_REQUEST, Some("1")),
-            (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, 0, None),
+            ("{".to_owned(), PARSE_ERROR, None),
+            ("7".to_owned(), INVALID_REQUEST, None),
             (
-                r#"{"jsonrpc":"2.0","id":[],"method":"ping"}"#,
+                r#"{"id":1,"method":"ping"}"#.to_owned(),
+                INVALID_REQUEST,
+                Some("1"),
+            ),
+            (request(r#""id":null,"method":"ping""#), 0, None),
+            (request(r#""id":[],"method":"ping""#), INVALID_REQUEST, None),
+            (
+                request(r#""id":1.5,"method":"ping""#),
                 INVALID_REQUEST,
                 None,
             ),
+            (request(&long_id), INVALID_REQUEST, None),
+            (request(r#""id":"a""#), INVALID_REQUEST, Some("\"a\"")),
+            (request(r#""id":3,"method":4"#), INVALID_REQUEST, Some("3")),
             (
-                r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#,
-                INVALID_REQUEST,
-                None,
-            ),
-            (
-                &format!(
-                    r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#,
-                    "x".repeat(257)
-                ),
-                INVALID_REQUEST,
-                None,
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":"a"}"#,
-                INVALID_REQUEST,
-                Some("\"a\""),
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":3,"method":4}"#,
-                INVALID_REQUEST,
-                Some("3"),
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":3,"method":"x","params":[1]}"#,
+                request(r#""id":3,"method":"x","params":[1]"#),
                 INVALID_PARAMS,
                 Some("3"),
             ),
         ] {
-            match Inbound::parse(text) {
+            match Inbound::parse(&text) {
                 Err(unreadable) => {
                     assert_eq!(unreadable.error.code, code, "{text}");
                     assert_eq!(unreadable.id.as_deref().map(RawValue::get), id, "{text}");
                 }
                 // Serde reads an id of null as a missing id, so the message is a notification.
-                Ok(message) => assert!(
-                    code == 0 && matches!(message, Inbound::Notification { .. }),
-                    "{text}"
-                ),
+                Ok(Inbound::Notification { .. }) => assert_eq!(code, 0, "{text}"),
+                Ok(message) => panic!("{text}: {message:?}"),
             }
         }
     }
@@ -483,10 +450,8 @@ mod tests {
             with_members(raw_of(text), &members).get().to_owned()
         };
         assert_eq!(with("{}"), r#"{"resultType":"complete","ttlMs":0}"#);
-        assert_eq!(
-            with(r#"{ "n": 1.50, "ttlMs":7}"#),
-            r#"{"resultType":"complete", "n": 1.50, "ttlMs":7}"#
-        );
+        let expected = r#"{"resultType":"complete", "n": 1.50, "ttlMs":7}"#;
+        assert_eq!(with(r#"{ "n": 1.50, "ttlMs":7}"#), expected);
         let whole = r#"{"ttlMs":1,"resultType":"task"}"#;
         assert_eq!(with(whole), whole);
         assert_eq!(with("[1]"), "[1]");

@@ -18,7 +18,7 @@ const CLIENT_INFO_KEY: &str = "io.modelcontextprotocol/clientInfo";
 struct ObjectShape {
     members: &'static [ObjectMember],
     /// The shape of the members that are not in `members`; `None` if they need not be objects.
-    other_members: Option<&'static Self>,
+    others: Option<&'static Self>,
 }
 
 struct ObjectMember {
@@ -36,15 +36,9 @@ const fn member(name: &'static str, shape: &'static ObjectShape) -> ObjectMember
     }
 }
 
-static OBJECT_SHAPE: ObjectShape = ObjectShape {
-    members: &[],
-    other_members: None,
-};
+static OBJECT_SHAPE: ObjectShape = ObjectShape::new(&[], None);
 
-static OBJECT_MAP_SHAPE: ObjectShape = ObjectShape {
-    members: &[],
-    other_members: Some(&OBJECT_SHAPE),
-};
+static OBJECT_MAP_SHAPE: ObjectShape = ObjectShape::new(&[], Some(&OBJECT_SHAPE));
 
 /// `ClientCapabilities`: every capability is an object. The members of `elicitation`, `sampling`
 /// and `tasks`, and the capabilities in `experimental` and `extensions`, are objects as well.
@@ -56,25 +50,22 @@ static CAPABILITIES_SHAPE: ObjectShape = ObjectShape {
         member("sampling", &OBJECT_MAP_SHAPE),
         member("tasks", &TASKS_SHAPE),
     ],
-    other_members: Some(&OBJECT_SHAPE),
+    others: Some(&OBJECT_SHAPE),
 };
 
 static TASKS_SHAPE: ObjectShape = ObjectShape {
     members: &[member("requests", &TASK_REQUESTS_SHAPE)],
-    other_members: Some(&OBJECT_SHAPE),
+    others: Some(&OBJECT_SHAPE),
 };
 
-static TASK_REQUESTS_SHAPE: ObjectShape = ObjectShape {
-    members: &[],
-    other_members: Some(&OBJECT_MAP_SHAPE),
-};
+static TASK_REQUESTS_SHAPE: ObjectShape = ObjectShape::new(&[], Some(&OBJECT_MAP_SHAPE));
 
 static META_SHAPE: ObjectShape = ObjectShape {
     members: &[
         member(CLIENT_CAPABILITIES, &CAPABILITIES_SHAPE),
         member(CLIENT_INFO_KEY, &OBJECT_SHAPE),
     ],
-    other_members: None,
+    others: None,
 };
 
 /// The parameters of all requests and notifications. One shape fits all methods, because no two
@@ -92,18 +83,13 @@ static PARAMS_SHAPE: ObjectShape = ObjectShape {
         member("ref", &OBJECT_SHAPE),
         member("task", &OBJECT_SHAPE),
     ],
-    other_members: None,
+    others: None,
 };
 
-static COMPLETION_CONTEXT_SHAPE: ObjectShape = ObjectShape {
-    members: &[member("arguments", &OBJECT_SHAPE)],
-    other_members: None,
-};
+static COMPLETION_CONTEXT_SHAPE: ObjectShape =
+    ObjectShape::new(&[member("arguments", &OBJECT_SHAPE)], None);
 
-static RESULT_MAP_SHAPE: ObjectShape = ObjectShape {
-    members: &[],
-    other_members: Some(&RESULT_SHAPE),
-};
+static RESULT_MAP_SHAPE: ObjectShape = ObjectShape::new(&[], Some(&RESULT_SHAPE));
 
 /// The client's result for a request of the server. `content` is an object in the result of an
 /// elicitation, which also has the member `action`. In the result of sampling, `content` may be a
@@ -117,25 +103,29 @@ static RESULT_SHAPE: ObjectShape = ObjectShape {
             sibling: Some("action"),
         },
     ],
-    other_members: None,
+    others: None,
 };
 
 impl ObjectShape {
+    const fn new(members: &'static [ObjectMember], others: Option<&'static Self>) -> Self {
+        Self { members, others }
+    }
+
     fn member_shape(&self, name: &str, siblings: &Members) -> Option<&'static Self> {
         let mut members = self.members.iter();
         match members.find(|member| member.name == name) {
             Some(member) => {
                 let has_sibling = member
                     .sibling
-                    .is_none_or(|sibling| siblings.contains_key(sibling));
+                    .is_none_or(|name| siblings.contains_key(name));
                 has_sibling.then_some(member.shape)
             }
-            None => self.other_members,
+            None => self.others,
         }
     }
 
     fn has_objects(&self) -> bool {
-        !self.members.is_empty() || self.other_members.is_some()
+        !self.members.is_empty() || self.others.is_some()
     }
 
     /// Returns the JSON text with `{}` in place of `[]` and without `null` where this shape
@@ -201,10 +191,8 @@ pub(super) fn read_result(result: &RawValue) -> serde_json::Result<Value> {
 
 /// Returns whether the text of a JSON value is a list without items.
 fn is_empty_list(text: &str) -> bool {
-    let list_content = text
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
-    list_content.is_some_and(|list_content| list_content.trim().is_empty())
+    text.strip_prefix('[')
+        .is_some_and(|rest| rest.trim_start() == "]")
 }
 
 #[cfg(test)]

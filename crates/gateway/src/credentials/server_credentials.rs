@@ -1,7 +1,7 @@
 //! The credentials of a server itself, stored as one entry of the vault.
 
 use pillion_mcp_client::Authentication;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -31,9 +31,8 @@ impl Credentials {
     /// Parses the credentials that the vault stores.
     pub fn parse(text: &str) -> Result<Self, CredentialError> {
         // The error of `serde_json` is dropped, because it could contain a part of the credentials.
-        serde_json::from_str(text)
-            .map(Self)
-            .map_err(|_| CredentialError::Unreadable)
+        let members = serde_json::from_str(text).map_err(|_| CredentialError::Unreadable)?;
+        Ok(Self(members))
     }
 
     /// Returns the JSON that the vault stores.
@@ -92,8 +91,7 @@ impl Credentials {
                 };
                 CredentialError::invalid(AUTHENTICATION_KEY, message)
             })?;
-        let is_empty =
-            |secret: &SecretString| secrecy::ExposeSecret::expose_secret(secret).is_empty();
+        let is_empty = |secret: &SecretString| secret.expose_secret().is_empty();
         let problem = match &authentication {
             Authentication::Bearer { token } if is_empty(token) => "the token is empty",
             Authentication::ApiKey { key, .. } if is_empty(key) => "the key is empty",
@@ -110,18 +108,17 @@ impl Credentials {
         &self,
         key: &str,
     ) -> Result<Vec<(String, SecretString)>, CredentialError> {
-        let invalid_value =
-            || CredentialError::invalid(key, "expected an object with string values");
+        let invalid = || CredentialError::invalid(key, "expected an object with string values");
         match self.0.get(key) {
             None => Ok(Vec::new()),
             Some(Value::Object(members)) => members
                 .iter()
                 .map(|(name, value)| {
-                    let value = value.as_str().ok_or_else(invalid_value)?;
+                    let value = value.as_str().ok_or_else(invalid)?;
                     Ok((name.clone(), SecretString::from(value)))
                 })
                 .collect(),
-            Some(_) => Err(invalid_value()),
+            Some(_) => Err(invalid()),
         }
     }
 }

@@ -57,22 +57,15 @@ pub(super) struct TokenOwner {
 #[derive(Clone, Default)]
 pub(super) struct TokenStores(Arc<Mutex<Vec<IssuedTokenStore>>>);
 
-struct IssuedTokenStore {
-    owner: TokenOwner,
-    store: Weak<VaultTokenStore>,
-}
+type IssuedTokenStore = (TokenOwner, Weak<VaultTokenStore>);
 
 impl TokenStores {
     /// Returns a token store for a client.
     pub(super) fn issue(&self, vault: Arc<Vault>, owner: TokenOwner) -> Arc<VaultTokenStore> {
         let store = Arc::new(VaultTokenStore::new(vault, owner.identity.clone()));
         let mut issued_stores = self.0.lock();
-        issued_stores.retain(|issued_store| issued_store.store.strong_count() > 0);
-        let weak_store = Arc::downgrade(&store);
-        issued_stores.push(IssuedTokenStore {
-            owner,
-            store: weak_store,
-        });
+        issued_stores.retain(|(_, store)| store.strong_count() > 0);
+        issued_stores.push((owner, Arc::downgrade(&store)));
         store
     }
 
@@ -94,11 +87,10 @@ impl TokenStores {
 
     fn find_stores(&self, is_match: impl Fn(&TokenOwner) -> bool) -> Vec<Arc<VaultTokenStore>> {
         let issued_stores = self.0.lock();
-        let matching_stores = issued_stores
+        issued_stores
             .iter()
-            .filter(|issued_store| is_match(&issued_store.owner));
-        matching_stores
-            .filter_map(|issued_store| issued_store.store.upgrade())
+            .filter(|(owner, _)| is_match(owner))
+            .filter_map(|(_, store)| store.upgrade())
             .collect()
     }
 }

@@ -54,18 +54,15 @@ impl UserCredential {
             set_at: Timestamp::now().as_millis(),
             authentication,
         };
-        match credential.authentication()? {
-            Authentication::None => Err(CredentialError::invalid(
-                key,
-                "the type none is not allowed for the credential of a user",
-            )),
-            Authentication::OAuth(_) => Err(CredentialError::invalid(
-                key,
+        let problem = match credential.authentication()? {
+            Authentication::None => "the type none is not allowed for the credential of a user",
+            Authentication::OAuth(_) => {
                 "the type oauth is not allowed for the credential of a user: authorize with \
-                 `pillion auth login SERVER --user NAME`",
-            )),
-            _ => Ok(credential),
-        }
+                 `pillion auth login SERVER --user NAME`"
+            }
+            _ => return Ok(credential),
+        };
+        Err(CredentialError::invalid(key, problem))
     }
 
     /// Creates the credential of a user for whom OAuth has obtained tokens.
@@ -152,26 +149,23 @@ impl UserCredentials {
     /// Closes the servers' own token stores for which `is_match` returns `true`, given the server's
     /// label and the key. The token stores of users are unaffected.
     pub async fn close_tokens_of_servers(&self, is_match: impl Fn(&str, &TokenKey) -> bool) {
-        let is_server_owned = |owner: &TokenOwner| {
-            owner.identity.is_empty() && is_match(owner.server.as_str(), &owner.key)
-        };
+        let is_server_owned =
+            |owner: &TokenOwner| owner.identity.is_empty() && is_match(&owner.server, &owner.key);
         self.tokens.close(is_server_owned).await;
     }
 
     /// Like [`close_tokens_of_servers`](Self::close_tokens_of_servers) for one key; also removes
     /// the tokens under this key from the vault.
     pub async fn forget_tokens_of_server(&self, key: &TokenKey) -> Result<(), CredentialError> {
-        self.close_tokens_of_servers(|_, other_key| other_key == key)
-            .await;
+        self.close_tokens_of_servers(|_, other| other == key).await;
         let vault = self.vault().ok_or(CredentialError::NoKey)?;
         Ok(VaultTokenStore::new(vault, "").forget(Some(key)).await?)
     }
 
     /// Closes the token stores of users for whose server id `is_match` returns `true`.
     pub async fn close_tokens_of_users(&self, is_match: impl Fn(&str) -> bool) {
-        let is_user_owned = |owner: &TokenOwner| {
-            parse_id(&owner.identity).is_some_and(|[server, _]| is_match(&server))
-        };
+        let is_user_owned =
+            |owner: &TokenOwner| parse_id(&owner.identity).is_some_and(|[id, _]| is_match(&id));
         self.tokens.close(is_user_owned).await;
     }
 
@@ -202,8 +196,7 @@ impl UserCredentials {
         let secret = SecretString::from(text);
         vault.put(SecretKind::UserCredential, &id, &secret).await?;
         if !credential.is_oauth() {
-            self.forget_tokens(vault, format_identity(server, user))
-                .await?;
+            self.forget_tokens(vault, id).await?;
         }
         Ok(())
     }
@@ -219,8 +212,7 @@ impl UserCredentials {
             return Err(CredentialError::NoUserCredential);
         }
         vault.remove(SecretKind::UserCredential, &id).await?;
-        self.forget_tokens(vault, format_identity(server, user))
-            .await
+        self.forget_tokens(vault, id).await
     }
 
     /// Removes all OAuth authorizations of users for the server `server`.
@@ -235,13 +227,9 @@ impl UserCredentials {
 
     /// Removes a user's tokens. The token stores are closed first, so that no client saves the
     /// tokens again.
-    async fn forget_tokens(
-        &self,
-        vault: Arc<Vault>,
-        identity: String,
-    ) -> Result<(), CredentialError> {
-        self.tokens.close(|owner| owner.identity == identity).await;
-        Ok(VaultTokenStore::new(vault, identity).forget(None).await?)
+    async fn forget_tokens(&self, vault: Arc<Vault>, id: String) -> Result<(), CredentialError> {
+        self.tokens.close(|owner| owner.identity == id).await;
+        Ok(VaultTokenStore::new(vault, id).forget(None).await?)
     }
 
     /// Returns the users with a credential for the server, sorted by name.

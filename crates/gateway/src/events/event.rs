@@ -99,7 +99,7 @@ impl<'a> EventCall<'a> {
         }
     }
 
-    fn data(&self, tool: &str) -> Value {
+    fn data(&self, tool: &str, status: CallStatus) -> Value {
         json!({
             "tool": truncate_input(tool),
             "call_id": self.id,
@@ -108,6 +108,7 @@ impl<'a> EventCall<'a> {
             "user_is_verified": self.context.verified_user().is_some(),
             "principal": self.context.principal,
             "caller": self.context.caller,
+            "status": status.as_str(),
         })
     }
 }
@@ -157,17 +158,14 @@ impl Event<'_> {
     pub(super) fn data(&self) -> Value {
         let mut data = match self {
             Self::CallPending { call_context, tool } => {
-                let mut data = call_context.data(tool);
-                data["status"] = json!(CallStatus::Pending.as_str());
-                data
+                call_context.data(tool, CallStatus::Pending)
             }
             Self::CallStarted {
                 call_context,
                 tool,
                 record,
             } => {
-                let mut data = call_context.data(tool);
-                data["status"] = json!(CallStatus::Running.as_str());
+                let mut data = call_context.data(tool, CallStatus::Running);
                 if let Some(record) = record {
                     data["record_id"] = json!(record.to_string());
                 }
@@ -181,8 +179,7 @@ impl Event<'_> {
                 record,
                 elapsed,
             } => {
-                let mut data = call_context.data(tool);
-                data["status"] = json!(status.as_str());
+                let mut data = call_context.data(tool, *status);
                 data["success"] = json!(*status == CallStatus::Success);
                 data["error_code"] = json!(code.map(ErrorCode::as_str));
                 data["duration_ms"] = json!((elapsed.as_secs_f64() * 1e6).round() / 1e3);
@@ -196,16 +193,11 @@ impl Event<'_> {
                 status,
                 error,
             } => json!({"server": server, "status": status, "error": error}),
-            Self::ToolsChanged {
-                server,
-                changes:
-                    ToolChanges {
-                        added_names,
-                        removed_names,
-                        changed_names,
-                    },
-            } => json!({
-                "server": server, "added": added_names, "removed": removed_names, "changed": changed_names,
+            Self::ToolsChanged { server, changes } => json!({
+                "server": server,
+                "added": changes.added_names,
+                "removed": changes.removed_names,
+                "changed": changes.changed_names,
             }),
             Self::ApprovalRequested(record) | Self::ApprovalDecided(record) => {
                 approval_data(record)
@@ -258,9 +250,8 @@ pub struct ToolChanges {
 
 impl ToolChanges {
     pub(crate) fn is_empty(&self) -> bool {
-        self.added_names.is_empty()
-            && self.removed_names.is_empty()
-            && self.changed_names.is_empty()
+        let lists = [&self.added_names, &self.removed_names, &self.changed_names];
+        lists.iter().all(|names| names.is_empty())
     }
 
     /// Publishes the changes, if any; `server` is the MCP server of the tools, if they have one. A
@@ -274,10 +265,8 @@ impl ToolChanges {
         self.changed_names.extend(reused_names);
         if !self.is_empty() {
             bus.notify_new_tool_observer(server, &self.added_names);
-            bus.publish(&Event::ToolsChanged {
-                server,
-                changes: self,
-            });
+            let changes = self;
+            bus.publish(&Event::ToolsChanged { server, changes });
         }
     }
 }

@@ -18,11 +18,8 @@ impl EventKinds {
     /// unknown kind.
     pub fn parse(text: &str) -> Option<Self> {
         let mut selected_kinds = Vec::new();
-        for name in text
-            .split(',')
-            .map(str::trim)
-            .filter(|name| !name.is_empty())
-        {
+        let names = text.split(',').map(str::trim);
+        for name in names.filter(|name| !name.is_empty()) {
             let is_selected = |kind: &&str| {
                 let group = kind.split_once('.').map(|(group, _)| group);
                 *kind == name || group == Some(name)
@@ -37,10 +34,7 @@ impl EventKinds {
     }
 
     fn admits(&self, kind: &str) -> bool {
-        let Self(selected_kinds) = self;
-        selected_kinds
-            .as_ref()
-            .is_none_or(|selected_kinds| selected_kinds.contains(&kind))
+        self.0.as_ref().is_none_or(|kinds| kinds.contains(&kind))
     }
 }
 
@@ -70,11 +64,8 @@ impl Listener {
             None => (end_number, ready_event(&bus.epoch, end_number)),
             Some(Some(number)) => (number + 1, Bytes::from_static(b": again\n\n")),
             Some(None) => {
-                let first_number = bus.ring.lock().first_number();
-                (
-                    first_number,
-                    reset_event(&bus.epoch, first_number, "unknown"),
-                )
+                let first = bus.ring.lock().first_number();
+                (first, reset_event(&bus.epoch, first, "unknown"))
             }
         };
         Self {
@@ -95,9 +86,8 @@ impl Listener {
     }
 
     fn may_receive(&self, event: &SerializedEvent) -> bool {
-        let is_about_caller =
-            event.kind.starts_with("call.") || event.kind.starts_with("approval.");
-        !is_about_caller || self.only_user.is_none() || self.only_user == event.verified_user
+        let is_about_call = event.kind.starts_with("call.") || event.kind.starts_with("approval.");
+        !is_about_call || self.only_user.is_none() || self.only_user == event.verified_user
     }
 
     /// Waits for the next events, serialized; returns `None` at the end. Cancel-safe.
@@ -121,9 +111,8 @@ impl Listener {
         let ring = self.bus.ring.lock();
         let first_number = ring.first_number();
         if self.next_number < first_number {
-            let event = reset_event(&self.bus.epoch, first_number, "too_slow");
             self.next_number = first_number;
-            return Some(event);
+            return Some(reset_event(&self.bus.epoch, first_number, "too_slow"));
         }
         let skip_count = usize::try_from(self.next_number - first_number).unwrap_or(usize::MAX);
         let mut selected_text = Vec::new();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pillion_core::compose::CheckpointStore;
-use pillion_core::executor::{Executor, ExecutorHooks, Observer, ResultStore};
+use pillion_core::executor::{Executor, ExecutorHooks, Observer};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::Tool;
 use tokio::sync::watch;
@@ -63,26 +63,20 @@ impl GatewayBuilder<'_> {
     /// Sets the limits that the configuration may change while requests run.
     fn set_limits(&self, process: &Process) {
         process.detached_requests.set_limits(self.detached_limits());
-        let max_waiting_callers = self.0.approvals.max_waiting.get();
-        process
-            .pending_decisions
-            .set_max_waiting(max_waiting_callers);
+        let max_waiting = self.0.approvals.max_waiting.get();
+        process.pending_decisions.set_max_waiting(max_waiting);
     }
 
     /// Returns the limits of requests that continue without their clients.
     fn detached_limits(&self) -> AccountLimits {
         let http = &self.0.http;
         let bytes = u64::try_from(http.max_detached_bytes.get()).unwrap_or(u64::MAX);
-        AccountLimits {
-            principal: Usage {
-                count: http.max_detached.get(),
-                bytes,
-            },
-            total: Usage {
-                count: http.max_detached.get().saturating_mul(TOTAL_LIMIT_FACTOR),
-                bytes: bytes.saturating_mul(TOTAL_LIMIT_FACTOR as u64),
-            },
-        }
+        let usage = |factor: usize| Usage {
+            count: http.max_detached.get().saturating_mul(factor),
+            bytes: bytes.saturating_mul(factor as u64),
+        };
+        let (principal, total) = (usage(1), usage(TOTAL_LIMIT_FACTOR));
+        AccountLimits { principal, total }
     }
 
     /// Builds a gateway. Performs no I/O: the tools of MCP servers are listed on first use.
@@ -158,77 +152,60 @@ impl GatewayBuilder<'_> {
         })
     }
 
-    /// Builds the gateway that replaces the gateway with the parts `old_parts`.
-    pub(super) async fn reload(&self, old_parts: &Shared, scope: ReloadScope) -> Gateway {
+    /// Builds the gateway that replaces the gateway with the parts `old`.
+    pub(super) async fn reload(&self, old: &Shared, scope: ReloadScope) -> Gateway {
         let config = self.0;
-        let upstreams = old_parts
-            .upstreams
-            .reload(&config.mcp_servers, config.mcp.clone())
-            .await;
-        old_parts
-            .process
-            .metrics
-            .tools
-            .record_servers(upstreams.listings());
-        self.set_limits(&old_parts.process);
-        old_parts.workers.reconfigure(&config.workers);
-        old_parts.wasm_tools.reconfigure(&config.wasm_tools);
+        let section = config.mcp.clone();
+        let upstreams = old.upstreams.reload(&config.mcp_servers, section).await;
+        let process = &old.process;
+        process.metrics.tools.record_servers(upstreams.listings());
+        self.set_limits(process);
+        old.workers.reconfigure(&config.workers);
+        old.wasm_tools.reconfigure(&config.wasm_tools);
         // Without a store, the previous gateway's checkpoint store is reused, because the
         // checkpoints in memory must survive the reload.
-        let checkpoints = match &old_parts.state {
+        let checkpoints = match &old.state {
             Some(state) => self.checkpoints(Some(state)),
-            None => Arc::clone(&old_parts.checkpoints),
+            None => Arc::clone(&old.checkpoints),
         };
-        let credentials = old_parts.credentials.clone();
+        let credentials = old.credentials.clone();
         let models = Arc::new(Models::new(config, &credentials));
-        let (mut loaded_packs, mut registered_tools) = (
-            old_parts.loaded_packs.clone(),
-            old_parts.registered_tools.clone(),
-        );
+        let mut loaded_packs = old.loaded_packs.clone();
+        let mut registered_tools = old.registered_tools.clone();
         if scope == ReloadScope::WholeConfig {
-            let state = old_parts.state.as_ref().filter(|_| old_parts.has_all_tools);
-            let (registry, events) = (old_parts.executor.registry(), &old_parts.process.events);
+            let state = old.state.as_ref().filter(|_| old.has_all_tools);
+            let (registry, events) = (old.executor.registry(), &process.events);
             let tools;
             (loaded_packs, tools) = self.configured_tools(
-                &old_parts.loaded_packs,
+                &old.loaded_packs,
                 &models,
                 state,
                 &credentials,
                 &checkpoints,
             );
-            registered_tools =
-                old_parts
-                    .registered_tools
-                    .replace_tools(tools, registry, Some(events));
+            registered_tools = registered_tools.replace_tools(tools, registry, Some(events));
             self.set_up_builtins(registry);
         }
-        let results = self.results(old_parts.state.as_ref());
-        let approvals = self.approvals(old_parts.state.as_ref(), &old_parts.process);
-        let hooks = self.hooks(
-            old_parts.state.as_ref(),
-            results.as_ref(),
-            &old_parts.process,
-            &approvals,
-        );
+        let results = self.results(old.state.as_ref());
+        let approvals = self.approvals(old.state.as_ref(), process);
+        let hooks = self.hooks(old.state.as_ref(), results.as_ref(), process, &approvals);
         Gateway::new(Shared {
-            executor: old_parts
-                .executor
-                .reconfigured(config.executor_config(), hooks),
+            executor: old.executor.reconfigured(config.executor_config(), hooks),
             upstreams,
             approvals,
-            state: old_parts.state.clone(),
+            state: old.state.clone(),
             credentials,
             results,
             models,
             tool_keys: ToolKeys::new(&config.builtins),
             unknown_tools: Arc::new(UnknownTools::new(config)),
-            workers: Arc::clone(&old_parts.workers),
-            wasm_tools: Arc::clone(&old_parts.wasm_tools),
+            workers: Arc::clone(&old.workers),
+            wasm_tools: Arc::clone(&old.wasm_tools),
             registered_tools,
-            has_all_tools: old_parts.has_all_tools,
+            has_all_tools: old.has_all_tools,
             checkpoints,
             loaded_packs,
-            process: Arc::clone(&old_parts.process),
+            process: Arc::clone(process),
             drop_signal: watch::Sender::new(()),
         })
     }
@@ -243,16 +220,14 @@ impl GatewayBuilder<'_> {
         credentials: &UserCredentials,
         checkpoints: &Arc<dyn CheckpointStore>,
     ) -> (LoadedPacks, Vec<Arc<dyn Tool>>) {
+        let declared = declared_tools::build(&self.0.declared, checkpoints);
         let Some(state) = state else {
-            return (
-                loaded_packs.clone(),
-                declared_tools::build(&self.0.declared, checkpoints),
-            );
+            return (loaded_packs.clone(), declared);
         };
         let mut tools = tools::build_configured(self.0, Some(state.store()), credentials);
         let (loaded_packs, pack_tools) = loaded_packs.reload(self.0, models, state.store());
         tools.extend(pack_tools);
-        tools.extend(declared_tools::build(&self.0.declared, checkpoints));
+        tools.extend(declared);
         (loaded_packs, tools)
     }
 
@@ -297,8 +272,7 @@ impl GatewayBuilder<'_> {
             journal: state.map(|state| state.journal(self.0, process.call_tasks.clone())),
             observer: Some(Arc::new(ObserverPair(metrics, events))),
             tracer: process.telemetry.clone().map(|telemetry| telemetry as _),
-            result_store: results
-                .map(|results| Arc::<Results>::clone(results) as Arc<dyn ResultStore>),
+            result_store: results.map(|results| Arc::<Results>::clone(results) as _),
             ..ExecutorHooks::default()
         }
     }

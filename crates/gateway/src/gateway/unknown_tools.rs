@@ -52,11 +52,8 @@ impl UnknownTools {
             let id = &model.config.id;
             let enabled_tools = model.config.tools.enabled_tools.iter();
             enabled_tools.map(move |name| {
-                to_named_tool(
-                    format!("enabled_tools '{name}' of model '{id}'"),
-                    name,
-                    false,
-                )
+                let setting = format!("enabled_tools '{name}' of model '{id}'");
+                to_named_tool(setting, name, false)
             })
         });
         let mut unmatched_names: Vec<_> = section_names
@@ -136,17 +133,12 @@ impl UnknownTools {
             if added_tools.iter().any(|tool| named_tool.matches(tool)) {
                 return false;
             }
-            let similar_tool = added_tools
-                .iter()
-                .find(|tool| tool.eq_ignore_ascii_case(&named_tool.name));
+            let mut tools = added_tools.iter();
+            let similar_tool = tools.find(|tool| tool.eq_ignore_ascii_case(&named_tool.name));
+            let lowercase_name = named_tool.name.to_ascii_lowercase();
             let reason = match (similar_tool, prefix) {
                 (Some(tool), _) => format!("the tool is called '{tool}'"),
-                (None, Some((server, prefix)))
-                    if named_tool
-                        .name
-                        .to_ascii_lowercase()
-                        .starts_with(prefix.as_str()) =>
-                {
+                (None, Some((server, prefix))) if lowercase_name.starts_with(prefix.as_str()) => {
                     format!("the MCP server '{server}' has no tool with this name")
                 }
                 _ => return true,
@@ -230,10 +222,8 @@ mod tests {
             ]
         );
         assert_eq!(misspelled(Some("crm"), &names), []);
-        assert_eq!(
-            misspelled(None, &["echo"]),
-            [of("ECHO", "the tool is called 'echo'")]
-        );
+        let echo = of("ECHO", "the tool is called 'echo'");
+        assert_eq!(misspelled(None, &["echo"]), [echo]);
         let registry = crate::tools::registry().unwrap();
         let missing = unknown_tools.take_missing_names(&registry);
         assert_eq!(missing.len(), 1);

@@ -40,10 +40,8 @@ impl ResponseBytes {
             Some(counts) if counts.read_at.elapsed() < REFRESH_INTERVAL => counts,
             outdated => outdated.insert(read_counts(store).await?),
         };
-        let stored_bytes = counts
-            .bytes_by_principal
-            .entry(principal.map(str::to_owned))
-            .or_default();
+        let owner = principal.map(str::to_owned);
+        let stored_bytes = counts.bytes_by_principal.entry(owner).or_default();
         let is_within_limit = stored_bytes.saturating_add(bytes) <= max_bytes;
         if is_within_limit {
             *stored_bytes += bytes;
@@ -87,8 +85,7 @@ mod tests {
             store.record_key(&key, "f", result).await.unwrap();
         }
         let bytes = ResponseBytes::default();
-        let admit =
-            async |principal, size| bytes.admit(&*store, principal, size, 10).await.unwrap();
+        let admit = async |owner, size| bytes.admit(&*store, owner, size, 10).await.unwrap();
         assert!(!admit(ci, 3).await);
         assert!(admit(ci, 2).await && !admit(ci, 1).await);
         assert!(admit(app, 10).await && !admit(app, 1).await);

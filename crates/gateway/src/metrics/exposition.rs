@@ -26,7 +26,7 @@ pub struct Scrape {
     pub metrics: Arc<Metrics>,
     /// The known state of each MCP server.
     pub servers: Vec<ServerReport>,
-    /// The values of the operating system for the process.
+    /// The process metrics of the operating system, such as memory and CPU time.
     pub system: SystemMetrics,
     /// The number of registered tools.
     pub tools: usize,
@@ -97,21 +97,16 @@ impl Scrape {
 
     fn encode_executor(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let QueueLoad { running, queued } = self.load;
-        let CacheCounts {
-            entries,
-            bytes,
-            hits,
-            misses,
-        } = self.cache;
+        let cache = &self.cache;
         let help = "Tool calls that hold a slot";
         encode_gauge(encoder, "pillion_tool_calls_running", help, running)?;
         let help = "Tool calls that wait for a slot";
         encode_gauge(encoder, "pillion_tool_calls_queued", help, queued)?;
         let help = "Cached tool results";
-        encode_gauge(encoder, "pillion_result_cache_entries", help, entries)?;
+        encode_gauge(encoder, "pillion_result_cache_entries", help, cache.entries)?;
         let help = "Size of the cached tool results, in bytes";
-        encode_gauge(encoder, "pillion_result_cache_bytes", help, bytes)?;
-        let lookups = [("hit", hits), ("miss", misses)];
+        encode_gauge(encoder, "pillion_result_cache_bytes", help, cache.bytes)?;
+        let lookups = [("hit", cache.hits), ("miss", cache.misses)];
         let outcomes = lookups.map(|(outcome, count)| ([("outcome", outcome)], count));
         let help = "Result cache lookups, by outcome";
         encode_counters(encoder, "pillion_result_cache_lookups", help, outcomes)
@@ -134,8 +129,7 @@ impl Scrape {
         encode_histogram(begin_histograms(encoder, name, help)?, &requests.latency)?;
 
         let listeners = [("unix", &self.metrics.unix), ("tcp", &self.metrics.tcp)];
-        let open_counts =
-            listeners.map(|(transport, stats)| ([("transport", transport)], stats.open()));
+        let open_counts = listeners.map(|(name, stats)| ([("transport", name)], stats.open()));
         let help = "Open connections, by transport";
         encode_gauges(encoder, "pillion_connections", help, open_counts)?;
         let totals = listeners.into_iter().flat_map(|(transport, stats)| {
@@ -150,9 +144,8 @@ impl Scrape {
 
     fn encode_servers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let labels = |server: &ServerReport| [("server", server.label.clone())];
-        let contacted_servers = self.servers.iter().filter(|server| server.was_contacted);
-        let statuses =
-            contacted_servers.map(|server| (labels(server), u64::from(server.error.is_none())));
+        let contacted = self.servers.iter().filter(|server| server.was_contacted);
+        let statuses = contacted.map(|server| (labels(server), u64::from(server.error.is_none())));
         let help = "Whether the last tool discovery of an MCP server succeeded";
         encode_gauges(encoder, "pillion_upstream_up", help, statuses)?;
         let servers = self.servers.iter();
@@ -183,61 +176,40 @@ impl Scrape {
     }
 
     fn encode_system(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let SystemMetrics {
-            resident_bytes,
-            virtual_bytes,
-            threads,
-            open_descriptors,
-            max_descriptors,
-            processor_time,
-        } = self.system;
+        let system = &self.system;
         let resident_memory = ("process_resident_memory_bytes", "Resident memory, in bytes");
         let address_space = ("process_virtual_memory_bytes", "Virtual memory, in bytes");
         let open_files = ("process_open_fds", "Open file descriptors");
         let max_files = ("process_max_fds", "Maximum number of open file descriptors");
         for ((name, help), value) in [
-            (resident_memory, resident_bytes),
-            (address_space, virtual_bytes),
-            (("process_threads", "Threads"), threads),
-            (open_files, open_descriptors),
-            (max_files, max_descriptors),
+            (resident_memory, system.resident_bytes),
+            (address_space, system.virtual_bytes),
+            (("process_threads", "Threads"), system.threads),
+            (open_files, system.open_descriptors),
+            (max_files, system.max_descriptors),
         ] {
             if let Some(value) = value {
                 encode_gauge(encoder, name, help, value)?;
             }
         }
-        if let Some(cpu_time) = processor_time {
+        if let Some(cpu_time) = system.processor_time {
             let help = "CPU time in user and kernel mode, in seconds";
-            encode_counter(
-                encoder,
-                "process_cpu_seconds",
-                help,
-                &cpu_time.as_secs_f64(),
-            )?;
+            let seconds = cpu_time.as_secs_f64();
+            encode_counter(encoder, "process_cpu_seconds", help, &seconds)?;
         }
         let started_at = self.metrics.started_at();
         let since_epoch = started_at.duration_since(SystemTime::UNIX_EPOCH);
-        let (name, help) = (
-            "process_start_time_seconds",
-            "Start time of the process, in seconds since the Unix epoch",
-        );
+        let name = "process_start_time_seconds";
+        let help = "Start time of the process, in seconds since the Unix epoch";
         encoder
             .encode_descriptor(name, help, None, MetricType::Gauge)?
             .encode_gauge(&since_epoch.unwrap_or_default().as_secs_f64())?;
         let help = "Records of calls that were lost in damaged files of the store";
-        encode_counter(
-            encoder,
-            "pillion_store_lost_records",
-            help,
-            &self.lost_records,
-        )?;
+        let name = "pillion_store_lost_records";
+        encode_counter(encoder, name, help, &self.lost_records)?;
+        let (name, help) = ("pillion_build", "Version of the program");
         encoder
-            .encode_descriptor(
-                "pillion_build",
-                "Version of the program",
-                None,
-                MetricType::Info,
-            )?
+            .encode_descriptor(name, help, None, MetricType::Info)?
             .encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
     }
 }

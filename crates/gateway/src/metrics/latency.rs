@@ -85,11 +85,9 @@ impl LatencyHistogram {
             let count = to_f64(count);
             if count > 0.0 && count >= remaining_count {
                 let (bucket, part) = (index / PARTS_PER_BUCKET, index % PARTS_PER_BUCKET);
-                let (lower_bound, upper_bound) =
-                    bucket_bounds(bucket).unwrap_or((max_seconds, max_seconds));
-                let width = (upper_bound - lower_bound) / to_f64(PARTS_PER_BUCKET as u64);
-                let estimate =
-                    lower_bound + width * (to_f64(part as u64) + remaining_count / count);
+                let (lower, upper) = bucket_bounds(bucket).unwrap_or((max_seconds, max_seconds));
+                let width = (upper - lower) / to_f64(PARTS_PER_BUCKET as u64);
+                let estimate = lower + width * (to_f64(part as u64) + remaining_count / count);
                 return Some(estimate.min(max_seconds));
             }
             remaining_count -= count;
@@ -100,20 +98,19 @@ impl LatencyHistogram {
 
 /// Returns the bounds of a bucket, in seconds; `None` for the last, which has no upper bound.
 fn bucket_bounds(bucket: usize) -> Option<(f64, f64)> {
-    let upper_bound = *BUCKET_BOUNDS_SECONDS.get(bucket)?;
-    let lower_bound = bucket
+    let upper = *BUCKET_BOUNDS_SECONDS.get(bucket)?;
+    let lower = bucket
         .checked_sub(1)
-        .map_or(0.0, |lower_index| BUCKET_BOUNDS_SECONDS[lower_index]);
-    Some((lower_bound, upper_bound))
+        .map_or(0.0, |index| BUCKET_BOUNDS_SECONDS[index]);
+    Some((lower, upper))
 }
 
 /// Returns the index of the part of a bucket that a duration belongs to.
 fn part_index(bucket: usize, seconds: f64) -> usize {
-    let Some((lower_bound, upper_bound)) = bucket_bounds(bucket) else {
+    let Some((lower, upper)) = bucket_bounds(bucket) else {
         return 0;
     };
-    let position =
-        (seconds - lower_bound) / (upper_bound - lower_bound) * to_f64(PARTS_PER_BUCKET as u64);
+    let position = (seconds - lower) / (upper - lower) * to_f64(PARTS_PER_BUCKET as u64);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -122,7 +119,7 @@ fn part_index(bucket: usize, seconds: f64) -> usize {
     (position as usize).min(PARTS_PER_BUCKET - 1)
 }
 
-fn load_count(count: &AtomicU64) -> u64 {
+pub(super) fn load_count(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }
 
@@ -154,10 +151,8 @@ mod tests {
 
     #[test]
     fn m1_percentiles_of_equal_durations_are_within_a_third_of_them() {
-        for micros in (0..1000)
-            .map(|step| 1.02_f64.powi(step))
-            .take_while(|it| *it < 3e8)
-        {
+        let steps = (0..1000).map(|step| 1.02_f64.powi(step));
+        for micros in steps.take_while(|micros| *micros < 3e8) {
             let latency = LatencyHistogram::default();
             let duration = Duration::from_secs_f64(micros / 1e6 + 1e-4);
             latency.add(duration);
@@ -165,10 +160,8 @@ mod tests {
             for share in [0.0, 0.5, 0.99, 1.0] {
                 let estimate = latency.percentile(share).unwrap();
                 let ratio = estimate / duration.as_secs_f64();
-                assert!(
-                    (0.66..=1.0 + 1e-9).contains(&ratio),
-                    "{duration:?}: {ratio}"
-                );
+                let expected = 0.66..=1.0 + 1e-9;
+                assert!(expected.contains(&ratio), "{duration:?}: {ratio}");
             }
         }
     }

@@ -61,7 +61,5 @@ impl RequestMetrics {
 /// text of a client.
 pub(crate) fn known_method(method: &str) -> Option<&'static str> {
     const HTTP_METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
-    HTTP_METHODS
-        .into_iter()
-        .find(|known_method| *known_method == method)
+    HTTP_METHODS.into_iter().find(|name| *name == method)
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// The operating system's values for this process (Linux: `/proc/self`). Unavailable values are
+/// The process metrics of the operating system (Linux: `/proc/self`). Unavailable metrics are
 /// `None`.
 #[derive(Debug, Clone, Default)]
 pub struct SystemMetrics {
@@ -23,17 +23,13 @@ impl SystemMetrics {
     #[must_use]
     pub fn read() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let read_number = |key: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(key))?;
-            line.split_whitespace().next()?.parse::<u64>().ok()
-        };
         let entries = std::fs::read_dir("/proc/self/fd");
         // One descriptor is subtracted: that of the directory `/proc/self/fd` itself.
         let descriptors = entries.map(|entries| (entries.count() as u64).saturating_sub(1));
         Self {
-            resident_bytes: read_number("VmRSS:").map(|kilobytes| kilobytes * 1024),
-            virtual_bytes: read_number("VmSize:").map(|kilobytes| kilobytes * 1024),
-            threads: read_number("Threads:"),
+            resident_bytes: find_number(&status, "VmRSS:").map(|kilobytes| kilobytes * 1024),
+            virtual_bytes: find_number(&status, "VmSize:").map(|kilobytes| kilobytes * 1024),
+            threads: find_number(&status, "Threads:"),
             open_descriptors: descriptors.ok(),
             max_descriptors: read_max_descriptors(),
             processor_time: read_processor_time(),
@@ -41,21 +37,22 @@ impl SystemMetrics {
     }
 }
 
+/// Returns the number that follows `key` at the beginning of a line.
+fn find_number(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
 fn read_max_descriptors() -> Option<u64> {
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
+    find_number(&limits, "Max open files")
 }
 
 fn read_processor_time() -> Option<Duration> {
     let cpu_time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let seconds = u64::try_from(cpu_time.tv_sec).ok()?;
-    Some(Duration::new(
-        seconds,
-        u32::try_from(cpu_time.tv_nsec).ok()?,
-    ))
+    let nanoseconds = u32::try_from(cpu_time.tv_nsec).ok()?;
+    Some(Duration::new(seconds, nanoseconds))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use pillion_core::executor::{ObservedCall, Observer};
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolOrigin, ToolResult};
 
-use super::LatencyHistogram;
+use super::latency::{LatencyHistogram, load_count};
 
 /// Maximum number of tools that are counted by name; further tools count as [`OTHER_TOOLS`].
 pub const MAX_TOOLS: usize = 2000;
@@ -39,9 +39,8 @@ impl Outcome {
 
     fn from_code(code: Option<ErrorCode>) -> Self {
         let name = code.map_or("success", ErrorCode::as_str);
-        let index = Self::OUTCOME_NAMES
-            .iter()
-            .position(|known_name| *known_name == name);
+        let mut names = Self::OUTCOME_NAMES.iter();
+        let index = names.position(|known_name| *known_name == name);
         // A code that is not in `OUTCOME_NAMES` counts as an internal error.
         Self(index.unwrap_or(Self::OUTCOME_NAMES.len() - 1))
     }
@@ -65,10 +64,7 @@ impl ToolStats {
 
     /// Returns the number of calls by outcome.
     pub fn outcomes(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        let counts = self
-            .outcomes
-            .iter()
-            .map(|count| count.load(Ordering::Relaxed));
+        let counts = self.outcomes.iter().map(load_count);
         Outcome::OUTCOME_NAMES.iter().copied().zip(counts)
     }
 
@@ -101,11 +97,7 @@ impl ToolMetrics {
     /// Returns the statistics of each called tool, by name.
     #[must_use]
     pub fn snapshot(&self) -> Vec<(String, Arc<ToolStats>)> {
-        let tools = self.stats_by_name.read();
-        let pairs = tools
-            .iter()
-            .map(|(name, stats)| (name.clone(), Arc::clone(stats)));
-        pairs.collect()
+        self.stats_by_name.read().clone().into_iter().collect()
     }
 
     /// Records, for each MCP server by label, whether it lists the same tools for all users. The
@@ -225,10 +217,8 @@ mod tests {
         call("mail", "mail_bobs_diary");
         call("dice", "dice_roll");
         let names = || tools.snapshot().into_iter().map(|(name, _)| name);
-        assert_eq!(
-            names().collect::<Vec<_>>(),
-            ["(users' of mail)", "dice_roll"]
-        );
+        let listed: Vec<_> = names().collect();
+        assert_eq!(listed, ["(users' of mail)", "dice_roll"]);
         let all = tools.snapshot().into_iter();
         let servers: Vec<_> = all.map(|(_, tool)| tool.server.clone()).collect();
         assert_eq!(servers, [Some("mail".to_owned()), Some("dice".to_owned())]);
@@ -253,14 +243,11 @@ mod tests {
     fn m1_the_number_of_names_is_limited() {
         let tools = ToolMetrics::default();
         for n in 0..MAX_TOOLS + 50 {
-            tools
-                .tool_stats(&format!("tool_{n}"), None)
-                .add(Outcome::from_code(None), Duration::ZERO);
+            let stats = tools.tool_stats(&format!("tool_{n}"), None);
+            stats.add(Outcome::from_code(None), Duration::ZERO);
         }
         assert_eq!(tools.snapshot().len(), MAX_TOOLS + 1);
-        assert_eq!(
-            tools.tool_stats("one more", None).calls_and_failures(),
-            (50, 0)
-        );
+        let others = tools.tool_stats("one more", None);
+        assert_eq!(others.calls_and_failures(), (50, 0));
     }
 }

@@ -77,12 +77,9 @@ impl NativeTools {
             if names.is_empty() {
                 continue;
             }
-            let allowed_names = names
-                .iter()
-                .map(|(server_tool, _)| server_tool.clone())
-                .collect();
+            let allowed_names = names.iter().map(|(server_tool, _)| server_tool.clone());
             let server = NativeMcpServer {
-                allowed_tools: Some(allowed_names),
+                allowed_tools: Some(allowed_names.collect()),
                 require_approval: match names_without_approval.len() {
                     0 => NativeApproval::Always,
                     count if count == names.len() => NativeApproval::Never,

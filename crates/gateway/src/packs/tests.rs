@@ -38,9 +38,8 @@ impl Bench {
     /// Returns the gates of a new action, or `None` without the pack.
     async fn gates(&mut self) -> Option<Value> {
         let registry = Arc::new(ToolRegistry::new());
-        registry
-            .register_missing(self.tools.iter().cloned())
-            .unwrap();
+        let tools = self.tools.iter().cloned();
+        registry.register_missing(tools).unwrap();
         registry.contains("orchestrate_action").then_some(())?;
         self.actions += 1;
         let message = format!("I listen {} times", self.actions);

@@ -44,7 +44,7 @@ impl UnacceptedTools {
 
 /// The pins of one owner, with their size.
 struct OwnedPins {
-    pins_by_tool: HashMap<String, ToolPin>,
+    by_tool: HashMap<String, ToolPin>,
     bytes: usize,
 }
 
@@ -88,9 +88,8 @@ pub(super) async fn compare(
         is_full: false,
     };
     for (definition, predecessor) in definitions_with_predecessors {
-        comparison
-            .compare_tool(&definition, predecessor.as_deref())
-            .await?;
+        let compare = comparison.compare_tool(&definition, predecessor.as_deref());
+        compare.await?;
     }
     if comparison.is_full {
         tracing::warn!(
@@ -110,13 +109,11 @@ impl PinComparison<'_> {
         predecessor: Option<&str>,
     ) -> Result<(), StoreError> {
         let Definition { name, hash, .. } = definition;
-        if !self.pins.pins_by_tool.contains_key(name)
-            && !self.add_pin(definition, predecessor).await?
-        {
+        if !self.pins.by_tool.contains_key(name) && !self.add_pin(definition, predecessor).await? {
             self.count_as_changed(name, true);
             return Ok(());
         }
-        let pin = &self.pins.pins_by_tool[name];
+        let pin = &self.pins.by_tool[name];
         let pending_pin = pin.pending.as_ref();
         if pin.hash == *hash {
             if pending_pin.is_some() && !self.unaccepted_tools.changed_names.contains(name) {
@@ -132,10 +129,8 @@ impl PinComparison<'_> {
                 return Ok(());
             }
             self.pins.bytes = self.pins.bytes - replaced_bytes + definition.text.len();
-            let new_pending_definition = pending_definition(definition);
-            let pin_update =
-                self.store
-                    .set_pending_pin(self.owner, name, Some(&new_pending_definition));
+            let pending = pending_definition(definition);
+            let pin_update = self.store.set_pending_pin(self.owner, name, Some(&pending));
             pin_update.await?;
             tracing::warn!(
                 server.label = self.owner.server, user = self.owner.user, tool.name = %name,
@@ -161,22 +156,20 @@ impl PinComparison<'_> {
         predecessor: Option<&str>,
     ) -> Result<bool, StoreError> {
         let Self { pins, owner, .. } = self;
-        let added_pin = match predecessor.and_then(|predecessor| pins.pins_by_tool.get(predecessor))
-        {
+        let added_pin = match predecessor.and_then(|name| pins.by_tool.get(name)) {
             Some(predecessor) => renamed_pin(predecessor, definition),
             None if self.is_first_list || self.rules.on_new_tool == NewToolPolicy::Accept => {
                 new_pin(*owner, definition)
             }
             None => waiting_pin(*owner, definition),
         };
-        if pins.pins_by_tool.len() >= MAX_PINS || !pins.has_room(0, pin_bytes(&added_pin)) {
+        if pins.by_tool.len() >= MAX_PINS || !pins.has_room(0, pin_bytes(&added_pin)) {
             return Ok(false);
         }
         log_new_pin(&added_pin, predecessor);
-        let stored_pin = self.store.insert_pin(&added_pin).await?;
-        pins.bytes += pin_bytes(&stored_pin);
-        pins.pins_by_tool
-            .insert(definition.name.clone(), stored_pin);
+        let pin = self.store.insert_pin(&added_pin).await?;
+        pins.bytes += pin_bytes(&pin);
+        pins.by_tool.insert(definition.name.clone(), pin);
         Ok(true)
     }
 
@@ -199,20 +192,15 @@ async fn find_predecessors(
     definitions: Vec<Definition>,
 ) -> (OwnedPins, Vec<(Definition, Option<String>)>) {
     let pinned_bytes = pins.iter().map(pin_bytes).sum::<usize>();
-    let listed_bytes = definitions
-        .iter()
-        .map(|definition| definition.text.len())
-        .sum::<usize>();
+    let listed_bytes: usize = definitions.iter().map(|tool| tool.text.len()).sum();
     compute::run(owner.server, pinned_bytes + listed_bytes, move || {
-        let pins_by_tool: HashMap<_, _> = pins
-            .into_iter()
-            .map(|pin| (pin.tool.clone(), pin))
-            .collect();
-        let mut renames = Renames::new(&pins_by_tool, &definitions);
-        let definitions_with_predecessors = definitions
+        let entries = pins.into_iter().map(|pin| (pin.tool.clone(), pin));
+        let by_tool: HashMap<_, _> = entries.collect();
+        let mut renames = Renames::new(&by_tool, &definitions);
+        let with_predecessors = definitions
             .into_iter()
             .map(|definition| {
-                let is_new = !pins_by_tool.contains_key(&definition.name);
+                let is_new = !by_tool.contains_key(&definition.name);
                 let predecessor = is_new
                     .then(|| renames.find_predecessor(&definition))
                     .flatten()
@@ -221,13 +209,7 @@ async fn find_predecessors(
             })
             .collect();
         let bytes = pinned_bytes;
-        (
-            OwnedPins {
-                pins_by_tool,
-                bytes,
-            },
-            definitions_with_predecessors,
-        )
+        (OwnedPins { by_tool, bytes }, with_predecessors)
     })
     .await
 }

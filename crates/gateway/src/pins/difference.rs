@@ -6,29 +6,18 @@ use serde_json::Value;
 const MAX_PATH_BYTES: usize = 1_000;
 
 /// Returns the differences between two definitions, by path.
-pub fn find_differences(old_definition: &str, new_definition: &str) -> Vec<PinChange> {
+pub fn find_differences(old: &str, new: &str) -> Vec<PinChange> {
     let parse = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
     let mut changes = Vec::new();
-    compare(
-        "",
-        Some(&parse(old_definition)),
-        Some(&parse(new_definition)),
-        &mut changes,
-    );
+    compare("", Some(&parse(old)), Some(&parse(new)), &mut changes);
     changes
 }
 
-fn compare(
-    path: &str,
-    old_value: Option<&Value>,
-    new_value: Option<&Value>,
-    changes: &mut Vec<PinChange>,
-) {
-    if old_value == new_value {
+fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, changes: &mut Vec<PinChange>) {
+    if old == new {
         return;
     }
-    if let (Some(Value::Object(old_members)), Some(Value::Object(new_members))) =
-        (old_value, new_value)
+    if let (Some(Value::Object(old_members)), Some(Value::Object(new_members))) = (old, new)
         && path.len() <= MAX_PATH_BYTES
     {
         let added_keys = new_members
@@ -39,22 +28,17 @@ fn compare(
                 "" => key.clone(),
                 path => format!("{path}.{key}"),
             };
-            compare(
-                &member_path,
-                old_members.get(key),
-                new_members.get(key),
-                changes,
-            );
+            let (old, new) = (old_members.get(key), new_members.get(key));
+            compare(&member_path, old, new, changes);
         }
         return;
     }
     changes.push(PinChange {
         path: path.to_owned(),
-        before: old_value.cloned(),
-        after: new_value.cloned(),
+        before: old.cloned(),
+        after: new.cloned(),
     });
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,10 +64,8 @@ mod tests {
         assert!(find_differences("{}", "{}").is_empty());
         let name = "n".repeat(500_000);
         let many = |value: u32| {
-            let members: serde_json::Map<_, _> = (0..5_000)
-                .map(|nth| (nth.to_string(), json!(value)))
-                .collect();
-            json!({(name.clone()): members}).to_string()
+            let members = (0..5_000).map(|nth| (nth.to_string(), json!(value)));
+            json!({(name.clone()): Value::Object(members.collect())}).to_string()
         };
         assert_eq!(find_differences(&many(1), &many(2)).len(), 1);
     }

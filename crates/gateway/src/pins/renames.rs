@@ -48,23 +48,18 @@ struct ToolFeatures {
 
 impl Renames {
     pub(super) fn new(pins: &HashMap<String, ToolPin>, definitions: &[Definition]) -> Self {
-        let listed_names: HashSet<&str> = definitions
-            .iter()
-            .map(|definition| definition.name.as_str())
-            .collect();
-        let has_new_tool = listed_names.iter().any(|name| !pins.contains_key(*name));
+        let listed: HashSet<_> = definitions.iter().map(|tool| tool.name.as_str()).collect();
+        let has_new_tool = listed.iter().any(|name| !pins.contains_key(*name));
         // A tool that waits to be accepted is skipped: no other tool can be its renamed form,
         // because it was never accepted.
         let is_removed = |pin: &&ToolPin| {
-            has_new_tool
-                && !listed_names.contains(pin.tool.as_str())
-                && !super::is_never_accepted(pin)
+            has_new_tool && !listed.contains(pin.tool.as_str()) && !super::is_never_accepted(pin)
         };
-        let mut removed_tools: Vec<_> = pins
+        let features = pins
             .values()
             .filter(is_removed)
-            .map(|pin| ToolFeatures::new(&pin.tool, &pin.definition))
-            .collect();
+            .map(|pin| ToolFeatures::new(&pin.tool, &pin.definition));
+        let mut removed_tools: Vec<_> = features.collect();
         removed_tools.sort_by(|left, right| left.name.cmp(&right.name));
         Self {
             removed_tools,
@@ -89,9 +84,8 @@ impl Renames {
         let compared_count = self.removed_tools.len().min(self.remaining_pairs);
         self.remaining_pairs -= compared_count;
         let (compared_tools, other_tools) = self.removed_tools.split_at(compared_count);
-        let similar_tool = compared_tools
-            .iter()
-            .find(|removed_tool| removed_tool.shares_words_with(&new_tool));
+        let mut compared = compared_tools.iter();
+        let similar_tool = compared.find(|removed_tool| removed_tool.shares_words_with(&new_tool));
         Some(&similar_tool.or(other_tools.first())?.name)
     }
 }
@@ -117,10 +111,7 @@ impl ToolFeatures {
     /// Returns whether the new tool has most words of this pinned tool. Additional words do not
     /// matter: a renamed tool may have more instructions.
     fn shares_words_with(&self, new_tool: &Self) -> bool {
-        let common_words = self
-            .words
-            .iter()
-            .filter(|word| new_tool.words.contains(word));
+        let common_words = self.words.intersection(&new_tool.words);
         self.words.len() >= MIN_WORDS
             && common_words.count() * 100 >= self.words.len() * MIN_COMMON_PERCENT
     }
@@ -229,10 +220,8 @@ mod tests {
         }
         // A copy is a new tool as long as the server still lists the original.
         let copy = tool("copy", "Sends a message to a colleague");
-        assert_eq!(
-            predecessor(&pinned, &[pinned[0].clone(), unchanged, copy]),
-            None
-        );
+        let found = predecessor(&pinned, &[pinned[0].clone(), unchanged, copy]);
+        assert_eq!(found, None);
     }
 
     #[test]

@@ -80,10 +80,8 @@ impl CleanUp {
             tracing::warn!(%error, "Cannot remove old chats");
         }
         let now = clock.settled_time(Timestamp::now());
-        let cancel_calls = self
-            .store
-            .cancel_undecided(now.minus(APPROVED_CALL_TTL), now);
-        if let Err(error) = cancel_calls.await {
+        let approved_before = now.minus(APPROVED_CALL_TTL);
+        if let Err(error) = self.store.cancel_undecided(approved_before, now).await {
             tracing::warn!(
                 %error,
                 "Cannot cancel the calls whose approval has expired, or was used although the call \
@@ -100,13 +98,9 @@ impl CleanUp {
 
     async fn remove_results(&self, clock: &ClockHistory) {
         let Some(results) = &self.results else { return };
-        let stored_before = clock.cutoff_for_age(results.ttl());
-        let unfinished_before = clock.cutoff_for_age(UNFINISHED_FILE_TTL);
+        let cutoff = |age| clock.cutoff_for_age(age).map_or(UNIX_EPOCH, system_time);
         results
-            .clean_up(
-                stored_before.map_or(UNIX_EPOCH, system_time),
-                unfinished_before.map_or(UNIX_EPOCH, system_time),
-            )
+            .clean_up(cutoff(results.ttl()), cutoff(UNFINISHED_FILE_TTL))
             .await;
     }
 
@@ -119,10 +113,8 @@ impl CleanUp {
             max_age: None,
             ..self.retention.clone()
         };
-        let prune_result = self
-            .store
-            .prune_calls(&size_limits, Timestamp::now())
-            .await?;
+        let now = Timestamp::now();
+        let prune_result = self.store.prune_calls(&size_limits, now).await?;
         Ok(removed_calls + prune_result.calls)
     }
 
@@ -131,16 +123,12 @@ impl CleanUp {
         // unfinished requests are kept longer, so the earlier of the two times is used.
         let expired_until = clock.expired_until(self.key_ttl);
         let unfinished_keys = clock.expired_until(self.key_ttl + UNFINISHED_KEY_TTL);
-        if let Some(expired_until) = expired_until
-            .zip(unfinished_keys)
-            .map(|(left, right)| left.min(right))
-        {
-            self.store.remove_expired_keys(expired_until).await?;
+        if let (Some(expired), Some(unfinished)) = (expired_until, unfinished_keys) {
+            let cutoff = expired.min(unfinished);
+            self.store.remove_expired_keys(cutoff).await?;
         }
-        if let Some(expired_before) = clock.expired_until(self.approval_ttl) {
-            self.store
-                .remove_expired_step_checkpoints(expired_before)
-                .await?;
+        if let Some(cutoff) = clock.expired_until(self.approval_ttl) {
+            self.store.remove_expired_step_checkpoints(cutoff).await?;
         }
         if let Some(cutoff) = clock.cutoff_for_age(self.approval_ttl + INVALID_APPROVAL_TTL) {
             let expired_before = cutoff.plus(self.approval_ttl);

@@ -35,12 +35,10 @@ impl CollectorClient {
     fn log_change(&self, failure: Option<&str>) {
         let was_failing = self.is_failing.swap(failure.is_some(), Ordering::Relaxed);
         match failure {
-            Some(error) if !was_failing => {
-                tracing::warn!(
-                    error,
-                    "The collector does not accept traces; dropping them until it does"
-                );
-            }
+            Some(error) if !was_failing => tracing::warn!(
+                error,
+                "The collector does not accept traces; dropping them until it does"
+            ),
             None if was_failing => tracing::info!("The collector accepts traces again"),
             _ => {}
         }

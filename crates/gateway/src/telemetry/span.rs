@@ -49,11 +49,9 @@ impl Telemetry {
             Context::new().with_remote_span_context(remote_context)
         });
         let started_at = SystemTime::now();
-        let mut builder = self.tracer.span_builder(name);
-        builder = builder
-            .with_kind(kind)
-            .with_start_time(started_at)
-            .with_attributes(attributes);
+        let mut builder = self.tracer.span_builder(name).with_kind(kind);
+        builder = builder.with_start_time(started_at);
+        builder = builder.with_attributes(attributes);
         if let Some(link) = link.and_then(span_context) {
             builder = builder.with_links(vec![Link::with_context(link)]);
         }
@@ -100,15 +98,10 @@ fn span_context(trace: &TraceContext) -> Option<SpanContext> {
     let mut parts = trace.traceparent().split('-').skip(1);
     let trace_id = TraceId::from_hex(parts.next()?).ok()?;
     let span_id = SpanId::from_hex(parts.next()?).ok()?;
-    let flags = u8::from_str_radix(parts.next()?, 16).ok()?;
-    let state = trace.tracestate().and_then(|state| state.parse().ok());
-    Some(SpanContext::new(
-        trace_id,
-        span_id,
-        TraceFlags::new(flags),
-        true,
-        state.unwrap_or(TraceState::NONE),
-    ))
+    let flags = TraceFlags::new(u8::from_str_radix(parts.next()?, 16).ok()?);
+    let parsed_state = trace.tracestate().and_then(|state| state.parse().ok());
+    let state = parsed_state.unwrap_or(TraceState::NONE);
+    Some(SpanContext::new(trace_id, span_id, flags, true, state))
 }
 
 /// The MCP methods that spans are named after. Other methods are not used in names, because they
@@ -158,9 +151,7 @@ impl Telemetry {
         meta_trace: Option<&TraceContext>,
         http_trace: Option<&TraceContext>,
     ) -> Span {
-        let known_method = MCP_METHODS
-            .iter()
-            .find(|known_method| **known_method == method);
+        let known_method = MCP_METHODS.iter().find(|name| **name == method);
         let method = *known_method.unwrap_or(&"other");
         let mut attributes = vec![
             KeyValue::new("mcp.method.name", method),

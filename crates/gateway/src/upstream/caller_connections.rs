@@ -10,8 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pillion_config::{CredentialPolicy, McpServerSection};
 use pillion_core::tool::{ActingIdentity, CallContext, ErrorCode, Link, ToolFailure};
-use pillion_mcp_client::{Callbacks, McpClient, RpcError, ServerConfig};
-use serde_json::Value;
+use pillion_mcp_client::{Callbacks, McpClient, ServerConfig};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
 
@@ -112,11 +111,8 @@ impl CallerConnections {
 
     /// Removes and returns all connections of users.
     pub(super) fn take_all(&self) -> Vec<Arc<UpstreamConnection>> {
-        let connections = std::mem::take(&mut *self.users.lock());
-        connections
-            .into_values()
-            .map(|user| user.connection)
-            .collect()
+        let users = std::mem::take(&mut *self.users.lock());
+        users.into_values().map(|user| user.connection).collect()
     }
 
     /// Closes a user's connection after its running calls. The token stores of the connection save
@@ -152,14 +148,11 @@ impl CallerConnections {
         context: &CallContext,
     ) -> Result<Arc<UpstreamConnection>, ToolFailure> {
         if self.is_closed() {
-            return Err(ToolFailure::new(
-                ErrorCode::Unavailable,
-                NOT_CONNECTED_MESSAGE,
-            ));
+            let code = ErrorCode::Unavailable;
+            return Err(ToolFailure::new(code, NOT_CONNECTED_MESSAGE));
         }
-        let acting_identity = context.acting_identity.as_ref();
-        if let Some(connection) =
-            acting_identity.and_then(|acting_identity| acting_identity.connection.as_ref()?.get())
+        let identity = context.acting_identity.as_ref();
+        if let Some(connection) = identity.and_then(|identity| identity.connection.as_ref()?.get())
         {
             return Ok(Arc::clone(connection));
         }
@@ -206,10 +199,8 @@ impl CallerConnections {
         context: &CallContext,
         acting_as: &ActingAs<'_>,
     ) -> Result<(), ToolFailure> {
-        let Some(admitted_identity) = &context.acting_identity else {
-            return Ok(());
-        };
-        if admitted_identity.identity == acting_as.identity() {
+        let admitted = context.acting_identity.as_ref();
+        if admitted.is_none_or(|admitted| admitted.identity == acting_as.identity()) {
             return Ok(());
         }
         let label = self.section.label();
@@ -244,10 +235,7 @@ impl CallerConnections {
         let Some(user) = context.user.as_deref() else {
             return act_without_credential("the call names no user".to_owned());
         };
-        let Some(user) = context
-            .verified_user()
-            .filter(|verified_user| *verified_user == user)
-        else {
+        let Some(user) = context.verified_user().filter(|verified| *verified == user) else {
             return act_without_credential(format!(
                 "the caller may not act for '{user}' (see `pillion tokens create --user`)"
             ));
@@ -255,10 +243,9 @@ impl CallerConnections {
         let lookup = self.credentials.get(&self.server_id, user).await;
         let credential = lookup.map_err(|error| {
             tracing::error!(server.label = label, %error, "Cannot read the credential of a user");
-            ToolFailure::new(
-                ErrorCode::Unavailable,
-                format!("The credential of '{user}' for MCP server '{label}' cannot be read"),
-            )
+            let message =
+                format!("The credential of '{user}' for MCP server '{label}' cannot be read");
+            ToolFailure::new(ErrorCode::Unavailable, message)
         })?;
         let origin = self.section.server.url().map(url_origin);
         match credential {
@@ -296,9 +283,8 @@ impl CallerConnections {
         };
         let mut server = self.section.server.clone();
         if credential.is_oauth() {
-            let credentials = &self.credentials;
-            let tokens =
-                credentials.tokens_of_user(&server, &self.server_id, user, &credential.version);
+            let (id, version) = (&self.server_id, &credential.version);
+            let tokens = self.credentials.tokens_of_user(&server, id, user, version);
             server.authorization.token_store = Some(tokens.ok_or_else(unusable_error)?);
         } else {
             server.authentication = credential.authentication().map_err(|_| unusable_error())?;
@@ -321,9 +307,8 @@ impl CallerConnections {
             user_connection.last_used_at = now;
             return Ok(Arc::clone(&user_connection.connection));
         }
-        let connection = Arc::new(UpstreamConnection::new(
-            self.config_with_credential(user, credential)?,
-        ));
+        let server = self.config_with_credential(user, credential)?;
+        let connection = Arc::new(UpstreamConnection::new(server));
         let new_connection = UserConnection {
             version: credential.version.clone(),
             connection: Arc::clone(&connection),
@@ -365,8 +350,7 @@ impl CallerConnections {
                 Ok(credential) => {
                     let current_version = credential.map(|credential| credential.version);
                     let mut users = self.users.lock();
-                    let is_outdated =
-                        |user_connection: &UserConnection| user_connection.version == version;
+                    let is_outdated = |connection: &UserConnection| connection.version == version;
                     if users.get(&user).is_some_and(is_outdated) {
                         self.remove(&mut users, &user, current_version.as_deref());
                     }
@@ -454,7 +438,12 @@ impl ServerRequestRouter {
             move |params: Box<RawValue>| {
                 // The link is read now, because the future may be polled in another task.
                 let link = router.current_link();
-                async move { forward_request(link, method, params).await }
+                async move {
+                    match link {
+                        Some(link) => link.send_request(method, params).await,
+                        None => Err(link::unsupported_method(method)),
+                    }
+                }
             }
         };
         let router = Arc::clone(self);
@@ -496,10 +485,9 @@ impl ServerRequestRouter {
     }
 
     fn current_link(&self) -> Option<Arc<ClientLink>> {
-        match CURRENT_LINK.try_with(Option::clone) {
-            Ok(link) => link,
-            Err(_) => self.only_client_link(),
-        }
+        CURRENT_LINK
+            .try_with(Option::clone)
+            .unwrap_or_else(|_| self.only_client_link())
     }
 
     fn only_client_link(&self) -> Option<Arc<ClientLink>> {
@@ -529,24 +517,10 @@ impl Drop for RequestRegistration<'_> {
             running_requests.calls_without_link -= 1;
             return;
         };
-        if let Some(index) = running_requests
-            .links
-            .iter()
-            .position(|other| other.ptr_eq(link))
-        {
+        let mut links = running_requests.links.iter();
+        if let Some(index) = links.position(|other| other.ptr_eq(link)) {
             running_requests.links.remove(index);
         }
-    }
-}
-
-async fn forward_request(
-    link: Option<Arc<ClientLink>>,
-    method: &str,
-    params: Box<RawValue>,
-) -> Result<Value, RpcError> {
-    match link {
-        Some(link) => link.send_request(method, params).await,
-        None => Err(link::unsupported_method(method)),
     }
 }
 

@@ -95,9 +95,9 @@ impl Upstreams {
     ) -> CallerTools {
         let latest = self.latest();
         let servers = latest.servers.iter().cloned();
-        let caller_tools =
-            latest.list_user_tools_of_servers(servers, context, &[], (limit, shared_listing));
-        caller_tools.await
+        latest
+            .list_tools_of_servers(servers, context, &[], (limit, shared_listing))
+            .await
     }
 
     /// Returns the caller's per-user tools, for a lookup of the tools `names`. Queries the servers
@@ -107,33 +107,28 @@ impl Upstreams {
         let latest = self.latest();
         let named_servers = latest.servers_owning(names);
         let is_named = |name: &String| named_servers.iter().any(|server| latest.owns(server, name));
-        // All servers are queried if one of them lists tools without a name prefix for its users,
-        // because such tools may have any name.
+        // All servers are queried if a server without a tool prefix lists different tools for each
+        // user, because these tools may have any name.
         let has_any_name =
             |server: &Arc<Server>| server.tool_prefix.is_empty() && !server.lists_for_all_users();
         if names.iter().all(is_named) && !latest.servers.iter().any(has_any_name) {
-            let limit_and_shared_listing = (Duration::MAX, ready(()));
-            let caller_tools = latest.list_user_tools_of_servers(
-                named_servers,
-                context,
-                names,
-                limit_and_shared_listing,
-            );
-            return caller_tools.await;
+            let unlimited = (Duration::MAX, ready(()));
+            return latest
+                .list_tools_of_servers(named_servers, context, names, unlimited)
+                .await;
         }
         latest.caller_tools(context).await
     }
 
     /// Returns the caller's per-user tools of `servers`. A server that failed recently is queried
-    /// again if its list lacks one of the tools `sought_names`.
-    async fn list_user_tools_of_servers(
+    /// again if its list lacks one of the tools `names`.
+    async fn list_tools_of_servers(
         &self,
         servers: impl IntoIterator<Item = Arc<Server>>,
         context: &CallContext,
-        sought_names: &[String],
+        names: &[String],
         (limit, shared_listing): (Duration, impl Future<Output = ()>),
     ) -> CallerTools {
-        let latest = self;
         let servers: Vec<_> = servers
             .into_iter()
             .filter(|server| !server.lists_for_all_users())
@@ -143,7 +138,7 @@ impl Upstreams {
             return CallerTools::default();
         }
         let listings = servers.iter().map(async |server| {
-            let list = latest.list_user_tools(server, context, sought_names);
+            let list = self.list_user_tools(server, context, names);
             timeout(limit, list).await.unwrap_or_else(|_| {
                 let message = list_timeout_error(limit);
                 Err(ToolFailure::new(ErrorCode::Unavailable, message))
@@ -154,22 +149,16 @@ impl Upstreams {
         let (listings, ()) = join(join_all(listings), shared_listing).await;
         for (server, list) in servers.iter().zip(listings) {
             match list {
-                Ok(Listing {
-                    tools: listed_tools,
-                    error,
-                    has_listed,
-                    ..
-                }) => {
-                    for tool in listed_tools {
+                Ok(listing) => {
+                    for tool in listing.tools {
                         let name = tool.registered_tool.name().clone();
-                        if let Some(conflict) = latest.name_conflict(server, name.as_str()) {
+                        if let Some(conflict) = self.name_conflict(server, name.as_str()) {
                             let entry = tool.upstream_tool.remote_name();
-                            server
-                                .entries
-                                .report_name_conflict(EntryKind::Tool, entry, &conflict);
+                            let entries = &server.entries;
+                            entries.report_name_conflict(EntryKind::Tool, entry, &conflict);
                             continue;
                         }
-                        if latest.registry.contains(name.as_str()) || tools.contains_key(&name) {
+                        if self.registry.contains(name.as_str()) || tools.contains_key(&name) {
                             let label = &server.label;
                             tracing::debug!(
                                 server.label = label, tool.name = %name,
@@ -182,15 +171,14 @@ impl Upstreams {
                             .insert(name.clone(), tool.upstream_tool);
                         tools.insert(name, tool.registered_tool);
                     }
-                    if error.is_some() && !has_listed {
+                    if listing.error.is_some() && !listing.has_listed {
                         caller_tools.unlisted_labels.push(server.label.clone());
                     }
-                    caller_tools
-                        .unavailable_servers
-                        .extend(error.map(|error| UnavailableServer {
-                            label: server.label.clone(),
-                            error,
-                        }));
+                    let unavailable = listing.error.map(|error| UnavailableServer {
+                        label: server.label.clone(),
+                        error,
+                    });
+                    caller_tools.unavailable_servers.extend(unavailable);
                 }
                 Err(failure) => {
                     if failure.code == ErrorCode::Unavailable {
@@ -221,28 +209,23 @@ impl Upstreams {
         &self,
         server: &Arc<Server>,
         context: &CallContext,
-        sought_names: &[String],
+        names: &[String],
     ) -> Result<Listing, ToolFailure> {
         let connection = server.connections.for_caller(context).await?;
         let arrived_at = Instant::now();
-        let shared_listing = self
-            .server_tools
-            .user_listings
-            .listing_for_connection(server, &connection);
+        let listings = &self.server_tools.user_listings;
+        let shared_listing = listings.listing_for_connection(server, &connection);
         let mut listing = shared_listing.lock().await;
         let epoch = server.epoch.load(Ordering::Relaxed);
         // A caller that waited while another caller's attempt failed does not try again, and shares
         // the outcome.
-        let has_waited = listing
-            .failed_at
-            .is_some_and(|failed_at| failed_at >= arrived_at);
-        let is_expired = listing
-            .next_request_at
-            .is_none_or(|next_request_at| Instant::now() >= next_request_at);
+        let has_waited = listing.failed_at.is_some_and(|at| at >= arrived_at);
+        let now = Instant::now();
+        let is_expired = listing.next_request_at.is_none_or(|at| now >= at);
         let is_due = (is_expired && !has_waited) || listing.epoch != epoch;
         let is_owned = |name: &str| self.owns(server, name);
         let is_retried =
-            listing.failures > 0 && !has_waited && listing.is_missing_any(is_owned, sought_names);
+            listing.failures > 0 && !has_waited && listing.is_missing_any(is_owned, names);
         if is_due || is_retried {
             if is_retried {
                 connection.client.end_backoff();
@@ -349,15 +332,13 @@ impl UserListings {
         server: &Arc<Server>,
         connection: &Arc<UpstreamConnection>,
     ) -> Arc<tokio::sync::Mutex<Listing>> {
-        let mut listings_by_connection = self.listings_by_connection.lock();
+        let mut listings = self.listings_by_connection.lock();
         let address = Arc::as_ptr(connection).addr();
-        let entry = listings_by_connection
-            .entry(address)
-            .or_insert_with(|| UserListing {
-                server: Arc::downgrade(server),
-                connection: Arc::downgrade(connection),
-                listing: Arc::default(),
-            });
+        let entry = listings.entry(address).or_insert_with(|| UserListing {
+            server: Arc::downgrade(server),
+            connection: Arc::downgrade(connection),
+            listing: Arc::default(),
+        });
         Arc::clone(&entry.listing)
     }
 

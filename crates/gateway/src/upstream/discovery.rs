@@ -56,18 +56,13 @@ impl Upstreams {
     pub(super) async fn list_if_due(&self, server: &Arc<Server>, reason: ListReason) {
         // The ordering is `SeqCst`, so that this read is ordered with `Server::expire` and with the
         // reads below.
-        let started_requests = server.list_requests.last_started.load(Ordering::SeqCst);
+        let requests = &server.list_requests;
+        let started_requests = requests.last_started.load(Ordering::SeqCst);
         let mut state = server.state.lock().await;
-        if state.is_closed
-            || server.list_requests.last_finished.load(Ordering::SeqCst) > started_requests
-        {
+        if state.is_closed || requests.last_finished.load(Ordering::SeqCst) > started_requests {
             return;
         }
-        let number = server
-            .list_requests
-            .last_started
-            .fetch_add(1, Ordering::SeqCst)
-            + 1;
+        let number = requests.last_started.fetch_add(1, Ordering::SeqCst) + 1;
         if server.has_shared_list() {
             // The stale flag and the change flag stay in `state` until the server responds, because
             // the caller's future may be dropped.
@@ -79,10 +74,7 @@ impl Upstreams {
                     .await;
             }
         }
-        server
-            .list_requests
-            .last_finished
-            .store(number, Ordering::SeqCst);
+        requests.last_finished.store(number, Ordering::SeqCst);
     }
 
     async fn send_list_request(
@@ -115,7 +107,7 @@ impl Upstreams {
         match result {
             Ok(tools) => {
                 let tools = Arc::new(tools);
-                let (checked_tools, definitions) = check_tools(server, &tools).await;
+                let (checked, definitions) = check_tools(server, &tools).await;
                 let names = definitions.iter().map(|definition| definition.name.clone());
                 server.listed_names.add(names);
                 let owner = server.pin_owner(None);
@@ -128,14 +120,7 @@ impl Upstreams {
                         if server.is_closed() {
                             return;
                         }
-                        self.accept(
-                            server,
-                            &tools,
-                            state,
-                            checked_tools,
-                            &blocked_names,
-                            duration,
-                        );
+                        self.accept(server, &tools, state, checked, &blocked_names, duration);
                     }
                     Err(error) => self.record_failure(server, state, error, is_due),
                 }
@@ -148,32 +133,26 @@ impl Upstreams {
     /// servers have a tool with the same name, the server that is first in the configuration
     /// provides it, even if it responds later.
     async fn wait_for_same_prefix(&self, server: &Arc<Server>) {
-        let earlier_servers = self
-            .servers
-            .iter()
-            .take_while(|earlier_server| !Arc::ptr_eq(earlier_server, server));
-        for earlier_server in earlier_servers
-            .filter(|earlier_server| earlier_server.tool_prefix == server.tool_prefix)
-        {
+        let is_other = |other: &&Arc<Server>| !Arc::ptr_eq(other, server);
+        let earlier_servers = self.servers.iter().take_while(is_other);
+        for earlier in earlier_servers.filter(|other| other.tool_prefix == server.tool_prefix) {
             // Waiting for the lock has a timeout to prevent a deadlock: during a reload, two
             // configurations share the servers and may lock them in different orders.
-            drop(timeout(self.section.discovery_timeout, earlier_server.state.lock()).await);
+            drop(timeout(self.section.discovery_timeout, earlier.state.lock()).await);
         }
     }
 
     /// Returns the servers whose last request failed.
     pub(super) fn unavailable_servers(&self) -> Vec<UnavailableServer> {
-        let servers = self.servers.iter();
-        servers
-            .filter_map(|server| {
-                let closed_error = server.is_closed().then(|| NOT_CONNECTED_MESSAGE.to_owned());
-                let report = server.report.get();
-                Some(UnavailableServer {
-                    label: report.label,
-                    error: closed_error.or(report.error)?,
-                })
+        let unavailable_servers = self.servers.iter().filter_map(|server| {
+            let closed_error = server.is_closed().then(|| NOT_CONNECTED_MESSAGE.to_owned());
+            let report = server.report.get();
+            Some(UnavailableServer {
+                label: report.label,
+                error: closed_error.or(report.error)?,
             })
-            .collect()
+        });
+        unavailable_servers.collect()
     }
 
     pub(super) fn publish_status(
@@ -198,20 +177,13 @@ impl Upstreams {
     }
 
     /// Publishes the differences between the previously and the currently offered tools, if any.
-    fn publish_tool_changes(
-        &self,
-        server: &Arc<Server>,
-        registered_tools: &[(ToolName, Arc<UpstreamTool>)],
-    ) {
+    fn publish_tool_changes(&self, server: &Arc<Server>, tools: &[(ToolName, Arc<UpstreamTool>)]) {
         let offered_tools = self.server_tools.tools.read();
         let previous_tools: IndexMap<&ToolName, &Arc<UpstreamTool>> = offered_tools
             .iter()
             .filter(|(_, tool)| Arc::ptr_eq(tool.server(), server))
             .collect();
-        let current_tools: IndexMap<&ToolName, &Arc<UpstreamTool>> = registered_tools
-            .iter()
-            .map(|(name, tool)| (name, tool))
-            .collect();
+        let current_tools: IndexMap<_, _> = tools.iter().map(|(name, tool)| (name, tool)).collect();
         let select_names = |tools: &IndexMap<&'_ ToolName, _>,
                             is_selected: &dyn Fn(&ToolName) -> bool| {
             let names = tools.keys().filter(|name| is_selected(name));
@@ -273,26 +245,18 @@ impl Upstreams {
             .filter(|(name, _)| owners.may_offer(&server.label, name))
             .collect();
         // A tool is blocked before it is unregistered, so that its name is never unknown.
-        self.server_tools
-            .blocked_tools
-            .write()
-            .extend(blocked_by_name.clone());
-        let registered_tools = listed_tools.register(tools, blocked_names, &state.tools);
-        self.server_tools
-            .blocked_tools
-            .write()
-            .retain(|name, other_blocked| {
-                !Arc::ptr_eq(&other_blocked.server, server) || blocked_by_name.contains_key(name)
-            });
-        let names = registered_tools
-            .iter()
-            .map(|(name, _)| name.clone())
-            .collect();
-        self.publish_tool_changes(server, &registered_tools);
+        let all_blocked = &self.server_tools.blocked_tools;
+        all_blocked.write().extend(blocked_by_name.clone());
+        let registered = listed_tools.register(tools, blocked_names, &state.tools);
+        all_blocked.write().retain(|name, other| {
+            !Arc::ptr_eq(&other.server, server) || blocked_by_name.contains_key(name)
+        });
+        let names = registered.iter().map(|(name, _)| name.clone()).collect();
+        self.publish_tool_changes(server, &registered);
         {
             let mut offered_tools = self.server_tools.tools.write();
             offered_tools.retain(|_, tool| !Arc::ptr_eq(tool.server(), server));
-            offered_tools.extend(registered_tools);
+            offered_tools.extend(registered);
         }
         drop(registration);
         // The first request includes connecting, and does not count as slow.

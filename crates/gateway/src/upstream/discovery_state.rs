@@ -64,9 +64,7 @@ impl DiscoveryState {
     pub(super) fn is_due(&self, notification_pause: &NotificationPause) -> bool {
         self.is_stale
             || (self.has_changed && self.honors_notifications(notification_pause))
-            || self
-                .next_request_at
-                .is_none_or(|next_request_at| Instant::now() >= next_request_at)
+            || self.next_request_at.is_none_or(|at| Instant::now() >= at)
     }
 
     /// Returns whether a change notification is honored. Notifications of failing servers and, for
@@ -106,31 +104,26 @@ mod tests {
             ..DiscoveryState::default()
         };
         let notification_pause = NotificationPause::default();
-        assert!(!known.is_due(&notification_pause));
+        let is_due = |state: &DiscoveryState| state.is_due(&notification_pause);
+        assert!(!is_due(&known));
         let changed = DiscoveryState {
             has_changed: true,
             ..known.clone()
         };
-        assert!(changed.is_due(&notification_pause));
+        assert!(is_due(&changed));
         let fails = DiscoveryState {
             failures: 1,
             ..changed.clone()
         };
-        assert!(
-            !fails.is_due(&notification_pause),
-            "the server is backed off for a while"
-        );
+        assert!(!is_due(&fails), "the server is backed off for a while");
         let stale = DiscoveryState {
             is_stale: true,
             ..fails
         };
-        assert!(
-            stale.is_due(&notification_pause),
-            "a caller requests the list"
-        );
+        assert!(is_due(&stale), "a caller requests the list");
         notification_pause.set(Some(Instant::now() + Duration::from_secs(30)));
-        assert!(!changed.is_due(&notification_pause), "it is slow");
+        assert!(!is_due(&changed), "it is slow");
         tokio::time::advance(Duration::from_secs(31)).await;
-        assert!(changed.is_due(&notification_pause));
+        assert!(is_due(&changed));
     }
 }

@@ -76,20 +76,15 @@ impl EntryChecker {
                 Some(checked_entry)
             }
             Err(error) => {
-                self.report_dropped_entry(kind, raw_entry, &error);
+                self.report_dropped(kind, raw_entry, &error);
                 None
             }
         }
     }
 
     /// Logs a warning, once, that an entry is not offered.
-    pub(super) fn report_dropped_entry(
-        &self,
-        kind: EntryKind,
-        raw_entry: &RawValue,
-        reason: &dyn Display,
-    ) {
-        self.report_problems(kind, raw_entry, "was dropped", [&reason.to_string()]);
+    pub(super) fn report_dropped(&self, kind: EntryKind, entry: &RawValue, reason: &dyn Display) {
+        self.report_problems(kind, entry, "was dropped", [&reason.to_string()]);
     }
 
     /// Logs a warning, once, that a tool or prompt is not offered because its name belongs to
@@ -97,7 +92,7 @@ impl EntryChecker {
     pub fn report_name_conflict(&self, kind: EntryKind, entry: &str, conflict: &str) {
         let text = serde_json::json!({"name": entry}).to_string();
         if let Ok(raw_entry) = RawValue::from_string(text) {
-            self.report_dropped_entry(kind, &raw_entry, &conflict);
+            self.report_dropped(kind, &raw_entry, &conflict);
         }
     }
 
@@ -145,14 +140,9 @@ impl EntryChecker {
 fn log_name(kind: EntryKind, raw_entry: &RawValue) -> String {
     let entry: Option<Value> = serde_json::from_str(raw_entry.get()).ok();
     let members = [kind.id_member(), "name", "title", "uri"];
-    let name = entry.as_ref().and_then(|entry| {
-        let mut names = members
-            .iter()
-            .filter_map(|member| entry.get(member)?.as_str());
-        names.next()
-    });
-    format!(
-        "{:?}",
-        truncate_input(name.unwrap_or_else(|| raw_entry.get()))
-    )
+    let name = entry
+        .as_ref()
+        .and_then(|entry| members.iter().find_map(|key| entry.get(key)?.as_str()));
+    let shown_name = name.unwrap_or_else(|| raw_entry.get());
+    format!("{:?}", truncate_input(shown_name))
 }

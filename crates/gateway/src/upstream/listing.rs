@@ -68,12 +68,10 @@ async fn list_resources(server: &Server, client: &McpClient) {
     }
     match timeout(RESOURCES_TIMEOUT, client.list_resources()).await {
         Ok(Ok(_)) => {}
-        Ok(Err(error)) => {
-            tracing::debug!(
-                server.label = server.label, %error,
-                "Cannot list the resources of an MCP server"
-            );
-        }
+        Ok(Err(error)) => tracing::debug!(
+            server.label = server.label, %error,
+            "Cannot list the resources of an MCP server"
+        ),
         Err(_) => tracing::debug!(
             server.label = server.label,
             "An MCP server did not list its resources in time"

@@ -50,9 +50,8 @@ impl NameOwners {
     /// Returns the label of the server that owns a name, or `None` if the name begins with no
     /// server's prefix.
     pub(super) fn owner(&self, name: &str) -> Option<&str> {
-        self.owners_of_name(name)
-            .first()
-            .map(|owner| owner.label.as_str())
+        let owner = self.owners_of_name(name).first()?;
+        Some(&owner.label)
     }
 
     /// Returns whether the server with this label owns a name, alone or with others. Servers for

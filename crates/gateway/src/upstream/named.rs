@@ -102,12 +102,8 @@ impl Upstreams {
     pub async fn discover_owners(&self, names: &[String]) -> Vec<UnavailableServer> {
         let latest = self.latest();
         let named_servers = latest.servers_owning(names);
-        join_all(
-            named_servers
-                .iter()
-                .map(|server| latest.list_if_due(server, ListReason::ServerUse)),
-        )
-        .await;
+        let servers = named_servers.iter();
+        join_all(servers.map(|server| latest.list_if_due(server, ListReason::ServerUse))).await;
         let is_named = |name: &String| {
             latest.registry.contains(name)
                 || named_servers.iter().any(|server| latest.owns(server, name))
@@ -129,10 +125,8 @@ impl Upstreams {
     /// Returns the servers that own one of the names.
     pub(super) fn servers_owning(&self, names: &[String]) -> Vec<Arc<Server>> {
         let servers = self.servers.iter();
-        servers
-            .filter(|server| names.iter().any(|name| self.owns(server, name)))
-            .cloned()
-            .collect()
+        let owning = servers.filter(|server| names.iter().any(|name| self.owns(server, name)));
+        owning.cloned().collect()
     }
 
     /// Returns the tool with this name as an unavailable tool, if one of these unavailable servers
@@ -165,13 +159,10 @@ impl CallerTools {
             .iter()
             .filter(|name| !upstreams.registry.contains(name))
         {
-            let unavailable_tool = upstreams.unavailable_tool(
-                name,
-                unavailable_servers.iter().chain(&self.unavailable_servers),
-            );
-            let tool = unavailable_tool
-                .and_then(|unavailable_tool| unavailable_tool.to_tool(name))
-                .and_then(|tool| RegisteredTool::new(tool).ok());
+            let servers = unavailable_servers.iter().chain(&self.unavailable_servers);
+            let unavailable_tool = upstreams.unavailable_tool(name, servers);
+            let tool =
+                unavailable_tool.and_then(|tool| RegisteredTool::new(tool.to_tool(name)?).ok());
             if let Some(tool) = tool.filter(|tool| !tools.contains_key(tool.name())) {
                 tools.insert(tool.name().clone(), Arc::new(tool));
             }
@@ -186,9 +177,7 @@ const LIST_GRACE_PERIOD: Duration = Duration::from_millis(500);
 impl Upstreams {
     /// Returns the maximum time to list what all servers offer.
     pub fn list_timeout(&self) -> Duration {
-        self.section
-            .discovery_timeout
-            .saturating_add(LIST_GRACE_PERIOD)
+        self.discovery_timeout().saturating_add(LIST_GRACE_PERIOD)
     }
 
     /// Lists the tools of every server whose list is missing or stale: the shared tools and, at the
@@ -209,13 +198,9 @@ impl Upstreams {
                 None => {
                     let latest = self.latest();
                     let mut unavailable_servers = latest.unavailable_servers();
-                    let servers = latest.servers.iter();
                     let is_listing = |server: &&Arc<Server>| server.state.try_lock().is_err();
-                    add_unresponsive_servers(
-                        &mut unavailable_servers,
-                        servers.filter(is_listing),
-                        limit,
-                    );
+                    let servers = latest.servers.iter().filter(is_listing);
+                    add_unresponsive_servers(&mut unavailable_servers, servers, limit);
                     unavailable_servers
                 }
             };
@@ -234,10 +219,8 @@ fn add_unresponsive_servers<'a>(
     limit: Duration,
 ) {
     for server in servers {
-        if unavailable_servers
-            .iter()
-            .all(|other| other.label != server.label)
-        {
+        let mut others = unavailable_servers.iter();
+        if others.all(|other| other.label != server.label) {
             unavailable_servers.push(UnavailableServer {
                 label: server.label.clone(),
                 error: list_timeout_error(limit),

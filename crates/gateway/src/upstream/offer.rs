@@ -4,7 +4,6 @@ use std::sync::Arc;
 use pillion_core::compute;
 use pillion_core::registry::{RegisteredTool, SchemaCheckTime};
 use pillion_core::tool::{Tool, ToolName, ToolOrigin};
-use pillion_mcp_client::EntryKind;
 use serde_json::value::RawValue;
 
 use super::tool::UpstreamTool;
@@ -60,9 +59,7 @@ fn check_tool(
             Some((tool, definition))
         }
         Err(error) => {
-            server
-                .entries
-                .report_dropped_entry(EntryKind::Tool, raw_tool, &error);
+            server.report_dropped_tool(raw_tool, &error);
             None
         }
     }
@@ -86,11 +83,11 @@ impl ListedTools<'_> {
         blocked_names: &HashSet<String>,
         previous_names: &[ToolName],
     ) -> Vec<(ToolName, Arc<UpstreamTool>)> {
-        let tools = self.skip_same_names(tools);
-        let registered_tools: Vec<_> = tools
+        let registered = self
+            .skip_same_names(tools)
             .into_iter()
-            .filter_map(|tool| self.register_tool(tool, blocked_names))
-            .collect();
+            .filter_map(|tool| self.register_tool(tool, blocked_names));
+        let registered_tools: Vec<_> = registered.collect();
         let names: HashSet<_> = registered_tools.iter().map(|(name, _)| name).collect();
         let unlisted_names = previous_names.iter().filter(|name| !names.contains(name));
         let registry = &self.upstreams.registry;
@@ -115,9 +112,7 @@ impl ListedTools<'_> {
             let is_distinct = is_unchanged(tool) || used_names.insert(name.clone());
             if let (false, Some(raw_tool)) = (is_distinct, self.raw_tools.get(tool.index)) {
                 let conflict = format!("another tool of the server has the name {name}");
-                self.server
-                    .entries
-                    .report_dropped_entry(EntryKind::Tool, raw_tool, &conflict);
+                self.server.report_dropped_tool(raw_tool, &conflict);
             }
             is_distinct
         });
@@ -139,9 +134,7 @@ impl ListedTools<'_> {
         }
         let report_reason = |reason: &dyn std::fmt::Display| {
             if let Some(raw_tool) = self.raw_tools.get(index) {
-                self.server
-                    .entries
-                    .report_dropped_entry(EntryKind::Tool, raw_tool, reason);
+                self.server.report_dropped_tool(raw_tool, reason);
             }
         };
         let name = registered_tool.name().clone();

@@ -74,9 +74,8 @@ impl Upstreams {
     ) -> Option<UnavailableTool> {
         let latest = self.latest();
         let server = latest.unlisted_server(own_name)?;
-        let unavailable_server = unavailable_servers
-            .iter()
-            .find(|unavailable_server| unavailable_server.label == server.label)?;
+        let mut servers = unavailable_servers.iter();
+        let unavailable_server = servers.find(|other| other.label == server.label)?;
         Some(UnavailableTool {
             origin: server.origin(),
             server: unavailable_server.clone(),

@@ -38,14 +38,13 @@ pub async fn list(
     let entries = Box::pin(listing)
         .await
         .map_err(|error| to_failure(server, error_code(error.class()), &error))?;
-    let offered_entries = server
-        .entries
+    let checker = &server.entries;
+    let raw_entries = checker
         .check_list(EntryKind::Resource, entries)
-        .await;
-    Ok(offered_entries
+        .await
         .into_iter()
-        .map(|offered_entry| offered_entry.entry)
-        .collect())
+        .map(|offered| offered.entry);
+    Ok(raw_entries.collect())
 }
 
 /// Returns the contents of a resource.

@@ -9,7 +9,8 @@ use parking_lot::RwLock;
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::PinOwner;
 use pillion_core::tool::{ToolOrigin, TraceContext};
-use pillion_mcp_client::Authentication;
+use pillion_mcp_client::{Authentication, EntryKind};
+use serde_json::value::RawValue;
 
 use super::Listeners;
 use super::caller_connections::{CallerConnections, UpstreamConnection};
@@ -90,21 +91,22 @@ impl Server {
     /// Returns the owner of pins: the server and, for tools that the server lists for a single
     /// user, that user.
     pub(super) fn pin_owner<'a>(&'a self, user: Option<&'a str>) -> PinOwner<'a> {
-        PinOwner {
-            server: &self.label,
-            user,
-        }
+        let server = &self.label;
+        PinOwner { server, user }
+    }
+
+    /// Logs that a tool of the server was dropped because its entry is invalid.
+    pub(super) fn report_dropped_tool(&self, raw_tool: &RawValue, reason: &dyn std::fmt::Display) {
+        self.entries
+            .report_dropped(EntryKind::Tool, raw_tool, reason);
     }
 
     /// Returns the policies for the server's tools that have changed or were added.
     pub(super) fn pin_rules(&self, defaults: &McpSection) -> PinRules {
+        let settings = &self.section.settings;
         PinRules {
-            on_change: self.section.settings.pin.unwrap_or(defaults.pin),
-            on_new_tool: self
-                .section
-                .settings
-                .new_tools
-                .unwrap_or(defaults.new_tools),
+            on_change: settings.pin.unwrap_or(defaults.pin),
+            on_new_tool: settings.new_tools.unwrap_or(defaults.new_tools),
         }
     }
 
@@ -215,14 +217,9 @@ impl Server {
 
     /// Ends all sessions with the server.
     pub(super) async fn disconnect(&self) {
-        let mut connections = self.connections.take_all();
-        connections.push(Arc::clone(&self.shared_connection));
-        join_all(
-            connections
-                .iter()
-                .map(|connection| connection.client.disconnect()),
-        )
-        .await;
+        let connections = self.connections.take_all();
+        let clients = connections.iter().map(|connection| &connection.client);
+        join_all(clients.map(|client| client.disconnect())).await;
     }
 
     /// Returns whether the server lists its tools once for all users, which is the case if calls

@@ -33,15 +33,13 @@ impl UpstreamTool {
     /// warning, if the tool cannot be offered.
     pub(super) fn parse(
         server: &Arc<Server>,
-        raw_entry: &RawValue,
+        raw_tool: &RawValue,
     ) -> Option<(Arc<Self>, Definition)> {
-        let entry = server.entries.check(EntryKind::Tool, raw_entry)?;
+        let entry = server.entries.check(EntryKind::Tool, raw_tool)?;
         match Self::new(server, entry) {
             Ok((tool, definition)) => Some((Arc::new(tool), definition)),
             Err(error) => {
-                server
-                    .entries
-                    .report_dropped_entry(EntryKind::Tool, raw_entry, &error);
+                server.report_dropped_tool(raw_tool, &error);
                 None
             }
         }
@@ -179,7 +177,7 @@ impl Tool for UpstreamTool {
 
 /// Returns the link to the client if the client's own request is forwarded, and not a call that a
 /// composed tool makes.
-fn client_link(context: &CallContext) -> Option<&Arc<ClientLink>> {
+pub(crate) fn client_link(context: &CallContext) -> Option<&Arc<ClientLink>> {
     let link = context.link.as_ref().filter(|_| context.nesting.is_none());
     link.and_then(|link| link.get::<Arc<ClientLink>>())
 }

@@ -60,8 +60,7 @@ impl Upstreams {
                 }
             }
         }
-        VisibleServers {
-            servers: Some(visible_servers),
-        }
+        let servers = Some(visible_servers);
+        VisibleServers { servers }
     }
 }

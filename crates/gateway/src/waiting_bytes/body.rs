@@ -10,7 +10,7 @@ use super::{ConnectionBytes, CountedBytes, CountedHold, MIN_COUNTED_BYTES};
 /// A response body whose buffers count toward the memory limit until they are freed.
 pub(super) struct CountedBody {
     body: Body,
-    counting_mode: CountingMode,
+    mode: CountingMode,
 }
 
 enum CountingMode {
@@ -22,19 +22,13 @@ enum CountingMode {
 
 impl CountedBody {
     pub(super) fn for_whole(body: Body, hold: Arc<CountedHold>) -> Self {
-        let counting_mode = CountingMode::WholeBody(hold);
-        Self {
-            body,
-            counting_mode,
-        }
+        let mode = CountingMode::WholeBody(hold);
+        Self { body, mode }
     }
 
     pub(super) fn for_parts(body: Body, connection: ConnectionBytes) -> Self {
-        let counting_mode = CountingMode::BodyParts(connection);
-        Self {
-            body,
-            counting_mode,
-        }
+        let mode = CountingMode::BodyParts(connection);
+        Self { body, mode }
     }
 
     pub(super) fn into_body(self) -> Body {
@@ -53,9 +47,9 @@ impl HttpBody for CountedBody {
         let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(context)) else {
             return Poll::Ready(None);
         };
-        let counting_mode = &self.counting_mode;
+        let mode = &self.mode;
         Poll::Ready(Some(frame.map(|frame| {
-            frame.map_data(|bytes| match counting_mode {
+            frame.map_data(|bytes| match mode {
                 CountingMode::WholeBody(hold) => count_bytes(bytes, Arc::clone(hold)),
                 CountingMode::BodyParts(connection) => {
                     let length = bytes.len() as u64;
@@ -80,7 +74,7 @@ impl HttpBody for CountedBody {
 
 impl Drop for CountedBody {
     fn drop(&mut self) {
-        if let CountingMode::BodyParts(connection) = &self.counting_mode {
+        if let CountingMode::BodyParts(connection) = &self.mode {
             // At its end, the stream releases the bytes that its calls have reserved and its events
             // have not used.
             connection.begin_request();

@@ -47,7 +47,7 @@ struct StalledConnection {
 enum ClaimObstacle {
     /// The principal has used up its share.
     PrincipalShare,
-    /// The claim would exceed the limit of the responses of all principals together.
+    /// The claim would exceed the limit for the responses of all principals together.
     TotalLimit,
 }
 
@@ -150,8 +150,8 @@ impl Ledger {
             }
         }
         for claim in granted_claims {
-            // A send error is ignored: it means that the receiver was dropped, and dropping it
-            // withdraws the claim.
+            // A send error means that the receiver was dropped; dropping the receiver withdraws the
+            // claim.
             let _ = claim.grant_sender.send(());
         }
     }
@@ -165,9 +165,8 @@ impl Ledger {
         let held_bytes = self.principals.get(principal).copied().unwrap_or(0);
         // The share is checked first, because a principal that has used up its share waits for its
         // own responses.
-        if held_bytes > 0
-            && held_bytes + bytes > MAX_SHARE_FACTOR * self.limit.saturating_sub(total)
-        {
+        let max_share = MAX_SHARE_FACTOR * self.limit.saturating_sub(total);
+        if held_bytes > 0 && held_bytes + bytes > max_share {
             return Some(ClaimObstacle::PrincipalShare);
         }
         (total > self.limit).then_some(ClaimObstacle::TotalLimit)
@@ -182,11 +181,8 @@ impl Ledger {
         bytes: u64,
         stalled_since: Instant,
     ) -> bool {
-        if self
-            .stalled_connections
-            .values()
-            .any(|connection| connection.is_closing)
-        {
+        let mut connections = self.stalled_connections.values();
+        if connections.any(|connection| connection.is_closing) {
             return false;
         }
         let connection = StalledConnection {
@@ -228,10 +224,7 @@ impl Ledger {
             blocked_principals.push(&claim.principal);
         }
         // The total may exceed the limit, because `Ledger::add` has no limit.
-        let exceeds_limit = self.total > self.limit;
-        exceeds_limit
-            .then(|| self.longest_stalled_of_largest())
-            .flatten()
+        (self.total > self.limit).then(|| self.longest_stalled_of_largest())?
     }
 
     fn longest_stalled_of_largest(&self) -> Option<u64> {
@@ -240,9 +233,8 @@ impl Ledger {
             .values()
             .filter(|connection| connection.bytes > 0);
         let principals = holding_connections.map(|connection| &connection.principal);
-        let largest_principal =
-            principals.max_by_key(|principal| self.principals.get(*principal))?;
-        self.longest_stalled(largest_principal)
+        let largest = principals.max_by_key(|principal| self.principals.get(*principal))?;
+        self.longest_stalled(largest)
     }
 
     fn longest_stalled(&self, principal: &str) -> Option<u64> {

@@ -96,11 +96,7 @@ async fn h6_the_client_that_has_stalled_longest_gives_way_to_a_call_that_waits()
     for (one, _) in &stuck {
         assert!(has_room(one, 18 * MIB));
     }
-    let look = || {
-        stuck
-            .each_ref()
-            .map(|(one, since)| one.record_stall(*since))
-    };
+    let look = || stuck.each_ref().map(|(one, time)| one.record_stall(*time));
     // No connection is closed unless a call waits for memory.
     assert_eq!(look(), [false; 3]);
     let next = connect();
@@ -124,9 +120,8 @@ async fn h6_the_client_that_has_stalled_longest_gives_way_to_a_call_that_waits()
 #[tokio::test]
 async fn h6_a_principal_with_many_bytes_leaves_room_for_others() {
     let all = WaitingBytes::default();
-    let hog: Vec<_> = (0..100)
-        .map(|_| connection(&all, "hog", 64 * MIB))
-        .collect();
+    let connections = (0..100).map(|_| connection(&all, "hog", 64 * MIB));
+    let hog: Vec<_> = connections.collect();
     let waiting: Vec<_> = hog.iter().filter_map(|one| reserve(one, MIB)).collect();
     // 6/7 of the limit, in whole MiB.
     assert_eq!(all.total(), 54 * MIB);
@@ -233,27 +228,17 @@ async fn h6_complete_responses_that_wait_are_limited() {
         async move {
             let started_at = Instant::now();
             let response = one.admit(&Method::GET, body_of(3 * MIB)).await;
-            (
-                response.status(),
-                started_at.elapsed() < Duration::from_secs(1),
-            )
+            let is_at_once = started_at.elapsed() < Duration::from_secs(1);
+            (response.status(), is_at_once)
         }
     });
     let outcomes = futures_util::future::join_all(admissions).await;
-    assert!(
-        outcomes
-            .iter()
-            .all(|(status, _)| *status == StatusCode::SERVICE_UNAVAILABLE)
-    );
+    let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+    assert!(outcomes.iter().all(|(status, _)| *status == unavailable));
     // Two of the responses wait for 10 seconds; the limit leaves no memory for more waiting
     // responses.
-    assert_eq!(
-        outcomes
-            .iter()
-            .filter(|(_, is_at_once)| !is_at_once)
-            .count(),
-        2
-    );
+    let waited = outcomes.iter().filter(|(_, is_at_once)| !is_at_once);
+    assert_eq!(waited.count(), 2);
     drop(held);
 }
 

@@ -31,8 +31,8 @@ pub(super) enum CompileProgress {
     Finished(Box<LoadedFile>),
     /// Compiling the file with this name panicked.
     Panicked(String),
-    /// Compiling the file with this name is overdue. It continues, and no longer delays further
-    /// files.
+    /// Compiling the file with this name exceeds the time limit. The compilation continues, and no
+    /// longer delays other files.
     Overdue(String),
 }
 

@@ -88,14 +88,8 @@ impl WorkerRegistration {
                     () = &mut process_end => return ConnectionEnd::ProcessEnded,
                 }
             };
-            let call = self.run(
-                connection,
-                number,
-                &tool,
-                job,
-                process_end.as_mut(),
-                admission,
-            );
+            let end_signal = process_end.as_mut();
+            let call = self.run(connection, number, &tool, job, end_signal, admission);
             if let Err(end) = call.await {
                 return end;
             }
@@ -115,10 +109,8 @@ impl WorkerRegistration {
     {
         match result? {
             WorkerMessage::Ping(id) => {
-                connection
-                    .writer
-                    .send(&rpc_connection::empty_response(&id))
-                    .await
+                let response = rpc_connection::empty_response(&id);
+                connection.writer.send(&response).await
             }
             WorkerMessage::Draining => {
                 self.workers.mark_draining(self.id);
@@ -184,12 +176,11 @@ impl WorkerRegistration {
             };
         }
         match outcome {
-            Ok(response) => {
-                if let Some(response) = response {
-                    let bytes = response.as_ref().map_or(0, |raw| raw.get().len());
-                    let account = format!("results of {}", tool.name());
-                    compute::run(&account, bytes, || finish(job, response)).await;
-                }
+            Ok(None) => Ok(()),
+            Ok(Some(response)) => {
+                let bytes = response.as_ref().map_or(0, |raw| raw.get().len());
+                let account = format!("results of {}", tool.name());
+                compute::run(&account, bytes, || finish(job, response)).await;
                 Ok(())
             }
             Err(end) => {

@@ -59,10 +59,8 @@ pub(super) fn call_request(id: u64, tool: &str, job: &WorkerJob) -> String {
     // The member `user` contains only a verified user, because a tool may trust it. A user that the
     // caller merely claims is in another member.
     let context = &job.context;
-    let claimed_user = context
-        .user
-        .as_deref()
-        .filter(|_| !context.is_user_verified);
+    let user = context.user.as_deref();
+    let claimed_user = user.filter(|_| !context.is_user_verified);
     for (member, text) in [
         ("user", context.verified_user()),
         ("claimedUser", claimed_user),

@@ -199,10 +199,6 @@ fn read_tool(
         .map_err(|source| RegistrationError::Entry { index, source })?;
     let listed_tool = ListedTool::new(&checked_entry.entry).map_err(to_error)?;
     let timeout = entry.timeout_ms.map(Duration::from_millis);
-    Ok(WorkerTool::new(
-        definition,
-        original_entry,
-        listed_tool,
-        timeout,
-    ))
+    let tool = WorkerTool::new(definition, original_entry, listed_tool, timeout);
+    Ok(tool)
 }

@@ -44,17 +44,15 @@ pub(super) struct OfferedTool {
 impl State {
     /// Sends the oldest waiting call to an idle worker.
     pub(super) fn assign_waiting_call(&mut self, id: u64) {
-        let Some(worker) = self.workers.get_mut(&id) else {
+        let known_worker = self.workers.get_mut(&id);
+        let Some(worker) = known_worker.filter(|worker| worker.idle_since.is_some()) else {
             return;
         };
-        if worker.idle_since.is_none() {
-            return;
-        }
         loop {
             let offered_tools = self
                 .tools
                 .values_mut()
-                .filter(|offered_tool| worker.has_tool(&offered_tool.tool));
+                .filter(|offered| worker.has_tool(&offered.tool));
             let oldest_tool = offered_tools.min_by_key(|offered| {
                 offered
                     .waiting_calls
@@ -80,9 +78,8 @@ impl State {
 impl Worker {
     /// Returns whether the worker has exactly this tool.
     pub(super) fn has_tool(&self, tool: &WorkerTool) -> bool {
-        self.tools
-            .get(tool.name())
-            .is_some_and(|worker_tool| worker_tool.tool.is_same(tool))
+        let worker_tool = self.tools.get(tool.name());
+        worker_tool.is_some_and(|worker_tool| worker_tool.tool.is_same(tool))
     }
 
     pub(super) fn assign(

@@ -1,3 +1,4 @@
+use std::future::pending;
 use std::sync::Barrier;
 use std::time::Duration;
 
@@ -47,21 +48,13 @@ async fn a_call_cancelled_before_it_was_sent_does_not_count_for_the_worker() {
     for _ in 0..20 {
         workers.mark_idle(worker.id());
         let mut given_up = call();
-        assert!(
-            (&mut given_up).now_or_never().is_none(),
-            "the worker has it"
-        );
+        let has_ended = (&mut given_up).now_or_never().is_some();
+        assert!(!has_ended, "the worker has it");
     }
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let process = Process::default();
     let admission = process.watch_admission(None);
-    let working = worker.serve_calls(
-        theirs,
-        std::future::pending(),
-        std::future::pending(),
-        admission,
-    );
-    let working = tokio::spawn(working);
+    let working = tokio::spawn(worker.serve_calls(theirs, pending(), pending(), admission));
     let call_task = tokio::spawn(call());
     let (reader, mut writer) = tokio::io::split(ours);
     let mut lines = BufReader::new(reader).lines();
@@ -69,10 +62,8 @@ async fn a_call_cancelled_before_it_was_sent_does_not_count_for_the_worker() {
     let request: Value = serde_json::from_str(&line.expect("the connection holds")).unwrap();
     let result = json!({"content": [{"type": "text", "text": "done"}]});
     let result = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
-    writer
-        .write_all(format!("{result}\n").as_bytes())
-        .await
-        .unwrap();
+    let text = format!("{result}\n");
+    writer.write_all(text.as_bytes()).await.unwrap();
     assert!(call_task.await.unwrap().is_ok());
     drop((lines, writer));
     working.await.unwrap();

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use super::Workers;
 use crate::calling_client::link::ClientLink;
 use crate::calling_client::listed_tool::ListedTool;
+use crate::upstream::tool::client_link;
 
 /// A tool that one or more workers offer. A call waits for an idle worker.
 pub struct WorkerTool {
@@ -92,17 +93,13 @@ impl WorkerTool {
             .get()
             .and_then(Weak::upgrade)
             .ok_or_else(stopped_failure)?;
-        let link = context
-            .link
-            .as_ref()
-            // The worker gets the link to the client only for the client's own request, not for a
-            // call that a composed tool makes.
-            .filter(|_| context.nesting.is_none())
-            .and_then(|link| link.get::<Arc<ClientLink>>());
+        // The worker gets the link to the client only for the client's own request, not for a
+        // call that a composed tool makes.
+        let link = client_link(&context).cloned();
         let (reply, response) = oneshot::channel();
         let job = Box::new(WorkerJob {
             arguments,
-            link: link.cloned(),
+            link,
             context,
             reply,
         });

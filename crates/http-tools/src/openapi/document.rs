@@ -32,10 +32,8 @@ impl OpenApiDocument {
                 .map_err(|error| fault(format!("invalid YAML: {error}")))?
         };
         let version = text(&root, "openapi").unwrap_or_default();
-        if !["3.0.", "3.1."]
-            .iter()
-            .any(|supported_version| version.starts_with(supported_version))
-        {
+        let mut versions = ["3.0.", "3.1."].into_iter();
+        if !versions.any(|supported_version| version.starts_with(supported_version)) {
             return Err(fault(format!(
                 "'openapi' must be version 3.0 or 3.1 of OpenAPI, '{version}' given"
             )));
@@ -101,10 +99,8 @@ impl OpenApiDocument {
                 continue;
             };
             for method in HTTP_METHODS {
-                if let Some(operation) = path_item
-                    .get(method)
-                    .filter(|operation| operation.is_object())
-                {
+                let operation = path_item.get(method);
+                if let Some(operation) = operation.filter(|operation| operation.is_object()) {
                     operations.push(Operation::new(path, method, path_item, operation));
                 }
             }

@@ -68,18 +68,15 @@ impl<'a> Operation<'a> {
     /// because the credential could be sent to the wrong server.
     pub(super) fn check_base_url(&self, configured_url: Option<&str>) -> Result<(), HttpToolError> {
         let has_servers = |value: &Value| {
-            value
-                .get("servers")
-                .is_some_and(|servers| servers != &json!([]))
+            let servers = value.get("servers");
+            servers.is_some_and(|servers| servers != &json!([]))
         };
         if configured_url.is_some() || !(has_servers(self.path_item) || has_servers(self.operation))
         {
             return Ok(());
         }
-        let message = format!(
-            "{}: the operation has its own 'servers': set base_url",
-            self.format_label()
-        );
+        let label = self.format_label();
+        let message = format!("{label}: the operation has its own 'servers': set base_url");
         Err(HttpToolError::new("operations", message))
     }
 
@@ -97,8 +94,7 @@ impl<'a> Operation<'a> {
         access: &Arc<ApiAccess>,
     ) -> Result<HttpTool, HttpToolError> {
         let label = self.format_label();
-        let fault =
-            |message: String| HttpToolError::new("operations", format!("{label}: {message}"));
+        let fault = |reason: String| HttpToolError::new("operations", format!("{label}: {reason}"));
         let url_fault = |error: HttpToolError| fault(error.message);
         // Rejects a path without a leading slash, which would extend the host name.
         if !self.path.starts_with('/') {
@@ -122,10 +118,8 @@ impl<'a> Operation<'a> {
                 .map_err(fault)?;
         }
         let path_arguments: Vec<_> = url.arguments().map(str::to_owned).collect();
-        if let Some(undeclared_name) = path_arguments
-            .iter()
-            .find(|name| !parts.required.contains(name))
-        {
+        let mut names = path_arguments.iter();
+        if let Some(undeclared_name) = names.find(|name| !parts.required.contains(name)) {
             return Err(fault(format!(
                 "'{undeclared_name}' is used in the path, but is not declared as a parameter"
             )));
@@ -137,10 +131,8 @@ impl<'a> Operation<'a> {
             .id()
             .map_or_else(|| label.to_ascii_lowercase(), str::to_owned);
         let is_legal = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
-        let name: String = id
-            .chars()
-            .map(|char| if is_legal(char) { char } else { '_' })
-            .collect();
+        let characters = id.chars().map(|c| if is_legal(c) { c } else { '_' });
+        let name: String = characters.collect();
         let annotations = entry::create_annotations(&method, None);
         let plan = RequestPlan {
             method,
@@ -197,10 +189,8 @@ impl<'a> Operation<'a> {
         document: &'a OpenApiDocument,
     ) -> Result<Vec<(&'a Value, String)>, String> {
         let parameter_key = |parameter: &Value| {
-            Some((
-                text(parameter, "in")?.to_owned(),
-                text(parameter, "name")?.to_owned(),
-            ))
+            let (location, name) = (text(parameter, "in")?, text(parameter, "name")?);
+            Some((location.to_owned(), name.to_owned()))
         };
         let mut unique_parameters: Vec<((String, String), &'a Value)> = Vec::new();
         for parameter_source in [self.path_item, self.operation] {
@@ -286,11 +276,8 @@ impl OperationParts<'_> {
                 let mut header_to_check = JsonObject::new();
                 header_to_check.insert(name.to_owned(), Value::Null);
                 entry::parse_headers(header_to_check).map_err(|error| error.message)?;
-                if self
-                    .headers
-                    .iter()
-                    .any(|(existing_header, _)| *existing_header == header)
-                {
+                let mut headers = self.headers.iter();
+                if headers.any(|(existing_header, _)| *existing_header == header) {
                     return Ok(()); // The header of the operator takes precedence.
                 }
                 self.headers.push((header, template));

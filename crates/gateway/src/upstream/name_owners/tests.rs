@@ -150,13 +150,11 @@ impl Lists {
             Pins::default(),
             UserCredentials::default(),
         );
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
         Self {
             before: vec![Vec::new(); servers.len()],
             upstreams,
-            runtime: tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap(),
+            runtime: runtime.enable_all().build().unwrap(),
         }
     }
 
